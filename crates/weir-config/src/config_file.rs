@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::check::{Files, NamedFiles, check_upstream};
-use crate::config::{Alike, Config, Upstream};
-use crate::key::{Bounds, Located, Reader, Spanned, Value as _};
-use crate::load::Checked;
-use crate::mistake::Mistakes;
+use crate::config::{Config, Interner, Upstream};
+use crate::diagnostic::Diagnostics;
+use crate::key::{Bounds, ConfigValue as _, Spanned, SpannedTable, TreeReader};
+use crate::load::CheckedConfig;
 use crate::print::dump;
 use crate::source::{Loading, Tree, load};
-use crate::source_map::Sources;
+use crate::source_map::SourceMap;
 use crate::text::{Document, PersistenceText, UpstreamText};
 
 /// A config file that is read again and again.
@@ -44,19 +44,19 @@ impl ConfigFile {
     ///
     /// # Errors
     /// Every mistake, if there is one that is more than a warning.
-    pub fn read(&mut self) -> Result<(Config, Mistakes), Mistakes> {
+    pub fn read(&mut self) -> Result<(Config, Diagnostics), Diagnostics> {
         self.read = None;
         if let Some(read) = self.in_use.as_ref().and_then(|in_use| in_use.again(&self.path)) {
-            let mistakes = Mistakes::new(read.sources(&self.path), Vec::new());
+            let diagnostics = Diagnostics::new(read.sources(&self.path), Vec::new());
             let config = read.config.clone();
             self.read = Some(read);
-            return Ok((config, mistakes));
+            return Ok((config, diagnostics));
         }
-        let checked = Checked::load(&self.path);
+        let checked = CheckedConfig::load(&self.path);
         self.read = LastRead::of(&checked);
         match checked.config {
-            Some(config) => Ok((config, checked.mistakes)),
-            None => Err(checked.mistakes),
+            Some(config) => Ok((config, checked.diagnostics)),
+            None => Err(checked.diagnostics),
         }
     }
 
@@ -75,7 +75,7 @@ struct LastRead {
     headers: Vec<usize>,
     named: NamedFiles,
     /// How long the lines of the shown config may get, which keeps every one that it had since the whole was read.
-    shown_bytes_max: usize,
+    dump_bytes_max: usize,
     /// How often parts were read since the whole was.
     parts: u32,
 }
@@ -91,20 +91,20 @@ const HEADER: &str = "[upstream.";
 
 impl LastRead {
     /// Nothing where no part could be taken over later.
-    fn of(checked: &Checked) -> Option<Self> {
-        let sources = checked.mistakes.sources();
-        if !checked.mistakes.is_empty() || checked.document().include.is_some() {
+    fn of(checked: &CheckedConfig) -> Option<Self> {
+        let sources = checked.diagnostics.sources();
+        if !checked.diagnostics.is_empty() || checked.document().include.is_some() {
             return None;
         }
         let text = sources.files().next()?.text.clone();
         let headers = headers(checked.document(), &text);
         let (named, config) = (checked.named_files()?.clone(), checked.config.clone()?);
-        let shown_bytes_max = 2 * config.shown.bytes().max(SMALL);
-        Some(Self { text, config, headers, named, shown_bytes_max, parts: 0 })
+        let dump_bytes_max = 2 * config.dump.bytes().max(SMALL);
+        Some(Self { text, config, headers, named, dump_bytes_max, parts: 0 })
     }
 
-    fn sources(&self, path: &Path) -> Sources {
-        let mut sources = Sources::default();
+    fn sources(&self, path: &Path) -> SourceMap {
+        let mut sources = SourceMap::default();
         sources.add(path.display().to_string(), self.text.clone());
         sources
     }
@@ -120,18 +120,18 @@ impl LastRead {
 
     fn with_text(&self, text: String, path: &Path) -> Option<Self> {
         let (mut config, named, parts) = (self.config.clone(), self.named.clone(), self.parts + 1);
-        let shown_bytes_max = self.shown_bytes_max;
+        let dump_bytes_max = self.dump_bytes_max;
         if text == self.text {
-            return Some(Self { text, config, headers: self.headers.clone(), named, shown_bytes_max, parts });
+            return Some(Self { text, config, headers: self.headers.clone(), named, dump_bytes_max, parts });
         }
         let (old, new) = self.change(&text)?;
         let (before, after) = (tables(&self.text[old.clone()], path)?, tables(&text[new.clone()], path)?);
         for (place, upstream) in changed_servers(&before, &after, &config)? {
             config.upstreams[place] = Arc::new(upstream);
         }
-        config.shown = config.shown.with_upstreams(&dump(&after.document), self.shown_bytes_max)?;
+        config.dump = config.dump.with_upstreams(&dump(&after.document), self.dump_bytes_max)?;
         let headers = self.headers_with(&after.document, &text, &old, &new);
-        Some(Self { text, config, headers, named, shown_bytes_max, parts })
+        Some(Self { text, config, headers, named, dump_bytes_max, parts })
     }
 
     /// Where the headers are after `new` of `text`, which is read as `document`, has taken the place of `old`.
@@ -188,7 +188,7 @@ fn headers(document: &Document, text: &str) -> Vec<usize> {
         (start == 0 || text.as_bytes()[start - 1] == b'\n').then_some(start)
     };
     let mut headers: Vec<usize> =
-        document.upstream.0.iter().filter_map(|(name, _)| start(name.at.start)).collect();
+        document.upstream.0.iter().filter_map(|(name, _)| start(name.span.start)).collect();
     headers.sort_unstable();
     headers
 }
@@ -213,32 +213,34 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
     if root.entries.iter().any(|entry| entry.key != "upstream") {
         return None;
     }
-    let mut findings = loading.findings;
+    let mut diagnostics = loading.diagnostics;
     let document: Document =
-        Located::read(&node, Bounds::NONE, &mut Reader::new(&mut findings, Document::vocabulary))
+        SpannedTable::read(&node, Bounds::NONE, &mut TreeReader::new(&mut diagnostics, Document::vocabulary))
             .map(|document| document.value)?;
     let files = Files::new(&loading.sources, false);
-    let mut alike = Alike::default();
-    let mut check = |(name, text): &(Spanned<Box<str>>, Located<UpstreamText>)| {
-        check_upstream(name, text, &files, &mut alike, &mut findings)
+    let mut interner = Interner::default();
+    let mut check = |(name, text): &(Spanned<Box<str>>, SpannedTable<UpstreamText>)| {
+        check_upstream(name, text, &files, &mut interner, &mut diagnostics)
     };
     let upstreams = document.upstream.0.iter().map(&mut check).collect();
-    findings.is_empty().then_some(Tables { document, upstreams })
+    diagnostics.is_empty().then_some(Tables { document, upstreams })
 }
 
 /// The upstreams of the tables with their places in the config, if the old tables are all that it has of them and the new ones say nothing
 /// else but what their servers are.
 fn changed_servers(before: &Tables, after: &Tables, config: &Config) -> Option<Vec<(usize, Upstream)>> {
     let (old, new) = (&before.document.upstream.0, &after.document.upstream.0);
-    let have_the_same_keys = |(old, new): (&(_, Located<UpstreamText>), &(_, Located<UpstreamText>))| {
-        let persistence = |text: &Located<UpstreamText>| {
-            let keys = |text: &Located<PersistenceText>| text.keys().map(str::to_owned).collect::<Vec<_>>();
-            text.value.persistence.as_ref().map(keys)
+    let have_the_same_keys =
+        |(old, new): (&(_, SpannedTable<UpstreamText>), &(_, SpannedTable<UpstreamText>))| {
+            let persistence = |text: &SpannedTable<UpstreamText>| {
+                let keys =
+                    |text: &SpannedTable<PersistenceText>| text.keys().map(str::to_owned).collect::<Vec<_>>();
+                text.value.persistence.as_ref().map(keys)
+            };
+            old.1.keys().eq(new.1.keys())
+                && persistence(&old.1) == persistence(&new.1)
+                && new.1.value.tls.is_none()
         };
-        old.1.keys().eq(new.1.keys())
-            && persistence(&old.1) == persistence(&new.1)
-            && new.1.value.tls.is_none()
-    };
     if old.len() != new.len() || !old.iter().zip(new).all(have_the_same_keys) {
         return None;
     }
@@ -294,12 +296,12 @@ upstream = "d"
 "#;
 
     /// A file that is read again after each change, beside what reading the whole of it gives.
-    struct Pair {
+    struct ReloadComparison {
         folder: tempfile::TempDir,
         file: ConfigFile,
     }
 
-    impl Pair {
+    impl ReloadComparison {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let file = ConfigFile::new(folder.path().join("weir.toml"));
@@ -312,14 +314,14 @@ upstream = "d"
         fn read(&mut self, text: &str) -> bool {
             let path = self.folder.path().join("weir.toml");
             std::fs::write(&path, text).unwrap();
-            let whole = match Checked::load(&path) {
-                Checked { config: Some(config), mistakes, .. } => Ok((config, mistakes)),
-                checked => Err(checked.mistakes),
+            let whole = match CheckedConfig::load(&path) {
+                CheckedConfig { config: Some(config), diagnostics, .. } => Ok((config, diagnostics)),
+                checked => Err(checked.diagnostics),
             };
             let read = self.file.read();
-            let told = |result: &Result<(Config, Mistakes), Mistakes>| match result {
+            let told = |result: &Result<(Config, Diagnostics), Diagnostics>| match result {
                 Ok((config, warnings)) => format!("{config:#?}\n{warnings:#?}"),
-                Err(mistakes) => format!("{mistakes:#?}"),
+                Err(diagnostics) => format!("{diagnostics:#?}"),
             };
             assert_eq!(told(&read), told(&whole), "{text}");
             let is_part = self.file.read.as_ref().is_some_and(|read| read.parts > 0);
@@ -332,7 +334,7 @@ upstream = "d"
 
     #[test]
     fn changes_of_servers_are_read_alone() {
-        let mut pair = Pair::new();
+        let mut pair = ReloadComparison::new();
         let mut text = CONFIG.to_owned();
         let changes = [
             ("127.0.0.1:1001", "127.0.0.1:2001"),
@@ -376,14 +378,14 @@ upstream = "d"
         ];
         for (from, to) in changes {
             assert!(CONFIG.contains(from), "{from}");
-            assert!(!Pair::new().read(&CONFIG.replace(from, to)), "{from} -> {to}");
+            assert!(!ReloadComparison::new().read(&CONFIG.replace(from, to)), "{from} -> {to}");
         }
     }
 
     /// A file that the config names is read again when it has changed.
     #[test]
     fn files_that_are_named_count() {
-        let mut pair = Pair::new();
+        let mut pair = ReloadComparison::new();
         let text = format!("admin = {{ address = \"127.0.0.1:1\", token_file = \"token\" }}\n{CONFIG}");
         let token = pair.folder.path().join("token");
         let write = |secret: &str| {
@@ -404,7 +406,7 @@ upstream = "d"
     /// A folder of an access log that goes away is a mistake, a file that begins to be included is read.
     #[test]
     fn what_comes_and_goes_beside_the_file_counts() {
-        let mut pair = Pair::new();
+        let mut pair = ReloadComparison::new();
         let folder = pair.folder.path().join("logs");
         std::fs::create_dir(&folder).unwrap();
         let log = format!(
@@ -417,7 +419,7 @@ upstream = "d"
         std::fs::remove_dir(&folder).unwrap();
         assert!(!pair.read(&text.replace(":1001", ":3001")));
 
-        let mut pair = Pair::new();
+        let mut pair = ReloadComparison::new();
         let text = format!("include = \"d/*.toml\"\n{CONFIG}");
         assert!(!pair.read(&text));
         std::fs::create_dir(pair.folder.path().join("d")).unwrap();
@@ -428,7 +430,7 @@ upstream = "d"
     /// The shown config does not grow for ever, and tables far behind each other are found in one walk.
     #[test]
     fn many_changes_of_long_lists() {
-        let mut pair = Pair::new();
+        let mut pair = ReloadComparison::new();
         let servers = |seed: usize| {
             let servers: Vec<String> =
                 (0..900).map(|at| format!("\"10.{seed}.{}.{}:80\"", at / 250, at % 250)).collect();
@@ -436,14 +438,14 @@ upstream = "d"
         };
         let parts = (0..20).filter(|seed| pair.read(&servers(*seed))).count();
         assert!((5..19).contains(&parts), "{parts} of 20");
-        let bytes = pair.file.in_use.as_ref().map(|read| read.config.shown.bytes());
+        let bytes = pair.file.in_use.as_ref().map(|read| read.config.dump.bytes());
         assert!(bytes.is_some_and(|bytes| bytes <= 2 * SMALL.max(20_000)), "{bytes:?}");
     }
 
     /// Bytes cut, doubled and moved anywhere: what is read is what reading the whole gives, again and again from what was in use.
     #[test]
     fn any_change_reads_as_the_whole_does() {
-        let mut pair = Pair::new();
+        let mut pair = ReloadComparison::new();
         let mut random = fastrand::Rng::with_seed(7);
         let lines: Vec<&str> = CONFIG.split_inclusive('\n').collect();
         let mut parts = 0;

@@ -9,7 +9,7 @@
 
 // A file, read and read again; two configurations side by side.
 mod config_file;
-mod difference;
+mod diff;
 mod load;
 
 // Back to text: the reference and the schema, the effective configuration.
@@ -32,30 +32,32 @@ mod source;
 mod value;
 
 // What is wrong, and where.
-mod mistake;
+mod diagnostic;
 mod source_map;
 
 pub use certificate::{
-    Authorities, Certificate, CertificateError, CertificateFiles, Identity, OcspResponse, RevocationLists,
+    Authorities, CertificateError, CertificateFiles, Identity, LoadedCertificate, OcspResponse,
+    RevocationLists,
 };
 pub use config::{
-    AccessLog, AccessLogFormat, AccessLogOutput, Action, Admin, BodyRule, Buckets, CipherSuite,
+    AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Config, ConnectionLimit, CookieMode, CookiePersistence, Credentials, Dialogue, Dns,
-    Ejection, EncodedSlash, Fixed, ForwardHost, Forwarded, HeaderChanges, HealthCheck, HttpProbe,
-    IdleConnections, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerLimits,
-    ListenerTimeouts, ListenerTls, Log, LogFormat, LogLevel, Metrics, OnDown, PathForm, Paths, Probe,
-    Process, Protocol, ProxyProtocol, ProxyVersion, Queue, QueuePriority, Recorder, Redirect, RedirectPart,
-    ReloadTrigger, RequestId, Retry, Route, RouteSettings, RouteTimeouts, Secret, Server, ServerLeniency,
-    ShownConfig, Split, TlsVersion, Traces, Trust, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookiePersistence, CookieSecret,
+    Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders,
+    HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency,
+    Listener, ListenerCertificate, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel,
+    LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings,
+    Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect,
+    RedirectPart, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts,
+    Server, ServerLeniency, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
-pub use difference::{Change, Difference, Effect, KeyChange, Part, RESTART_KEYS, What};
-pub use load::Checked;
-pub use mistake::{Colour, Mistake, MistakeKind, Mistakes, Place};
-pub use reference::{elsewhere_markdown, json_schema, reference_markdown};
+pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
+pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
+pub use load::CheckedConfig;
+pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
-    FileMode, HeaderName, HeaderValue, ListenAddress, Percent, Progress, Rate, ServerAddress, Share, Size,
-    StatusRange, Token, ValueError, parse_duration, print_duration,
+    ByteRate, FileMode, Fraction, HeaderName, HeaderValue, ListenAddress, Percent, ProgressLimit,
+    ServerAddress, Size, StatusRange, Token, ValueError, parse_duration, print_duration,
 };

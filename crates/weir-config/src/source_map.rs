@@ -4,19 +4,19 @@
 
 use std::ops::Range;
 
-/// Position of a file in [`Sources`].
+/// Position of a file in [`SourceMap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileIndex(pub(crate) u32);
 
 /// A range of bytes of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Span {
+pub(crate) struct SourceSpan {
     pub(crate) file: FileIndex,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Span {
+impl SourceSpan {
     pub(crate) fn new(file: FileIndex, range: Range<usize>) -> Self {
         Self { file, start: range.start, end: range.end.max(range.start) }
     }
@@ -33,21 +33,21 @@ impl Span {
 
 /// A line and a column, both from 1; the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position {
+pub(crate) struct LineColumn {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
 /// One text: a file, standard input or the arguments of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     pub(crate) name: String,
     pub(crate) text: String,
     /// The byte at which each line begins.
     line_starts: Vec<usize>,
 }
 
-impl Source {
+impl SourceFile {
     fn new(name: String, text: String) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
@@ -70,21 +70,21 @@ impl Source {
 
 /// Every text that a configuration was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Sources {
-    files: Vec<Source>,
+pub(crate) struct SourceMap {
+    files: Vec<SourceFile>,
 }
 
-impl Sources {
+impl SourceMap {
     pub(crate) fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileIndex {
-        self.files.push(Source::new(name.into(), text.into()));
+        self.files.push(SourceFile::new(name.into(), text.into()));
         FileIndex((self.files.len() - 1) as u32)
     }
 
-    pub(crate) fn file(&self, index: FileIndex) -> &Source {
+    pub(crate) fn file(&self, index: FileIndex) -> &SourceFile {
         &self.files[index.0 as usize]
     }
 
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Source> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &SourceFile> {
         self.files.iter()
     }
 
@@ -93,16 +93,16 @@ impl Sources {
     }
 
     /// The line and column at which a span begins.
-    pub(crate) fn position(&self, span: Span) -> Position {
+    pub(crate) fn position(&self, span: SourceSpan) -> LineColumn {
         let source = self.file(span.file);
         let start = floor_char_boundary(&source.text, span.start);
         let line = source.line_of(start);
         let line_start = source.line_starts[line];
-        Position { line: line + 1, column: source.text[line_start..start].chars().count() + 1 }
+        LineColumn { line: line + 1, column: source.text[line_start..start].chars().count() + 1 }
     }
 
-    /// The line in which a span begins: [`Sources::position`] without the column, which takes as long as the line.
-    pub(crate) fn line(&self, span: Span) -> usize {
+    /// The line in which a span begins: [`SourceMap::position`] without the column, which takes as long as the line.
+    pub(crate) fn line(&self, span: SourceSpan) -> usize {
         self.file(span.file).line_of(span.start) + 1
     }
 }
@@ -122,20 +122,20 @@ mod tests {
 
     #[test]
     fn a_position_counts_lines_and_characters() {
-        let mut sources = Sources::default();
+        let mut sources = SourceMap::default();
         let file = sources.add("weir.toml", "a = 1\nß = \"é\" x\r\nlast");
         let cases =
             [(0, 1, 1), (4, 1, 5), (6, 2, 1), (8, 2, 2), (16, 2, 9), (19, 3, 1), (23, 3, 5), (999, 3, 5)];
         for (start, line, column) in cases {
-            let span = Span::new(file, start..start);
-            assert_eq!(sources.position(span), Position { line, column }, "byte {start}");
+            let span = SourceSpan::new(file, start..start);
+            assert_eq!(sources.position(span), LineColumn { line, column }, "byte {start}");
         }
     }
 
     #[test]
     fn a_position_inside_a_character_is_the_one_of_the_character() {
-        let mut sources = Sources::default();
+        let mut sources = SourceMap::default();
         let file = sources.add("weir.toml", "é");
-        assert_eq!(sources.position(Span::new(file, 1..2)), Position { line: 1, column: 1 });
+        assert_eq!(sources.position(SourceSpan::new(file, 1..2)), LineColumn { line: 1, column: 1 });
     }
 }

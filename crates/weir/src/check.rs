@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use weir_config::{Checked, Colour};
+use weir_config::{CheckedConfig, Colour};
 
 use crate::command_line::with_exit_codes;
+use crate::diagnostics;
 use crate::error::{CommandError, UNUSABLE};
-use crate::mistakes;
 use crate::output::{self, counted};
 
 const EXAMPLES: &str = "\
@@ -20,7 +20,7 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  the config can be used; there may be warnings
-  2  there is a mistake, or the file cannot be read";
+  2  there is an error, or the file cannot be read";
 
 /// Check a config and report all mistakes at once.
 ///
@@ -51,7 +51,7 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> {
-    let checked = Checked::load(&arguments.file);
+    let checked = CheckedConfig::load(&arguments.file);
     let name = arguments.file.display().to_string();
     if arguments.print {
         output::note(
@@ -67,13 +67,13 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> 
     Ok(if checked.config.is_some() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }
 
-fn report(checked: &Checked, name: &str, format: Format, colour: Colour) -> String {
-    let mistakes = &checked.mistakes;
+fn report(checked: &CheckedConfig, name: &str, format: Format, colour: Colour) -> String {
+    let diagnostics = &checked.diagnostics;
     let mut report = match format {
-        Format::Json => return mistakes.to_json() + "\n",
-        _ if mistakes.is_empty() => String::new(),
-        Format::Text => mistakes::render(mistakes, colour) + "\n",
-        Format::Short => format!("{mistakes}\n"),
+        Format::Json => return diagnostics.to_json() + "\n",
+        _ if diagnostics.is_empty() => String::new(),
+        Format::Text => diagnostics::render(diagnostics, colour) + "\n",
+        Format::Short => format!("{diagnostics}\n"),
     };
     if let Some(config) = &checked.config {
         let listeners = counted(config.listeners.len(), "listener");
@@ -91,7 +91,7 @@ mod tests {
         "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"10.0.0.1:80\"]\n";
 
     fn reported(text: &str, format: Format) -> String {
-        report(&Checked::parse(text, "weir.toml"), "weir.toml", format, Colour::Never)
+        report(&CheckedConfig::parse(text, "weir.toml"), "weir.toml", format, Colour::Never)
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_all_there_in_every_format() {
+    fn diagnostics_are_all_there_in_every_format() {
         let bad = GOOD.replace("address", "adress").replace("10.0.0.1:80", "10.0.0.1");
         let text = reported(&bad, Format::Text);
         assert!(text.contains("adress") && text.contains("10.0.0.1") && !text.contains(": ok ("), "{text}");

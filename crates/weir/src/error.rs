@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use weir_config::Mistakes;
+use weir_config::Diagnostics;
 
-use crate::{mistakes, output};
+use crate::{diagnostics, output};
 
 /// Exit code for what failed while it ran.
 pub(crate) const FAILED: u8 = 1;
@@ -15,7 +15,7 @@ pub(crate) const UNUSABLE: u8 = 2;
 #[derive(Debug)]
 pub(crate) enum CommandError {
     /// The config has mistakes.
-    Config(Mistakes),
+    Config(Diagnostics),
     /// What was typed makes no sense, by itself or with this config.
     Usage { what: String, help: Option<String> },
     /// Something failed while it ran.
@@ -26,9 +26,9 @@ impl CommandError {
     /// Tells standard error, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (what, help, code) = match self {
-            Self::Config(mistakes) => {
+            Self::Config(diagnostics) => {
                 let colour = output::colour_of(&std::io::stderr());
-                output::note(&mistakes::render(&mistakes, colour));
+                output::note(&diagnostics::render(&diagnostics, colour));
                 return ExitCode::from(UNUSABLE);
             }
             Self::Usage { what, help } => (what, help, UNUSABLE),

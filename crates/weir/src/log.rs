@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use weir_config::{Log, LogFormat, LogLevel};
+use weir_config::{LogLevel, LogLineFormat, LogSettings};
 use weir_proxy::OwnLog;
 
 use crate::output;
@@ -48,7 +48,7 @@ impl Write for Stderr {
 }
 
 /// Starts the log as the config says; only the first call counts.
-pub(crate) fn start(log: &Log) {
+pub(crate) fn start(log: &LogSettings) {
     let level = match log.level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -57,7 +57,7 @@ pub(crate) fn start(log: &Log) {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     // Without a thread for it, lines are written where they come from.
-    if let Ok(own) = OwnLog::start(Stderr, log.format == LogFormat::Json) {
+    if let Ok(own) = OwnLog::start(Stderr, log.format == LogLineFormat::Json) {
         let _started_before = OWN.set(own);
     }
     let subscriber = tracing_subscriber::fmt()
@@ -66,8 +66,8 @@ pub(crate) fn start(log: &Log) {
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     let _started_before = match log.format {
-        LogFormat::Text => subscriber.finish().with(told(level)).try_init(),
-        LogFormat::Json => subscriber.json().finish().with(told(level)).try_init(),
+        LogLineFormat::Text => subscriber.finish().with(told(level)).try_init(),
+        LogLineFormat::Json => subscriber.json().finish().with(told(level)).try_init(),
     };
 }
 

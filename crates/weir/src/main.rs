@@ -3,7 +3,7 @@
 mod allocator;
 mod command_line;
 mod error;
-mod mistakes;
+mod diagnostics;
 mod output;
 mod log;
 mod clock;

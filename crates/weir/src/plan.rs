@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use weir_config::{Change, Checked, Difference, Effect, KeyChange, Part, What, print_duration};
+use weir_config::{
+    ChangeKind, CheckedConfig, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, print_duration,
+};
 
 use crate::admin_client::AdminArguments;
 use crate::command_line::with_exit_codes;
@@ -24,7 +26,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  nothing would change
   1  something would change, or a running Weir cannot be asked: then standard error says why
-  2  one of the configs has a mistake or cannot be read";
+  2  one of the configs has an error or cannot be read";
 
 /// Exit code for configs that differ.
 const DIFFERENT: u8 = 1;
@@ -55,28 +57,28 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
         Some(file) => load(file)?,
         None => running(&arguments.admin)?,
     };
-    let difference = Difference::between(&before, &after);
+    let difference = ConfigDiff::between(&before, &after);
     let text = if arguments.json { to_json(&difference) } else { to_text(&difference) };
     output::print(&text)?;
     Ok(if difference.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }
 
-fn load(file: &Path) -> Result<Checked, CommandError> {
-    let checked = Checked::load(file);
-    if checked.config.is_none() { Err(CommandError::Config(checked.mistakes)) } else { Ok(checked) }
+fn load(file: &Path) -> Result<CheckedConfig, CommandError> {
+    let checked = CheckedConfig::load(file);
+    if checked.config.is_none() { Err(CommandError::Config(checked.diagnostics)) } else { Ok(checked) }
 }
 
 /// The config of a running Weir, as its file had it when it was read. Its secrets are left out, and not compared.
-fn running(admin: &AdminArguments) -> Result<Checked, CommandError> {
+fn running(admin: &AdminArguments) -> Result<CheckedConfig, CommandError> {
     let answer = admin.client()?.get("/api/config")?;
     if answer.status != 200 {
         let what = format!("it does not tell its config ({})", answer.status);
         return Err(CommandError::Failed { error: anyhow::anyhow!(what), help: None });
     }
-    Ok(Checked::parse_alone(&answer.text(), "the config in use", &|_| None))
+    Ok(CheckedConfig::parse_alone(&answer.text(), "the config in use", &|_| None))
 }
 
-fn to_text(difference: &Difference) -> String {
+fn to_text(difference: &ConfigDiff) -> String {
     let grace = print_duration(difference.grace);
     let mut text = String::new();
     for change in &difference.changes {
@@ -86,23 +88,23 @@ fn to_text(difference: &Difference) -> String {
     text
 }
 
-fn push_change(text: &mut String, change: &Change, grace: &str) {
-    let sign = match change.what {
-        What::Added(_) => '+',
-        What::Removed(_) => '-',
-        What::Changed(_) => '~',
+fn push_change(text: &mut String, change: &ConfigChange, grace: &str) {
+    let sign = match change.kind {
+        ChangeKind::Added(_) => '+',
+        ChangeKind::Removed(_) => '-',
+        ChangeKind::Changed(_) => '~',
     };
-    let place = change.place.as_ref().map(|place| format!("  ({place})")).unwrap_or_default();
+    let location = change.location.as_ref().map(|location| format!("  ({location})")).unwrap_or_default();
     let mut line = |line: String| {
         text.push_str(line.trim_end());
         text.push('\n');
     };
-    line(format!("{sign} {}{place}", change.part));
-    if let What::Changed(keys) = &change.what {
-        for KeyChange { key, before, after, place, effect } in keys {
+    line(format!("{sign} {}{location}", change.part));
+    if let ChangeKind::Changed(keys) = &change.kind {
+        for KeyChange { key, before, after, location, effect } in keys {
             let [before, after] = [before, after].map(|value| value.as_deref().unwrap_or("(not set)"));
-            let place = place.as_ref().map(|place| format!("  ({place})")).unwrap_or_default();
-            line(format!("    {key}: {before} -> {after}{place}"));
+            let location = location.as_ref().map(|location| format!("  ({location})")).unwrap_or_default();
+            line(format!("    {key}: {before} -> {after}{location}"));
             line(format!("      {}", effect.sentence(grace)));
         }
     } else {
@@ -112,14 +114,14 @@ fn push_change(text: &mut String, change: &Change, grace: &str) {
     }
 }
 
-fn push_sum(text: &mut String, difference: &Difference) {
+fn push_sum(text: &mut String, difference: &ConfigDiff) {
     if difference.is_empty() {
         text.push_str("nothing would change\n");
         return;
     }
     let mut counts = BTreeMap::new();
     for change in &difference.changes {
-        *counts.entry(word(&change.what)).or_insert(0_usize) += 1;
+        *counts.entry(word(&change.kind)).or_insert(0_usize) += 1;
     }
     let counts: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
     let changes = counted(difference.changes.len(), "change");
@@ -131,9 +133,9 @@ fn push_sum(text: &mut String, difference: &Difference) {
 }
 
 /// The keys whose change has an effect, with the section before them.
-fn keys(difference: &Difference, effect: Effect) -> Vec<String> {
-    let in_change = |change: &Change| match &change.what {
-        What::Changed(keys) => {
+fn keys(difference: &ConfigDiff, effect: Effect) -> Vec<String> {
+    let in_change = |change: &ConfigChange| match &change.kind {
+        ChangeKind::Changed(keys) => {
             let keys = keys.iter().filter(|key| key.effect == effect);
             keys.map(|key| format!("{}.{}", change.part.kind(), key.key)).collect()
         }
@@ -142,16 +144,16 @@ fn keys(difference: &Difference, effect: Effect) -> Vec<String> {
     difference.changes.iter().flat_map(in_change).collect()
 }
 
-const fn word(what: &What) -> &'static str {
+const fn word(what: &ChangeKind) -> &'static str {
     match what {
-        What::Added(_) => "added",
-        What::Removed(_) => "removed",
-        What::Changed(_) => "changed",
+        ChangeKind::Added(_) => "added",
+        ChangeKind::Removed(_) => "removed",
+        ChangeKind::Changed(_) => "changed",
     }
 }
 
 /// Keys are only added, never renamed.
-fn to_json(difference: &Difference) -> String {
+fn to_json(difference: &ConfigDiff) -> String {
     let grace = print_duration(difference.grace);
     let changes: Vec<Value> = difference.changes.iter().map(|change| change_json(change, &grace)).collect();
     let object = json!({
@@ -162,21 +164,22 @@ fn to_json(difference: &Difference) -> String {
     format!("{object:#}\n")
 }
 
-fn change_json(change: &Change, grace: &str) -> Value {
-    let place = change.place.as_ref().map(ToString::to_string);
-    let mut object = json!({ "part": change.part.kind(), "what": word(&change.what), "place": place });
+fn change_json(change: &ConfigChange, grace: &str) -> Value {
+    let location = change.location.as_ref().map(ToString::to_string);
+    let mut object =
+        json!({ "part": change.part.kind(), "change": word(&change.kind), "location": location });
     match &change.part {
-        Part::Listener(name) | Part::Upstream(name) => object["name"] = json!(name),
-        Part::Route(owner, name) => (object["listener"], object["name"]) = (json!(owner), json!(name)),
-        Part::Server(owner, name) => (object["upstream"], object["name"]) = (json!(owner), json!(name)),
+        ConfigPart::Listener(name) | ConfigPart::Upstream(name) => object["name"] = json!(name),
+        ConfigPart::Route(owner, name) => (object["listener"], object["name"]) = (json!(owner), json!(name)),
+        ConfigPart::Server(owner, name) => (object["upstream"], object["name"]) = (json!(owner), json!(name)),
         _ => {}
     }
-    match &change.what {
-        What::Added(effect) | What::Removed(effect) => {
+    match &change.kind {
+        ChangeKind::Added(effect) | ChangeKind::Removed(effect) => {
             object["effect"] = json!(effect.name());
             object["sentence"] = json!(effect.sentence(grace));
         }
-        What::Changed(keys) => object["keys"] = keys.iter().map(|key| key_json(key, grace)).collect(),
+        ChangeKind::Changed(keys) => object["keys"] = keys.iter().map(|key| key_json(key, grace)).collect(),
     }
     object
 }
@@ -186,7 +189,7 @@ fn key_json(key: &KeyChange, grace: &str) -> Value {
         "key": key.key,
         "before": key.before,
         "after": key.after,
-        "place": key.place.as_ref().map(ToString::to_string),
+        "location": key.location.as_ref().map(ToString::to_string),
         "effect": key.effect.name(),
         "sentence": key.effect.sentence(grace),
     })
@@ -205,8 +208,8 @@ upstream = \"app\"
 servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]
 ";
 
-    fn difference(new: &str) -> Difference {
-        Difference::between(&Checked::parse(OLD, "old.toml"), &Checked::parse(new, "new.toml"))
+    fn difference(new: &str) -> ConfigDiff {
+        ConfigDiff::between(&CheckedConfig::parse(OLD, "old.toml"), &CheckedConfig::parse(new, "new.toml"))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The log says what came of it, with every mistake: nobody sees the standard error of a service but there. Must not stop the process,
 //! whatever the config says.
 
-use weir_config::{Config, ConfigFile, Mistakes};
+use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_proxy::{Proxy, Reloaded};
 
 use crate::log;
@@ -27,16 +27,16 @@ pub(crate) fn run(
     let reading = watch.before_reading(file.path());
     let (config, warnings) = match file.read() {
         Ok(read) => read,
-        Err(mistakes) => {
-            warn(&mistakes);
-            watch.note_refusal(reading, &mistakes);
+        Err(diagnostics) => {
+            warn(&diagnostics);
+            watch.note_refusal(reading, &diagnostics);
             proxy.count_failed_reload();
-            for mistake in mistakes.errors() {
-                tracing::error!("{mistake}");
+            for diagnostic in diagnostics.errors() {
+                tracing::error!("{}", diagnostics.line(diagnostic));
             }
-            let count = mistakes.errors().count();
-            tracing::error!(file = %file.path().display(), mistakes = count, "the config was not reloaded: that of before stays in use");
-            return Err(mistakes.errors().map(ToString::to_string).collect());
+            let count = diagnostics.errors().count();
+            tracing::error!(file = %file.path().display(), diagnostics = count, "the config was not reloaded: that of before stays in use");
+            return Err(diagnostics.errors().map(|error| diagnostics.line(error)).collect());
         }
     };
     warn(&warnings);
@@ -66,14 +66,14 @@ pub(crate) fn run(
                 .map(|help| format!(" ({help})"))
                 .unwrap_or_default();
             tracing::error!("{error}{help}");
-            tracing::error!(file = %file.path().display(), mistakes = 1, "the config was not reloaded: that of before stays in use");
+            tracing::error!(file = %file.path().display(), diagnostics = 1, "the config was not reloaded: that of before stays in use");
             Err(vec![format!("{error}{help}")])
         }
     }
 }
 
-fn warn(mistakes: &Mistakes) {
-    for warning in mistakes.warnings() {
-        tracing::warn!("{warning}");
+fn warn(diagnostics: &Diagnostics) {
+    for warning in diagnostics.warnings() {
+        tracing::warn!("{}", diagnostics.line(warning));
     }
 }

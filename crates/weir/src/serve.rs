@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use weir_config::{Config, ConfigFile, Mistakes};
+use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
 use crate::command_line::with_exit_codes;
@@ -32,7 +32,7 @@ const EXIT_CODES: &str = "\
 Signals:
   SIGTERM, SIGINT  say at `/ready` that it stops, go on for `process.stop_delay`, then stop accepting and let running exchanges end
                    within `process.stop_grace`; the second one ends them at once
-  SIGHUP           read the config again and go over to it, without losing a connection; one with a mistake changes nothing
+  SIGHUP           read the config again and go over to it, without losing a connection; one with a diagnostic changes nothing
   SIGUSR1          open the files of the access log again
 
 Exit codes:
@@ -81,11 +81,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
 fn load(
     arguments: &ServeArguments,
     file: Option<&mut ConfigFile>,
-) -> Result<(Config, Mistakes), CommandError> {
+) -> Result<(Config, Diagnostics), CommandError> {
     let loaded = match file {
         Some(file) => file.read(),
         None => Config::from_arguments(&arguments.listen, &arguments.to)
-            .map(|config| (config, Mistakes::default())),
+            .map(|config| (config, Diagnostics::default())),
     };
     loaded.map_err(CommandError::Config)
 }

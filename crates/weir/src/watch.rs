@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use signal_hook::consts::SIGHUP;
-use weir_config::{Mistakes, ReloadTrigger};
+use weir_config::{Diagnostics, ReloadTrigger};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl Watch {
     }
 
     /// The config was read from these files and is in use now.
-    pub(crate) fn follow(&self, reading: Reading, trigger: ReloadTrigger, read: &Mistakes) {
+    pub(crate) fn follow(&self, reading: Reading, trigger: ReloadTrigger, read: &Diagnostics) {
         let mut watched = self.lock();
         watched.counts = trigger == ReloadTrigger::OnChange;
         watched.in_use = read.files().map(PathBuf::from).collect();
@@ -74,7 +74,7 @@ impl Watch {
     }
 
     /// The config was read from these files and is not used: that of before stays.
-    pub(crate) fn note_refusal(&self, reading: Reading, read: &Mistakes) {
+    pub(crate) fn note_refusal(&self, reading: Reading, read: &Diagnostics) {
         let mut watched = self.lock();
         let mut files: Vec<PathBuf> = read.files().map(PathBuf::from).collect();
         files.extend(watched.in_use.clone());
@@ -156,7 +156,7 @@ fn mark(file: &Path) -> Option<[i64; 5]> {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::Checked;
+    use weir_config::CheckedConfig;
 
     use super::*;
 
@@ -169,7 +169,7 @@ mod tests {
         std::fs::write(&main, "include = \"d/*.toml\"\n").unwrap();
         let watch = Watch::default();
         let reading = watch.before_reading(&main);
-        watch.follow(reading, ReloadTrigger::OnChange, &Checked::load(&main).mistakes);
+        watch.follow(reading, ReloadTrigger::OnChange, &CheckedConfig::load(&main).diagnostics);
         (folder, main, watch)
     }
 
@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(looks(), [false, true, false]);
         }
         let reading = watch.before_reading(&main);
-        watch.follow(reading, ReloadTrigger::OnSignal, &Checked::load(&main).mistakes);
+        watch.follow(reading, ReloadTrigger::OnSignal, &CheckedConfig::load(&main).diagnostics);
         std::fs::write(&main, "").unwrap();
         assert_eq!(looks(), [false; 3]);
     }
@@ -202,7 +202,7 @@ mod tests {
     fn a_change_while_the_config_is_read_is_one_that_was_not_read() {
         let (folder, main, watch) = start();
         let reading = watch.before_reading(&main);
-        let read = Checked::load(&main).mistakes;
+        let read = CheckedConfig::load(&main).diagnostics;
         std::fs::write(folder.path().join("d/a.toml"), "\n").unwrap();
         watch.follow(reading, ReloadTrigger::OnChange, &read);
         assert_eq!(three_looks(&watch), [false, true, false]);
@@ -216,7 +216,7 @@ mod tests {
         std::fs::write(&main, "include = \"e/*.toml\"\n").unwrap();
         assert_eq!(three_looks(&watch), [false, true, false]);
         let reading = watch.before_reading(&main);
-        watch.note_refusal(reading, &Checked::load(&main).mistakes);
+        watch.note_refusal(reading, &CheckedConfig::load(&main).diagnostics);
         for file in ["e/bad.toml", "d/a.toml", "e/other.toml"] {
             assert_eq!(three_looks(&watch), [false; 3]);
             std::fs::write(folder.path().join(file), "\n\n").unwrap();
@@ -229,7 +229,7 @@ mod tests {
         let (folder, main, watch) = start();
         std::fs::write(&main, "include = \"missing.toml\"\n").unwrap();
         let reading = watch.before_reading(&main);
-        watch.note_refusal(reading, &Checked::load(&main).mistakes);
+        watch.note_refusal(reading, &CheckedConfig::load(&main).diagnostics);
         assert_eq!(three_looks(&watch), [false; 3]);
         std::fs::write(folder.path().join("missing.toml"), "").unwrap();
         assert_eq!(three_looks(&watch), [false, true, false]);

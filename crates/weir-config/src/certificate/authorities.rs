@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
 
-use super::{CertificateError, Said, pem, x509};
+use super::{CertificateError, FileProblem, pem, x509};
 
 /// What a file of authorities holds: at least one certificate, each of which can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,9 @@ impl Authorities {
     pub fn load(file: &Path) -> Result<Arc<Self>, CertificateError> {
         match read(file) {
             Ok(certificates) => Ok(Arc::new(Self { file: Some(file.to_owned()), certificates })),
-            Err((what, hint)) => Err(CertificateError { file: file.to_owned(), is_key: false, what, hint }),
+            Err((message, help)) => {
+                Err(CertificateError { file: file.to_owned(), is_key: false, message, help })
+            }
         }
     }
 
@@ -38,10 +40,10 @@ impl Authorities {
         let found = rustls_native_certs::load_native_certs();
         if found.certs.is_empty() {
             let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-            let what = format!("there is no authority that the system trusts{why}");
-            let hint = Some("install the package `ca-certificates`, or name a file with authorities as `ca`");
+            let message = format!("there is no authority that the system trusts{why}");
+            let help = Some("install the package `ca-certificates`, or name a file with authorities as `ca`");
             let file = PathBuf::from("the certificates of the system");
-            return Err(CertificateError { file, is_key: false, what, hint });
+            return Err(CertificateError { file, is_key: false, message, help });
         }
         Ok(Arc::new(Self { file: None, certificates: found.certs }))
     }
@@ -52,8 +54,8 @@ impl Authorities {
             |certificate: &CertificateDer<'_>| webpki::anchor_from_trusted_cert(certificate).is_err();
         let index = self.certificates.iter().position(is_unusable)?;
         let file = self.file.clone().unwrap_or_default();
-        let what = format!("certificate {}: nothing can be verified by it", index + 1);
-        Some(CertificateError { file, is_key: false, what, hint: None })
+        let message = format!("certificate {}: nothing can be verified by it", index + 1);
+        Some(CertificateError { file, is_key: false, message, help: None })
     }
 
     /// From when until when `certificate` is valid, if it is itself among these: one that has signed itself, say.
@@ -64,11 +66,11 @@ impl Authorities {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, Said> {
+fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileProblem> {
     let certificates = pem::certificates(&pem::read(file)?)?;
     for (index, certificate) in certificates.iter().enumerate() {
         x509::read(certificate)
-            .map_err(|(what, hint)| (format!("certificate {}: {what}", index + 1), hint))?;
+            .map_err(|(message, help)| (format!("certificate {}: {message}", index + 1), help))?;
     }
     Ok(certificates)
 }

@@ -7,7 +7,7 @@ use aws_lc_rs::signature::{
 };
 use rustls_pki_types::PrivateKeyDer;
 
-use super::Said;
+use super::FileProblem;
 
 /// Whether a key that [`public_key`] takes is for RSA.
 pub(super) fn is_rsa(key: &PrivateKeyDer<'_>) -> bool {
@@ -23,7 +23,7 @@ fn rsa_pair(key: &PrivateKeyDer<'_>) -> Option<RsaKeyPair> {
 }
 
 /// The content of the bit string `subjectPublicKey` (RFC 5280 section 4.1.2.7) that belongs to a private key.
-pub(super) fn public_key(key: &PrivateKeyDer<'_>) -> Result<Vec<u8>, Said> {
+pub(super) fn public_key(key: &PrivateKeyDer<'_>) -> Result<Vec<u8>, FileProblem> {
     let der = key.secret_der();
     if let Some(pair) = rsa_pair(key) {
         return Ok(pair.public_key().as_ref().to_vec());
@@ -38,6 +38,6 @@ pub(super) fn public_key(key: &PrivateKeyDer<'_>) -> Result<Vec<u8>, Said> {
     if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
         return Ok(pair.public_key().as_ref().to_vec());
     }
-    let hint = "RSA from 2048 bits, ECDSA on P-256, P-384 or P-521, and Ed25519 can be used";
-    Err(("the key is damaged or of a kind that is not supported".to_owned(), Some(hint)))
+    let help = "RSA from 2048 bits, ECDSA on P-256, P-384 or P-521, and Ed25519 can be used";
+    Err(("the key is damaged or of a kind that is not supported".to_owned(), Some(help)))
 }

@@ -35,7 +35,7 @@ pub struct CertificateFiles {
 
 /// A certificate that can be shown in a handshake: chain and key belong together.
 #[derive(Debug, PartialEq)]
-pub struct Certificate {
+pub struct LoadedCertificate {
     /// Where it was read from.
     pub files: CertificateFiles,
     /// The certificate, then those that lead to a root.
@@ -58,17 +58,17 @@ pub struct CertificateError {
     /// Whether it is the one with the key.
     pub is_key: bool,
     /// What is wrong with it, in one sentence without a full stop and without the name of the file.
-    pub what: String,
+    pub message: String,
     /// What to do about it.
-    pub hint: Option<&'static str>,
+    pub help: Option<&'static str>,
 }
 
 impl fmt::Display for CertificateError {
     /// `file: what (hint)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.what)?;
-        match self.hint {
-            Some(hint) => write!(f, " ({hint})"),
+        write!(f, "{}: {}", self.file.display(), self.message)?;
+        match self.help {
+            Some(help) => write!(f, " ({help})"),
             None => Ok(()),
         }
     }
@@ -77,10 +77,10 @@ impl fmt::Display for CertificateError {
 impl std::error::Error for CertificateError {}
 
 /// A sentence about a file and what to do about it.
-type Said = (String, Option<&'static str>);
+type FileProblem = (String, Option<&'static str>);
 
-fn said(what: impl Into<String>) -> Said {
-    (what.into(), None)
+fn problem(message: impl Into<String>) -> FileProblem {
+    (message.into(), None)
 }
 
 impl CertificateFiles {
@@ -88,11 +88,11 @@ impl CertificateFiles {
     ///
     /// # Errors
     /// When one of them cannot be read or used, or when they do not belong together. That a certificate is not valid at the
-    /// moment is none: see [`Certificate::doubt`].
-    pub fn load(&self) -> Result<Arc<Certificate>, CertificateError> {
+    /// moment is none: see [`LoadedCertificate::doubt`].
+    pub fn load(&self) -> Result<Arc<LoadedCertificate>, CertificateError> {
         let error = |file: &Path, is_key| {
             let file = file.to_owned();
-            move |(what, hint): Said| CertificateError { file, is_key, what, hint }
+            move |(message, help): FileProblem| CertificateError { file, is_key, message, help }
         };
         let of_certificate = || error(&self.certificate, false);
         let of_key = || error(&self.key, true);
@@ -103,18 +103,18 @@ impl CertificateFiles {
         let key = self.load_key()?;
         let public = key::public_key(&key).map_err(of_key())?;
         if public != leaf.public_key {
-            let what =
+            let message =
                 format!("the key does not belong to the certificate in {}", self.certificate.display());
-            let hint = match chain[1..]
+            let help = match chain[1..]
                 .iter()
                 .any(|other| x509::read(other).is_ok_and(|it| it.public_key == public))
             {
                 true => "it belongs to a later certificate of that file: its own has to stand first",
                 false => "was one of the two files renewed without the other?",
             };
-            return Err(of_key()((what, Some(hint))));
+            return Err(of_key()((message, Some(help))));
         }
-        Ok(Arc::new(Certificate {
+        Ok(Arc::new(LoadedCertificate {
             files: self.clone(),
             chain,
             key,
@@ -132,19 +132,24 @@ impl CertificateFiles {
     /// When the file cannot be read or used.
     pub(crate) fn load_key(&self) -> Result<PrivateKeyDer<'static>, CertificateError> {
         let read = pem::read(&self.key).and_then(|text| pem::private_key(&text));
-        read.map_err(|(what, hint)| CertificateError { file: self.key.clone(), is_key: true, what, hint })
+        read.map_err(|(message, help)| CertificateError {
+            file: self.key.clone(),
+            is_key: true,
+            message,
+            help,
+        })
     }
 }
 
-impl Certificate {
+impl LoadedCertificate {
     /// Whether its key is for RSA; else it is for ECDSA or Ed25519.
     pub(crate) fn has_rsa_key(&self) -> bool {
         key::is_rsa(&self.key)
     }
 
     /// Why clients may refuse it although it can be used: it is not valid at `now`, or is for no name at all.
-    pub fn doubt(&self, now: SystemTime) -> Option<String> {
-        self.expiry_doubt(now).or_else(|| {
+    pub fn warning(&self, now: SystemTime) -> Option<String> {
+        self.expiry_warning(now).or_else(|| {
             self.names.is_empty().then(|| {
                 "the certificate is for no host name: it has no subject alternative name that is one"
                     .to_owned()
@@ -153,7 +158,7 @@ impl Certificate {
     }
 
     /// Why anybody may refuse it although it can be used: it is not valid at `now`.
-    pub fn expiry_doubt(&self, now: SystemTime) -> Option<String> {
+    pub fn expiry_warning(&self, now: SystemTime) -> Option<String> {
         let days = |time: Duration| time.as_secs() / 86_400;
         if let Ok(since) = now.duration_since(self.not_after).map(days) {
             return Some(match since {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use aws_lc_rs::digest;
 use x509_parser::prelude::{ASN1Time, FromDer as _, X509Certificate};
 
-use super::{Certificate, CertificateError, Said, pem, said, x509};
+use super::{CertificateError, FileProblem, LoadedCertificate, pem, problem, x509};
 
 /// A successful response.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,22 +19,22 @@ pub struct OcspResponse {
     pub file: PathBuf,
     /// The response as clients get it.
     pub der: Vec<u8>,
-    statuses: Vec<Status>,
+    statuses: Vec<SingleResponse>,
 }
 
 /// What a response says about one certificate.
 #[derive(Debug, PartialEq, Eq)]
-struct Status {
+struct SingleResponse {
     /// The hash of the name of the issuer, if it is one by an algorithm that is known.
     issuer: Option<(&'static digest::Algorithm, Box<[u8]>)>,
     serial: Box<[u8]>,
-    word: Word,
+    word: RevocationStatus,
     this_update: SystemTime,
     next_update: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum RevocationStatus {
     Good,
     Revoked,
     Unknown,
@@ -54,32 +54,36 @@ impl OcspResponse {
         };
         match read() {
             Ok(response) => Ok(Arc::new(response)),
-            Err((what, hint)) => Err(CertificateError { file: file.to_owned(), is_key: false, what, hint }),
+            Err((message, help)) => {
+                Err(CertificateError { file: file.to_owned(), is_key: false, message, help })
+            }
         }
     }
 
     /// Why clients are not shown it with `certificate` at `now`.
-    pub fn doubt(&self, certificate: &Certificate, now: SystemTime) -> Option<&'static str> {
+    pub fn warning(&self, certificate: &LoadedCertificate, now: SystemTime) -> Option<&'static str> {
         match self.of(certificate) {
             None => Some("it is about another certificate"),
             Some(status) if status.this_update > now => Some("it is not valid yet"),
             Some(status) if status.next_update.is_some_and(|until| until <= now) => Some("it is outdated"),
-            Some(Status { word: Word::Unknown, .. }) => Some("its authority does not know the certificate"),
+            Some(SingleResponse { word: RevocationStatus::Unknown, .. }) => {
+                Some("its authority does not know the certificate")
+            }
             Some(_) => None,
         }
     }
 
     /// Whether it says that `certificate` has been revoked; clients are to know.
-    pub fn says_revoked(&self, certificate: &Certificate) -> bool {
-        self.of(certificate).is_some_and(|status| status.word == Word::Revoked)
+    pub fn says_revoked(&self, certificate: &LoadedCertificate) -> bool {
+        self.of(certificate).is_some_and(|status| status.word == RevocationStatus::Revoked)
     }
 
     /// Until when it holds for `certificate`, if it says so.
-    pub fn next_update(&self, certificate: &Certificate) -> Option<SystemTime> {
+    pub fn next_update(&self, certificate: &LoadedCertificate) -> Option<SystemTime> {
         self.of(certificate)?.next_update
     }
 
-    fn of(&self, certificate: &Certificate) -> Option<&Status> {
+    fn of(&self, certificate: &LoadedCertificate) -> Option<&SingleResponse> {
         let (_, leaf) = X509Certificate::from_der(certificate.chain.first()?).ok()?;
         let issuer = leaf.issuer().as_raw();
         self.statuses.iter().find(|status| {
@@ -107,9 +111,9 @@ const SHA256: [u8; 9] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01];
 
 /// Elements of DER, one behind the other.
 #[derive(Debug, Clone, Copy)]
-struct Elements<'a>(&'a [u8]);
+struct DerElements<'a>(&'a [u8]);
 
-impl<'a> Elements<'a> {
+impl<'a> DerElements<'a> {
     /// The next element: its tag, which has one byte in all that is read here, and its content.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let [tag, len, rest @ ..] = self.0 else { return None };
@@ -144,21 +148,21 @@ impl<'a> Elements<'a> {
     }
 }
 
-fn read(der: &[u8]) -> Result<Vec<Status>, Said> {
+fn read(der: &[u8]) -> Result<Vec<SingleResponse>, FileProblem> {
     let no_response = || {
-        let hint = "it has to be DER, as `openssl ocsp -respout FILE` writes it";
-        ("the file is not an OCSP response".to_owned(), Some(hint))
+        let help = "it has to be DER, as `openssl ocsp -respout FILE` writes it";
+        ("the file is not an OCSP response".to_owned(), Some(help))
     };
-    let mut outer = Elements(der);
+    let mut outer = DerElements(der);
     let mut response =
-        outer.take(SEQUENCE).filter(|_| outer.0.is_empty()).map(Elements).ok_or_else(no_response)?;
+        outer.take(SEQUENCE).filter(|_| outer.0.is_empty()).map(DerElements).ok_or_else(no_response)?;
     // Section 4.2.1: what is not 0 is an error, which carries nothing.
     match response.take(ENUMERATED) {
         Some([0]) => {}
-        Some([code]) => return Err(said(format!("the response is an error: {}", status_name(*code)))),
+        Some([code]) => return Err(problem(format!("the response is an error: {}", status_name(*code)))),
         _ => return Err(no_response()),
     }
-    let statuses = response.take(EXPLICIT_0).and_then(|bytes| statuses(Elements(bytes)));
+    let statuses = response.take(EXPLICIT_0).and_then(|bytes| statuses(DerElements(bytes)));
     statuses.filter(|statuses| !statuses.is_empty()).ok_or_else(no_response)
 }
 
@@ -174,27 +178,27 @@ fn status_name(code: u8) -> &'static str {
 }
 
 /// Down to the list of what is said about each certificate.
-fn statuses(mut bytes: Elements<'_>) -> Option<Vec<Status>> {
-    let mut typed = Elements(bytes.take(SEQUENCE)?);
+fn statuses(mut bytes: DerElements<'_>) -> Option<Vec<SingleResponse>> {
+    let mut typed = DerElements(bytes.take(SEQUENCE)?);
     typed.take(OBJECT_IDENTIFIER).filter(|id| **id == BASIC)?;
-    let mut basic = Elements(typed.take(OCTET_STRING)?);
-    let mut signed = Elements(basic.take(SEQUENCE)?);
-    let mut data = Elements(signed.take(SEQUENCE)?);
+    let mut basic = DerElements(typed.take(OCTET_STRING)?);
+    let mut signed = DerElements(basic.take(SEQUENCE)?);
+    let mut data = DerElements(signed.take(SEQUENCE)?);
     // The version, who answers and when.
     data.take_if(EXPLICIT_0);
     data.next()?;
     data.take_time()?;
-    let mut list = Elements(data.take(SEQUENCE)?);
+    let mut list = DerElements(data.take(SEQUENCE)?);
     let mut statuses = Vec::new();
     while !list.0.is_empty() {
-        statuses.push(status(Elements(list.take(SEQUENCE)?))?);
+        statuses.push(status(DerElements(list.take(SEQUENCE)?))?);
     }
     Some(statuses)
 }
 
-fn status(mut single: Elements<'_>) -> Option<Status> {
-    let mut certificate = Elements(single.take(SEQUENCE)?);
-    let mut algorithm = Elements(certificate.take(SEQUENCE)?);
+fn status(mut single: DerElements<'_>) -> Option<SingleResponse> {
+    let mut certificate = DerElements(single.take(SEQUENCE)?);
+    let mut algorithm = DerElements(certificate.take(SEQUENCE)?);
     let algorithm = algorithm.take(OBJECT_IDENTIFIER)?;
     let issuer_name = certificate.take(OCTET_STRING)?;
     let _issuer_key = certificate.take(OCTET_STRING)?;
@@ -207,15 +211,15 @@ fn status(mut single: Elements<'_>) -> Option<Status> {
         None
     };
     let word = match single.next()? {
-        (0x80, _) => Word::Good,
-        (0xa1, _) => Word::Revoked,
-        (0x82, _) => Word::Unknown,
+        (0x80, _) => RevocationStatus::Good,
+        (0xa1, _) => RevocationStatus::Revoked,
+        (0x82, _) => RevocationStatus::Unknown,
         _ => return None,
     };
     let this_update = single.take_time()?;
     let next_update = match single.take_if(EXPLICIT_0) {
-        Some(time) => Some(Elements(time).take_time()?),
+        Some(time) => Some(DerElements(time).take_time()?),
         None => None,
     };
-    Some(Status { issuer, serial, word, this_update, next_update })
+    Some(SingleResponse { issuer, serial, word, this_update, next_update })
 }

@@ -12,7 +12,7 @@ use webpki::BorrowedCertRevocationList;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
 
 use super::distinguished_name::print_name;
-use super::{Authorities, CertificateError, Said, pem, said, x509};
+use super::{Authorities, CertificateError, FileProblem, pem, problem, x509};
 
 /// The largest file that is taken for lists: authorities with millions of certificates have such.
 const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
@@ -39,12 +39,14 @@ impl RevocationLists {
     pub fn load(file: &Path) -> Result<Arc<Self>, CertificateError> {
         match read(file) {
             Ok(lists) => Ok(Arc::new(lists)),
-            Err((what, hint)) => Err(CertificateError { file: file.to_owned(), is_key: false, what, hint }),
+            Err((message, help)) => {
+                Err(CertificateError { file: file.to_owned(), is_key: false, message, help })
+            }
         }
     }
 
     /// Why clients will be refused that have done nothing wrong: a list is outdated at `now`.
-    pub fn doubt(&self, now: SystemTime) -> Option<String> {
+    pub fn warning(&self, now: SystemTime) -> Option<String> {
         (self.next_update <= now).then(|| {
             "a list is outdated: until a new one is here, all certificates are refused that its authority issued"
                 .to_owned()
@@ -62,18 +64,18 @@ impl RevocationLists {
     }
 }
 
-fn read(file: &Path) -> Result<RevocationLists, Said> {
+fn read(file: &Path) -> Result<RevocationLists, FileProblem> {
     let lists = pem::revocation_lists(&pem::read_up_to(file, FILE_BYTES_MAX)?)?;
     let mut next_update: Option<SystemTime> = None;
     let mut issuers = Vec::new();
     for (index, list) in lists.iter().enumerate() {
-        let of_list = |(what, hint): Said| (format!("list {}: {what}", index + 1), hint);
-        let damaged = || of_list(said("the list is damaged"));
+        let of_list = |(message, help): FileProblem| (format!("list {}: {message}", index + 1), help);
+        let damaged = || of_list(problem("the list is damaged"));
         let (_, parsed) = CertificateRevocationList::from_der(list).map_err(|_| damaged())?;
         if parsed.version().is_none() {
-            let hint = "of OpenSSL, `openssl ca -gencrl` makes version 2 when `crl_extensions` and `crlnumber` are set";
-            let what = "the list is of version 1: only version 2 can be used".to_owned();
-            return Err(of_list((what, Some(hint))));
+            let help = "of OpenSSL, `openssl ca -gencrl` makes version 2 when `crl_extensions` and `crlnumber` are set";
+            let message = "the list is of version 1: only version 2 can be used".to_owned();
+            return Err(of_list((message, Some(help))));
         }
         BorrowedCertRevocationList::from_der(list).map_err(|error| of_list(refused(&error)))?;
         let until = x509::time(parsed.next_update().ok_or_else(damaged)?);
@@ -84,9 +86,9 @@ fn read(file: &Path) -> Result<RevocationLists, Said> {
     Ok(RevocationLists { file: file.to_owned(), lists, next_update, issuers })
 }
 
-fn refused(error: &webpki::Error) -> Said {
+fn refused(error: &webpki::Error) -> FileProblem {
     use webpki::Error;
-    let what = match error {
+    let message = match error {
         Error::UnsupportedDeltaCrl => {
             "it only says what has changed since another list: a whole one is needed"
         }
@@ -94,5 +96,5 @@ fn refused(error: &webpki::Error) -> Said {
         Error::UnsupportedCriticalExtension => "it has a critical extension that is not known",
         _ => "the list is damaged",
     };
-    said(what)
+    problem(message)
 }

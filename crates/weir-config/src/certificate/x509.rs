@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate};
 
-use super::{Said, said};
+use super::{FileProblem, problem};
 
 /// What a certificate says.
-pub(super) struct Read {
+pub(super) struct ParsedCertificate {
     /// Host names in lower case.
     pub(super) names: Vec<Box<str>>,
     pub(super) not_before: SystemTime,
@@ -18,18 +18,19 @@ pub(super) struct Read {
 }
 
 /// Reads a certificate; nothing is verified.
-pub(super) fn read(der: &CertificateDer<'_>) -> Result<Read, Said> {
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| said("the certificate is damaged"))?;
+pub(super) fn read(der: &CertificateDer<'_>) -> Result<ParsedCertificate, FileProblem> {
+    let (_, certificate) =
+        X509Certificate::from_der(der).map_err(|_| problem("the certificate is damaged"))?;
     let alternatives = certificate
         .subject_alternative_name()
-        .map_err(|_| said("the subject alternative names of the certificate are damaged"))?;
+        .map_err(|_| problem("the subject alternative names of the certificate are damaged"))?;
     let names = alternatives.iter().flat_map(|names| &names.value.general_names);
     let names = names.filter_map(|name| match name {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
         _ => None,
     });
     let validity = certificate.validity();
-    Ok(Read {
+    Ok(ParsedCertificate {
         names: names.collect(),
         not_before: time(validity.not_before),
         not_after: time(validity.not_after),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::Files;
 use crate::config::{Admin, Credentials};
-use crate::key::{Located, Spanned};
-use crate::mistake::{Finding, MistakeKind};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
 use crate::text::is_host_with_port;
 use crate::value::ListenAddress;
 
@@ -17,41 +17,46 @@ const TOKEN_CHARS_MIN: usize = 16;
 /// Larger files hold something else.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-pub(super) fn check(text: &Located<Admin>, files: &Files<'_>, findings: &mut Vec<Finding>) -> Credentials {
+pub(super) fn check(
+    text: &SpannedTable<Admin>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Credentials {
     let admin = &text.value;
-    check_hosts(text, findings);
-    check_socket(text, findings);
+    check_hosts(text, diagnostics);
+    check_socket(text, diagnostics);
     if text.is_sound {
-        check_pair(text, findings);
+        check_pair(text, diagnostics);
     }
     if let Some(user) = admin.user.as_deref().filter(|user| user.is_empty() || user.contains(':')) {
-        let what = format!("`{user}` cannot be the name of a user");
-        let hint = "HTTP ends the name at the first colon: write one without";
-        findings.push(Finding::new(MistakeKind::BadValue, text.key_at("user"), what).hint(hint));
+        let message = format!("`{user}` cannot be the name of a user");
+        let help = "HTTP ends the name at the first colon: write one without";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("user"), message).help(help));
     }
     let mut secret = |key: &str, value: &Option<Box<str>>, chars_min| {
-        let file = Spanned { value: value.clone()?, at: text.key_at(key) };
-        one_line(&file, chars_min, files, findings)
+        let file = Spanned { value: value.clone()?, span: text.key_at(key) };
+        one_line(&file, chars_min, files, diagnostics)
     };
     let password = secret("password_file", &admin.password_file, PASSWORD_CHARS_MIN);
     let token = secret("token_file", &admin.token_file, TOKEN_CHARS_MIN);
-    warn_open(text, findings);
+    warn_open(text, diagnostics);
     Credentials::new(admin.user.as_deref().zip(password.as_deref()), token.as_deref())
 }
 
 /// Names of hosts, without ports: whichever port leads here is the right one.
-fn check_hosts(text: &Located<Admin>, findings: &mut Vec<Finding>) {
+fn check_hosts(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     for host in &text.value.hosts {
         if !is_host_with_port(host) || host.contains([':', '[']) {
-            let what = format!("`{host}` is not the name of a host");
-            let hint = "write a name alone, such as `weir.internal`";
-            findings.push(Finding::new(MistakeKind::BadValue, text.key_at("hosts"), what).hint(hint));
+            let message = format!("`{host}` is not the name of a host");
+            let help = "write a name alone, such as `weir.internal`";
+            diagnostics
+                .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("hosts"), message).help(help));
         }
     }
 }
 
 /// Whoever can connect to the runtime socket is believed: over TCP it is for this machine alone.
-fn check_socket(text: &Located<Admin>, findings: &mut Vec<Finding>) {
+fn check_socket(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     let admin = &text.value;
     let address = match &admin.socket {
         Some(ListenAddress::Tcp(address)) if address.ip().is_loopback() => return,
@@ -61,31 +66,31 @@ fn check_socket(text: &Located<Admin>, findings: &mut Vec<Finding>) {
         None => {
             for key in ["socket_mode", "socket_changes"] {
                 if let Some(at) = text.written(key).filter(|_| text.is_sound && text.is_missing("socket")) {
-                    let what = format!("`{key}` does nothing without `socket`");
-                    findings.push(Finding::new(MistakeKind::Doubtful, at, what));
+                    let message = format!("`{key}` does nothing without `socket`");
+                    diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message));
                 }
             }
             return;
         }
     };
-    let what = format!(
+    let message = format!(
         "the runtime socket asks nobody for credentials, and `{address}` can be reached from elsewhere"
     );
-    let hint =
+    let help =
         "write `unix:/run/weir.sock`, or `127.0.0.1` with a port; from elsewhere there is `admin.address`";
-    findings.push(Finding::new(MistakeKind::BadValue, text.key_at("socket"), what).hint(hint));
+    diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("socket"), message).help(help));
 }
 
 /// A user needs a password, and a password a user.
-fn check_pair(text: &Located<Admin>, findings: &mut Vec<Finding>) {
+fn check_pair(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     let (there, missing) = match (text.written("user"), text.written("password_file")) {
         (Some(at), None) if text.is_missing("password_file") => (at, "password_file"),
         (None, Some(at)) if text.is_missing("user") => (at, "user"),
         _ => return,
     };
-    let what = format!("`{missing}` is missing in `[admin]`");
-    let hint = "a user comes in by a password: give both `user` and `password_file`";
-    findings.push(Finding::new(MistakeKind::MissingKey, there, what).hint(hint));
+    let message = format!("`{missing}` is missing in `[admin]`");
+    let help = "a user comes in by a password: give both `user` and `password_file`";
+    diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, there, message).help(help));
 }
 
 /// The one line of a file with a secret, if files may be read and this one can be used.
@@ -93,7 +98,7 @@ pub(super) fn one_line(
     file: &Spanned<Box<str>>,
     chars_min: usize,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     if !files.may_read {
         return None;
@@ -101,19 +106,20 @@ pub(super) fn one_line(
     let path = files.path(file);
     match read(&path) {
         Ok(secret) if secret.chars().count() >= chars_min => {
-            warn_readable(&path, file, findings);
+            warn_readable(&path, file, diagnostics);
             return Some(secret);
         }
         Ok(_) => {
             // The secret itself has no place in a message.
-            let what = format!("the secret in `{}` is shorter than {chars_min} characters", path.display());
-            let hint = "`openssl rand -hex 32` prints a good one";
-            findings.push(Finding::new(MistakeKind::BadValue, file.at, what).hint(hint));
+            let message =
+                format!("the secret in `{}` is shorter than {chars_min} characters", path.display());
+            let help = "`openssl rand -hex 32` prints a good one";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
         }
         Err(why) => {
-            let what = format!("`{}` {why}", path.display());
-            let hint = "the file holds the secret on one line, and Weir's user has to be able to read it";
-            findings.push(Finding::new(MistakeKind::BadValue, file.at, what).hint(hint));
+            let message = format!("`{}` {why}", path.display());
+            let help = "the file holds the secret on one line, and Weir's user has to be able to read it";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
         }
     }
     None
@@ -139,17 +145,17 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// A secret that everybody on the machine can read is none.
-fn warn_readable(path: &PathBuf, file: &Spanned<Box<str>>, findings: &mut Vec<Finding>) {
+fn warn_readable(path: &PathBuf, file: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) {
     let for_all = std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0);
     if for_all {
-        let what = format!("everybody on this machine can read the secret in `{}`", path.display());
-        let hint = format!("`chmod o-r {}`", path.display());
-        findings.push(Finding::new(MistakeKind::Doubtful, file.at, what).hint(hint));
+        let message = format!("everybody on this machine can read the secret in `{}`", path.display());
+        let help = format!("`chmod o-r {}`", path.display());
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, file.span, message).help(help));
     }
 }
 
 /// Warns when others than those on this machine can come in and nobody asks who they are.
-fn warn_open(text: &Located<Admin>, findings: &mut Vec<Finding>) {
+fn warn_open(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     let admin = &text.value;
     let Some(address) = admin.address.filter(|address| !address.ip().to_canonical().is_loopback()) else {
         return;
@@ -158,7 +164,7 @@ fn warn_open(text: &Located<Admin>, findings: &mut Vec<Finding>) {
         return;
     }
     let can = if admin.changes { "see Weir's figures and take servers out" } else { "see Weir's figures" };
-    let what = format!("whoever can connect to `{address}` can {can}");
-    let hint = "set `user` and `password_file`, or `token_file`, or listen on `127.0.0.1`";
-    findings.push(Finding::new(MistakeKind::Doubtful, text.key_at("address"), what).hint(hint));
+    let message = format!("whoever can connect to `{address}` can {can}");
+    let help = "set `user` and `password_file`, or `token_file`, or listen on `127.0.0.1`";
+    diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, text.key_at("address"), message).help(help));
 }

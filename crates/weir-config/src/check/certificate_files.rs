@@ -5,24 +5,26 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Files;
-use crate::certificate::{Authorities, Certificate, CertificateError, CertificateFiles, RevocationLists};
+use crate::certificate::{
+    Authorities, CertificateError, CertificateFiles, LoadedCertificate, RevocationLists,
+};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::Spanned;
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::Span;
+use crate::source_map::SourceSpan;
 
 /// A certificate and its key, if the files may be read and can be used.
 pub(super) fn load_pair(
     certificate: &Spanned<Box<str>>,
     key: &Spanned<Box<str>>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<Arc<Certificate>> {
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Arc<LoadedCertificate>> {
     if !files.may_read {
         return None;
     }
     let named = CertificateFiles { certificate: files.path(certificate), key: files.path(key) };
     let mut tell = |error: &CertificateError| {
-        findings.push(finding(error, if error.is_key { key.at } else { certificate.at }));
+        diagnostics.push(diagnostic(error, if error.is_key { key.span } else { certificate.span }));
     };
     match named.load() {
         Ok(loaded) => Some(loaded),
@@ -40,9 +42,9 @@ pub(super) fn load_pair(
 }
 
 /// What is wrong with a file that stands at this place.
-pub(super) fn finding(error: &CertificateError, at: Span) -> Finding {
-    let what = format!("`{}`: {}", error.file.display(), error.what);
-    Finding::new(MistakeKind::Certificate, at, what).hint_if(error.hint.map(str::to_owned))
+pub(super) fn diagnostic(error: &CertificateError, span: SourceSpan) -> Diagnostic {
+    let message = format!("`{}`: {}", error.file.display(), error.message);
+    Diagnostic::new(DiagnosticKind::Certificate, span, message).help_if(error.help.map(str::to_owned))
 }
 
 /// Lists of revoked certificates, held against the authorities that they are to come from.
@@ -50,15 +52,15 @@ pub(super) fn load_revocations(
     crl: &Spanned<Box<str>>,
     authorities: Option<&Authorities>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<RevocationLists>> {
-    let lists = load_file(crl, RevocationLists::load, files, findings)?;
+    let lists = load_file(crl, RevocationLists::load, files, diagnostics)?;
     let missing = authorities.and_then(|authorities| lists.missing_of(authorities));
     let missing = missing
         .map(|name| format!("there is no list of `{name}`: all certificates are refused that it issued"));
-    for doubt in lists.doubt(now()).into_iter().chain(missing) {
-        let what = format!("`{}`: {doubt}", lists.file.display());
-        findings.push(Finding::new(MistakeKind::Doubtful, crl.at, what));
+    for doubt in lists.warning(now()).into_iter().chain(missing) {
+        let message = format!("`{}`: {doubt}", lists.file.display());
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, crl.span, message));
     }
     Some(lists)
 }
@@ -67,12 +69,12 @@ pub(super) fn load_file<T>(
     file: &Spanned<Box<str>>,
     load: impl Fn(&Path) -> Result<Arc<T>, CertificateError>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<T>> {
     if !files.may_read {
         return None;
     }
-    load(&files.path(file)).map_err(|error| findings.push(finding(&error, file.at))).ok()
+    load(&files.path(file)).map_err(|error| diagnostics.push(diagnostic(&error, file.span))).ok()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where a certificate is compared with the date")]

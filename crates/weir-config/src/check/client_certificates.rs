@@ -1,38 +1,38 @@
 //! Certificates of clients: files that can be used, and headers that nobody else writes.
 
-use super::certificate_files::{finding, load_file, load_revocations};
+use super::certificate_files::{diagnostic, load_file, load_revocations};
 use super::{Files, headers};
 use crate::certificate::Authorities;
-use crate::config::{ClientCertificateHeaders, ClientCertificates, Protocol};
-use crate::key::{Located, Spanned};
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::Span;
+use crate::config::{ClientCertificateHeaders, ClientCertificates, ListenerProtocol};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
+use crate::source_map::SourceSpan;
 use crate::text::{ClientCertificatesText, HeaderChangesText, ListenerText};
 
 pub(super) fn check(
-    text: &Located<ClientCertificatesText>,
+    text: &SpannedTable<ClientCertificatesText>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> ClientCertificates {
     let ClientCertificatesText { verify, ca, crl, headers } = &text.value;
-    let authorities = ca.as_ref().and_then(|ca| load_file(ca, Authorities::load, files, findings));
+    let authorities = ca.as_ref().and_then(|ca| load_file(ca, Authorities::load, files, diagnostics));
     if let (Some(ca), Some(error)) = (ca, authorities.as_ref().and_then(|known| known.unusable())) {
-        findings.push(finding(&error, ca.at));
+        diagnostics.push(diagnostic(&error, ca.span));
     }
     let revocations =
-        crl.as_ref().and_then(|crl| load_revocations(crl, authorities.as_deref(), files, findings));
+        crl.as_ref().and_then(|crl| load_revocations(crl, authorities.as_deref(), files, diagnostics));
     ClientCertificates { verify: *verify, authorities, revocations, headers: headers.value.clone() }
 }
 
 /// Compares the headers about certificates with what else becomes of the headers of a request.
-pub(super) fn check_headers(listener: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+pub(super) fn check_headers(listener: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     let clients = listener.value.tls.as_ref().and_then(|tls| tls.value.client_certificates.as_ref());
     let Some(clients) = clients else { return };
     let headers = &clients.value.headers;
-    if listener.value.protocol == Protocol::Tcp {
+    if listener.value.protocol == ListenerProtocol::Tcp {
         if let Some(at) = clients.changed("headers") {
-            let what = "`headers` does nothing here: the listener speaks `tcp`, so there are no requests";
-            findings.push(Finding::new(MistakeKind::Unused, at, what));
+            let message = "`headers` does nothing here: the listener speaks `tcp`, so there are no requests";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
         return;
     }
@@ -41,24 +41,24 @@ pub(super) fn check_headers(listener: &Located<ListenerText>, findings: &mut Vec
     for (key, name) in headers.value.named() {
         let at = headers.key_at(key);
         headers::report_reserved(
-            &Spanned { value: name.clone(), at },
+            &Spanned { value: name.clone(), span: at },
             &[("host", "choose another name")],
-            findings,
+            diagnostics,
         );
         if let Some((other, _)) = seen.iter().find(|(_, other)| **other == **name) {
-            let what = format!("`{key}` and `{other}` are the same header, `{name}`");
-            findings.push(Finding::new(MistakeKind::Conflict, at, what));
+            let message = format!("`{key}` and `{other}` are the same header, `{name}`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
         seen.push((key, name));
     }
     for route in &listener.value.route {
-        report_changes(&route.value.request_headers, &headers.value, findings);
+        report_changes(&route.value.request_headers, &headers.value, diagnostics);
         for (name, _) in &route.value.header.0 {
             if is_one(&headers.value, &name.value) {
-                let what =
+                let message =
                     format!("`{}` is compared as the client sends it, not as servers get it", name.value);
-                let hint = "whoever asks for this route gets it";
-                findings.push(Finding::new(MistakeKind::Doubtful, name.at, what).hint(hint));
+                let help = "whoever asks for this route gets it";
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, name.span, message).help(help));
             }
         }
     }
@@ -68,17 +68,17 @@ pub(super) fn check_headers(listener: &Located<ListenerText>, findings: &mut Vec
 fn report_changes(
     changes: &HeaderChangesText,
     headers: &ClientCertificateHeaders,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let removed = changes.remove.iter().map(|name| (&*name.value, name.at));
-    let written = changes.set.0.iter().chain(&changes.add.0).map(|(name, _)| (&*name.value, name.at));
-    let named: Vec<(&str, Span)> = removed.chain(written).collect();
+    let removed = changes.remove.iter().map(|name| (&*name.value, name.span));
+    let written = changes.set.0.iter().chain(&changes.add.0).map(|(name, _)| (&*name.value, name.span));
+    let named: Vec<(&str, SourceSpan)> = removed.chain(written).collect();
     for (name, at) in named {
         if is_one(headers, name) {
-            let what =
+            let message =
                 format!("`{name}` cannot be changed: it tells servers about the certificate of the client");
-            let hint = "its name stands in `tls.client_certificates.headers`";
-            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+            let help = "its name stands in `tls.client_certificates.headers`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
     }
 }

@@ -2,8 +2,8 @@
 //! log of a database.
 
 use crate::config::Dialogue;
-use crate::key::Located;
-use crate::mistake::{Finding, MistakeKind};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::text::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 
 /// Keys that only a conversation has.
@@ -13,50 +13,50 @@ const KEYS: [&str; 5] = ["preset", "user", "send", "expect", "quit"];
 const USER_BYTES_MAX: usize = 128;
 
 /// Whether a conversation is written at all.
-pub(super) fn is_written(text: &Located<HealthText>) -> bool {
+pub(super) fn is_written(text: &SpannedTable<HealthText>) -> bool {
     KEYS.into_iter().any(|key| text.written(key).is_some())
 }
 
 pub(super) fn check(
-    text: &Located<HealthText>,
+    text: &SpannedTable<HealthText>,
     kind: ProbeKind,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Dialogue> {
     if kind == ProbeKind::Http {
         for (key, at) in KEYS.into_iter().filter_map(|key| Some((key, text.written(key)?))) {
-            let what = format!("`{key}` does nothing: a probe of the kind `http` sends a request");
-            let hint = "leave out `path` and `kind` for a conversation over TCP";
-            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+            let message = format!("`{key}` does nothing: a probe of the kind `http` sends a request");
+            let help = "leave out `path` and `kind` for a conversation over TCP";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
         return None;
     }
     match text.value.preset {
-        Some(preset) => of_preset(text, preset, kind, findings),
-        None => script(text, findings),
+        Some(preset) => of_preset(text, preset, kind, diagnostics),
+        None => script(text, diagnostics),
     }
 }
 
 fn of_preset(
-    text: &Located<HealthText>,
+    text: &SpannedTable<HealthText>,
     preset: ProbePreset,
     kind: ProbeKind,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Dialogue> {
     for (key, at) in ["send", "expect", "quit"].into_iter().filter_map(|key| Some((key, text.written(key)?)))
     {
-        let what = format!("a probe has a `preset` or a `{key}` of its own");
-        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+        let message = format!("a probe has a `preset` or a `{key}` of its own");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
     }
     let preset_at = text.key_at("preset");
     let is_database = matches!(preset, ProbePreset::Mysql | ProbePreset::Postgresql);
     if is_database && kind == ProbeKind::Tls {
-        let what = "this protocol begins in the clear, also where it is encrypted later";
-        let hint = "write `tls = false` or `kind = \"tcp\"` for the probes";
-        findings.push(Finding::new(MistakeKind::Conflict, preset_at, what).hint(hint));
+        let message = "this protocol begins in the clear, also where it is encrypted later";
+        let help = "write `tls = false` or `kind = \"tcp\"` for the probes";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, preset_at, message).help(help));
     }
     let user = text.value.user.as_ref();
     if let Some(user) = user {
-        let what = match &*user.value {
+        let message = match &*user.value {
             _ if !is_database => Some("`user` does nothing: only `mysql` and `postgresql` log in".to_owned()),
             "" => Some("`user` is empty".to_owned()),
             name if name.contains('\0') => Some("the name of a user cannot hold a NUL".to_owned()),
@@ -65,7 +65,8 @@ fn of_preset(
             }
             _ => None,
         };
-        findings.extend(what.map(|what| Finding::new(MistakeKind::BadValue, user.at, what)));
+        diagnostics
+            .extend(message.map(|message| Diagnostic::new(DiagnosticKind::BadValue, user.span, message)));
     }
     let user = user.map(|user| user.value.clone());
     match (preset, user) {
@@ -75,28 +76,28 @@ fn of_preset(
         (ProbePreset::Mysql, Some(user)) => Some(Dialogue::Mysql { user }),
         (ProbePreset::Mysql, None) => {
             if text.is_missing("user") {
-                let what = "`preset = \"mysql\"` needs a `user`";
-                let hint = "make one that may do nothing, `CREATE USER \"weir\"@\"10.0.0.%\"`: a server logs connections without a login as \
+                let message = "`preset = \"mysql\"` needs a `user`";
+                let help = "make one that may do nothing, `CREATE USER \"weir\"@\"10.0.0.%\"`: a server logs connections without a login as \
                             aborted, and after 100 of them (`max_connect_errors`) takes no more from this host";
-                findings.push(Finding::new(MistakeKind::MissingKey, preset_at, what).hint(hint));
+                diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, preset_at, message).help(help));
             }
             None
         }
     }
 }
 
-fn script(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> Option<Dialogue> {
+fn script(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> Option<Dialogue> {
     if let Some(at) = text.value.user.as_ref().map(|_| text.key_at("user")) {
-        let what = "`user` does nothing without `preset = \"mysql\"` or `\"postgresql\"`";
-        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+        let message = "`user` does nothing without `preset = \"mysql\"` or `\"postgresql\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
     }
     let HealthText { send, expect, quit, .. } = &text.value;
     for (key, value) in [("send", send), ("quit", quit)] {
         if value.is_some() && text.is_missing("expect") {
             let at = text.key_at(key);
-            let what = format!("`{key}` without `expect`: nothing would be looked for in the answer");
-            let hint = "write what the server answers, for example `expect = \"+PONG\"`";
-            findings.push(Finding::new(MistakeKind::MissingKey, at, what).hint(hint));
+            let message = format!("`{key}` without `expect`: nothing would be looked for in the answer");
+            let help = "write what the server answers, for example `expect = \"+PONG\"`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message).help(help));
         }
     }
     let bytes =

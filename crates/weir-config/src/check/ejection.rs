@@ -1,8 +1,8 @@
 //! Ejection of servers: one set of rules, settings that belong to it, and times that leave each other room.
 
-use crate::config::{Ejection, Server};
-use crate::key::Located;
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::{OutlierEjection, Server};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::text::{EjectionText, UpstreamText};
 use crate::value::print_duration;
 
@@ -19,35 +19,39 @@ const NOT_OF_MAX_FAILS: [&str; 9] = [
     "servers_max",
 ];
 
-pub(super) fn check(text: &UpstreamText, findings: &mut Vec<Finding>) -> Option<Ejection> {
+pub(super) fn check(text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) -> Option<OutlierEjection> {
     let ejection = text.ejection.as_ref()?;
     match ejection.value.max_fails {
         Some(_) => {
             for key in NOT_OF_MAX_FAILS {
                 if let Some(at) = ejection.changed(key) {
-                    let what =
+                    let message =
                         format!("`{key}` does nothing with `max_fails`, which is all that nginx goes by");
-                    let finding = Finding::new(MistakeKind::Conflict, at, what);
-                    findings.push(finding.related(ejection.key_at("max_fails"), "`max_fails` is here"));
+                    let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+                    diagnostics.push(diagnostic.label(ejection.key_at("max_fails"), "`max_fails` is here"));
                 }
             }
         }
-        None => check_own_rules(ejection, findings),
+        None => check_own_rules(ejection, diagnostics),
     }
     Some(ejection.value.ejection(&text.retry.value.on_status))
 }
 
-fn check_own_rules(text: &Located<EjectionText>, findings: &mut Vec<Finding>) {
+fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diagnostic>) {
     let value = &text.value;
     if let (Some(at), true) = (text.changed("fail_timeout"), text.is_missing("max_fails")) {
-        let what = "`fail_timeout` does nothing without `max_fails`";
-        let hint = "write `max_fails = 1`, which is what nginx takes when nothing is said";
-        findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+        let message = "`fail_timeout` does nothing without `max_fails`";
+        let help = "write `max_fails = 1`, which is what nginx takes when nothing is said";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
     let compares = value.error_rate.is_some() || value.latency_factor.is_some();
     let mut unused = |key: &str, why: &str| {
         if let Some(at) = text.changed(key) {
-            findings.push(Finding::new(MistakeKind::Unused, at, format!("`{key}` does nothing {why}")));
+            diagnostics.push(Diagnostic::new(
+                DiagnosticKind::Unused,
+                at,
+                format!("`{key}` does nothing {why}"),
+            ));
         }
     };
     if value.latency_factor.is_none() {
@@ -58,33 +62,40 @@ fn check_own_rules(text: &Located<EjectionText>, findings: &mut Vec<Finding>) {
         unused("requests_min", "without `error_rate` or `latency_factor`: nothing is compared");
     }
     if !compares && value.consecutive_failures.is_none() && text.is_sound {
-        let what =
+        let message =
             "nothing ejects a server: `consecutive_failures`, `error_rate` and `latency_factor` are off";
-        findings.push(Finding::new(MistakeKind::Unused, text.at, what).hint("write `ejection = \"off\"`"));
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::Unused, text.span, message).help("write `ejection = \"off\"`"),
+        );
     }
     let at = text.written("time_max").or_else(|| text.written("time"));
     if let Some(at) = at.filter(|_| value.time > value.time_max) {
         let (time, time_max) = (print_duration(value.time), print_duration(value.time_max));
-        let what = format!("`time` ({time}) is longer than `time_max` ({time_max})");
-        findings.push(
-            Finding::new(MistakeKind::Conflict, at, what).hint("`time` is the length of the first ejection"),
+        let message = format!("`time` ({time}) is longer than `time_max` ({time_max})");
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::Conflict, at, message)
+                .help("`time` is the length of the first ejection"),
         );
     }
 }
 
 /// Reports what is said of ejection that has no effect in this upstream.
-pub(super) fn report_unused(text: &Located<UpstreamText>, servers: &[Server], findings: &mut Vec<Finding>) {
+pub(super) fn report_unused(
+    text: &SpannedTable<UpstreamText>,
+    servers: &[Server],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let value = &text.value;
     let is_alone = servers.len() == 1;
     if let (Some(at), Some(_), true) = (text.changed("ejection"), &value.ejection, is_alone) {
-        let what = "`ejection` does nothing: the only server of an upstream is never ejected";
-        findings.push(Finding::new(MistakeKind::Unused, at, what));
+        let message = "`ejection` does nothing: the only server of an upstream is never ejected";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     let entries = value.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     for table in entries.iter().filter_map(|entry| entry.value.table()) {
         if let (Some(at), None) = (table.changed("ejection"), &value.ejection) {
-            let what = "`ejection` does nothing: no server of the upstream is ejected";
-            findings.push(Finding::new(MistakeKind::Unused, at, what));
+            let message = "`ejection` does nothing: no server of the upstream is ejected";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     let nobody_judges = value.health.is_none() && (value.ejection.is_none() || is_alone);
@@ -92,11 +103,11 @@ pub(super) fn report_unused(text: &Located<UpstreamText>, servers: &[Server], fi
         [("slow_start", "no server ever comes back"), ("panic_threshold", "every server is always usable")]
     {
         if let Some(at) = text.changed(key).filter(|_| nobody_judges && !servers.is_empty()) {
-            let what = match is_alone {
+            let message = match is_alone {
                 true => format!("`{key}` does nothing without `health`: {why}"),
                 false => format!("`{key}` does nothing without `health` or `ejection`: {why}"),
             };
-            findings.push(Finding::new(MistakeKind::Unused, at, what));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
 }

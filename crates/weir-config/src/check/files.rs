@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::certificate::{Authorities, CertificateError};
 use crate::key::Spanned;
-use crate::source_map::Sources;
+use crate::source_map::SourceMap;
 
 /// The files that a config names: where their paths begin, and whether they may be read at all.
 pub(crate) struct Files<'a> {
-    sources: &'a Sources,
+    sources: &'a SourceMap,
     pub(super) may_read: bool,
     /// Those that the system trusts, once somebody has asked.
     system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
@@ -45,7 +45,7 @@ fn file_mark(path: &Path) -> Option<FileMark> {
 }
 
 impl<'a> Files<'a> {
-    pub(crate) fn new(sources: &'a Sources, may_read: bool) -> Self {
+    pub(crate) fn new(sources: &'a SourceMap, may_read: bool) -> Self {
         Self { sources, may_read, system: OnceCell::new(), named: RefCell::default() }
     }
 
@@ -56,7 +56,7 @@ impl<'a> Files<'a> {
 
     /// The path of a file, relative to the file of the config that names it.
     pub(super) fn path(&self, text: &Spanned<Box<str>>) -> PathBuf {
-        let folder = Path::new(&self.sources.file(text.at.file).name).parent();
+        let folder = Path::new(&self.sources.file(text.span.file).name).parent();
         let path = folder.unwrap_or(Path::new("")).join(&*text.value);
         self.note(&path);
         path

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rustls_pki_types::ServerName;
 
 use super::{dialogue, headers};
-use crate::config::{BodyRule, HealthCheck, HttpProbe, Probe};
-use crate::key::Located;
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::{BodyRule, HealthCheck, HealthProbe, HttpProbe};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::text::{HealthText, ProbeKind, UpstreamText};
 use crate::value::{ServerAddress, print_duration};
 
@@ -32,8 +32,8 @@ const OF_HTTP: [&str; 9] = [
 
 pub(super) fn check(
     upstream: &UpstreamText,
-    text: &Located<HealthText>,
-    findings: &mut Vec<Finding>,
+    text: &SpannedTable<HealthText>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> HealthCheck {
     let value = &text.value;
     let traffic_has_tls = upstream.tls.is_some();
@@ -46,17 +46,17 @@ pub(super) fn check(
     let probe = match kind {
         ProbeKind::Tcp | ProbeKind::Tls => {
             let own_name = kind == ProbeKind::Tls && !traffic_has_tls;
-            report_of_http(text, kind, own_name, findings);
-            if kind == ProbeKind::Tcp { Probe::Tcp } else { Probe::Tls }
+            report_of_http(text, kind, own_name, diagnostics);
+            if kind == ProbeKind::Tcp { HealthProbe::Tcp } else { HealthProbe::Tls }
         }
-        ProbeKind::Http => Probe::Http(Box::new(http(text, findings))),
+        ProbeKind::Http => HealthProbe::Http(Box::new(http(text, diagnostics))),
     };
-    report_tls(text, kind, findings);
-    let dialogue = dialogue::check(text, kind, findings);
+    report_tls(text, kind, diagnostics);
+    let dialogue = dialogue::check(text, kind, diagnostics);
     let tls = kind == ProbeKind::Tls || (kind == ProbeKind::Http && wants_tls);
     let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
     let interval_changing = value.interval_changing.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
-    check_times(text, timeout, findings);
+    check_times(text, timeout, diagnostics);
     HealthCheck {
         probe,
         dialogue,
@@ -79,10 +79,10 @@ pub(super) fn check(
 
 /// Reports what a probe without a request cannot have.
 fn report_of_http(
-    text: &Located<HealthText>,
+    text: &SpannedTable<HealthText>,
     kind: ProbeKind,
     names_server: bool,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let (kind, does) = match kind {
         ProbeKind::Tls => ("tls", "shakes hands"),
@@ -91,25 +91,25 @@ fn report_of_http(
     let does = if dialogue::is_written(text) { "has a conversation of its own" } else { does };
     for key in OF_HTTP.into_iter().filter(|key| *key != "host" || !names_server) {
         if let Some(at) = text.changed(key) {
-            let what = format!("`{key}` does nothing: a probe of the kind `{kind}` only {does}");
-            let hint = match text.value.kind {
+            let message = format!("`{key}` does nothing: a probe of the kind `{kind}` only {does}");
+            let help = match text.value.kind {
                 Some(_) => "write `kind = \"http\"`",
                 None => "write a `path`, or `kind = \"http\"`",
             };
-            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
     }
 }
 
 /// Reports a word on TLS that the kind of the probe contradicts.
-fn report_tls(text: &Located<HealthText>, kind: ProbeKind, findings: &mut Vec<Finding>) {
+fn report_tls(text: &SpannedTable<HealthText>, kind: ProbeKind, diagnostics: &mut Vec<Diagnostic>) {
     let Some(at) = text.written("tls") else { return };
-    let what = match (kind, text.value.tls) {
+    let message = match (kind, text.value.tls) {
         (ProbeKind::Tcp, Some(true)) => "a probe of the kind `tcp` has no TLS",
         (ProbeKind::Tls, Some(false)) => "a probe of the kind `tls` is one with TLS",
         _ => return,
     };
-    findings.push(Finding::new(MistakeKind::Conflict, at, what));
+    diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
 }
 
 /// The host of a `Host` as a certificate has it.
@@ -119,31 +119,34 @@ fn name_of(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).ok()
 }
 
-fn http(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HttpProbe {
+fn http(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> HttpProbe {
     let value = &text.value;
-    let body = body(text, findings);
+    let body = body(text, diagnostics);
     let method = value.method.value.as_str();
     if method == "CONNECT" {
-        let what = "a probe cannot ask for a tunnel";
-        findings
-            .push(Finding::new(MistakeKind::BadValue, value.method.at, what).hint("write `GET` or `HEAD`"));
+        let message = "a probe cannot ask for a tunnel";
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::BadValue, value.method.span, message)
+                .help("write `GET` or `HEAD`"),
+        );
     } else if let (Some(key), "HEAD") = (body_key(text), method) {
-        let what = format!("`{key}` never holds: the response to `HEAD` has no body");
-        findings.push(
-            Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint("write `method = \"GET\"`"),
+        let message = format!("`{key}` never holds: the response to `HEAD` has no body");
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message)
+                .help("write `method = \"GET\"`"),
         );
     }
     let reads_body = body_key(text).is_some() || value.connection_age.is_some();
     if let Some(at) = text.changed("body_size").filter(|_| !reads_body) {
-        let what = "`body_size` does nothing: nothing is looked for in the body";
-        let hint = "write `body_contains` or `body_regex`";
-        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
+        let message = "`body_size` does nothing: nothing is looked for in the body";
+        let help = "write `body_contains` or `body_regex`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
     HttpProbe {
         method: method.into(),
         path: value.path.as_ref().map_or_else(|| "/".into(), |path| path.0.clone()),
         host: value.host.as_ref().map(|host| host.0.clone()),
-        headers: headers::check_probe(&value.headers, findings),
+        headers: headers::check_probe(&value.headers, diagnostics),
         status: value.status.0.clone(),
         body,
         body_size: value.body_size,
@@ -151,20 +154,24 @@ fn http(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> HttpProbe {
 }
 
 /// The key that says what the body has to be like.
-fn body_key(text: &Located<HealthText>) -> Option<&'static str> {
+fn body_key(text: &SpannedTable<HealthText>) -> Option<&'static str> {
     ["body_contains", "body_regex"].into_iter().find(|key| !text.is_missing(key))
 }
 
-fn body(text: &Located<HealthText>, findings: &mut Vec<Finding>) -> Option<BodyRule> {
+fn body(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> Option<BodyRule> {
     let value = &text.value;
     if let (Some(_), Some(at)) = (text.written("body_contains"), text.written("body_regex")) {
-        let what = "a probe has one of `body_contains` and `body_regex`";
-        findings.push(Finding::new(MistakeKind::Conflict, at, what));
+        let message = "a probe has one of `body_contains` and `body_regex`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
     }
     match (&value.body_contains, &value.body_regex) {
         (Some(needle), _) if needle.is_empty() => {
-            let what = "`body_contains` is empty: every body holds that";
-            findings.push(Finding::new(MistakeKind::BadValue, text.key_at("body_contains"), what));
+            let message = "`body_contains` is empty: every body holds that";
+            diagnostics.push(Diagnostic::new(
+                DiagnosticKind::BadValue,
+                text.key_at("body_contains"),
+                message,
+            ));
             None
         }
         (Some(needle), _) => Some(BodyRule::Contains(needle.clone())),
@@ -177,27 +184,27 @@ fn is_unix(address: &ServerAddress) -> bool {
     matches!(address, ServerAddress::Unix(_))
 }
 
-fn check_times(text: &Located<HealthText>, timeout: Duration, findings: &mut Vec<Finding>) {
+fn check_times(text: &SpannedTable<HealthText>, timeout: Duration, diagnostics: &mut Vec<Diagnostic>) {
     let interval = text.value.interval;
     if let (Some(changing), Some(at)) = (text.value.interval_changing, text.written("interval_changing"))
         && changing > interval
     {
         let (changing, interval) = (print_duration(changing), print_duration(interval));
-        let what = format!("`interval_changing` ({changing}) is longer than `interval` ({interval})");
-        let hint = "it is there to see changes sooner";
-        findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+        let message = format!("`interval_changing` ({changing}) is longer than `interval` ({interval})");
+        let help = "it is there to see changes sooner";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
     if let Some(at) = text.written("timeout").filter(|_| timeout > interval) {
         let (timeout, interval) = (print_duration(timeout), print_duration(interval));
-        let what = format!("a probe that runs into `timeout` ({timeout}) holds up the next one");
-        let hint =
+        let message = format!("a probe that runs into `timeout` ({timeout}) holds up the next one");
+        let help =
             format!("`interval` is {interval}; a server that hangs is found out later than it suggests");
-        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
     }
 }
 
 /// Reports what is said of the health of servers that has no effect in this upstream.
-pub(super) fn report_servers(text: &UpstreamText, findings: &mut Vec<Finding>) {
+pub(super) fn report_servers(text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) {
     let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let mut probed = 0;
     for entry in entries {
@@ -209,25 +216,26 @@ pub(super) fn report_servers(text: &UpstreamText, findings: &mut Vec<Finding>) {
         match (&text.health, health.or(port)) {
             (None, Some(at)) => {
                 let key = if health.is_some() { "health" } else { "health_port" };
-                let what = format!("`{key}` does nothing: the upstream has no `health`");
-                findings.push(Finding::new(MistakeKind::Unused, at, what));
+                let message = format!("`{key}` does nothing: the upstream has no `health`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
             }
             (Some(_), _) if !table.value.health => {
                 if let Some(at) = port {
-                    let what = "`health_port` does nothing: with `health = false` the server is not probed";
-                    findings.push(Finding::new(MistakeKind::Unused, at, what));
+                    let message =
+                        "`health_port` does nothing: with `health = false` the server is not probed";
+                    diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
                 }
             }
             _ => probed += 1,
         }
         let is_unix = table.value.address.as_ref().is_some_and(|address| is_unix(&address.value));
         if let Some(at) = port.filter(|_| is_unix) {
-            let what = "`health_port` does nothing: a Unix socket has no port";
-            findings.push(Finding::new(MistakeKind::Unused, at, what));
+            let message = "`health_port` does nothing: a Unix socket has no port";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     if let (Some(health), 0, false) = (&text.health, probed, entries.is_empty()) {
-        let what = "`health` does nothing: no server of this upstream is probed";
-        findings.push(Finding::new(MistakeKind::Unused, health.at, what));
+        let message = "`health` does nothing: no server of this upstream is probed";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, health.span, message));
     }
 }

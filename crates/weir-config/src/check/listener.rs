@@ -8,30 +8,30 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{
-    Surroundings, UpstreamNames, access_log, client_certificates, redirect, route, tls, warn_unreachable,
+    CheckScope, UpstreamLookup, access_log, client_certificates, redirect, route, tls, warn_unreachable,
 };
-use crate::config::{Alike, Listener, Protocol, ProxyProtocol, Route};
-use crate::key::{Located, Spanned};
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::Span;
+use crate::config::{Interner, Listener, ListenerProtocol, ProxyProtocol, Route};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
+use crate::source_map::SourceSpan;
 use crate::text::ListenerText;
 use crate::value::{ListenAddress, print_duration};
 
 pub(super) fn check(
     name: &Spanned<Box<str>>,
-    text: &Located<ListenerText>,
-    around: &Surroundings<'_>,
-    findings: &mut Vec<Finding>,
+    text: &SpannedTable<ListenerText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
-    let routes = routes(name, text, around.upstreams, findings);
-    let proxy_protocol = proxy_protocol(text, findings);
-    check_values(text, findings);
-    report_of_http(text, findings);
-    warn_limits(text, findings);
-    warn_request_id(text, findings);
-    client_certificates::check_headers(text, findings);
+    let routes = routes(name, text, around.upstreams, diagnostics);
+    let proxy_protocol = proxy_protocol(text, diagnostics);
+    check_values(text, diagnostics);
+    report_of_http(text, diagnostics);
+    warn_limits(text, diagnostics);
+    warn_request_id(text, diagnostics);
+    client_certificates::check_headers(text, diagnostics);
     if let Some(own) = &text.value.access_log {
-        access_log::check(own, around.files, findings);
+        access_log::check(own, around.files, diagnostics);
     }
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
@@ -39,51 +39,52 @@ pub(super) fn check(
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
         routes: routes.into_iter().map(Arc::new).collect(),
-        tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, findings)),
+        tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, diagnostics)),
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
     }
 }
 
 fn routes(
     listener: &Spanned<Box<str>>,
-    text: &Located<ListenerText>,
-    upstreams: &UpstreamNames<'_>,
-    findings: &mut Vec<Finding>,
+    text: &SpannedTable<ListenerText>,
+    upstreams: &UpstreamLookup<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
-    let mut places: Vec<Span> = text.value.route.iter().map(|route| route.at).collect();
-    let mut alike = Alike::default();
-    let mut check = |route| route::check(route, &text.value, upstreams, &mut alike, findings);
+    let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
+    let mut interner = Interner::default();
+    let mut check = |route| route::check(route, &text.value, upstreams, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
-        let mut route = Route::to_upstream("*", upstreams.find(upstream, findings));
+        let mut route = Route::to_upstream("*", upstreams.find(upstream, diagnostics));
         route.body_size = body_size;
         routes.push(route);
-        places.push(upstream.at);
+        places.push(upstream.span);
     }
     if routes.is_empty() && text.is_missing("route") && text.is_missing("upstream") {
-        let what = format!("the listener `{}` has neither `upstream` nor a `route`", listener.value);
-        let hint = format!("write `upstream = \"NAME\"`, or `[[listener.{}.route]]`", listener.value);
-        findings.push(Finding::new(MistakeKind::MissingKey, listener.at, what).hint(hint));
+        let message = format!("the listener `{}` has neither `upstream` nor a `route`", listener.value);
+        let help = format!("write `upstream = \"NAME\"`, or `[[listener.{}.route]]`", listener.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, listener.span, message).help(help));
     }
-    check_route_names(text, &mut routes, findings);
+    check_route_names(text, &mut routes, diagnostics);
     // A route that could not be read in full may take other requests than it seems to.
     let is_sound = |index: usize| text.value.route.get(index).is_none_or(|route| route.is_sound);
     let sound = routes.iter().enumerate().filter(|(index, _)| is_sound(*index));
     let rules = sound.map(|(index, route)| (Arc::clone(&route.matches), RouteId(index as u32)));
     match RouteTable::new(rules.collect()) {
-        Ok(table) => redirect::check_loops(text, &routes, &table, findings),
+        Ok(table) => redirect::check_loops(text, &routes, &table, diagnostics),
         Err(ties) => {
             for tie in ties {
                 let (first, second) = (tie.first.index(), tie.second.index());
-                let what = format!(
+                let message = format!(
                     "the routes `{}` and `{}` are equally specific and can take the same request",
                     routes[first].name, routes[second].name
                 );
-                let hint =
+                let help =
                     "make one more specific, or give it a `priority`: the order in the file does not decide";
-                let finding = Finding::new(MistakeKind::Conflict, places[second], what).hint(hint);
-                findings.push(finding.related(places[first], "the other one"));
+                let diagnostic =
+                    Diagnostic::new(DiagnosticKind::Conflict, places[second], message).help(help);
+                diagnostics.push(diagnostic.label(places[first], "the other one"));
             }
         }
     }
@@ -91,7 +92,11 @@ fn routes(
 }
 
 /// Names that the text gives are unique; those made from host and path become so.
-fn check_route_names(text: &Located<ListenerText>, routes: &mut [Route], findings: &mut Vec<Finding>) {
+fn check_route_names(
+    text: &SpannedTable<ListenerText>,
+    routes: &mut [Route],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let given: Vec<Option<&Spanned<Box<str>>>> =
         text.value.route.iter().map(|route| route.value.name.as_ref()).collect();
     let mut known: HashMap<Box<str>, usize> = HashMap::with_capacity(routes.len());
@@ -106,10 +111,10 @@ fn check_route_names(text: &Located<ListenerText>, routes: &mut [Route], finding
         let [name, earlier_name] = [index, earlier].map(|index| given.get(index).copied().flatten());
         match (name, earlier_name) {
             (Some(name), Some(earlier)) => {
-                let what = format!("two routes are called `{}`", name.value);
-                findings.push(
-                    Finding::new(MistakeKind::Duplicate, name.at, what)
-                        .related(earlier.at, "the first is here"),
+                let message = format!("two routes are called `{}`", name.value);
+                diagnostics.push(
+                    Diagnostic::new(DiagnosticKind::Duplicate, name.span, message)
+                        .label(earlier.span, "the first is here"),
                 );
             }
             _ => {
@@ -121,51 +126,55 @@ fn check_route_names(text: &Located<ListenerText>, routes: &mut [Route], finding
 }
 
 /// What the kernel takes in whole seconds has to be whole seconds.
-fn check_values(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     for (key, value) in
         [("tcp_keepalive", text.value.tcp_keepalive), ("defer_accept", text.value.defer_accept)]
     {
         if let Some(value) = value
             && value.subsec_millis() != 0
         {
-            let what = format!("`{key}` is in whole seconds; this is {}", print_duration(value));
-            findings.push(Finding::new(MistakeKind::BadValue, text.key_at(key), what));
+            let message = format!("`{key}` is in whole seconds; this is {}", print_duration(value));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message));
         }
     }
-    if text.value.protocol == Protocol::Http
+    if text.value.protocol == ListenerProtocol::Http
         && let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls)
     {
-        let what = "`tls` does nothing: the listener has no TLS";
-        findings.push(Finding::new(MistakeKind::Unused, at, what));
+        let message = "`tls` does nothing: the listener has no TLS";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     if text.value.trusted_proxies.unix && has_no_unix_socket(text) {
-        let what = "`\"unix\"` trusts nobody: the listener has no Unix socket";
-        findings.push(Finding::new(MistakeKind::Unused, text.key_at("trusted_proxies"), what));
+        let message = "`\"unix\"` trusts nobody: the listener has no Unix socket";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at("trusted_proxies"), message));
     }
 }
 
-fn has_no_unix_socket(text: &Located<ListenerText>) -> bool {
+fn has_no_unix_socket(text: &SpannedTable<ListenerText>) -> bool {
     let is_unix = |address: &Spanned<ListenAddress>| matches!(address.value, ListenAddress::Unix(_));
     text.value.address.as_ref().is_some_and(|addresses| !addresses.0.iter().any(is_unix))
 }
 
-fn proxy_protocol(text: &Located<ListenerText>, findings: &mut Vec<Finding>) -> Option<ProxyProtocol> {
+fn proxy_protocol(
+    text: &SpannedTable<ListenerText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ProxyProtocol> {
     let section = text.value.proxy_protocol.as_ref()?;
     let from = section.value.from.clone()?;
     if from.networks.is_empty() && !from.unix {
-        let what = "`from` is empty: no connection would begin with a header";
-        let hint = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
-        findings.push(Finding::new(MistakeKind::BadValue, section.key_at("from"), what).hint(hint));
+        let message = "`from` is empty: no connection would begin with a header";
+        let help = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::BadValue, section.key_at("from"), message).help(help));
     } else if from.unix && has_no_unix_socket(text) {
-        let what = "`\"unix\"` is nobody: the listener has no Unix socket";
-        findings.push(Finding::new(MistakeKind::Unused, section.key_at("from"), what));
+        let message = "`\"unix\"` is nobody: the listener has no Unix socket";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, section.key_at("from"), message));
     }
     Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
 }
 
 /// Reports what only requests have, where there are none.
-fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
-    if text.value.protocol != Protocol::Tcp {
+fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
+    if text.value.protocol != ListenerProtocol::Tcp {
         return;
     }
     let of_listener =
@@ -184,45 +193,51 @@ fn report_of_http(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
     let of_limits = of_limits.map(|key| (key, text.value.limits.changed(key)));
     for (key, at) in of_listener.into_iter().chain(of_timeouts).chain(of_limits) {
         if let Some(at) = at {
-            let what =
+            let message =
                 format!("`{key}` does nothing here: the listener speaks `tcp`, so there are no requests");
-            let finding = Finding::new(MistakeKind::Unused, at, what);
-            findings.push(match key {
+            let diagnostic = Diagnostic::new(DiagnosticKind::Unused, at, message);
+            diagnostics.push(match key {
                 "idle" => {
-                    finding.hint("how long a connection may be silent is `upstream.NAME.timeouts.tunnel`")
+                    diagnostic.help("how long a connection may be silent is `upstream.NAME.timeouts.tunnel`")
                 }
-                _ => finding,
+                _ => diagnostic,
             });
         }
     }
 }
 
-fn warn_request_id(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+fn warn_request_id(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     let id = &text.value.request_id;
     if let Some(at) = id.changed("respond").filter(|_| id.value.respond && id.value.header.is_none()) {
-        let what = "`respond` does nothing here: `header` is off, so there is no id";
-        findings
-            .push(Finding::new(MistakeKind::Unused, at, what).hint("name a header, such as `x-request-id`"));
+        let message = "`respond` does nothing here: `header` is off, so there is no id";
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::Unused, at, message)
+                .help("name a header, such as `x-request-id`"),
+        );
     }
 }
 
-fn warn_limits(text: &Located<ListenerText>, findings: &mut Vec<Finding>) {
+fn warn_limits(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     let ListenerText { timeouts, limits, .. } = &text.value;
     if let Some(session) = timeouts.value.session {
         let session = (timeouts, "session", session);
         let limit = |key, limit: Duration| (timeouts, key, limit);
-        warn_unreachable(limit("idle", timeouts.value.idle), session, findings);
-        warn_unreachable(limit("request", timeouts.value.request), session, findings);
+        warn_unreachable(limit("idle", timeouts.value.idle), session, diagnostics);
+        warn_unreachable(limit("request", timeouts.value.request), session, diagnostics);
     }
     let (target, head) = (limits.value.target_size, limits.value.head_size);
     if let Some(at) = limits.changed("target_size").filter(|_| target > head) {
-        let what = format!("`target_size` ({target}) is never reached: the whole head may have {head}");
-        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint("raise `head_size`"));
+        let message = format!("`target_size` ({target}) is never reached: the whole head may have {head}");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help("raise `head_size`"));
     }
     if let (Some(per_client), Some(all)) = (text.value.connections_per_client_max, text.value.connections_max)
         && per_client > all
     {
-        let what = format!("one client may have {per_client} connections, all together only {all}");
-        findings.push(Finding::new(MistakeKind::Doubtful, text.key_at("connections_per_client_max"), what));
+        let message = format!("one client may have {per_client} connections, all together only {all}");
+        diagnostics.push(Diagnostic::new(
+            DiagnosticKind::Suspicious,
+            text.key_at("connections_per_client_max"),
+            message,
+        ));
     }
 }

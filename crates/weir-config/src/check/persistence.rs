@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use weir_traffic::affinity::{Attributes, SameSite};
 
-use crate::config::{CookieMode, CookiePersistence, Secret};
-use crate::key::Located;
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::{CookieMode, CookiePersistence, CookieSecret};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::text::{Document, PersistenceMode, PersistenceText, SameSiteWord, UpstreamText, is_cookie_domain};
 
 /// How the name of Weir's own cookie begins when the config gives it none; the name of the upstream follows, so that two on one site do
@@ -21,8 +21,8 @@ const OF_LEARN: [&str; 2] = ["entries_max", "idle"];
 
 pub(super) fn check(
     upstream: &str,
-    text: &Located<PersistenceText>,
-    findings: &mut Vec<Finding>,
+    text: &SpannedTable<PersistenceText>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> CookiePersistence {
     let value = &text.value;
     let (name, without_effect): (&str, Vec<&str>) = match value.mode {
@@ -32,24 +32,27 @@ pub(super) fn check(
     };
     for key in without_effect {
         if let Some(at) = text.changed(key) {
-            let what = format!("`{key}` does nothing with `mode = \"{name}\"`");
-            findings.push(Finding::new(MistakeKind::Conflict, at, what));
+            let message = format!("`{key}` does nothing with `mode = \"{name}\"`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }
     if value.mode != PersistenceMode::Insert && text.is_missing("cookie") {
-        let what = format!("`mode = \"{name}\"` needs a `cookie`");
-        let hint =
+        let message = format!("`mode = \"{name}\"` needs a `cookie`");
+        let help =
             "write the name of the cookie that your application sets, such as `cookie = \"JSESSIONID\"`";
-        findings.push(Finding::new(MistakeKind::MissingKey, text.key_at("mode"), what).hint(hint));
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::MissingKey, text.key_at("mode"), message).help(help));
     }
-    let secret = value.secret.as_ref().map(|secret| Secret(secret.0.clone()));
+    let secret = value.secret.as_ref().map(|secret| CookieSecret(secret.0.clone()));
     CookiePersistence {
         cookie: match &value.cookie {
             Some(cookie) => (**cookie).into(),
             None => format!("{COOKIE_DEFAULT}{upstream}").into(),
         },
         mode: match value.mode {
-            PersistenceMode::Insert => CookieMode::Insert { secret, attributes: attributes(text, findings) },
+            PersistenceMode::Insert => {
+                CookieMode::Insert { secret, attributes: attributes(text, diagnostics) }
+            }
             PersistenceMode::Prefix => CookieMode::Prefix { secret },
             PersistenceMode::Learn => CookieMode::Learn { entries_max: value.entries_max, idle: value.idle },
         },
@@ -57,14 +60,14 @@ pub(super) fn check(
 }
 
 /// Warns of upstreams that give out the same cookie: a client of both would change its server with every request.
-pub(super) fn warn_shared(document: &Document, findings: &mut Vec<Finding>) {
-    let given = |upstream: &'_ Located<UpstreamText>| {
+pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
+    let given = |upstream: &'_ SpannedTable<UpstreamText>| {
         let text = upstream.value.persistence.clone()?;
         (text.value.mode == PersistenceMode::Insert && text.value.cookie.is_some()).then_some(text)
     };
     let given: Vec<_> =
         document.upstream.0.iter().filter_map(|(name, text)| Some((name, given(text)?))).collect();
-    let cookie = |text: &Located<PersistenceText>| {
+    let cookie = |text: &SpannedTable<PersistenceText>| {
         let value = &text.value;
         let domain = value.domain.as_ref().map(|domain| domain.value.clone());
         (value.cookie.as_ref().map(|cookie| (**cookie).to_owned()), value.path.0.clone(), domain)
@@ -74,25 +77,27 @@ pub(super) fn warn_shared(document: &Document, findings: &mut Vec<Finding>) {
         let earlier = *first.entry(cookie(text)).or_insert(index);
         if earlier < index {
             let (name, earlier) = &given[earlier];
-            let what = format!("the upstream `{}` gives out the same cookie", name.value);
-            let hint = "a client of both loses its server whenever it asks the other; leave `cookie` out, and each has its own";
-            let finding = Finding::new(MistakeKind::Doubtful, text.key_at("cookie"), what).hint(hint);
-            findings.push(finding.related(earlier.key_at("cookie"), "there"));
+            let message = format!("the upstream `{}` gives out the same cookie", name.value);
+            let help = "a client of both loses its server whenever it asks the other; leave `cookie` out, and each has its own";
+            let diagnostic =
+                Diagnostic::new(DiagnosticKind::Suspicious, text.key_at("cookie"), message).help(help);
+            diagnostics.push(diagnostic.label(earlier.key_at("cookie"), "there"));
         }
     }
 }
 
-fn attributes(text: &Located<PersistenceText>, findings: &mut Vec<Finding>) -> Attributes {
+fn attributes(text: &SpannedTable<PersistenceText>, diagnostics: &mut Vec<Diagnostic>) -> Attributes {
     let value = &text.value;
     if let Some(domain) = value.domain.as_ref().filter(|domain| !is_cookie_domain(&domain.value)) {
-        let what = format!("`{}` is not the domain of a cookie", domain.value);
-        let hint = "write for example `example.com`";
-        findings.push(Finding::new(MistakeKind::BadValue, domain.at, what).hint(hint));
+        let message = format!("`{}` is not the domain of a cookie", domain.value);
+        let help = "write for example `example.com`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, domain.span, message).help(help));
     }
     if value.same_site == SameSiteWord::None && !value.secure {
-        let what = "browsers refuse a cookie with `same_site = \"none\"` that is not `secure`";
-        let hint = "write `secure = true` too; the client then has to come over TLS";
-        findings.push(Finding::new(MistakeKind::Conflict, text.key_at("same_site"), what).hint(hint));
+        let message = "browsers refuse a cookie with `same_site = \"none\"` that is not `secure`";
+        let help = "write `secure = true` too; the client then has to come over TLS";
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("same_site"), message).help(help));
     }
     Attributes {
         lifetime: value.lifetime,

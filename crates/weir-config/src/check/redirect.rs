@@ -7,22 +7,22 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_traffic::route::{RouteRequest, RouteTable};
 
-use crate::config::{Action, Redirect, Route};
-use crate::key::Located;
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::{Redirect, Route, RouteAction};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
 use crate::text::{ListenerText, RouteText};
 
 /// A host for routes that take any.
 const SOME_HOST: &str = "weir.invalid";
 
 /// A request with host, path and query, and nothing else.
-struct Sample {
+struct RouteSample {
     host: String,
     path: String,
     query: String,
 }
 
-impl RouteRequest for Sample {
+impl RouteRequest for RouteSample {
     fn host(&self) -> &[u8] {
         self.host.as_bytes()
     }
@@ -50,30 +50,31 @@ impl RouteRequest for Sample {
 
 /// Reports each redirect of the listener that leads to the route that it stands in.
 pub(super) fn check_loops(
-    text: &Located<ListenerText>,
+    text: &SpannedTable<ListenerText>,
     routes: &[Route],
     table: &RouteTable,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let scheme = if text.value.tls.is_some() { "https://" } else { "http://" };
     for (index, (route, written)) in routes.iter().zip(&text.value.route).enumerate() {
-        let Action::Redirect(redirect) = &route.action else { continue };
+        let RouteAction::Redirect(redirect) = &route.action else { continue };
         if !written.is_sound {
             continue;
         }
         let Some(first) = sample(&written.value) else { continue };
-        let is_this = |request: &Sample| table.lookup(request).is_some_and(|found| found.index() == index);
+        let is_this =
+            |request: &RouteSample| table.lookup(request).is_some_and(|found| found.index() == index);
         if let Some(next) = follow(redirect, &first, scheme).filter(|next| is_this(&first) && is_this(next)) {
-            let what =
+            let message =
                 format!("the redirect leads back to its own route: `{}` is taken by it again", next.path);
-            let at = written.value.redirect.as_ref().map_or(written.at, |redirect| redirect.key_at("to"));
-            findings.push(Finding::new(MistakeKind::Conflict, at, what));
+            let at = written.value.redirect.as_ref().map_or(written.span, |redirect| redirect.key_at("to"));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }
 }
 
 /// A request that fits host and path of a route; none where that takes guessing.
-fn sample(route: &RouteText) -> Option<Sample> {
+fn sample(route: &RouteText) -> Option<RouteSample> {
     let host = match &route.host {
         None => SOME_HOST.to_owned(),
         Some(hosts) => match hosts.0.first()?.to_string() {
@@ -88,11 +89,11 @@ fn sample(route: &RouteText) -> Option<Sample> {
         RouteText { path_regex: Some(_), .. } => return None,
         _ => "/".to_owned(),
     };
-    Some(Sample { host, path, query: String::new() })
+    Some(RouteSample { host, path, query: String::new() })
 }
 
 /// The request that a client makes after the redirect; none when it goes elsewhere for sure or perhaps.
-fn follow(redirect: &Redirect, request: &Sample, scheme: &str) -> Option<Sample> {
+fn follow(redirect: &Redirect, request: &RouteSample, scheme: &str) -> Option<RouteSample> {
     let query = Some(request.query.as_bytes()).filter(|query| !query.is_empty());
     let mut location = Vec::new();
     redirect.write_location(&mut location, request.host.as_bytes(), request.path.as_bytes(), query);
@@ -108,5 +109,5 @@ fn follow(redirect: &Redirect, request: &Sample, scheme: &str) -> Option<Sample>
     let target = target.split('#').next().unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = if path.is_empty() { "/" } else { path };
-    Some(Sample { host, path: path.to_owned(), query: query.to_owned() })
+    Some(RouteSample { host, path: path.to_owned(), query: query.to_owned() })
 }

@@ -3,43 +3,43 @@
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
-use super::{UpstreamNames, action, check_name, headers};
-use crate::config::{Action, Alike, EncodedSlash, Protocol, Route, RouteSettings};
-use crate::key::{Located, Map, Spanned};
-use crate::mistake::{Finding, MistakeKind};
+use super::{UpstreamLookup, action, check_name, headers};
+use crate::config::{EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{ListenerText, RegexReplacement, RouteText, ValueRule};
 use crate::value::Token;
 
 pub(super) fn check(
-    text: &Located<RouteText>,
+    text: &SpannedTable<RouteText>,
     listener: &ListenerText,
-    upstreams: &UpstreamNames<'_>,
-    alike: &mut Alike<RouteSettings>,
-    findings: &mut Vec<Finding>,
+    upstreams: &UpstreamLookup<'_>,
+    interner: &mut Interner<RouteSettings>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Route {
     let value = &text.value;
     if let Some(name) = &value.name {
-        check_name(name, "route", findings);
+        check_name(name, "route", diagnostics);
     }
-    let action = action::check(text, upstreams, findings);
-    report_of_other_protocol(text, listener.protocol, findings);
-    report_unreachable_path(text, listener.paths.encoded_slash, findings);
-    if matches!(action, Action::Redirect(_) | Action::Respond(_)) {
-        report_without_server(text, findings);
+    let action = action::check(text, upstreams, diagnostics);
+    report_of_other_protocol(text, listener.protocol, diagnostics);
+    report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
+    if matches!(action, RouteAction::Redirect(_) | RouteAction::Respond(_)) {
+        report_without_server(text, diagnostics);
     }
-    let matches = matches(text, findings).into();
+    let matches = matches(text, diagnostics).into();
     let settings = RouteSettings {
-        rewrite: rewrite(text, findings),
-        request_headers: headers::check_request(&value.request_headers, findings),
-        response_headers: headers::check_response(&value.response_headers, findings),
+        rewrite: rewrite(text, diagnostics),
+        request_headers: headers::check_request(&value.request_headers, diagnostics),
+        response_headers: headers::check_response(&value.response_headers, diagnostics),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
-        upgrades: upgrades(&value.upgrades, findings),
+        upgrades: upgrades(&value.upgrades, diagnostics),
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
-    Route { name: route_name(value), matches, action, settings: alike.share(settings) }
+    Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
 }
 
 /// What a route is called in logs and metrics.
@@ -63,28 +63,28 @@ fn default_name(text: &RouteText) -> Box<str> {
     format!("{host}{path}").into()
 }
 
-fn matches(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> RouteMatch {
+fn matches(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> RouteMatch {
     let value = &text.value;
     RouteMatch {
         hosts: value.host.iter().chain(&value.sni).flat_map(|hosts| hosts.0.iter().cloned()).collect(),
-        path: path(text, findings),
+        path: path(text, diagnostics),
         methods: value.method.iter().flat_map(|methods| methods.0.iter().cloned()).collect(),
-        headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), findings),
-        query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), findings),
+        headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), diagnostics),
+        query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), diagnostics),
         sources: value.source.iter().flat_map(|sources| sources.0.iter().copied()).collect(),
         priority: i32::try_from(value.priority).unwrap_or(i32::MAX),
     }
 }
 
-fn path(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> PathMatch {
+fn path(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> PathMatch {
     let written: Vec<&str> =
         ["path", "path_exact", "path_regex"].into_iter().filter(|key| text.written(key).is_some()).collect();
     if let [first, second, ..] = written[..] {
-        let what = format!(
+        let message = format!(
             "a route has one of `path`, `path_exact` and `path_regex`; this has `{first}` and `{second}`"
         );
-        let finding = Finding::new(MistakeKind::Conflict, text.key_at(second), what);
-        findings.push(finding.hint("make two routes of it"));
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
+        diagnostics.push(diagnostic.help("make two routes of it"));
     }
     let compiled = match &text.value {
         RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
@@ -99,20 +99,22 @@ fn path(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> PathMatch {
 fn rules<T, E: std::fmt::Display>(
     map: &Map<ValueRule>,
     rule: impl Fn(&str, &ValueRule) -> Result<T, E>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<T> {
     let mut rules = Vec::new();
     for (name, value) in &map.0 {
         match rule(&name.value, value) {
             Ok(rule) => rules.push(rule),
-            Err(error) => findings.push(Finding::new(MistakeKind::BadValue, name.at, error.to_string())),
+            Err(error) => {
+                diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, error.to_string()));
+            }
         }
     }
     rules
 }
 
 /// `strip_prefix`, `replace_prefix` and `replace_regex`: at most one, the first two with a `path`.
-fn rewrite(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> Option<Rewrite> {
+fn rewrite(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> Option<Rewrite> {
     let value = &text.value;
     let wanted: Vec<&str> = [
         ("strip_prefix", value.strip_prefix),
@@ -123,22 +125,22 @@ fn rewrite(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> Option<Rew
     .filter_map(|(key, is_wanted)| is_wanted.then_some(key))
     .collect();
     if let [first, second, ..] = wanted[..] {
-        let what = format!("`{first}` and `{second}` exclude each other");
-        findings.push(Finding::new(MistakeKind::Conflict, text.key_at(second), what));
+        let message = format!("`{first}` and `{second}` exclude each other");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message));
         return None;
     }
     let key = *wanted.first()?;
     if let Some(replacement) = &value.replace_regex {
-        return replace_regex(replacement, findings);
+        return replace_regex(replacement, diagnostics);
     }
     let Some(prefix) = &value.path else {
-        let what = format!("`{key}` needs a `path`: it is the prefix that goes");
-        let hint = match text.written("path_regex") {
+        let message = format!("`{key}` needs a `path`: it is the prefix that goes");
+        let help = match text.written("path_regex") {
             Some(_) => "with `path_regex`, write `replace_regex`",
             None => "write `path = \"/...\"`",
         };
         if text.written("path").is_none() {
-            findings.push(Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint(hint));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message).help(help));
         }
         return None;
     };
@@ -149,30 +151,33 @@ fn rewrite(text: &Located<RouteText>, findings: &mut Vec<Finding>) -> Option<Rew
     Some(rewrite.expect("both paths were checked when they were read"))
 }
 
-fn replace_regex(replacement: &Located<RegexReplacement>, findings: &mut Vec<Finding>) -> Option<Rewrite> {
+fn replace_regex(
+    replacement: &SpannedTable<RegexReplacement>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Rewrite> {
     let (pattern, with) = (replacement.value.pattern.as_ref()?, replacement.value.with.as_ref()?);
     match Rewrite::regex(pattern.0.as_str(), &with.value) {
         Ok(rewrite) => Some(rewrite),
         Err(error) => {
-            let finding = Finding::new(MistakeKind::BadValue, with.at, error.to_string());
-            findings.push(match error {
+            let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, with.span, error.to_string());
+            diagnostics.push(match error {
                 RewriteError::NoSuchGroup(_) => {
-                    finding.hint("a group followed by a letter or digit is written `$${1}`")
+                    diagnostic.help("a group followed by a letter or digit is written `$${1}`")
                 }
-                _ => finding,
+                _ => diagnostic,
             });
             None
         }
     }
 }
 
-fn upgrades(tokens: &[Spanned<Token>], findings: &mut Vec<Finding>) -> Vec<Box<str>> {
+fn upgrades(tokens: &[Spanned<Token>], diagnostics: &mut Vec<Diagnostic>) -> Vec<Box<str>> {
     let mut upgrades: Vec<Box<str>> = Vec::new();
     for token in tokens {
         let name = token.value.to_ascii_lowercase();
         if name == "h2c" {
-            let what = "`h2c` cannot be passed on: requests in the tunnel would get past every rule";
-            findings.push(Finding::new(MistakeKind::BadValue, token.at, what));
+            let message = "`h2c` cannot be passed on: requests in the tunnel would get past every rule";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, message));
         }
         upgrades.push(name.into());
     }
@@ -180,7 +185,11 @@ fn upgrades(tokens: &[Spanned<Token>], findings: &mut Vec<Finding>) -> Vec<Box<s
 }
 
 /// Reports a path that no request has, since rules are matched on the normal form of paths.
-fn report_unreachable_path(text: &Located<RouteText>, slash: EncodedSlash, findings: &mut Vec<Finding>) {
+fn report_unreachable_path(
+    text: &SpannedTable<RouteText>,
+    slash: EncodedSlashAction,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let (key, path) = match &text.value {
         RouteText { path: Some(path), .. } => ("path", &path.value.0),
         RouteText { path_exact: Some(path), .. } => ("path_exact", &path.0),
@@ -188,25 +197,25 @@ fn report_unreachable_path(text: &Located<RouteText>, slash: EncodedSlash, findi
     };
     let mut normal = Vec::new();
     let decoded = match slash {
-        EncodedSlash::Decode => weir_http::EncodedSlashRule::Decode,
-        EncodedSlash::Keep | EncodedSlash::Refuse => weir_http::EncodedSlashRule::Keep,
+        EncodedSlashAction::Decode => weir_http::EncodedSlashRule::Decode,
+        EncodedSlashAction::Keep | EncodedSlashAction::Refuse => weir_http::EncodedSlashRule::Keep,
     };
     weir_http::write_normal_path(&mut normal, path.as_bytes(), decoded);
-    let finding = if normal != path.as_bytes() {
-        let what = format!("no request takes `{path}`: routes are matched on the normal form of a path");
-        let hint = format!("write `{}`", String::from_utf8_lossy(&normal));
-        Finding::new(MistakeKind::BadValue, text.key_at(key), what).hint(hint)
-    } else if slash == EncodedSlash::Refuse && path.contains("%2F") {
-        let what = format!("no request takes `{path}`: `paths.encoded_slash` refuses encoded slashes");
-        Finding::new(MistakeKind::BadValue, text.key_at(key), what)
+    let diagnostic = if normal != path.as_bytes() {
+        let message = format!("no request takes `{path}`: routes are matched on the normal form of a path");
+        let help = format!("write `{}`", String::from_utf8_lossy(&normal));
+        Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help)
+    } else if slash == EncodedSlashAction::Refuse && path.contains("%2F") {
+        let message = format!("no request takes `{path}`: `paths.encoded_slash` refuses encoded slashes");
+        Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message)
     } else {
         return;
     };
-    findings.push(finding);
+    diagnostics.push(diagnostic);
 }
 
 /// Reports keys that only mean something when the request goes to a server.
-fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>) {
+fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) {
     const KEYS: [&str; 9] = [
         "strip_prefix",
         "replace_prefix",
@@ -221,14 +230,18 @@ fn report_without_server(text: &Located<RouteText>, findings: &mut Vec<Finding>)
     let action = if text.value.redirect.is_some() { "redirect" } else { "respond" };
     for key in KEYS {
         if let Some(at) = text.changed(key) {
-            let what = format!("`{key}` does nothing here: with `{action}`, no server gets the request");
-            findings.push(Finding::new(MistakeKind::Conflict, at, what));
+            let message = format!("`{key}` does nothing here: with `{action}`, no server gets the request");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }
 }
 
 /// Reports keys that mean nothing to what the listener speaks.
-fn report_of_other_protocol(text: &Located<RouteText>, protocol: Protocol, findings: &mut Vec<Finding>) {
+fn report_of_other_protocol(
+    text: &SpannedTable<RouteText>,
+    protocol: ListenerProtocol,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     const OF_HTTP: [&str; 19] = [
         "host",
         "path",
@@ -250,20 +263,20 @@ fn report_of_other_protocol(text: &Located<RouteText>, protocol: Protocol, findi
         "timeouts",
         "limits",
     ];
-    let (keys, hint): (&[&str], _) = match protocol {
-        Protocol::Http => (&["sni"], "write `host`, or `protocol = \"tcp\"` for the listener"),
-        Protocol::Tcp => {
+    let (keys, help): (&[&str], _) = match protocol {
+        ListenerProtocol::Http => (&["sni"], "write `host`, or `protocol = \"tcp\"` for the listener"),
+        ListenerProtocol::Tcp => {
             (&OF_HTTP, "a TCP connection is routed by `sni` and `source`, to an `upstream` or a `split`")
         }
     };
     let speaks = match protocol {
-        Protocol::Http => "http",
-        Protocol::Tcp => "tcp",
+        ListenerProtocol::Http => "http",
+        ListenerProtocol::Tcp => "tcp",
     };
     for key in keys {
         if let Some(at) = text.changed(key) {
-            let what = format!("`{key}` does nothing here: the listener speaks `{speaks}`");
-            findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+            let message = format!("`{key}` does nothing here: the listener speaks `{speaks}`");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
     }
 }

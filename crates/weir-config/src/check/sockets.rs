@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::Span;
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::source_map::SourceSpan;
 use crate::text::Document;
 use crate::value::ListenAddress;
 
 /// Reports addresses that two listeners, or one listener twice, bind; warns where one takes part of what another takes. The sockets of
 /// `[admin]` share no port with anybody.
-pub(super) fn check(document: &Document, findings: &mut Vec<Finding>) {
+pub(super) fn check(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let addresses = listen_addresses(document);
     let mut earlier = Earlier::default();
     for (index, later) in addresses.iter().enumerate() {
@@ -17,19 +17,20 @@ pub(super) fn check(document: &Document, findings: &mut Vec<Finding>) {
         let other = same.or_else(|| earlier.overlapping(later, &addresses));
         earlier.add(index, later);
         let Some(earlier) = other else { continue };
-        findings.push(if same.is_some() {
-            let what = format!("`{}` is bound twice", later.address);
-            Finding::new(MistakeKind::Duplicate, later.at, what).related(earlier.at, "the first time here")
+        diagnostics.push(if same.is_some() {
+            let message = format!("`{}` is bound twice", later.address);
+            Diagnostic::new(DiagnosticKind::Duplicate, later.span, message)
+                .label(earlier.span, "the first time here")
         } else if later.is_admin {
-            let what = format!("`{}` and `{}` cannot both be bound", later.address, earlier.address);
-            Finding::new(MistakeKind::Conflict, later.at, what)
-                .related(earlier.at, format!("the other address, of {}", earlier.owner))
-                .hint("give it a port of its own")
+            let message = format!("`{}` and `{}` cannot both be bound", later.address, earlier.address);
+            Diagnostic::new(DiagnosticKind::Conflict, later.span, message)
+                .label(earlier.span, format!("the other address, of {}", earlier.owner))
+                .help("give it a port of its own")
         } else {
-            let what = format!("`{}` and `{}` overlap", later.address, earlier.address);
-            Finding::new(MistakeKind::Doubtful, later.at, what)
-                .related(earlier.at, format!("the other address, of {}", earlier.owner))
-                .hint("a connection goes to the more specific address")
+            let message = format!("`{}` and `{}` overlap", later.address, earlier.address);
+            Diagnostic::new(DiagnosticKind::Suspicious, later.span, message)
+                .label(earlier.span, format!("the other address, of {}", earlier.owner))
+                .help("a connection goes to the more specific address")
         });
     }
 }
@@ -45,7 +46,7 @@ struct Earlier<'a> {
 }
 
 impl<'a> Earlier<'a> {
-    fn add(&mut self, index: usize, bound: &'a Bound) {
+    fn add(&mut self, index: usize, bound: &'a SocketClaim) {
         self.same.entry(&bound.address).or_default().push(index);
         if bound.takes != bound.address {
             self.same.entry(&bound.takes).or_default().push(index);
@@ -58,14 +59,14 @@ impl<'a> Earlier<'a> {
     }
 
     /// The first that is written as this one and takes some of the same.
-    fn same_as<'b>(&self, later: &Bound, all: &'b [Bound]) -> Option<&'b Bound> {
+    fn same_as<'b>(&self, later: &SocketClaim, all: &'b [SocketClaim]) -> Option<&'b SocketClaim> {
         let same = self.same.get(&later.address).into_iter().flatten().map(|index| &all[*index]);
         same.filter(|earlier| later.takes.overlaps(&earlier.takes))
             .find(|earlier| earlier.address == later.address)
     }
 
     /// The first that takes some of the same: all of the port are looked at only for an address that takes the whole port.
-    fn overlapping<'b>(&self, later: &Bound, all: &'b [Bound]) -> Option<&'b Bound> {
+    fn overlapping<'b>(&self, later: &SocketClaim, all: &'b [SocketClaim]) -> Option<&'b SocketClaim> {
         let overlapping = |list: Option<&Vec<usize>>| {
             let mut list = list.into_iter().flatten().copied();
             list.find(|index| later.takes.overlaps(&all[*index].takes))
@@ -95,24 +96,24 @@ fn is_wide(address: &ListenAddress) -> bool {
 }
 
 /// An address and who binds it.
-struct Bound {
+struct SocketClaim {
     owner: String,
     /// As it is written.
     address: ListenAddress,
     /// What is gone once it is bound.
     takes: ListenAddress,
-    at: Span,
+    span: SourceSpan,
     is_admin: bool,
 }
 
 /// Those of the listeners first.
-fn listen_addresses(document: &Document) -> Vec<Bound> {
+fn listen_addresses(document: &Document) -> Vec<SocketClaim> {
     let mut bound = Vec::new();
     for (name, text) in &document.listener.0 {
         for address in text.value.address.iter().flat_map(|addresses| &addresses.0) {
             let owner = format!("listener `{}`", name.value);
-            let (address, at) = (address.value.clone(), address.at);
-            bound.push(Bound { owner, takes: address.clone(), address, at, is_admin: false });
+            let (address, at) = (address.value.clone(), address.span);
+            bound.push(SocketClaim { owner, takes: address.clone(), address, span: at, is_admin: false });
         }
     }
     let admin = &document.admin;
@@ -127,7 +128,7 @@ fn listen_addresses(document: &Document) -> Vec<Bound> {
             address => address.clone(),
         };
         let owner = format!("`admin.{key}`");
-        bound.push(Bound { owner, address, takes, at: admin.key_at(key), is_admin: true });
+        bound.push(SocketClaim { owner, address, takes, span: admin.key_at(key), is_admin: true });
     }
     bound
 }

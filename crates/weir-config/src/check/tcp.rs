@@ -4,21 +4,21 @@ use std::collections::HashMap;
 
 use weir_traffic::balance::HashKey;
 
-use crate::config::Protocol;
-use crate::key::{Located, Spanned};
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::ListenerProtocol;
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
 use crate::text::{Document, ListenerText, UpstreamText};
 
 /// Reports what an upstream looks for in requests, when connections of a TCP listener go there, and what it says of requests, when nothing
 /// else does.
-pub(super) fn check_upstreams(document: &Document, findings: &mut Vec<Finding>) {
+pub(super) fn check_upstreams(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let mut senders: HashMap<&str, Senders<'_>> = HashMap::new();
     for (name, text) in &document.listener.0 {
         for upstream in targets(&text.value) {
             let senders = senders.entry(&upstream.value).or_default();
             match text.value.protocol {
-                Protocol::Tcp => senders.tcp = senders.tcp.or(Some(name)),
-                Protocol::Http => senders.of_requests = true,
+                ListenerProtocol::Tcp => senders.tcp = senders.tcp.or(Some(name)),
+                ListenerProtocol::Http => senders.of_requests = true,
             }
         }
     }
@@ -28,9 +28,9 @@ pub(super) fn check_upstreams(document: &Document, findings: &mut Vec<Finding>) 
         let Some(Senders { tcp: Some(listener), of_requests }) = senders.get(&*upstream.value) else {
             continue;
         };
-        check_upstream(text, listener, findings);
+        check_upstream(text, listener, diagnostics);
         if !of_requests && all_sound {
-            warn_of_requests(text, findings);
+            warn_of_requests(text, diagnostics);
         }
     }
 }
@@ -53,23 +53,27 @@ fn targets(listener: &ListenerText) -> impl Iterator<Item = &Spanned<Box<str>>> 
     listener.upstream.iter().chain(of_routes)
 }
 
-fn check_upstream(text: &Located<UpstreamText>, listener: &Spanned<Box<str>>, findings: &mut Vec<Finding>) {
-    let mut report = |key: &str, what: &str, hint: &str| {
-        let what = format!("{what}, and the listener `{}` sends connections here", listener.value);
-        let finding = Finding::new(MistakeKind::Conflict, text.key_at(key), what).hint(hint);
-        findings.push(finding.related(listener.at, "it speaks `tcp`"));
+fn check_upstream(
+    text: &SpannedTable<UpstreamText>,
+    listener: &Spanned<Box<str>>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut report = |key: &str, message: &str, help: &str| {
+        let message = format!("{message}, and the listener `{}` sends connections here", listener.value);
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message).help(help);
+        diagnostics.push(diagnostic.label(listener.span, "it speaks `tcp`"));
     };
     if !matches!(text.value.hash_key, None | Some(HashKey::ClientAddress(_))) {
         report("hash_key", "this `hash_key` is part of a request", "write `hash_key = \"client-address\"`");
     }
     if text.value.persistence.is_some() {
-        let hint = "write `balance = \"consistent-hash\"` and `hash_key = \"client-address\"`";
-        report("persistence", "`persistence` needs the cookies of requests", hint);
+        let help = "write `balance = \"consistent-hash\"` and `hash_key = \"client-address\"`";
+        report("persistence", "`persistence` needs the cookies of requests", help);
     }
 }
 
 /// Warns of what only requests make use of.
-fn warn_of_requests(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
+fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
     let UpstreamText { timeouts, idle, retry, .. } = &text.value;
     let of_timeouts = ["send", "response", "relay", "idle"].map(|key| (key, timeouts.changed(key)));
     let of_retry =
@@ -80,15 +84,15 @@ fn warn_of_requests(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
     let of_upstream = [("idle", text.changed("idle").filter(|_| idle.value.keeps_any())), ("limits", limits)];
     for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {
         let Some(at) = at else { continue };
-        let what = format!(
+        let message = format!(
             "`{key}` does nothing here: only listeners that speak `tcp` send here, so there are no requests"
         );
-        let finding = Finding::new(MistakeKind::Unused, at, what);
-        findings.push(match key {
+        let diagnostic = Diagnostic::new(DiagnosticKind::Unused, at, message);
+        diagnostics.push(match key {
             "send" | "response" | "relay" => {
-                finding.hint("how long a connection may be silent is `timeouts.tunnel`")
+                diagnostic.help("how long a connection may be silent is `timeouts.tunnel`")
             }
-            _ => finding,
+            _ => diagnostic,
         });
     }
 }

@@ -1,13 +1,13 @@
 //! Text that looks like a variable of another product, in values that are sent as they stand.
 
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::Span;
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::source_map::SourceSpan;
 
 /// Warns when a value holds what other products would replace: here it stays as it is.
-pub(super) fn warn(value: &str, at: Span, hint: &str, findings: &mut Vec<Finding>) {
+pub(super) fn warn(value: &str, span: SourceSpan, help: &str, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(variable) = find(value) {
-        let what = format!("`{variable}` is plain text here: Weir has no such variable");
-        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
+        let message = format!("`{variable}` is plain text here: Weir has no such variable");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, span, message).help(help));
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{Files, certificate_files};
 use super::{admin, headers};
 use crate::certificate::Authorities;
-use crate::config::{Collector, CollectorHeaders, CollectorUrl, Traces};
-use crate::key::{Located, Map, Sectional as _, Spanned};
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{ConfigSection as _, Map, Spanned, SpannedTable};
 use crate::text::TracesText;
 use crate::value::HeaderValue;
 
@@ -27,26 +27,26 @@ const OWN: [(&str, &str); 5] = [
 
 /// What is traced; `None`: nothing.
 pub(super) fn check(
-    text: &Located<TracesText>,
+    text: &SpannedTable<TracesText>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<Traces> {
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<TraceSettings> {
     let value = &text.value;
     if text.is_missing("endpoint") {
-        report_idle(text, findings);
+        report_idle(text, diagnostics);
         return None;
     }
-    let headers = collector_headers(value, files, findings);
+    let headers = collector_headers(value, files, diagnostics);
     let endpoint = value.endpoint.as_ref()?;
-    warn_endpoint(endpoint, findings);
+    warn_endpoint(endpoint, diagnostics);
     let collector = Collector {
         url: endpoint.value.clone(),
         service_name: value.service_name.clone(),
         headers,
-        authorities: authorities(value, endpoint, files, findings),
+        authorities: authorities(value, endpoint, files, diagnostics),
         timeout: value.timeout,
     };
-    Some(Traces {
+    Some(TraceSettings {
         ratio: value.ratio,
         rate: value.rate,
         follow: value.follow,
@@ -56,62 +56,68 @@ pub(super) fn check(
 }
 
 /// Reports keys that nobody asks for.
-fn report_idle(text: &Located<TracesText>, findings: &mut Vec<Finding>) {
+fn report_idle(text: &SpannedTable<TracesText>, diagnostics: &mut Vec<Diagnostic>) {
     if !text.is_sound {
         return;
     }
     let first = TracesText::SECTION.keys.iter().find_map(|key| Some((key.name, text.changed(key.name)?)));
     if let Some((key, at)) = first {
-        let what = format!("`{key}` does nothing: without `endpoint` nothing is traced");
-        let hint = "write for example `endpoint = \"http://127.0.0.1:4318/v1/traces\"`";
-        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
+        let message = format!("`{key}` does nothing: without `endpoint` nothing is traced");
+        let help = "write for example `endpoint = \"http://127.0.0.1:4318/v1/traces\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
 }
 
-fn warn_endpoint(endpoint: &Spanned<CollectorUrl>, findings: &mut Vec<Finding>) {
+fn warn_endpoint(endpoint: &Spanned<CollectorUrl>, diagnostics: &mut Vec<Diagnostic>) {
     let url = &endpoint.value;
-    let mut doubt = |what: String, hint: &str| {
-        findings.push(Finding::new(MistakeKind::Doubtful, endpoint.at, what).hint(hint));
+    let mut doubt = |message: String, help: &str| {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, endpoint.span, message).help(help));
     };
     if url.authority.ends_with(PORT_OF_GRPC) {
-        let what = "at port 4317 collectors take OTLP over gRPC, and Weir speaks OTLP over HTTP".to_owned();
-        doubt(what, "that is usually port 4318");
+        let message =
+            "at port 4317 collectors take OTLP over gRPC, and Weir speaks OTLP over HTTP".to_owned();
+        doubt(message, "that is usually port 4318");
     } else if matches!(&*url.path, "" | "/") {
-        let what = format!("`{url}` names no path, and none is added");
-        doubt(what, &format!("collectors usually take traces at `{USUAL_PATH}`"));
+        let message = format!("`{url}` names no path, and none is added");
+        doubt(message, &format!("collectors usually take traces at `{USUAL_PATH}`"));
     }
 }
 
-fn collector_headers(value: &TracesText, files: &Files<'_>, findings: &mut Vec<Finding>) -> CollectorHeaders {
+fn collector_headers(
+    value: &TracesText,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> CollectorHeaders {
     let mut all = value.headers.clone();
     for (name, file) in &value.header_files.0 {
         if !files.may_read {
             continue;
         }
-        if let Some(secret) = admin::one_line(file, 1, files, findings) {
+        if let Some(secret) = admin::one_line(file, 1, files, diagnostics) {
             match secret.parse::<HeaderValue>() {
                 Ok(secret) => all.0.push((name.clone(), secret)),
                 Err(_) => {
                     // The secret itself has no place in a message.
-                    let what = format!("what is in `{}` cannot be the value of a header", file.value);
-                    let hint = "the file holds the value on one line, without spaces around it";
-                    findings.push(Finding::new(MistakeKind::BadValue, file.at, what).hint(hint));
+                    let message = format!("what is in `{}` cannot be the value of a header", file.value);
+                    let help = "the file holds the value on one line, without spaces around it";
+                    diagnostics
+                        .push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
                 }
             }
         }
     }
-    let named = headers::check_own(&all, &OWN, findings);
-    warn_in_the_clear(value, &all, findings);
+    let named = headers::check_own(&all, &OWN, diagnostics);
+    warn_in_the_clear(value, &all, diagnostics);
     CollectorHeaders(named)
 }
 
 /// Warns when what may be a secret goes over a network as it is.
-fn warn_in_the_clear(value: &TracesText, all: &Map<HeaderValue>, findings: &mut Vec<Finding>) {
+fn warn_in_the_clear(value: &TracesText, all: &Map<HeaderValue>, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(endpoint), Some((name, _))) = (&value.endpoint, all.0.first()) else { return };
     if !endpoint.value.is_tls && !is_here(&endpoint.value) {
-        let what = format!("`{}` is sent to the collector unencrypted", name.value);
-        let hint = "with `https` in `endpoint` nobody on the way can read it";
-        findings.push(Finding::new(MistakeKind::Doubtful, name.at, what).hint(hint));
+        let message = format!("`{}` is sent to the collector unencrypted", name.value);
+        let help = "with `https` in `endpoint` nobody on the way can read it";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, name.span, message).help(help));
     }
 }
 
@@ -128,12 +134,12 @@ fn authorities(
     value: &TracesText,
     endpoint: &Spanned<CollectorUrl>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<Authorities>> {
     if !endpoint.value.is_tls {
         if let Some(ca) = &value.ca {
-            let what = "`ca` does nothing: `endpoint` is not one of `https`";
-            findings.push(Finding::new(MistakeKind::Unused, ca.at, what));
+            let message = "`ca` does nothing: `endpoint` is not one of `https`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, ca.span, message));
         }
         return None;
     }
@@ -141,13 +147,13 @@ fn authorities(
         return None;
     }
     let (loaded, at) = match &value.ca {
-        Some(ca) => (Authorities::load(&files.path(ca)), ca.at),
-        None => (files.authorities_of_system(), endpoint.at),
+        Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
+        None => (files.authorities_of_system(), endpoint.span),
     };
-    let loaded = loaded.map_err(|error| findings.push(certificate_files::finding(&error, at))).ok()?;
+    let loaded = loaded.map_err(|error| diagnostics.push(certificate_files::diagnostic(&error, at))).ok()?;
     match loaded.unusable() {
         Some(error) if value.ca.is_some() => {
-            findings.push(certificate_files::finding(&error, at));
+            diagnostics.push(certificate_files::diagnostic(&error, at));
             None
         }
         _ => Some(loaded),

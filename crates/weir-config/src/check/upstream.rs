@@ -6,32 +6,32 @@ use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::{Files, check_name, ejection, health, persistence, upstream_tls, warn_unreachable};
-use crate::config::{Alike, Server, Upstream, UpstreamSettings};
-use crate::key::{Located, Spanned};
-use crate::mistake::{Finding, MistakeKind};
+use crate::config::{Interner, Server, Upstream, UpstreamSettings};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
 pub(crate) fn check(
     name: &Spanned<Box<str>>,
-    text: &Located<UpstreamText>,
+    text: &SpannedTable<UpstreamText>,
     files: &Files<'_>,
-    alike: &mut Alike<UpstreamSettings>,
-    findings: &mut Vec<Finding>,
+    interner: &mut Interner<UpstreamSettings>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Upstream {
-    let servers = servers(name, &text.value, findings);
-    warn_without_effect(text, &servers, findings);
-    warn_time_limits(text, findings);
-    health::report_servers(&text.value, findings);
-    ejection::report_unused(text, &servers, findings);
-    let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, findings));
-    let ejection = ejection::check(&text.value, findings);
-    let tls = upstream_tls::check(&text.value, &servers, files, findings);
+    let servers = servers(name, &text.value, diagnostics);
+    warn_without_effect(text, &servers, diagnostics);
+    warn_time_limits(text, diagnostics);
+    health::report_servers(&text.value, diagnostics);
+    ejection::report_unused(text, &servers, diagnostics);
+    let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, diagnostics));
+    let ejection = ejection::check(&text.value, diagnostics);
+    let tls = upstream_tls::check(&text.value, &servers, files, diagnostics);
     let persistence = text.value.persistence.as_ref();
-    let persistence = persistence.map(|text| persistence::check(&name.value, text, findings));
+    let persistence = persistence.map(|text| persistence::check(&name.value, text, diagnostics));
     let UpstreamText { timeouts, limits, allow, idle, queue, retry, .. } = text.value.clone();
     let settings = UpstreamSettings {
-        balance: balance(text, findings),
+        balance: balance(text, diagnostics),
         slow_start: text.value.slow_start,
         timeouts: timeouts.value,
         limits,
@@ -47,16 +47,16 @@ pub(crate) fn check(
         panic_threshold: text.value.panic_threshold,
     };
     let tls = tls.map(Box::new);
-    Upstream { name: name.value.clone(), servers, tls, settings: alike.share(settings) }
+    Upstream { name: name.value.clone(), servers, tls, settings: interner.intern(settings) }
 }
 
-fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Finding>) -> Vec<Server> {
+fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) -> Vec<Server> {
     let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let mut servers: Vec<Server> = Vec::new();
     let mut places = Vec::new();
     let (mut by_address, mut by_name) = (HashMap::new(), HashMap::new());
     for entry in entries {
-        let Some(mut server) = server(&entry.value, findings) else { continue };
+        let Some(mut server) = server(&entry.value, diagnostics) else { continue };
         server.max_requests = match &entry.value {
             ServerText::Table(table) if table.value.max_requests.is_some() => {
                 table.value.max_requests.flatten()
@@ -67,43 +67,43 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, findings: &mut Vec<Fin
         let same_address = *by_address.entry(server.address.clone()).or_insert(index);
         let same_name = *by_name.entry(server.name.clone()).or_insert(index);
         if same_address < index {
-            let what = format!("the server `{}` is listed twice", server.address);
-            let hint = "give it a `weight` if it is to get more requests than others";
-            let finding = Finding::new(MistakeKind::Duplicate, entry.at, what).hint(hint);
-            findings.push(finding.related(places[same_address], "the first time here"));
+            let message = format!("the server `{}` is listed twice", server.address);
+            let help = "give it a `weight` if it is to get more requests than others";
+            let diagnostic = Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message).help(help);
+            diagnostics.push(diagnostic.label(places[same_address], "the first time here"));
         } else if same_name < index {
-            let what = format!("two servers are called `{}`", server.name);
-            findings.push(
-                Finding::new(MistakeKind::Duplicate, entry.at, what)
-                    .related(places[same_name], "the first is here"),
+            let message = format!("two servers are called `{}`", server.name);
+            diagnostics.push(
+                Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message)
+                    .label(places[same_name], "the first is here"),
             );
         }
         servers.push(server);
-        places.push(entry.at);
+        places.push(entry.span);
     }
     if !servers.is_empty() && servers.iter().all(|server| server.weight == 0) {
-        let what = format!("every server of `{}` has the weight 0: none would get a request", name.value);
-        findings.push(Finding::new(MistakeKind::Conflict, places[0], what));
+        let message = format!("every server of `{}` has the weight 0: none would get a request", name.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, places[0], message));
     } else if !servers.is_empty() && servers.iter().all(|server| server.mode != Mode::Serving) {
-        let what = format!("no server of `{}` is serving: none would get a new request", name.value);
-        let hint = "requests are answered 503 until the mode of a server is changed";
-        findings.push(Finding::new(MistakeKind::Doubtful, places[0], what).hint(hint));
+        let message = format!("no server of `{}` is serving: none would get a new request", name.value);
+        let help = "requests are answered 503 until the mode of a server is changed";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
     } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
-        let what = format!("every server of `{}` is a backup", name.value);
-        let hint = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
-        findings.push(Finding::new(MistakeKind::Doubtful, places[0], what).hint(hint));
+        let message = format!("every server of `{}` is a backup", name.value);
+        let help = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
     }
     servers
 }
 
-fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
+fn server(text: &ServerText, diagnostics: &mut Vec<Diagnostic>) -> Option<Server> {
     match text {
         ServerText::Address(address) => Some(Server::new(address.clone())),
         ServerText::Table(table) => {
             let table = &table.value;
             let mut server = Server::new(table.address.as_ref()?.value.clone());
             if let Some(name) = &table.name {
-                check_name(name, "server", findings);
+                check_name(name, "server", diagnostics);
                 server.name = name.value.clone();
             }
             server.weight = table.weight;
@@ -121,14 +121,14 @@ fn server(text: &ServerText, findings: &mut Vec<Finding>) -> Option<Server> {
     }
 }
 
-fn balance(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy {
+fn balance(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
     let name = text.value.balance.0;
     if name != "consistent-hash" {
         for key in ["hash_key", "hash_load_factor"] {
             if let Some(at) = text.changed(key) {
-                let what = format!("`{key}` does nothing with `balance = \"{name}\"`");
-                let hint = "write `balance = \"consistent-hash\"`";
-                findings.push(Finding::new(MistakeKind::Conflict, at, what).hint(hint));
+                let message = format!("`{key}` does nothing with `balance = \"{name}\"`");
+                let help = "write `balance = \"consistent-hash\"`";
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
             }
         }
     }
@@ -137,12 +137,12 @@ fn balance(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy 
         "peak-ewma" => Policy::PeakEwma,
         "power-of-two" => Policy::PowerOfTwo,
         "random" => Policy::Random,
-        "consistent-hash" => consistent_hash(text, findings),
+        "consistent-hash" => consistent_hash(text, diagnostics),
         _ => Policy::LeastRequests,
     }
 }
 
-fn consistent_hash(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) -> Policy {
+fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
     let load_factor = match text.value.hash_load_factor {
         None => LoadFactor::default(),
         Some(None) => LoadFactor::UNBOUNDED,
@@ -152,9 +152,11 @@ fn consistent_hash(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) ->
         Some(key) => Policy::ConsistentHash { key: key.clone(), load_factor },
         None => {
             if text.is_missing("hash_key") {
-                let what = "`balance = \"consistent-hash\"` needs a `hash_key`";
-                let hint = "write for example `hash_key = \"client-address\"` or `\"cookie:session\"`";
-                findings.push(Finding::new(MistakeKind::MissingKey, text.key_at("balance"), what).hint(hint));
+                let message = "`balance = \"consistent-hash\"` needs a `hash_key`";
+                let help = "write for example `hash_key = \"client-address\"` or `\"cookie:session\"`";
+                diagnostics.push(
+                    Diagnostic::new(DiagnosticKind::MissingKey, text.key_at("balance"), message).help(help),
+                );
             }
             Policy::default()
         }
@@ -162,40 +164,44 @@ fn consistent_hash(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) ->
 }
 
 /// Warns of settings that nothing can make use of.
-fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], findings: &mut Vec<Finding>) {
+fn warn_without_effect(
+    text: &SpannedTable<UpstreamText>,
+    servers: &[Server],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let value = &text.value;
     let nobody_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
     for (at, key) in [(text.changed("queue"), "queue"), (value.timeouts.changed("queue"), "queue")] {
         if let Some(at) = at.filter(|_| nobody_waits) {
-            let what =
+            let message =
                 format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
-            findings.push(Finding::new(MistakeKind::Unused, at, what));
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     if let Some(at) = text.changed("on_down").filter(|_| value.health.is_none()) {
-        let what = "`on_down` does nothing without `health`: no server is ever down";
-        let hint = "write for example `health = {}`, or one with a `preset`";
-        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
+        let message = "`on_down` does nothing without `health`: no server is ever down";
+        let help = "write for example `health = {}`, or one with a `preset`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
     let belongs = value.balance.0 == "consistent-hash" || value.persistence.is_some();
     if let Some(at) = value.queue.changed("own_server").filter(|_| !belongs) {
-        let what = "`own_server` does nothing: no request belongs to one server";
-        let hint = "requests do with `persistence` or with `balance = \"consistent-hash\"`";
-        findings.push(Finding::new(MistakeKind::Unused, at, what).hint(hint));
+        let message = "`own_server` does nothing: no request belongs to one server";
+        let help = "requests do with `persistence` or with `balance = \"consistent-hash\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
     if value.queue.value.delay_target.is_none()
         && let Some(at) = value.queue.changed("delay_interval")
     {
-        let what = "`delay_interval` does nothing without `delay_target`";
-        findings.push(Finding::new(MistakeKind::Unused, at, what));
+        let message = "`delay_interval` does nothing without `delay_target`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     if !value.idle.value.keeps_any() {
         let of_idle =
             ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.changed(key)?, key)));
         let of_timeouts = value.timeouts.changed("idle").map(|at| (at, "idle"));
         for (at, key) in of_idle.chain(of_timeouts) {
-            let what = format!("`{key}` does nothing: with `connections_max = 0` no connection is kept");
-            findings.push(Finding::new(MistakeKind::Unused, at, what));
+            let message = format!("`{key}` does nothing: with `connections_max = 0` no connection is kept");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     if value.retry.value.attempts_max == 1 {
@@ -211,17 +217,17 @@ fn warn_without_effect(text: &Located<UpstreamText>, servers: &[Server], finding
         ];
         for key in keys {
             if let Some(at) = value.retry.changed(key) {
-                let what = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
-                findings.push(Finding::new(MistakeKind::Unused, at, what));
+                let message = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
             }
         }
     }
 }
 
-fn warn_time_limits(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
+fn warn_time_limits(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
     let UpstreamText { timeouts, idle, retry, .. } = &text.value;
     if let Some(age_max) = idle.value.age_max {
-        warn_unreachable((timeouts, "idle", timeouts.value.idle), (idle, "age_max", age_max), findings);
+        warn_unreachable((timeouts, "idle", timeouts.value.idle), (idle, "age_max", age_max), diagnostics);
     }
     if retry.value.attempts_max == 1 {
         return;
@@ -235,8 +241,8 @@ fn warn_time_limits(text: &Located<UpstreamText>, findings: &mut Vec<Finding>) {
     for (key, limit, at) in [("connect", connect, of_connect), ("response", response, of_response)] {
         let (Some(limit), Some(at)) = (limit.filter(|limit| *limit >= elapsed_max), at) else { continue };
         let limit = print_duration(limit);
-        let what = format!("an attempt that runs into `{key}` ({limit}) leaves no time for a retry");
-        let hint = format!("`elapsed_max` of `retry` is {}", print_duration(elapsed_max));
-        findings.push(Finding::new(MistakeKind::Doubtful, at, what).hint(hint));
+        let message = format!("an attempt that runs into `{key}` ({limit}) leaves no time for a retry");
+        let help = format!("`elapsed_max` of `retry` is {}", print_duration(elapsed_max));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
     }
 }

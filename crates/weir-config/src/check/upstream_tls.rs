@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rustls_pki_types::ServerName;
 
 use super::{Files, certificate_files, tls};
-use crate::certificate::{Authorities, Certificate, RevocationLists};
+use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
 use crate::config::{Server, UpstreamTls};
-use crate::key::{Located, Spanned};
-use crate::mistake::{Finding, MistakeKind};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerText, UpstreamText, UpstreamTlsText};
 use crate::value::ServerAddress;
 
@@ -17,62 +17,63 @@ pub(super) fn check(
     upstream: &UpstreamText,
     servers: &[Server],
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<UpstreamTls> {
     let Some(text) = &upstream.tls else {
-        report_names(upstream, findings);
+        report_names(upstream, diagnostics);
         return None;
     };
     let value = &text.value;
-    let authorities = authorities(text, files, findings);
-    let revocations = revocations(text, authorities.as_deref(), files, findings);
-    let certificate = certificate(text, files, findings);
+    let authorities = authorities(text, files, diagnostics);
+    let revocations = revocations(text, authorities.as_deref(), files, diagnostics);
+    let certificate = certificate(text, files, diagnostics);
     if text.is_sound {
         let suites = text.written("cipher_suites");
-        tls::check_suites(&value.versions.0, &value.cipher_suites.0, text.at, suites, findings);
-        tls::warn_groups(&value.versions.0, &value.groups.0, text.key_at("groups"), findings);
+        tls::check_suites(&value.versions.0, &value.cipher_suites.0, text.span, suites, diagnostics);
+        tls::warn_groups(&value.versions.0, &value.groups.0, text.key_at("groups"), diagnostics);
     }
     Some(UpstreamTls {
         authorities,
         revocations,
         certificate,
-        names: names(upstream, text, servers, findings),
+        names: names(upstream, text, servers, diagnostics),
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),
         session_reuse: value.session_reuse,
-        key_log: value.key_log.as_ref().map(|file| tls::key_log(file, files, findings)),
+        key_log: value.key_log.as_ref().map(|file| tls::key_log(file, files, diagnostics)),
         reload: value.reload,
     })
 }
 
 /// Reports names of servers that nobody is asked for.
-fn report_names(upstream: &UpstreamText, findings: &mut Vec<Finding>) {
+fn report_names(upstream: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) {
     let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let named = |entry: &Spanned<ServerText>| {
         let table = entry.value.table()?;
         table.value.server_name.as_ref().map(|_| table.key_at("server_name"))
     };
     for at in entries.iter().filter_map(named) {
-        let what = "`server_name` does nothing: the upstream has no `tls`";
-        findings.push(Finding::new(MistakeKind::Unused, at, what).hint("write `tls = {}`"));
+        let message = "`server_name` does nothing: the upstream has no `tls`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help("write `tls = {}`"));
     }
 }
 
 fn authorities(
-    text: &Located<UpstreamTlsText>,
+    text: &SpannedTable<UpstreamTlsText>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<Authorities>> {
     let value = &text.value;
     if !value.verify {
-        let what = "the certificates of servers are not verified: whoever is on the way to one can read and change everything";
-        let hint =
+        let message = "the certificates of servers are not verified: whoever is on the way to one can read and change everything";
+        let help =
             "`ca` names a file with the authority that has signed them, or with the certificate itself";
-        findings.push(Finding::new(MistakeKind::Doubtful, text.key_at("verify"), what).hint(hint));
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::Suspicious, text.key_at("verify"), message).help(help));
         if let Some(ca) = &value.ca {
-            let what = "`ca` does nothing with `verify = false`";
-            findings.push(Finding::new(MistakeKind::Conflict, ca.at, what));
+            let message = "`ca` does nothing with `verify = false`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, ca.span, message));
         }
         return None;
     }
@@ -80,51 +81,51 @@ fn authorities(
         return None;
     }
     let (loaded, at) = match &value.ca {
-        Some(ca) => (Authorities::load(&files.path(ca)), ca.at),
-        None => (files.authorities_of_system(), text.at),
+        Some(ca) => (Authorities::load(&files.path(ca)), ca.span),
+        None => (files.authorities_of_system(), text.span),
     };
-    loaded.map_err(|error| findings.push(certificate_files::finding(&error, at))).ok()
+    loaded.map_err(|error| diagnostics.push(certificate_files::diagnostic(&error, at))).ok()
 }
 
 fn revocations(
-    text: &Located<UpstreamTlsText>,
+    text: &SpannedTable<UpstreamTlsText>,
     authorities: Option<&Authorities>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Arc<RevocationLists>> {
     let crl = text.value.crl.as_ref()?;
     if !text.value.verify {
-        let what = "`crl` does nothing with `verify = false`";
-        findings.push(Finding::new(MistakeKind::Conflict, crl.at, what));
+        let message = "`crl` does nothing with `verify = false`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, crl.span, message));
         return None;
     }
     // Those of the system are many, and nobody has the lists of all.
     let named = authorities.filter(|authorities| authorities.file.is_some());
-    certificate_files::load_revocations(crl, named, files, findings)
+    certificate_files::load_revocations(crl, named, files, diagnostics)
 }
 
 fn certificate(
-    text: &Located<UpstreamTlsText>,
+    text: &SpannedTable<UpstreamTlsText>,
     files: &Files<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<Arc<Certificate>> {
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Arc<LoadedCertificate>> {
     let (certificate, key) = match (&text.value.certificate, &text.value.key) {
         (Some(certificate), Some(key)) => (certificate, key),
         (None, None) => return None,
         (certificate, key) => {
             let missing = if certificate.is_none() { "certificate" } else { "key" };
             if text.is_missing(missing) {
-                let at = certificate.as_ref().or(key.as_ref()).map_or(text.at, |file| file.at);
-                let what = format!("a certificate takes two files, and `{missing}` is not there");
-                findings.push(Finding::new(MistakeKind::MissingKey, at, what));
+                let at = certificate.as_ref().or(key.as_ref()).map_or(text.span, |file| file.span);
+                let message = format!("a certificate takes two files, and `{missing}` is not there");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message));
             }
             return None;
         }
     };
-    let loaded = certificate_files::load_pair(certificate, key, files, findings)?;
-    if let Some(doubt) = loaded.expiry_doubt(certificate_files::now()) {
-        let what = format!("`{}`: {doubt}", loaded.files.certificate.display());
-        findings.push(Finding::new(MistakeKind::Doubtful, certificate.at, what));
+    let loaded = certificate_files::load_pair(certificate, key, files, diagnostics)?;
+    if let Some(doubt) = loaded.expiry_warning(certificate_files::now()) {
+        let message = format!("`{}`: {doubt}", loaded.files.certificate.display());
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, certificate.span, message));
     }
     Some(loaded)
 }
@@ -132,9 +133,9 @@ fn certificate(
 /// Whom each server has to be.
 fn names(
     upstream: &UpstreamText,
-    text: &Located<UpstreamTlsText>,
+    text: &SpannedTable<UpstreamTlsText>,
     servers: &[Server],
-    findings: &mut Vec<Finding>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<ServerName<'static>> {
     let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let own = |server: &Server| entries.iter().find_map(|entry| own_name(entry, &server.address));
@@ -150,9 +151,9 @@ fn names(
     });
     let names = names.collect();
     if let Some(address) = nameless.filter(|_| text.value.verify && text.is_missing("server_name")) {
-        let what = format!("nobody knows for whom the certificate of `{address}` has to be");
-        let hint = "write a `server_name`";
-        findings.push(Finding::new(MistakeKind::MissingKey, text.at, what).hint(hint));
+        let message = format!("nobody knows for whom the certificate of `{address}` has to be");
+        let help = "write a `server_name`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }
     names
 }

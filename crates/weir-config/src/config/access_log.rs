@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::key::{TextKind, section, text_values};
+use crate::key::{TextFormat, section, text_values};
 use crate::value::ValueError;
 
 section! {
@@ -45,16 +45,16 @@ impl FromStr for AccessLogFormat {
         match weir_observe::access_log::LogFormat::parse(text) {
             Ok(format) => Ok(Self { text: text.into(), format }),
             Err(error) => Err(ValueError {
-                range: mistake_range(text, error.column),
-                what: error.what,
-                hint: error.hint,
+                range: diagnostic_range(text, error.column),
+                message: error.what,
+                help: error.hint,
             }),
         }
     }
 }
 
 /// The bytes of what stands at a column of a format: a placeholder or one character; the whole format at its first column.
-fn mistake_range(text: &str, column: usize) -> Option<Range<usize>> {
+fn diagnostic_range(text: &str, column: usize) -> Option<Range<usize>> {
     let leading = text.len() - text.trim_start_matches(' ').len();
     let (offset, first) = text[leading..].char_indices().nth(column.saturating_sub(1))?;
     let start = leading + offset;
@@ -90,10 +90,10 @@ impl FromStr for AccessLogOutput {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let hint =
+        let help =
             "write `stdout`, `stderr`, `file:/path`, `syslog:/dev/log` or `syslog+udp://127.0.0.1:514`";
         let path = |path: &str| match path {
-            "" => Err(ValueError::new(format!("`{text}` has no path")).hint(hint)),
+            "" => Err(ValueError::new(format!("`{text}` has no path")).help(help)),
             path if path.contains('\0') => Err(ValueError::new("a path cannot hold a NUL")),
             path => Ok(PathBuf::from(path)),
         };
@@ -104,7 +104,7 @@ impl FromStr for AccessLogOutput {
             return path(rest).map(Self::SyslogUnix);
         }
         if let Some(rest) = text.strip_prefix("syslog+udp://") {
-            let error = || ValueError::new(format!("`{rest}` is not an IP address with its port")).hint(hint);
+            let error = || ValueError::new(format!("`{rest}` is not an IP address with its port")).help(help);
             return rest
                 .parse()
                 .map(Self::SyslogUdp)
@@ -115,9 +115,9 @@ impl FromStr for AccessLogOutput {
             "stderr" => Ok(Self::Stderr),
             path if path.starts_with(['/', '.']) => {
                 Err(ValueError::new(format!("`{text}` is not an output"))
-                    .hint(format!("write `file:{path}`")))
+                    .help(format!("write `file:{path}`")))
             }
-            _ => Err(ValueError::new(format!("`{text}` is not an output")).hint(hint)),
+            _ => Err(ValueError::new(format!("`{text}` is not an output")).help(help)),
         }
     }
 }
@@ -135,7 +135,7 @@ impl fmt::Display for AccessLogOutput {
 }
 
 text_values! {
-    AccessLogFormat, str::parse, |value: &AccessLogFormat| value.to_string(), TextKind {
+    AccessLogFormat, str::parse, |value: &AccessLogFormat| value.to_string(), TextFormat {
         name: "log format",
         article: "a log format",
         examples: &["combined", "{client_address} {method} {target} {status}", "json {time} {status}"],
@@ -143,7 +143,7 @@ text_values! {
         about: "One of `common`, `combined`, `json` and `httplog`; or a text with `{placeholders}`, in which `{{` and `}}` stand for \
                 braces; or `json` and a list of placeholders, which gives a JSON object with these keys.",
     };
-    AccessLogOutput, str::parse, |value: &AccessLogOutput| value.to_string(), TextKind {
+    AccessLogOutput, str::parse, |value: &AccessLogOutput| value.to_string(), TextFormat {
         name: "log output",
         article: "an output",
         examples: &["stdout", "stderr", "file:/var/log/weir/access.log", "syslog:/dev/log", "syslog+udp://127.0.0.1:514"],
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_format_is_pointed_at() {
+    fn a_diagnostic_in_a_format_is_pointed_at() {
         for (text, range) in [("{status} {nonsense}", Some(9..19)), (" {x}", Some(1..4)), ("plain", None)] {
             assert_eq!(text.parse::<AccessLogFormat>().unwrap_err().range, range, "{text}");
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Every key with the value that holds, as TOML; secrets are left out. Cheap to clone.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct ShownConfig(Arc<Lines>);
+pub struct ConfigDump(Arc<Lines>);
 
 #[derive(Default, PartialEq, Eq)]
 struct Lines {
@@ -20,7 +20,7 @@ struct Lines {
     lines: Box<[u32]>,
 }
 
-impl ShownConfig {
+impl ConfigDump {
     /// The lines that `print` passes on, without their ends.
     pub(crate) fn of_lines(print: impl FnOnce(&mut dyn FnMut(&str))) -> Self {
         let (mut known, mut text, mut ends, mut lines) =
@@ -98,13 +98,13 @@ impl Lines {
     }
 }
 
-impl fmt::Display for ShownConfig {
+impl fmt::Display for ConfigDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
-impl fmt::Debug for ShownConfig {
+impl fmt::Debug for ConfigDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.to_string())
     }
@@ -112,27 +112,27 @@ impl fmt::Debug for ShownConfig {
 
 #[cfg(test)]
 mod tests {
-    use crate::Checked;
+    use crate::CheckedConfig;
 
-    fn config(upstreams: usize) -> Checked {
+    fn config(upstreams: usize) -> CheckedConfig {
         let mut text = "listener.web = { address = \":0\", upstream = \"u0\" }\n".to_owned();
         for number in 0..upstreams {
             text.push_str(&format!("upstream.u{number}.servers = [\"127.0.0.1:{}\"]\n", number + 1));
         }
-        Checked::parse(&text, "weir.toml")
+        CheckedConfig::parse(&text, "weir.toml")
     }
 
     #[test]
     fn it_is_the_whole_text() {
         let checked = config(3);
-        let shown = checked.config.as_ref().expect("it has no mistake").shown.to_string();
+        let shown = checked.config.as_ref().expect("it has no mistake").dump.to_string();
         assert_eq!(shown, checked.print());
     }
 
     #[test]
     fn an_upstream_is_small() {
         let bytes = |upstreams: usize| {
-            let shown = config(upstreams).config.expect("it has no mistake").shown;
+            let shown = config(upstreams).config.expect("it has no mistake").dump;
             shown.0.text.len() + size_of_val(&*shown.0.ends) + size_of_val(&*shown.0.lines)
         };
         let each = (bytes(40) - bytes(20)) / 20;

@@ -6,7 +6,7 @@ use weir_traffic::ejection::Rules;
 
 /// What becomes of servers on which requests fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ejection {
+pub struct OutlierEjection {
     /// Who is ejected, and how long.
     pub rules: Rules,
     /// Status codes that are failures; sorted.
@@ -15,8 +15,8 @@ pub struct Ejection {
     pub interval: Duration,
 }
 
-impl Ejection {
-    /// Whether servers are compared with each other every [`Ejection::interval`].
+impl OutlierEjection {
+    /// Whether servers are compared with each other every [`OutlierEjection::interval`].
     pub fn compares(&self) -> bool {
         match &self.rules {
             Rules::Outliers(rules) => rules.error_rate_percent.is_some() || rules.latency.is_some(),

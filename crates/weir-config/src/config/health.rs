@@ -12,10 +12,10 @@ use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
     /// What a probe is.
-    pub probe: Probe,
-    /// What is said on the connection, with [`Probe::Tcp`] and [`Probe::Tls`]; `None`: nothing.
+    pub probe: HealthProbe,
+    /// What is said on the connection, with [`HealthProbe::Tcp`] and [`HealthProbe::Tls`]; `None`: nothing.
     pub dialogue: Option<Dialogue>,
-    /// Whether it uses TLS; always with [`Probe::Tls`], never with [`Probe::Tcp`].
+    /// Whether it uses TLS; always with [`HealthProbe::Tls`], never with [`HealthProbe::Tcp`].
     pub tls: bool,
     /// What a server is asked for by probes of an upstream without TLS; `None`: nothing.
     pub server_name: Option<ServerName<'static>>,
@@ -39,7 +39,7 @@ pub struct HealthCheck {
 
 /// What a probe is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probe {
+pub enum HealthProbe {
     /// A connection that is opened and closed again.
     Tcp,
     /// A TLS handshake.

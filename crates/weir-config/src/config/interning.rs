@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 /// The settings met last.
 #[derive(Debug)]
-pub(crate) struct Alike<T>(Vec<Arc<T>>);
+pub(crate) struct Interner<T>(Vec<Arc<T>>);
 
 /// How many are compared with the next ones.
 const KEPT_MAX: usize = 8;
 
-impl<T> Default for Alike<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T: PartialEq> Alike<T> {
+impl<T: PartialEq> Interner<T> {
     /// The same settings, kept once where they are equal to some that were met lately.
-    pub(crate) fn share(&mut self, settings: T) -> Arc<T> {
+    pub(crate) fn intern(&mut self, settings: T) -> Arc<T> {
         if let Some(known) = self.0.iter().rposition(|known| **known == settings) {
             let known = self.0.remove(known);
             self.0.push(Arc::clone(&known));
@@ -38,15 +38,15 @@ mod tests {
 
     #[test]
     fn what_is_equal_is_kept_once() {
-        let mut alike = Alike::default();
-        let first = alike.share("a".to_owned());
+        let mut interner = Interner::default();
+        let first = interner.intern("a".to_owned());
         for number in 0..KEPT_MAX - 1 {
-            alike.share(number.to_string());
+            interner.intern(number.to_string());
         }
-        assert!(Arc::ptr_eq(&first, &alike.share("a".to_owned())));
+        assert!(Arc::ptr_eq(&first, &interner.intern("a".to_owned())));
         for number in 0..KEPT_MAX {
-            alike.share(format!("other {number}"));
+            interner.intern(format!("other {number}"));
         }
-        assert!(!Arc::ptr_eq(&first, &alike.share("a".to_owned())), "it was met too long ago");
+        assert!(!Arc::ptr_eq(&first, &interner.intern("a".to_owned())), "it was met too long ago");
     }
 }

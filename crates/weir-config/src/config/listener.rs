@@ -8,9 +8,9 @@ use ipnet::IpNet;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::{AccessLog, ListenerTls, Route};
-use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
-use crate::source::{Node, Tree};
-use crate::value::{HeaderName, ListenAddress, Progress, Rate, Size, parse_network};
+use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
+use crate::source::{Tree, TreeNode};
+use crate::value::{ByteRate, HeaderName, ListenAddress, ProgressLimit, Size, parse_network};
 
 /// One listener: its sockets, its rules for clients, its routes.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Listener {
     /// Where it accepts connections; at least one, no two the same.
     pub addresses: Vec<ListenAddress>,
     /// What clients speak.
-    pub protocol: Protocol,
+    pub protocol: ListenerProtocol,
     /// Connections that the kernel holds until a worker accepts them, per worker and address.
     pub backlog: u32,
     /// Whether small writes leave at once (`TCP_NODELAY`).
@@ -46,13 +46,13 @@ pub struct Listener {
     /// Rules of HTTP/1 that are not enforced here.
     pub allow: Leniency,
     /// What rules and servers see of a path.
-    pub paths: Paths,
+    pub paths: PathSettings,
     /// Whose word on the client's address is taken.
     pub trusted_proxies: TrustedProxies,
     /// Who says whose connection it is, with the PROXY protocol; `None`: nobody.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// What servers are told about the client.
-    pub forwarded: Forwarded,
+    pub forwarded: ForwardedHeaders,
     /// The id that follows a request through the systems.
     pub request_id: RequestId,
     /// One line per exchange.
@@ -75,7 +75,7 @@ impl Listener {
 
 choice! {
     /// What the clients of a listener speak.
-    pub enum Protocol {
+    pub enum ListenerProtocol {
         /// HTTP/1: each request finds its way on its own.
         #[default]
         Http = "http",
@@ -92,10 +92,10 @@ section! {
         /// (1 + 2 + 4 + 8 s) still make it; a client that sends a byte now and then does not.
         request: Duration = "20s", like "nginx `client_header_timeout`, HAProxy `timeout http-request`";
         /// The request body, by progress.
-        request_body: Option<Progress> = { credit = "30s", rate_min = "500B/s" },
+        request_body: Option<ProgressLimit> = { credit = "30s", rate_min = "500B/s" },
             like "nginx `client_body_timeout`, HAProxy `timeout client`, Apache httpd `RequestReadTimeout`";
         /// The response on its way to the client, by progress, counted only while bytes wait for the client.
-        send: Option<Progress> = { credit = "60s", rate_min = "500B/s" },
+        send: Option<ProgressLimit> = { credit = "60s", rate_min = "500B/s" },
             like "nginx `send_timeout`, HAProxy `timeout client`";
         /// The beginning of TLS: from the connection to the end of the handshake; or, where TLS passes through and routes go by `sni`, from the
         /// first byte to the name of the server.
@@ -127,9 +127,9 @@ section! {
         /// Requests on one connection, which is closed after the last.
         requests_per_session: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`";
         /// What one client may send through a tunnel per second: an upgrade such as a WebSocket, or a connection with `protocol = "tcp"`.
-        upload_rate: Option<Rate> = "off", like "nginx `proxy_upload_rate`";
+        upload_rate: Option<ByteRate> = "off", like "nginx `proxy_upload_rate`";
         /// What one client may receive through a tunnel per second.
-        download_rate: Option<Rate> = "off", like "nginx `proxy_download_rate`";
+        download_rate: Option<ByteRate> = "off", like "nginx `proxy_download_rate`";
     }
 }
 
@@ -167,11 +167,11 @@ section! {
     /// resolved, doubled slashes are one, nothing is percent-encoded without need (RFC 3986 section 6.2.2). So a route for `/admin` also takes
     /// `//admin`, `/x/../admin` and `/%61dmin`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Paths at "listener.NAME.paths" {
+    pub struct PathSettings at "listener.NAME.paths" {
         /// Which form servers get of a path that came in another than its normal form.
         forward: PathForm = "normalised", like "nginx `proxy_pass` with a path, HAProxy `http-request normalize-uri`, Envoy `normalize_path`";
         /// What `%2F` in a path is.
-        encoded_slash: EncodedSlash = "keep", like "Envoy `path_with_escaped_slashes_action`, Apache httpd `AllowEncodedSlashes`";
+        encoded_slash: EncodedSlashAction = "keep", like "Envoy `path_with_escaped_slashes_action`, Apache httpd `AllowEncodedSlashes`";
     }
 }
 
@@ -190,7 +190,7 @@ choice! {
 
 choice! {
     /// What an encoded slash is.
-    pub enum EncodedSlash {
+    pub enum EncodedSlashAction {
         /// a byte of its segment, forwarded encoded
         #[default]
         Keep = "keep",
@@ -231,20 +231,20 @@ impl TrustedProxies {
     }
 }
 
-const UNIX: &[Word] = &[Word { name: "unix", meaning: "every peer on a Unix socket" }];
+const UNIX: &[ChoiceWord] = &[ChoiceWord { name: "unix", meaning: "every peer on a Unix socket" }];
 
-impl Value for TrustedProxies {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::List(Box::new(Kind::Either(vec![IpNet::kind(bounds), Kind::Choice(UNIX)])))
+impl ConfigValue for TrustedProxies {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::List(Box::new(ValueKind::Either(vec![IpNet::kind(bounds), ValueKind::Choice(UNIX)])))
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let Tree::List(list) = &node.tree else {
             reader.wrong_type(node, &Self::kind(bounds));
             return None;
         };
         let mut trusted = Self::default();
-        let item_kind = Kind::Either(vec![IpNet::kind(bounds), Kind::Choice(UNIX)]);
+        let item_kind = ValueKind::Either(vec![IpNet::kind(bounds), ValueKind::Choice(UNIX)]);
         for item in list {
             match &item.tree {
                 Tree::Text(text) if text.value == UNIX[0].name => trusted.unix = true,
@@ -255,7 +255,7 @@ impl Value for TrustedProxies {
     }
 
     fn write(&self) -> String {
-        let networks = self.networks.iter().map(Value::write);
+        let networks = self.networks.iter().map(ConfigValue::write);
         let unix = self.unix.then(|| Box::<str>::from(UNIX[0].name).write());
         format!("[{}]", networks.chain(unix).collect::<Vec<_>>().join(", "))
     }
@@ -265,7 +265,7 @@ section! {
     /// What servers are told about the client. What the client itself sends in these headers is replaced, unless it is one of
     /// `trusted_proxies`: then it is believed and added to.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Forwarded at "listener.NAME.forwarded" {
+    pub struct ForwardedHeaders at "listener.NAME.forwarded" {
         /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Forwarded-Port`.
         x_forwarded: bool = true, like "HAProxy `option forwardfor`";
         /// `Forwarded` (RFC 7239).
@@ -283,7 +283,7 @@ section! {
         /// The header that carries the id. Off makes none.
         header: Option<HeaderName> = "x-request-id", like "HAProxy `unique-id-header`";
         /// Whose id is taken over; for all others a new one is made.
-        accept: Trust = "trusted-proxies";
+        accept: AcceptFrom = "trusted-proxies";
         /// Whether clients get it, too, in the same header of every response; what a server sends there gives way. The pages
         /// of failures name it in any case.
         respond: bool = false, like "nginx `add_header X-Request-ID $request_id always`";
@@ -292,7 +292,7 @@ section! {
 
 choice! {
     /// Whose word is taken.
-    pub enum Trust {
+    pub enum AcceptFrom {
         /// Nobody's.
         Never = "never",
         /// That of peers in `trusted_proxies`.

@@ -1,7 +1,7 @@
 //! `[metrics]`: how the figures at `/metrics` are written.
 
-use crate::key::{Bounds, Kind, Reader, TextKind, Value, Word, section};
-use crate::source::{Node, Tree};
+use crate::key::{Bounds, ChoiceWord, ConfigValue, TextFormat, TreeReader, ValueKind, section};
+use crate::source::{Tree, TreeNode};
 use crate::value::{ValueError, parse_bucket, print_bucket};
 
 /// Buckets of one histogram at most: each is a series for every server.
@@ -19,22 +19,23 @@ section! {
         /// `"33.554432s"`, each twice the one before. Each bound is a series for every server and upstream that gets requests. Times are
         /// kept in eight buckets for each power of two: a count is exact at bounds that are an eighth of a power of two of microseconds, and between those
         /// it is interpolated, so a value less than 12.5 % from the bound may count on its other side.
-        buckets: Buckets = "auto", like "Envoy `histogram_bucket_settings`, Traefik `metrics.prometheus.buckets`";
+        buckets: HistogramBuckets = "auto", like "Envoy `histogram_bucket_settings`, Traefik `metrics.prometheus.buckets`";
     }
 }
 
 /// The upper bounds of the buckets of histograms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Buckets {
+pub enum HistogramBuckets {
     /// 128 µs to 33.6 s, each twice the one before.
     Auto,
     /// These, in microseconds; ascending.
     Micros(Box<[u64]>),
 }
 
-const AUTO: &[Word] = &[Word { name: "auto", meaning: "128 µs to 33.6 s, each twice the one before" }];
+const AUTO: &[ChoiceWord] =
+    &[ChoiceWord { name: "auto", meaning: "128 µs to 33.6 s, each twice the one before" }];
 
-static BOUND: TextKind = TextKind {
+static BOUND: TextFormat = TextFormat {
     name: "bound",
     article: "a bound",
     examples: &["5ms", "250us", "1.5s"],
@@ -42,16 +43,16 @@ static BOUND: TextKind = TextKind {
     about: "A time as a number with its unit: `us` (microseconds), `ms`, `s` or `m`. At most `15m`.",
 };
 
-fn bound_kind() -> Kind {
-    Kind::Text(&BOUND, Bounds::NONE)
+fn bound_kind() -> ValueKind {
+    ValueKind::Text(&BOUND, Bounds::NONE)
 }
 
-impl Value for Buckets {
-    fn kind(_: Bounds) -> Kind {
-        Kind::Either(vec![Kind::Choice(AUTO), Kind::List(Box::new(bound_kind()))])
+impl ConfigValue for HistogramBuckets {
+    fn kind(_: Bounds) -> ValueKind {
+        ValueKind::Either(vec![ValueKind::Choice(AUTO), ValueKind::List(Box::new(bound_kind()))])
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Text(text) if text.value == AUTO[0].name => Some(Self::Auto),
             Tree::Text(text) => {
@@ -79,7 +80,7 @@ impl Value for Buckets {
 }
 
 /// Reads all bounds, and reports each that cannot be one or is not above the one before.
-fn read_bounds(node: &Node, list: &[Node], reader: &mut Reader<'_>) -> Option<Vec<u64>> {
+fn read_bounds(node: &TreeNode, list: &[TreeNode], reader: &mut TreeReader<'_>) -> Option<Vec<u64>> {
     let found = reader.found();
     if list.is_empty() {
         reader.report_empty(node);
@@ -87,13 +88,13 @@ fn read_bounds(node: &Node, list: &[Node], reader: &mut Reader<'_>) -> Option<Ve
     if list.len() > BUCKETS_MAX {
         let error =
             ValueError::new(format!("{} buckets are too many: there may be {BUCKETS_MAX}", list.len()));
-        reader.report_value(node, error.hint("each is a series for every server and every upstream"));
+        reader.report_value(node, error.help("each is a series for every server and every upstream"));
     }
     let mut bounds: Vec<u64> = Vec::new();
     for item in list {
         let Some(micros) = reader.parsed(item, &bound_kind(), parse_bucket) else { continue };
-        if let Some(what) = misplaced(micros, bounds.last().copied()) {
-            reader.report_value(item, what);
+        if let Some(message) = misplaced(micros, bounds.last().copied()) {
+            reader.report_value(item, message);
         }
         bounds.push(micros);
     }
@@ -107,6 +108,6 @@ fn misplaced(micros: u64, before: Option<u64>) -> Option<ValueError> {
         return Some(ValueError::new(format!("a bound has to be from 1us to 15m; this is {bound}")));
     }
     let before = before.filter(|before| *before >= micros)?;
-    let what = format!("the bound {bound} comes after {}", print_bucket(before));
-    Some(ValueError::new(what).hint("write the bounds in ascending order, each once"))
+    let message = format!("the bound {bound} comes after {}", print_bucket(before));
+    Some(ValueError::new(message).help("write the bounds in ascending order, each once"))
 }

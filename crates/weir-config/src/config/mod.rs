@@ -27,28 +27,29 @@ use std::sync::Arc;
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
-pub use dump::ShownConfig;
-pub use ejection::Ejection;
-pub use health::{BodyRule, Dialogue, HealthCheck, HttpProbe, Probe};
-pub(crate) use interning::Alike;
+pub use dump::ConfigDump;
+pub use ejection::OutlierEjection;
+pub use health::{BodyRule, Dialogue, HealthCheck, HealthProbe, HttpProbe};
+pub(crate) use interning::Interner;
 pub use listener::{
-    EncodedSlash, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, PathForm, Paths, Protocol,
-    ProxyProtocol, RequestId, Trust, TrustedProxies,
+    AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerLimits, ListenerProtocol,
+    ListenerTimeouts, PathForm, PathSettings, ProxyProtocol, RequestId, TrustedProxies,
 };
-pub use metrics::{Buckets, Metrics};
-pub use persistence::{CookieMode, CookiePersistence, Secret};
+pub use metrics::{HistogramBuckets, Metrics};
+pub use persistence::{CookieMode, CookiePersistence, CookieSecret};
 pub use process::{
-    Admin, ConnectionLimit, Dns, Log, LogFormat, LogLevel, Process, Recorder, ReloadTrigger, WorkerCount,
+    Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
+    ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    Action, Fixed, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteSettings,
-    RouteTimeouts, Split, UpstreamIndex,
+    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteAction,
+    RouteSettings, RouteTimeouts, SplitTarget, UpstreamIndex,
 };
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
-pub use traces::{Collector, CollectorHeaders, CollectorUrl, Traces};
+pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
-    IdleConnections, OnDown, ProxyVersion, Queue, Retry, Server, ServerLeniency, Upstream, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts,
+    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_tls::UpstreamTls;
 
@@ -58,7 +59,7 @@ pub struct Config {
     /// What concerns the process as a whole.
     pub process: Process,
     /// Weir's own log: start-up, reload, trouble. Not the access log.
-    pub log: Log,
+    pub log: LogSettings,
     /// How names of servers are resolved.
     pub dns: Dns,
     /// The admin listener.
@@ -66,13 +67,13 @@ pub struct Config {
     /// Who may come in there.
     pub credentials: Credentials,
     /// Every key with the value that holds, as TOML; secrets are left out.
-    pub shown: ShownConfig,
+    pub dump: ConfigDump,
     /// What is kept of exchanges that are over.
-    pub recorder: Recorder,
+    pub recorder: RecorderSettings,
     /// How the metrics are written.
     pub metrics: Metrics,
     /// What is traced; `None`: nothing.
-    pub traces: Option<Traces>,
+    pub traces: Option<TraceSettings>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

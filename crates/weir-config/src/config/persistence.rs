@@ -22,14 +22,14 @@ pub enum CookieMode {
     /// Weir's own.
     Insert {
         /// What signs its value.
-        secret: Option<Secret>,
+        secret: Option<CookieSecret>,
         /// What the client is told about it.
         attributes: Attributes,
     },
     /// The application's, marked with the server.
     Prefix {
         /// What signs the mark.
-        secret: Option<Secret>,
+        secret: Option<CookieSecret>,
     },
     /// The application's as it is; which server gave it out is remembered.
     Learn {
@@ -53,9 +53,9 @@ impl CookieMode {
 
 /// What only those know who share an upstream; no debug output shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub(crate) Box<str>);
+pub struct CookieSecret(pub(crate) Box<str>);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for CookieSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
@@ -64,7 +64,7 @@ impl fmt::Debug for Secret {
 impl CookiePersistence {
     /// Ready for use by the upstream called `upstream`, with these servers in the order of the config.
     pub fn build(&self, upstream: &str, servers: &[&str]) -> Persistence {
-        let tokens = |secret: &Option<Secret>| {
+        let tokens = |secret: &Option<CookieSecret>| {
             let secret = secret.as_ref().map(|secret| secret.0.as_bytes());
             servers.iter().map(|server| token(upstream, server, secret)).collect()
         };

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::key::{Bounds, Kind, Reader, Value, Word, choice, section};
-use crate::source::{Node, Tree};
+use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
+use crate::source::{Tree, TreeNode};
 use crate::value::{FileMode, ListenAddress, Size, Token};
 
 section! {
@@ -20,7 +20,7 @@ section! {
         pin_workers: bool = false, like "nginx `worker_cpu_affinity`, HAProxy `cpu-map`";
         /// Client connections over all listeners; more wait in the backlog. `"auto"` is what the limit on open files
         /// leaves when every client needs a server connection too; the log says at the start how it is shared out.
-        connections_max: ConnectionLimit = "auto", in 1..=100_000_000,
+        connections_max: ConnectionsMax = "auto", in 1..=100_000_000,
             like "nginx `worker_connections` (per worker), HAProxy `maxconn`";
         /// The size of one buffer. A usual head and a small answer fit in one of the default. A worker has 16 of 64 KiB besides,
         /// for peers that send more at a time.
@@ -69,14 +69,14 @@ pub enum WorkerCount {
 
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionLimit {
+pub enum ConnectionsMax {
     /// What the limit on open files leaves.
     Auto,
     /// Exactly so many.
     Exactly(u32),
 }
 
-impl ConnectionLimit {
+impl ConnectionsMax {
     /// The limit, where `left` is what the limit on open files leaves.
     pub const fn resolve(self, left: u32) -> u32 {
         match self {
@@ -86,15 +86,15 @@ impl ConnectionLimit {
     }
 }
 
-const AUTO: &[Word] = &[Word { name: "auto", meaning: "found out at start" }];
+const AUTO: &[ChoiceWord] = &[ChoiceWord { name: "auto", meaning: "found out at start" }];
 
 /// An integer or `"auto"`.
-fn auto_kind(bounds: Bounds) -> Kind {
-    Kind::Either(vec![Kind::Choice(AUTO), Kind::Integer(bounds)])
+fn auto_kind(bounds: Bounds) -> ValueKind {
+    ValueKind::Either(vec![ValueKind::Choice(AUTO), ValueKind::Integer(bounds)])
 }
 
 /// Reads an integer, or `None` for `"auto"`.
-fn read_auto(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Option<u32>> {
+fn read_auto(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Option<u32>> {
     match &node.tree {
         Tree::Text(text) if text.value == AUTO[0].name => Some(None),
         Tree::Text(text) if !text.substituted => {
@@ -109,12 +109,12 @@ fn read_auto(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Opt
     }
 }
 
-impl Value for WorkerCount {
-    fn kind(bounds: Bounds) -> Kind {
+impl ConfigValue for WorkerCount {
+    fn kind(bounds: Bounds) -> ValueKind {
         auto_kind(bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let count = read_auto(node, bounds, reader)?;
         Some(match count.and_then(|count| NonZeroUsize::new(count as usize)) {
             Some(count) => Self::Exactly(count),
@@ -130,12 +130,12 @@ impl Value for WorkerCount {
     }
 }
 
-impl Value for ConnectionLimit {
-    fn kind(bounds: Bounds) -> Kind {
+impl ConfigValue for ConnectionsMax {
+    fn kind(bounds: Bounds) -> ValueKind {
         auto_kind(bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         Some(read_auto(node, bounds, reader)?.map_or(Self::Auto, Self::Exactly))
     }
 
@@ -152,11 +152,11 @@ section! {
     /// so a reader that stalls stops nothing: what does not fit in 1 000 lines is dropped and counted. A line that is repeated more than ten times in
     /// 10 s is summed up.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Log at "log" {
+    pub struct LogSettings at "log" {
         /// The least important level that is written. Of libraries inside Weir (TLS, traces), errors only, below `debug`.
         level: LogLevel = "info", like "nginx `error_log`";
         /// How a line looks.
-        format: LogFormat = "text";
+        format: LogLineFormat = "text";
     }
 }
 
@@ -179,7 +179,7 @@ choice! {
 
 choice! {
     /// How a line of Weir's own log looks.
-    pub enum LogFormat {
+    pub enum LogLineFormat {
         /// For people.
         #[default]
         Text = "text",
@@ -227,7 +227,7 @@ section! {
     /// The flight recorder: what is kept of exchanges that are over, so that `weir why` can tell their story. Each worker keeps its own, in
     /// memory that is taken as it is needed; nothing is written to disk.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Recorder at "recorder" {
+    pub struct RecorderSettings at "recorder" {
         /// Exchanges that each worker keeps, the last ones, at 0.5 KiB each. A sixteenth as many of those that took more than one attempt
         /// are kept besides. 0 keeps none.
         exchanges: u32 = 4096, in 0..=1_000_000;

@@ -23,7 +23,7 @@ pub struct Route {
     /// The requests that it takes.
     pub matches: Arc<RouteMatch>,
     /// What happens to a request of this route.
-    pub action: Action,
+    pub action: RouteAction,
     /// The rest, which routes that say the same have in common: its fields are read and set as if they stood here.
     pub settings: Arc<RouteSettings>,
 }
@@ -57,7 +57,7 @@ impl Route {
         Self {
             name: name.into(),
             matches: Arc::default(),
-            action: Action::Upstream(upstream),
+            action: RouteAction::Upstream(upstream),
             settings: Arc::default(),
         }
     }
@@ -118,20 +118,20 @@ impl From<QueuePriority> for Priority {
 
 /// What happens to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum RouteAction {
     /// It goes to a server of this upstream.
     Upstream(UpstreamIndex),
     /// It goes to one of these upstreams, drawn by weight; at least one, not all weights 0.
-    Split(Vec<Split>),
+    Split(Vec<SplitTarget>),
     /// It is answered with a redirect.
     Redirect(Redirect),
     /// It is answered with this response.
-    Respond(Box<Fixed>),
+    Respond(Box<FixedResponse>),
 }
 
 /// One part of a weighted split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Split {
+pub struct SplitTarget {
     /// Where this part goes.
     pub upstream: UpstreamIndex,
     /// Its share, relative to the sum of all weights; 0 to 1 000 000.
@@ -181,7 +181,7 @@ pub enum RedirectPart {
 
 /// `respond`: a response from the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fixed {
+pub struct FixedResponse {
     /// 200 to 599.
     pub status: u16,
     /// The body, sent as it stands; empty for 204, 205 and 304. Default: empty.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ClientCertificates;
-use crate::certificate::{Certificate, OcspResponse};
+use crate::certificate::{LoadedCertificate, OcspResponse};
 use crate::key::choice;
 
 /// A certificate that clients are shown, and what its authority says about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListenerCertificate {
     /// With its chain and its key.
-    pub certificate: Arc<Certificate>,
+    pub certificate: Arc<LoadedCertificate>,
     /// The response for stapling (RFC 6066 section 8), which may be of no use at the moment: see [`OcspResponse::doubt`].
     pub ocsp: Option<Arc<OcspResponse>>,
 }

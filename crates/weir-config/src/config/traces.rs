@@ -4,19 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Trust;
+use super::AcceptFrom;
 use crate::certificate::Authorities;
-use crate::value::{HeaderName, HeaderValue, Share};
+use crate::value::{Fraction, HeaderName, HeaderValue};
 
 /// Traces by OpenTelemetry.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Traces {
+pub struct TraceSettings {
     /// The share of traces begun here that are sampled.
-    pub ratio: Share,
+    pub ratio: Fraction,
     /// Exchanges a second that are sampled at most.
     pub rate: u32,
     /// Whose `traceparent` is followed.
-    pub follow: Trust,
+    pub follow: AcceptFrom,
     /// Sampled exchanges that wait to be sent at most.
     pub queue: usize,
     /// Where their spans go.

@@ -11,9 +11,9 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};
 
-use super::{ConnectionLimit, CookiePersistence, Ejection, HealthCheck, UpstreamTls};
+use super::{ConnectionsMax, CookiePersistence, HealthCheck, OutlierEjection, UpstreamTls};
 use crate::key::{choice, section};
-use crate::value::{Percent, Progress, ServerAddress, Size};
+use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
 /// A named set of servers with one balancer.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,13 +42,13 @@ pub struct UpstreamSettings {
     /// Rules of HTTP/1 that are not enforced here.
     pub allow: ServerLeniency,
     /// Server connections kept for the next request.
-    pub idle: IdleConnections,
+    pub idle: PoolSettings,
     /// How servers are told whose connection it is; `None`: they are not.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Requests that wait for a server.
-    pub queue: Queue,
+    pub queue: QueueSettings,
     /// Failed attempts that go to another server.
-    pub retry: Retry,
+    pub retry: RetrySettings,
     /// How the requests of a client stay on one server; `None`: they do not.
     pub persistence: Option<CookiePersistence>,
     /// How servers are probed; `None`: they are not.
@@ -56,7 +56,7 @@ pub struct UpstreamSettings {
     /// What becomes of the connections through a server that goes down.
     pub on_down: OnDown,
     /// What becomes of servers on which requests fail; `None`: nothing.
-    pub ejection: Option<Ejection>,
+    pub ejection: Option<OutlierEjection>,
     /// The share of the servers below which all get requests; `None`: those that are usable only, however few.
     pub panic_threshold: Option<Percent>,
 }
@@ -83,14 +83,14 @@ impl Default for UpstreamSettings {
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             allow: ServerLeniency::default(),
-            idle: IdleConnections::default(),
+            idle: PoolSettings::default(),
             proxy_protocol: None,
-            queue: Queue::default(),
-            retry: Retry::default(),
+            queue: QueueSettings::default(),
+            retry: RetrySettings::default(),
             persistence: None,
             health: None,
             on_down: OnDown::default(),
-            ejection: Some(Ejection::default()),
+            ejection: Some(OutlierEjection::default()),
             panic_threshold: None,
         }
     }
@@ -206,11 +206,11 @@ section! {
         /// From the first packet to an open connection. With the default, two lost packets (1 + 2 s) still make it.
         connect: Duration = "5s", like "nginx `proxy_connect_timeout`, HAProxy `timeout connect`";
         /// The request on its way to the server, by progress, counted only while bytes wait for the server.
-        send: Option<Progress> = { credit = "30s" }, like "nginx `proxy_send_timeout`, HAProxy `timeout server`";
+        send: Option<ProgressLimit> = { credit = "30s" }, like "nginx `proxy_send_timeout`, HAProxy `timeout server`";
         /// From the end of the request to the end of the response head.
         response: Option<Duration> = "60s", like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
         /// The response body, by progress, counted only while Weir waits for the server.
-        relay: Option<Progress> = { credit = "60s" }, like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
+        relay: Option<ProgressLimit> = { credit = "60s" }, like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
         /// Silence in both directions of a tunnel such as a WebSocket.
         tunnel: Option<Duration> = "1h", like "nginx `proxy_read_timeout`, HAProxy `timeout tunnel`";
         /// How long a connection is kept without a request. What a server says in `Keep-Alive: timeout=` holds when it is
@@ -266,11 +266,11 @@ section! {
 section! {
     /// Server connections that are kept for the next request.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct IdleConnections at "upstream.NAME.idle" {
+    pub struct PoolSettings at "upstream.NAME.idle" {
         /// Kept per server and worker; 0 keeps none. `"auto"` has no limit for a single server. In any case, a worker that has more connections
         /// to servers open, in use or idle, than its share of half of the files that may be open closes an idle one for each that it would keep.
         /// Servers with `max_requests` have no more idle connections than that, over all workers.
-        connections_max: ConnectionLimit = "auto", in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
+        connections_max: ConnectionsMax = "auto", in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
         /// The age at which a connection is not used again.
         age_max: Option<Duration> = "off", like "nginx `keepalive_time`";
         /// Requests after which a connection is not used again.
@@ -278,10 +278,10 @@ section! {
     }
 }
 
-impl IdleConnections {
+impl PoolSettings {
     /// Whether any connection is kept.
     pub fn keeps_any(&self) -> bool {
-        self.connections_max != ConnectionLimit::Exactly(0)
+        self.connections_max != ConnectionsMax::Exactly(0)
     }
 }
 
@@ -290,7 +290,7 @@ section! {
     /// one priority in the order in which they came. An answer 503 from here says in `Retry-After` how long the queue takes
     /// at the pace of the last ten seconds.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Queue at "upstream.NAME.queue" {
+    pub struct QueueSettings at "upstream.NAME.queue" {
         /// Requests that may wait, over all workers; more are answered 503 at once. 0 lets none wait. The default is ten seconds of 1000
         /// requests/s.
         length_max: usize = 10_000, in 0..=10_000_000, like "HAProxy `maxqueue`";
@@ -313,7 +313,7 @@ section! {
     /// Failed attempts that go to another server. A request that may have had an effect is only repeated if `methods` says so and its
     /// body is still at hand; one that never left Weir always may be.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Retry at "upstream.NAME.retry" {
+    pub struct RetrySettings at "upstream.NAME.retry" {
         /// Attempts of one request, the first included; 1 means no retries.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
         /// No retry begins later than this after the first attempt began. The default leaves time for one after an attempt that ran into
@@ -342,7 +342,7 @@ section! {
     }
 }
 
-impl Retry {
+impl RetrySettings {
     /// The rules by which an attempt is judged.
     pub fn policy(&self) -> RetryPolicy {
         let mut on_status = self.on_status.clone();
@@ -368,9 +368,9 @@ mod tests {
 
     #[test]
     fn the_defaults_of_retries_are_those_of_the_rules() {
-        assert_eq!(Retry::default().policy(), RetryPolicy::default());
-        assert!(UpstreamTimeouts::default().response < Some(Retry::default().elapsed_max));
-        assert_eq!(Retry::default().budget.percent(), RetryBudget::SHARE_PERCENT_DEFAULT);
-        assert_eq!(Retry::default().budget_per_second, RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT);
+        assert_eq!(RetrySettings::default().policy(), RetryPolicy::default());
+        assert!(UpstreamTimeouts::default().response < Some(RetrySettings::default().elapsed_max));
+        assert_eq!(RetrySettings::default().budget.percent(), RetryBudget::SHARE_PERCENT_DEFAULT);
+        assert_eq!(RetrySettings::default().budget_per_second, RetryBudget::ALLOWANCE_PER_SECOND_DEFAULT);
     }
 }

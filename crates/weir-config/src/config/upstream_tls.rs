@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustls_pki_types::ServerName;
 
 use super::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::certificate::{Authorities, Certificate, RevocationLists};
+use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
 
 /// TLS with the servers of an upstream.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +17,7 @@ pub struct UpstreamTls {
     /// Whom the authorities do not vouch for any more; `None`: nobody asks.
     pub revocations: Option<Arc<RevocationLists>>,
     /// What Weir shows to servers that ask who it is; `None`: nothing.
-    pub certificate: Option<Arc<Certificate>>,
+    pub certificate: Option<Arc<LoadedCertificate>>,
     /// What each server is asked for, and what its certificate has to be for; in the order of the servers.
     pub names: Vec<ServerName<'static>>,
     /// The versions, each once, at least one.

@@ -15,8 +15,8 @@ macro_rules! choice {
         }
 
         impl $name {
-            const WORDS: &'static [$crate::key::Word] =
-                &[$($crate::key::Word { name: $word, meaning: concat!($($doc, "\n"),+) },)+];
+            const WORDS: &'static [$crate::key::ChoiceWord] =
+                &[$($crate::key::ChoiceWord { name: $word, meaning: concat!($($doc, "\n"),+) },)+];
 
             /// The word of the config.
             $vis const fn name(self) -> &'static str {
@@ -24,15 +24,15 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::key::Value for $name {
-            fn kind(_: $crate::key::Bounds) -> $crate::key::Kind {
-                $crate::key::Kind::Choice(Self::WORDS)
+        impl $crate::key::ConfigValue for $name {
+            fn kind(_: $crate::key::Bounds) -> $crate::key::ValueKind {
+                $crate::key::ValueKind::Choice(Self::WORDS)
             }
 
             fn read(
-                node: &$crate::source::Node,
+                node: &$crate::source::TreeNode,
                 bounds: $crate::key::Bounds,
-                reader: &mut $crate::key::Reader<'_>,
+                reader: &mut $crate::key::TreeReader<'_>,
             ) -> Option<Self> {
                 let text = reader.text(node, &Self::kind(bounds))?;
                 let word = text.value.as_str();
@@ -44,7 +44,7 @@ macro_rules! choice {
             }
 
             fn write(&self) -> String {
-                $crate::key::Value::write(&Box::<str>::from(self.name()))
+                $crate::key::ConfigValue::write(&Box::<str>::from(self.name()))
             }
         }
     };

@@ -1,16 +1,16 @@
 //! Lists of values: any, at least one, or one value alone.
 
-use super::Value;
-use super::reader::Reader;
-use super::schema::{Bounds, Kind};
-use crate::source::{Node, Tree};
+use super::ConfigValue;
+use super::reader::TreeReader;
+use super::schema::{Bounds, ValueKind};
+use crate::source::{Tree, TreeNode};
 
-impl<T: Value> Value for Vec<T> {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::List(Box::new(T::kind(bounds)))
+impl<T: ConfigValue> ConfigValue for Vec<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::List(Box::new(T::kind(bounds)))
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let Tree::List(list) = &node.tree else {
             reader.wrong_type(node, &Self::kind(bounds));
             return None;
@@ -19,21 +19,21 @@ impl<T: Value> Value for Vec<T> {
     }
 
     fn write(&self) -> String {
-        let items: Vec<String> = self.iter().map(Value::write).collect();
+        let items: Vec<String> = self.iter().map(ConfigValue::write).collect();
         format!("[{}]", items.join(", "))
     }
 }
 
 /// A list of at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Many<T>(pub(crate) Vec<T>);
+pub(crate) struct NonEmpty<T>(pub(crate) Vec<T>);
 
-impl<T: Value> Value for Many<T> {
-    fn kind(bounds: Bounds) -> Kind {
+impl<T: ConfigValue> ConfigValue for NonEmpty<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
         Vec::<T>::kind(bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         if matches!(&node.tree, Tree::List(list) if list.is_empty()) {
             reader.report_empty(node);
             return None;
@@ -50,14 +50,14 @@ impl<T: Value> Value for Many<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
 
-impl<T: Value> Value for OneOrMany<T> {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Either(vec![T::kind(bounds), Kind::List(Box::new(T::kind(bounds)))])
+impl<T: ConfigValue> ConfigValue for OneOrMany<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![T::kind(bounds), ValueKind::List(Box::new(T::kind(bounds)))])
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
-            Tree::List(_) => Many::read(node, bounds, reader).map(|list| Self(list.0)),
+            Tree::List(_) => NonEmpty::read(node, bounds, reader).map(|list| Self(list.0)),
             _ => T::read(node, bounds, reader).map(|value| Self(vec![value])),
         }
     }

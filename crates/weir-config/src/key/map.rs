@@ -1,10 +1,10 @@
 //! Tables whose keys are names that the author of the config chooses.
 
-use super::Value;
-use super::reader::Reader;
-use super::schema::{Bounds, Kind};
+use super::ConfigValue;
+use super::reader::TreeReader;
+use super::schema::{Bounds, ValueKind};
 use super::spanned::Spanned;
-use crate::source::{Node, Tree};
+use crate::source::{Tree, TreeNode};
 
 /// A table whose keys are names given by the author of the config, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +16,12 @@ impl<T> Default for Map<T> {
     }
 }
 
-impl<T: Value> Value for Map<T> {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Map(Box::new(T::kind(bounds)))
+impl<T: ConfigValue> ConfigValue for Map<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Map(Box::new(T::kind(bounds)))
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let Tree::Table(table) = &node.tree else {
             reader.wrong_type(node, &Self::kind(bounds));
             return None;
@@ -30,7 +30,7 @@ impl<T: Value> Value for Map<T> {
         for entry in &table.entries {
             let name = entry.key.as_str();
             if let Some(value) = reader.named(name, |reader| T::read(&entry.node, bounds, reader)) {
-                map.push((Spanned { value: name.into(), at: entry.key_at }, value));
+                map.push((Spanned { value: name.into(), span: entry.key_at }, value));
             }
         }
         Some(Self(map))

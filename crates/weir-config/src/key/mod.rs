@@ -1,6 +1,6 @@
 //! Which keys exist: the one declaration that the parser, the reference and the JSON Schema are made from.
 //!
-//! [`section!`] declares a table with its keys: name, type, default, meaning. A type says through [`Value`] how it is written and read.
+//! [`section!`] declares a table with its keys: name, type, default, meaning. A type says through [`ConfigValue`] how it is written and read.
 //! What a value means for others (does this upstream exist?) is not decided here but in `check`.
 
 mod progress;
@@ -11,30 +11,32 @@ mod section;
 mod choice;
 mod values;
 mod reader;
-mod foreign;
+mod migration;
 mod vocabulary;
 mod schema;
 
 pub(crate) use choice::choice;
-pub(crate) use foreign::all_missing;
-pub(crate) use list::{Many, OneOrMany};
+pub(crate) use list::{NonEmpty, OneOrMany};
 pub(crate) use map::Map;
-pub(crate) use reader::Reader;
-pub(crate) use schema::{Bounds, Key, Kind, Presence, Section, TextKind, Word, print_bound};
-pub(crate) use section::{Sectional, default_value, presence_type, presence_value, section};
-pub(crate) use spanned::{Located, Spanned};
+pub(crate) use migration::unsupported_features;
+pub(crate) use reader::TreeReader;
+pub(crate) use schema::{
+    Bounds, ChoiceWord, KeySchema, Presence, SectionSchema, TextFormat, ValueKind, print_bound,
+};
+pub(crate) use section::{ConfigSection, default_value, presence_type, presence_value, section};
+pub(crate) use spanned::{Spanned, SpannedTable};
 pub(crate) use values::text_values;
 pub(crate) use vocabulary::Vocabulary;
 
-use crate::source::Node;
+use crate::source::TreeNode;
 
 /// A type that a key can have.
-pub(crate) trait Value: Sized {
+pub(crate) trait ConfigValue: Sized {
     /// How it is written, within the bounds of the key.
-    fn kind(bounds: Bounds) -> Kind;
+    fn kind(bounds: Bounds) -> ValueKind;
 
     /// Reads it; `None` after a mistake, which has been reported.
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self>;
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self>;
 
     /// Writes it as TOML.
     fn write(&self) -> String;

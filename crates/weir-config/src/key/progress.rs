@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Value;
-use super::reader::Reader;
-use super::schema::{Bounds, Kind};
-use super::section::{Sectional, section};
-use crate::source::{Node, Tree};
-use crate::value::{Progress, Rate};
+use super::ConfigValue;
+use super::reader::TreeReader;
+use super::schema::{Bounds, ValueKind};
+use super::section::{ConfigSection, section};
+use crate::source::{Tree, TreeNode};
+use crate::value::{ByteRate, ProgressLimit};
 
 section! {
     /// A time limit by progress. A transfer starts with `credit` and uses it up second by second; each byte that moves gives
@@ -18,21 +18,21 @@ section! {
         /// The longest standstill.
         credit: Duration = required;
         /// The rate that the transfer must keep up once its credit is used. Off: any byte gives all of the credit back.
-        rate_min: Option<Rate> = "off", in 1..=1_099_511_627_776;
+        rate_min: Option<ByteRate> = "off", in 1..=1_099_511_627_776;
     }
 }
 
-impl Value for Progress {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Either(vec![Duration::kind(bounds), ProgressText::kind(bounds)])
+impl ConfigValue for ProgressLimit {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![Duration::kind(bounds), ProgressText::kind(bounds)])
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
-            Tree::Text(_) => Duration::read(node, Bounds::NONE, reader).map(Progress::standstill),
+            Tree::Text(_) => Duration::read(node, Bounds::NONE, reader).map(ProgressLimit::standstill),
             Tree::Table(_) => {
                 let text = ProgressText::read(node, bounds, reader)?;
-                Some(Progress { credit: text.credit?, rate_min: text.rate_min })
+                Some(ProgressLimit { credit: text.credit?, rate_min: text.rate_min })
             }
             _ => {
                 reader.wrong_type(node, &Self::kind(bounds));

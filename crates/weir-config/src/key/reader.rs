@@ -1,44 +1,48 @@
 //! Walking the tree against the declared keys, collecting every mistake on the way.
 
-use super::Value;
-use super::foreign::{find_missing, foreign_hint, value_hint};
-use super::schema::{Bounds, Kind, Presence, Section};
+use super::ConfigValue;
+use super::migration::{find_unsupported, value_help, word_help};
+use super::schema::{Bounds, Presence, SectionSchema, ValueKind};
 use super::vocabulary::Vocabulary;
-use crate::mistake::{Finding, MistakeKind, did_you_mean, one_of};
-use crate::source::{Entry, Node, Table, Text, Tree};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean, one_of};
+use crate::source::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};
 use crate::value::ValueError;
 
 /// Keys that a message lists when it has no better hint.
 const KEYS_LISTED_MAX: usize = 12;
 
 /// Reads values and collects mistakes.
-pub(crate) struct Reader<'a> {
-    findings: &'a mut Vec<Finding>,
+pub(crate) struct TreeReader<'a> {
+    diagnostics: &'a mut Vec<Diagnostic>,
     /// Asked for only where a key is not known.
     vocabulary: fn() -> &'static Vocabulary,
     /// The key whose value is being read.
     key: String,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(findings: &'a mut Vec<Finding>, vocabulary: fn() -> &'static Vocabulary) -> Self {
-        Self { findings, vocabulary, key: String::new() }
+impl<'a> TreeReader<'a> {
+    pub(crate) fn new(diagnostics: &'a mut Vec<Diagnostic>, vocabulary: fn() -> &'static Vocabulary) -> Self {
+        Self { diagnostics, vocabulary, key: String::new() }
     }
 
     /// How many mistakes have been found so far.
     pub(crate) fn found(&self) -> usize {
-        self.findings.len()
+        self.diagnostics.len()
     }
 
-    pub(crate) fn report(&mut self, finding: Finding) {
-        self.findings.push(finding);
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
     }
 
     /// The table that a node has to be; reports each key that does not belong there and each that is missing and not
     /// just misspelt.
-    pub(crate) fn open<'n>(&mut self, node: &'n Node, section: &'static Section) -> Option<&'n Table> {
+    pub(crate) fn open<'n>(
+        &mut self,
+        node: &'n TreeNode,
+        section: &'static SectionSchema,
+    ) -> Option<&'n TreeTable> {
         let Tree::Table(table) = &node.tree else {
-            self.wrong_type(node, &Kind::Section(section));
+            self.wrong_type(node, &ValueKind::Section(section));
             return None;
         };
         for entry in table.entries.iter().filter(|entry| section.key(&entry.key).is_none()) {
@@ -46,26 +50,31 @@ impl<'a> Reader<'a> {
         }
         for key in section.keys.iter().filter(|key| key.presence == Presence::Required) {
             if table.find(key.name).is_none() && !self.is_misspelt(section, key.name, table) {
-                let what = format!("`{}` is missing", key.name);
-                let hint = format!("`{}` is {}", key.name, (key.kind)().describe());
-                self.report(Finding::new(MistakeKind::MissingKey, node.at, what).hint(hint));
+                let message = format!("`{}` is missing", key.name);
+                let help = format!("`{}` is {}", key.name, (key.kind)().describe());
+                self.report(Diagnostic::new(DiagnosticKind::MissingKey, node.span, message).help(help));
             }
         }
         Some(table)
     }
 
     /// Whether the table sets a key under a name that a hint corrects: then it is not missing as well.
-    fn is_misspelt(&self, section: &Section, key: &str, table: &Table) -> bool {
+    fn is_misspelt(&self, section: &SectionSchema, key: &str, table: &TreeTable) -> bool {
         table.entries.iter().any(|entry| self.meant_by(section, &entry.key) == Some(key))
     }
 
     /// The key of `section` that a word, which is none, most likely stands for.
-    pub(super) fn meant_by(&self, section: &Section, word: &str) -> Option<&'static str> {
+    pub(super) fn meant_by(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
         section.key(word).is_none().then(|| (self.vocabulary)().meant_by(section, word))?
     }
 
     /// The value of a key; `None` when it is not there or wrong.
-    pub(crate) fn value<T: Value>(&mut self, table: &Table, key: &str, bounds: Bounds) -> Option<T> {
+    pub(crate) fn value<T: ConfigValue>(
+        &mut self,
+        table: &TreeTable,
+        key: &str,
+        bounds: Bounds,
+    ) -> Option<T> {
         let entry = table.find(key)?;
         self.named(key, |reader| T::read(&entry.node, bounds, reader))
     }
@@ -79,7 +88,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The string that a node has to be.
-    pub(crate) fn text<'n>(&mut self, node: &'n Node, kind: &Kind) -> Option<&'n Text> {
+    pub(crate) fn text<'n>(&mut self, node: &'n TreeNode, kind: &ValueKind) -> Option<&'n TreeText> {
         match &node.tree {
             Tree::Text(text) => Some(text),
             _ => {
@@ -92,8 +101,8 @@ impl<'a> Reader<'a> {
     /// Reads a string through its parser.
     pub(crate) fn parsed<T>(
         &mut self,
-        node: &Node,
-        kind: &Kind,
+        node: &TreeNode,
+        kind: &ValueKind,
         parse: impl FnOnce(&str) -> Result<T, ValueError>,
     ) -> Option<T> {
         let text = self.text(node, kind)?;
@@ -107,82 +116,90 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports what a parser said of the string at `node`, pointing into it where that is possible.
-    pub(crate) fn report_value(&mut self, node: &Node, error: ValueError) {
+    pub(crate) fn report_value(&mut self, node: &TreeNode, error: ValueError) {
         let at = match (&node.tree, error.range) {
             (Tree::Text(text), Some(range)) => node.part(text, range),
-            _ => node.at,
+            _ => node.span,
         };
-        self.report(Finding::new(MistakeKind::BadValue, at, error.what).hint_if(error.hint));
+        self.report(Diagnostic::new(DiagnosticKind::BadValue, at, error.message).help_if(error.help));
     }
 
     /// Reports a value outside the bounds of its key.
     pub(crate) fn report_bounds(
         &mut self,
-        node: &Node,
+        node: &TreeNode,
         found: &str,
         bounds: (String, String),
         has_max: bool,
     ) {
         let (min, max) = bounds;
         let range = if has_max { format!("from {min} to {max}") } else { format!("at least {min}") };
-        let what = format!("`{}` has to be {range}; this is {found}", self.key);
-        self.report(Finding::new(MistakeKind::BadValue, node.at, what));
+        let message = format!("`{}` has to be {range}; this is {found}", self.key);
+        self.report(Diagnostic::new(DiagnosticKind::BadValue, node.span, message));
     }
 
     /// Reports a list that must not be empty.
-    pub(crate) fn report_empty(&mut self, node: &Node) {
-        self.report(Finding::new(MistakeKind::BadValue, node.at, format!("`{}` is an empty list", self.key)));
+    pub(crate) fn report_empty(&mut self, node: &TreeNode) {
+        self.report(Diagnostic::new(
+            DiagnosticKind::BadValue,
+            node.span,
+            format!("`{}` is an empty list", self.key),
+        ));
     }
 
     /// Reports a word that is none of the choice.
-    pub(crate) fn report_word(&mut self, node: &Node, found: &str, kind: &Kind) {
+    pub(crate) fn report_word(&mut self, node: &TreeNode, found: &str, kind: &ValueKind) {
         let mut words = Vec::new();
         collect_words(kind, &mut words);
-        let what = format!("`{}` cannot be `{found}`", self.key);
-        let hint = value_hint(found, &words).or_else(|| did_you_mean(found, words.iter().copied()));
-        let finding = Finding::new(MistakeKind::BadValue, node.at, what);
-        self.report(finding.hint(hint.unwrap_or_else(|| format!("it is {}", kind.describe()))));
+        let message = format!("`{}` cannot be `{found}`", self.key);
+        let help = value_help(found, &words).or_else(|| did_you_mean(found, words.iter().copied()));
+        let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, node.span, message);
+        self.report(diagnostic.help(help.unwrap_or_else(|| format!("it is {}", kind.describe()))));
     }
 
     /// Reports a value of another type; what is not known at all has been reported already.
-    pub(crate) fn wrong_type(&mut self, node: &Node, kind: &Kind) {
+    pub(crate) fn wrong_type(&mut self, node: &TreeNode, kind: &ValueKind) {
         if matches!(node.tree, Tree::Unknown) {
             return;
         }
-        let what = format!("`{}` is {}; this is {}", self.key, kind.describe(), node.tree.describe());
-        let finding = Finding::new(MistakeKind::WrongType, node.at, what);
+        let message = format!("`{}` is {}; this is {}", self.key, kind.describe(), node.tree.describe());
+        let diagnostic = Diagnostic::new(DiagnosticKind::WrongType, node.span, message);
         let unquote = Some("write it without quotes".to_owned());
-        let hint = match (&node.tree, kind) {
-            (Tree::Text(text), Kind::Boolean) if matches!(text.value.as_str(), "true" | "false") => unquote,
-            (Tree::Text(text), Kind::Integer(_)) if text.value.parse::<u64>().is_ok() => unquote,
-            (Tree::Integer(Some(number)), Kind::Text(text, _)) => unit_hint(*number, text.name),
-            (Tree::Integer(Some(number)), Kind::Either(kinds)) => kinds.iter().find_map(|kind| match kind {
-                Kind::Text(text, _) => unit_hint(*number, text.name),
-                _ => None,
-            }),
-            (Tree::Table(_), Kind::List(_)) => {
+        let help = match (&node.tree, kind) {
+            (Tree::Text(text), ValueKind::Boolean) if matches!(text.value.as_str(), "true" | "false") => {
+                unquote
+            }
+            (Tree::Text(text), ValueKind::Integer(_)) if text.value.parse::<u64>().is_ok() => unquote,
+            (Tree::Integer(Some(number)), ValueKind::Text(text, _)) => unit_help(*number, text.name),
+            (Tree::Integer(Some(number)), ValueKind::Either(kinds)) => {
+                kinds.iter().find_map(|kind| match kind {
+                    ValueKind::Text(text, _) => unit_help(*number, text.name),
+                    _ => None,
+                })
+            }
+            (Tree::Table(_), ValueKind::List(_)) => {
                 Some("is there one pair of brackets too few: `[[...]]`?".to_owned())
             }
             _ => None,
         };
-        self.report(finding.hint_if(hint));
+        self.report(diagnostic.help_if(help));
     }
 
-    fn unknown_key(&mut self, entry: &Entry, section: &'static Section) {
+    fn unknown_key(&mut self, entry: &TreeEntry, section: &'static SectionSchema) {
         let (key, vocabulary) = (entry.key.as_str(), (self.vocabulary)());
         let place =
             if section.path.is_empty() { "the file".to_owned() } else { format!("`{}`", section.path) };
         let unknown =
-            Finding::new(MistakeKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
+            Diagnostic::new(DiagnosticKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
         let near = || section.slip_of(key).map(|near| format!("did you mean `{near}`?"));
-        let advice = || foreign_hint(key).map(str::to_owned);
-        if let Some(hint) = vocabulary.hint_here(section, key).or_else(near).or_else(advice) {
-            self.report(unknown.hint(hint));
+        let advice = || word_help(key).map(str::to_owned);
+        if let Some(help) = vocabulary.help_here(section, key).or_else(near).or_else(advice) {
+            self.report(unknown.help(help));
             return;
         }
-        if let Some((what, instead)) = find_missing(key) {
-            let finding = Finding::new(MistakeKind::NotSupported, entry.key_at, what);
-            self.report(finding.hint_if(instead.map(str::to_owned)));
+        if let Some((message, instead)) = find_unsupported(key) {
+            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message);
+            self.report(diagnostic.help_if(instead.map(str::to_owned)));
             return;
         }
         let homes: Vec<&str> = vocabulary
@@ -192,30 +209,30 @@ impl<'a> Reader<'a> {
             .map(|other| if other.path.is_empty() { "the top of the file" } else { other.path })
             .collect();
         if homes.is_empty() {
-            if let Some(hint) = vocabulary.hint(key).or_else(|| nested_hint(entry, vocabulary)) {
-                self.report(unknown.hint(hint));
+            if let Some(help) = vocabulary.help(key).or_else(|| nested_help(entry, vocabulary)) {
+                self.report(unknown.help(help));
                 return;
             }
             let listed = section.keys.len() <= KEYS_LISTED_MAX;
-            let hint =
+            let help =
                 listed.then(|| format!("its keys are {}", one_of(section.keys.iter().map(|key| key.name))));
-            self.report(unknown.hint_if(hint.map(|hint| hint.replace(" or ", " and "))));
+            self.report(unknown.help_if(help.map(|help| help.replace(" or ", " and "))));
         } else {
-            let what = format!("`{key}` does not belong to {place}");
-            let hint = format!("it is a key of {}", one_of(homes));
-            self.report(Finding::new(MistakeKind::MisplacedKey, entry.key_at, what).hint(hint));
+            let message = format!("`{key}` does not belong to {place}");
+            let help = format!("it is a key of {}", one_of(homes));
+            self.report(Diagnostic::new(DiagnosticKind::MisplacedKey, entry.key_at, message).help(help));
         }
     }
 }
 
 /// What a term of two words is called here that was written as a table: `timeout.server`.
-fn nested_hint(entry: &Entry, vocabulary: &Vocabulary) -> Option<String> {
+fn nested_help(entry: &TreeEntry, vocabulary: &Vocabulary) -> Option<String> {
     let Tree::Table(table) = &entry.node.tree else { return None };
-    table.entries.iter().find_map(|inner| vocabulary.hint(&format!("{} {}", entry.key, inner.key)))
+    table.entries.iter().find_map(|inner| vocabulary.help(&format!("{} {}", entry.key, inner.key)))
 }
 
 /// What a bare number of a kind with units should have been.
-fn unit_hint(number: i128, kind: &str) -> Option<String> {
+fn unit_help(number: i128, kind: &str) -> Option<String> {
     match kind {
         "duration" => Some(format!("a duration has its unit: `\"{number}s\"`, `\"{number}ms\"`")),
         "size" => Some(format!("a size has its unit: `\"{number}B\"`, `\"{number}KiB\"`")),
@@ -224,10 +241,10 @@ fn unit_hint(number: i128, kind: &str) -> Option<String> {
     }
 }
 
-fn collect_words(kind: &Kind, words: &mut Vec<&'static str>) {
+fn collect_words(kind: &ValueKind, words: &mut Vec<&'static str>) {
     match kind {
-        Kind::Choice(choice) => words.extend(choice.iter().map(|word| word.name)),
-        Kind::Either(kinds) => kinds.iter().for_each(|kind| collect_words(kind, words)),
+        ValueKind::Choice(choice) => words.extend(choice.iter().map(|word| word.name)),
+        ValueKind::Either(kinds) => kinds.iter().for_each(|kind| collect_words(kind, words)),
         _ => {}
     }
 }

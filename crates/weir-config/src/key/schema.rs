@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use crate::mistake::{nearest, one_of};
+use crate::diagnostic::{nearest, one_of};
 use crate::source::Tree;
-use crate::value::{Rate, Size, print_duration};
+use crate::value::{ByteRate, Size, print_duration};
 
 /// A table with known keys.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub(crate) struct SectionSchema {
     /// Where it stands: `listener.NAME.timeouts`.
     pub(crate) path: &'static str,
     /// What it is for; lines as in the source.
     pub(crate) about: &'static str,
     /// Its keys in the order of the reference.
-    pub(crate) keys: &'static [Key],
+    pub(crate) keys: &'static [KeySchema],
 }
 
-impl Section {
-    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+impl SectionSchema {
+    pub(crate) fn key(&self, name: &str) -> Option<&'static KeySchema> {
         self.keys.iter().find(|key| key.name == name)
     }
 
@@ -30,11 +30,11 @@ impl Section {
 
 /// A key of a table.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct KeySchema {
     pub(crate) name: &'static str,
     /// What it means; lines as in the source.
     pub(crate) about: &'static str,
-    pub(crate) kind: fn() -> Kind,
+    pub(crate) kind: fn() -> ValueKind,
     pub(crate) presence: Presence,
     /// What other products call it, in Markdown; empty when nothing is alike.
     pub(crate) like: &'static str,
@@ -78,28 +78,28 @@ impl Bounds {
 
 /// How a value is written.
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// `true` or `false`.
     Boolean,
     /// A whole number.
     Integer(Bounds),
     /// A string of a certain form.
-    Text(&'static TextKind, Bounds),
+    Text(&'static TextFormat, Bounds),
     /// One of several words.
-    Choice(&'static [Word]),
+    Choice(&'static [ChoiceWord]),
     /// Any of several kinds.
-    Either(Vec<Kind>),
+    Either(Vec<ValueKind>),
     /// A list.
-    List(Box<Kind>),
+    List(Box<ValueKind>),
     /// A table whose keys are chosen by the author of the config.
-    Map(Box<Kind>),
+    Map(Box<ValueKind>),
     /// A table with known keys.
-    Section(&'static Section),
+    Section(&'static SectionSchema),
 }
 
 /// A form of string.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TextKind {
+pub(crate) struct TextFormat {
     /// The name of the form: `duration`.
     pub(crate) name: &'static str,
     /// With its article: `a duration`.
@@ -113,11 +113,11 @@ pub(crate) struct TextKind {
 }
 
 /// A bound of a key as its value would be written; `None` for kinds without bounds.
-pub(crate) fn print_bound(text: &TextKind, bound: u64) -> Option<String> {
+pub(crate) fn print_bound(text: &TextFormat, bound: u64) -> Option<String> {
     match text.name {
         "duration" => Some(print_duration(Duration::from_millis(bound))),
         "size" => Some(Size::from_bytes(bound).to_string()),
-        "rate" => Some(Rate::from_bytes_per_second(bound).to_string()),
+        "rate" => Some(ByteRate::from_bytes_per_second(bound).to_string()),
         "percentage" => Some(format!("{bound}%")),
         _ => None,
     }
@@ -125,44 +125,44 @@ pub(crate) fn print_bound(text: &TextKind, bound: u64) -> Option<String> {
 
 /// A word that a key can be set to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct ChoiceWord {
     pub(crate) name: &'static str,
     pub(crate) meaning: &'static str,
 }
 
 /// What limits are set to when there is to be none.
-pub(crate) const OFF: &[Word] = &[Word { name: "off", meaning: "no limit" }];
+pub(crate) const OFF: &[ChoiceWord] = &[ChoiceWord { name: "off", meaning: "no limit" }];
 
-impl Kind {
+impl ValueKind {
     /// The same kind or `"off"`.
     pub(crate) fn or_off(self) -> Self {
-        Kind::Either(vec![self, Kind::Choice(OFF)])
+        ValueKind::Either(vec![self, ValueKind::Choice(OFF)])
     }
 
     /// What a message calls it: `a duration such as "10s", or "off"`.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Kind::Boolean => "`true` or `false`".to_owned(),
-            Kind::Integer(bounds) => match (bounds.min, bounds.max) {
+            ValueKind::Boolean => "`true` or `false`".to_owned(),
+            ValueKind::Integer(bounds) => match (bounds.min, bounds.max) {
                 (0, u64::MAX) => "an integer".to_owned(),
                 (min, u64::MAX) => format!("an integer of at least {min}"),
                 (min, max) => format!("an integer from {min} to {max}"),
             },
-            Kind::Text(text, _) => format!("{} such as `\"{}\"`", text.article, text.examples[0]),
-            Kind::Choice(words) => {
+            ValueKind::Text(text, _) => format!("{} such as `\"{}\"`", text.article, text.examples[0]),
+            ValueKind::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\"", word.name)).collect();
                 one_of(quoted.iter().map(String::as_str))
             }
-            Kind::Either(kinds) => match kinds.split_last() {
+            ValueKind::Either(kinds) => match kinds.split_last() {
                 Some((last, others)) => {
-                    let others: Vec<String> = others.iter().map(Kind::describe).collect();
+                    let others: Vec<String> = others.iter().map(ValueKind::describe).collect();
                     format!("{}, or {}", others.join(", "), last.describe())
                 }
                 None => "nothing".to_owned(),
             },
-            Kind::List(item) => format!("a list, each item {}", item.describe()),
-            Kind::Map(_) => "a table".to_owned(),
-            Kind::Section(section) => match section.keys.first() {
+            ValueKind::List(item) => format!("a list, each item {}", item.describe()),
+            ValueKind::Map(_) => "a table".to_owned(),
+            ValueKind::Section(section) => match section.keys.first() {
                 Some(key) => format!("a table such as `{{ {} = ... }}`", key.name),
                 None => "a table".to_owned(),
             },
@@ -172,12 +172,12 @@ impl Kind {
     /// Whether a value of this type can be of this kind at all.
     pub(crate) fn accepts(&self, tree: &Tree) -> bool {
         match (self, tree) {
-            (Kind::Either(kinds), _) => kinds.iter().any(|kind| kind.accepts(tree)),
-            (Kind::Text(..) | Kind::Choice(_), Tree::Text(_)) => true,
-            (Kind::Boolean | Kind::Integer(_), Tree::Text(text)) => text.substituted,
-            (Kind::Boolean, Tree::Bool(_)) | (Kind::Integer(_), Tree::Integer(_)) => true,
-            (Kind::List(_), Tree::List(_)) => true,
-            (Kind::Map(_) | Kind::Section(_), Tree::Table(_)) => true,
+            (ValueKind::Either(kinds), _) => kinds.iter().any(|kind| kind.accepts(tree)),
+            (ValueKind::Text(..) | ValueKind::Choice(_), Tree::Text(_)) => true,
+            (ValueKind::Boolean | ValueKind::Integer(_), Tree::Text(text)) => text.substituted,
+            (ValueKind::Boolean, Tree::Bool(_)) | (ValueKind::Integer(_), Tree::Integer(_)) => true,
+            (ValueKind::List(_), Tree::List(_)) => true,
+            (ValueKind::Map(_) | ValueKind::Section(_), Tree::Table(_)) => true,
             _ => false,
         }
     }

@@ -1,15 +1,15 @@
 //! Declaring a table: its keys with type, default, meaning and what nginx and HAProxy call them.
 
-use super::Value;
-use super::reader::Reader;
-use super::schema::{Bounds, Section};
+use super::ConfigValue;
+use super::reader::TreeReader;
+use super::schema::{Bounds, SectionSchema};
 use super::vocabulary::Vocabulary;
 use crate::source::{Tree, parse_document};
-use crate::source_map::Sources;
+use crate::source_map::SourceMap;
 
 /// A type that is a table with known keys.
-pub(crate) trait Sectional: Value {
-    const SECTION: &'static Section;
+pub(crate) trait ConfigSection: ConfigValue {
+    const SECTION: &'static SectionSchema;
 
     /// The keys that are set, with their values as TOML, in the order of the reference.
     fn entries(&self) -> Vec<(&'static str, String)>;
@@ -23,19 +23,21 @@ pub(crate) trait Sectional: Value {
 }
 
 /// The value of a default, written as TOML.
-pub(crate) fn default_value<T: Value>(text: &str, bounds: Bounds) -> T {
-    let mut sources = Sources::default();
+pub(crate) fn default_value<T: ConfigValue>(text: &str, bounds: Bounds) -> T {
+    let mut sources = SourceMap::default();
     let file = sources.add("default", format!("value = {text}"));
-    let mut findings = Vec::new();
-    let node = parse_document(&sources, file, &|_| None, &mut findings);
+    let mut diagnostics = Vec::new();
+    let node = parse_document(&sources, file, &|_| None, &mut diagnostics);
     let value = match &node.tree {
         Tree::Table(table) => {
-            let mut reader = Reader::new(&mut findings, Vocabulary::none);
+            let mut reader = TreeReader::new(&mut diagnostics, Vocabulary::none);
             table.find("value").and_then(|entry| T::read(&entry.node, bounds, &mut reader))
         }
         _ => None,
     };
-    value.filter(|_| findings.is_empty()).expect("the default of every key is valid: a test reads them all")
+    value
+        .filter(|_| diagnostics.is_empty())
+        .expect("the default of every key is valid: a test reads them all")
 }
 
 /// The type of a field: plain with a default, an `Option` otherwise.
@@ -62,19 +64,19 @@ macro_rules! presence_value {
     (@present $default:tt $type:ty, $found:expr, $bounds:expr) => {
         $found.unwrap_or_else(|| $crate::key::presence_value!(@absent $default $type, $bounds))
     };
-    (@entry optional $value:expr) => { $value.as_ref().map($crate::key::Value::write) };
-    (@entry required $value:expr) => { $value.as_ref().map($crate::key::Value::write) };
-    (@entry $default:tt $value:expr) => { Some($crate::key::Value::write(&$value)) };
+    (@entry optional $value:expr) => { $value.as_ref().map($crate::key::ConfigValue::write) };
+    (@entry required $value:expr) => { $value.as_ref().map($crate::key::ConfigValue::write) };
+    (@entry $default:tt $value:expr) => { Some($crate::key::ConfigValue::write(&$value)) };
     (@lines optional $value:expr, $path:expr, $lines:expr) => {
         if let Some(value) = &$value {
-            $crate::key::Value::lines(value, $path, $lines);
+            $crate::key::ConfigValue::lines(value, $path, $lines);
         }
     };
     (@lines required $value:expr, $path:expr, $lines:expr) => {
         $crate::key::presence_value!(@lines optional $value, $path, $lines);
     };
     (@lines $default:tt $value:expr, $path:expr, $lines:expr) => {
-        $crate::key::Value::lines(&$value, $path, $lines);
+        $crate::key::ConfigValue::lines(&$value, $path, $lines);
     };
     (@doc optional) => { "" };
     (@doc required) => { "" };
@@ -114,15 +116,15 @@ macro_rules! section {
             }
         }
 
-        impl $crate::key::Sectional for $name {
-            const SECTION: &'static $crate::key::Section = &$crate::key::Section {
+        impl $crate::key::ConfigSection for $name {
+            const SECTION: &'static $crate::key::SectionSchema = &$crate::key::SectionSchema {
                 path: $path,
                 about: concat!($($about, "\n"),+),
                 keys: &[$(
-                    $crate::key::Key {
+                    $crate::key::KeySchema {
                         name: stringify!($key),
                         about: concat!($($doc, "\n"),+),
-                        kind: || <$type as $crate::key::Value>::kind($crate::key::section!(@bounds $($bounds)?)),
+                        kind: || <$type as $crate::key::ConfigValue>::kind($crate::key::section!(@bounds $($bounds)?)),
                         presence: $crate::key::presence_value!(@about $presence),
                         like: concat!("" $(, $like)?),
                     },
@@ -137,17 +139,17 @@ macro_rules! section {
             }
         }
 
-        impl $crate::key::Value for $name {
-            fn kind(_: $crate::key::Bounds) -> $crate::key::Kind {
-                $crate::key::Kind::Section(<Self as $crate::key::Sectional>::SECTION)
+        impl $crate::key::ConfigValue for $name {
+            fn kind(_: $crate::key::Bounds) -> $crate::key::ValueKind {
+                $crate::key::ValueKind::Section(<Self as $crate::key::ConfigSection>::SECTION)
             }
 
             fn read(
-                node: &$crate::source::Node,
+                node: &$crate::source::TreeNode,
                 _: $crate::key::Bounds,
-                reader: &mut $crate::key::Reader<'_>,
+                reader: &mut $crate::key::TreeReader<'_>,
             ) -> Option<Self> {
-                let table = reader.open(node, <Self as $crate::key::Sectional>::SECTION)?;
+                let table = reader.open(node, <Self as $crate::key::ConfigSection>::SECTION)?;
                 Some(Self {$(
                     $key: $crate::key::presence_value!(
                         @present $presence $type,
@@ -158,7 +160,7 @@ macro_rules! section {
             }
 
             fn write(&self) -> String {
-                $crate::key::Sectional::inline(self)
+                $crate::key::ConfigSection::inline(self)
             }
 
             fn lines(&self, path: &str, lines: &mut Vec<String>) {

@@ -1,26 +1,26 @@
 //! Values with their positions.
 
-use super::Value;
-use super::reader::Reader;
-use super::schema::{Bounds, Kind};
-use super::section::Sectional;
-use crate::source::{Node, Tree};
-use crate::source_map::Span;
+use super::ConfigValue;
+use super::reader::TreeReader;
+use super::schema::{Bounds, ValueKind};
+use super::section::ConfigSection;
+use crate::source::{Tree, TreeNode};
+use crate::source_map::SourceSpan;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
-    pub(crate) at: Span,
+    pub(crate) span: SourceSpan,
 }
 
-impl<T: Value> Value for Spanned<T> {
-    fn kind(bounds: Bounds) -> Kind {
+impl<T: ConfigValue> ConfigValue for Spanned<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
         T::kind(bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { value: T::read(node, bounds, reader)?, at: node.at })
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
+        Some(Self { value: T::read(node, bounds, reader)?, span: node.span })
     }
 
     fn write(&self) -> String {
@@ -34,24 +34,24 @@ impl<T: Value> Value for Spanned<T> {
 
 /// A table, where it stands and where each of its keys does.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Located<T> {
+pub(crate) struct SpannedTable<T> {
     pub(crate) value: T,
-    pub(crate) at: Span,
+    pub(crate) span: SourceSpan,
     /// Whether everything in it could be read: otherwise it is not worth comparing with others.
     pub(crate) is_sound: bool,
-    keys: Vec<(String, Span)>,
+    keys: Vec<(String, SourceSpan)>,
     /// Keys that something in it is probably a slip of.
     misspelt: Vec<&'static str>,
 }
 
-impl<T> Located<T> {
+impl<T> SpannedTable<T> {
     /// A table that no text has.
-    pub(crate) fn unwritten(value: T, at: Span) -> Self {
-        Self { value, at, is_sound: true, keys: Vec::new(), misspelt: Vec::new() }
+    pub(crate) fn unwritten(value: T, span: SourceSpan) -> Self {
+        Self { value, span, is_sound: true, keys: Vec::new(), misspelt: Vec::new() }
     }
 
     /// Where a key stands; `None` when the text does not set it.
-    pub(crate) fn written(&self, key: &str) -> Option<Span> {
+    pub(crate) fn written(&self, key: &str) -> Option<SourceSpan> {
         self.keys.iter().find(|(known, _)| known == key).map(|(_, at)| *at)
     }
 
@@ -66,9 +66,9 @@ impl<T> Located<T> {
     }
 
     /// Where a key stands; `None` when the text does not set it, or to what holds anyway.
-    pub(crate) fn changed(&self, key: &str) -> Option<Span>
+    pub(crate) fn changed(&self, key: &str) -> Option<SourceSpan>
     where
-        T: Sectional + Default,
+        T: ConfigSection + Default,
     {
         let entry =
             |table: &T| table.entries().into_iter().find(|(name, _)| *name == key).map(|(_, value)| value);
@@ -76,17 +76,17 @@ impl<T> Located<T> {
     }
 
     /// Where a key stands; the table when it is not set.
-    pub(crate) fn key_at(&self, key: &str) -> Span {
-        self.written(key).unwrap_or(self.at)
+    pub(crate) fn key_at(&self, key: &str) -> SourceSpan {
+        self.written(key).unwrap_or(self.span)
     }
 }
 
-impl<T: Sectional> Value for Located<T> {
-    fn kind(bounds: Bounds) -> Kind {
+impl<T: ConfigSection> ConfigValue for SpannedTable<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
         T::kind(bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let found = reader.found();
         let value = T::read(node, bounds, reader)?;
         let is_sound = reader.found() == found;
@@ -96,7 +96,7 @@ impl<T: Sectional> Value for Located<T> {
         };
         let keys = entries.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect();
         let misspelt = entries.iter().filter_map(|entry| reader.meant_by(T::SECTION, &entry.key)).collect();
-        Some(Self { value, at: node.at, is_sound, keys, misspelt })
+        Some(Self { value, span: node.span, is_sound, keys, misspelt })
     }
 
     fn write(&self) -> String {

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::Value;
-use super::reader::Reader;
-use super::schema::{Bounds, Kind, OFF, TextKind};
-use crate::source::{Node, Tree};
+use super::ConfigValue;
+use super::reader::TreeReader;
+use super::schema::{Bounds, OFF, TextFormat, ValueKind};
+use crate::source::{Tree, TreeNode};
 use crate::value::{
-    FileMode, HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, Rate, ServerAddress, Size,
-    Token, ValueError, parse_duration, parse_network, print_duration,
+    ByteRate, FileMode, HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, ServerAddress,
+    Size, Token, ValueError, parse_duration, parse_network, print_duration,
 };
 
-impl Value for bool {
-    fn kind(_: Bounds) -> Kind {
-        Kind::Boolean
+impl ConfigValue for bool {
+    fn kind(_: Bounds) -> ValueKind {
+        ValueKind::Boolean
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Bool(value) => Some(*value),
             Tree::Text(text) if text.substituted && matches!(text.value.as_str(), "true" | "false") => {
@@ -38,12 +38,12 @@ impl Value for bool {
 }
 
 /// Reads an integer; a string counts as one when a variable was replaced in it.
-fn read_integer(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<u64> {
+fn read_integer(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<u64> {
     let number = match &node.tree {
         Tree::Integer(number) => *number,
         Tree::Text(text) if text.substituted && text.value.parse::<i128>().is_ok() => text.value.parse().ok(),
         _ => {
-            reader.wrong_type(node, &Kind::Integer(bounds));
+            reader.wrong_type(node, &ValueKind::Integer(bounds));
             return None;
         }
     };
@@ -62,12 +62,12 @@ fn read_integer(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<
 
 macro_rules! integers {
     ($($type:ty)+) => {$(
-        impl Value for $type {
-            fn kind(bounds: Bounds) -> Kind {
-                Kind::Integer(bounds.intersect(Bounds { min: 0, max: <$type>::MAX as u64 }))
+        impl ConfigValue for $type {
+            fn kind(bounds: Bounds) -> ValueKind {
+                ValueKind::Integer(bounds.intersect(Bounds { min: 0, max: <$type>::MAX as u64 }))
             }
 
-            fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+            fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
                 let bounds = bounds.intersect(Bounds { min: 0, max: <$type>::MAX as u64 });
                 read_integer(node, bounds, reader).and_then(|value| <$type>::try_from(value).ok())
             }
@@ -85,17 +85,17 @@ integers! { u16 u32 u64 usize }
 const NOT_OFF: [&str; 8] = ["none", "no", "never", "disabled", "unlimited", "infinite", "infinity", "false"];
 
 /// A limit that can be off.
-impl<T: Value> Value for Option<T> {
-    fn kind(bounds: Bounds) -> Kind {
+impl<T: ConfigValue> ConfigValue for Option<T> {
+    fn kind(bounds: Bounds) -> ValueKind {
         T::kind(bounds).or_off()
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Text(text) if text.value == OFF[0].name => Some(None),
             Tree::Text(text) if NOT_OFF.contains(&text.value.as_str()) => {
                 let error = ValueError::new(format!("`{}` is not understood here", text.value));
-                reader.report_value(node, error.hint("a limit that need not exist is `\"off\"`"));
+                reader.report_value(node, error.help("a limit that need not exist is `\"off\"`"));
                 None
             }
             tree if T::kind(bounds).accepts(tree) => T::read(node, bounds, reader).map(Some),
@@ -132,15 +132,15 @@ fn quoted(text: &str) -> String {
 }
 
 /// Any string.
-const ANY_TEXT: TextKind =
-    TextKind { name: "string", article: "a string", examples: &["text"], pattern: "", about: "Any text." };
+const ANY_TEXT: TextFormat =
+    TextFormat { name: "string", article: "a string", examples: &["text"], pattern: "", about: "Any text." };
 
-impl Value for Box<str> {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Text(&ANY_TEXT, bounds)
+impl ConfigValue for Box<str> {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Text(&ANY_TEXT, bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         reader.text(node, &Self::kind(bounds)).map(|text| text.value.as_str().into())
     }
 
@@ -149,19 +149,19 @@ impl Value for Box<str> {
     }
 }
 
-/// Implements [`Value`] for types that are written as a string of a certain form.
+/// Implements [`ConfigValue`] for types that are written as a string of a certain form.
 macro_rules! text_values {
     ($($type:ty, $parse:expr, $print:expr, $kind:expr;)+) => {$(
-        impl $crate::key::Value for $type {
-            fn kind(bounds: $crate::key::Bounds) -> $crate::key::Kind {
-                static KIND: $crate::key::TextKind = $kind;
-                $crate::key::Kind::Text(&KIND, bounds)
+        impl $crate::key::ConfigValue for $type {
+            fn kind(bounds: $crate::key::Bounds) -> $crate::key::ValueKind {
+                static KIND: $crate::key::TextFormat = $kind;
+                $crate::key::ValueKind::Text(&KIND, bounds)
             }
 
             fn read(
-                node: &$crate::source::Node,
+                node: &$crate::source::TreeNode,
                 bounds: $crate::key::Bounds,
-                reader: &mut $crate::key::Reader<'_>,
+                reader: &mut $crate::key::TreeReader<'_>,
             ) -> Option<Self> {
                 reader.parsed(node, &Self::kind(bounds), $parse)
             }
@@ -175,7 +175,7 @@ macro_rules! text_values {
 pub(crate) use text_values;
 
 text_values! {
-    ListenAddress, str::parse, |value: &ListenAddress| value.to_string(), TextKind {
+    ListenAddress, str::parse, |value: &ListenAddress| value.to_string(), TextFormat {
         name: "listen address",
         article: "an address to listen on",
         examples: &[":8080", "127.0.0.1:8080", "[::1]:8080", "unix:/run/weir.sock"],
@@ -183,7 +183,7 @@ text_values! {
         about: "`address:port`, IPv6 in brackets; `:port` for all addresses, IPv6 and IPv4; `unix:/path` for a Unix socket. \
                 `[::]:80` means IPv6 only. Port 0 lets the system choose.",
     };
-    ServerAddress, str::parse, |value: &ServerAddress| value.to_string(), TextKind {
+    ServerAddress, str::parse, |value: &ServerAddress| value.to_string(), TextFormat {
         name: "server address",
         article: "the address of a server",
         examples: &["10.0.0.1:80", "[2001:db8::1]:80", "app.internal:8080", "unix:/run/app.sock"],
@@ -191,42 +191,42 @@ text_values! {
         about: "`address:port` or `name:port`, IPv6 in brackets, or `unix:/path` for a Unix socket. Names are resolved in the \
                 background, again and again.",
     };
-    IpNet, parse_network, |value: &IpNet| value.to_string(), TextKind {
+    IpNet, parse_network, |value: &IpNet| value.to_string(), TextFormat {
         name: "network",
         article: "a network",
         examples: &["10.0.0.0/8", "127.0.0.1", "2001:db8::/32"],
         pattern: r"^[0-9a-fA-F.:]+(/[0-9]{1,3})?$",
         about: "An IPv4 or IPv6 network as `address/bits`, or one address.",
     };
-    SocketAddr, parse_socket_addr, |value: &SocketAddr| value.to_string(), TextKind {
+    SocketAddr, parse_socket_addr, |value: &SocketAddr| value.to_string(), TextFormat {
         name: "socket address",
         article: "an IP address with its port",
         examples: &["127.0.0.1:53", "[::1]:53"],
         pattern: r"^[0-9a-fA-F.:\[\]]+:[0-9]{1,5}$",
         about: "`address:port`, IPv6 in brackets.",
     };
-    FileMode, str::parse, |value: &FileMode| value.to_string(), TextKind {
+    FileMode, str::parse, |value: &FileMode| value.to_string(), TextFormat {
         name: "file mode",
         article: "the mode of a file",
         examples: &["0600", "0660"],
         pattern: r"^0?[0-7]{3}$",
         about: "Three octal digits as `chmod` takes them, for owner, group and others.",
     };
-    HeaderName, str::parse, |value: &HeaderName| value.to_string(), TextKind {
+    HeaderName, str::parse, |value: &HeaderName| value.to_string(), TextFormat {
         name: "header name",
         article: "the name of a header",
         examples: &["x-request-id"],
         pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
         about: "A token (RFC 9110 section 5.1); case does not matter.",
     };
-    Token, str::parse, |value: &Token| value.to_string(), TextKind {
+    Token, str::parse, |value: &Token| value.to_string(), TextFormat {
         name: "token",
         article: "a token",
         examples: &["websocket"],
         pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
         about: "Letters, digits and a few signs (RFC 9110 section 5.6.2).",
     };
-    HeaderValue, str::parse, |value: &HeaderValue| value.to_string(), TextKind {
+    HeaderValue, str::parse, |value: &HeaderValue| value.to_string(), TextFormat {
         name: "header value",
         article: "the value of a header",
         examples: &["no-store"],
@@ -240,14 +240,14 @@ fn parse_socket_addr(text: &str) -> Result<SocketAddr, ValueError> {
         let error = ValueError::new(format!("`{text}` is not an IP address with its port"));
         match text.strip_prefix(':') {
             Some(port) => {
-                error.hint(format!("write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for all addresses"))
+                error.help(format!("write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for all addresses"))
             }
-            None => error.hint("write for example `127.0.0.1:53` or `[::1]:53`"),
+            None => error.help("write for example `127.0.0.1:53` or `[::1]:53`"),
         }
     })
 }
 
-static DURATION: TextKind = TextKind {
+static DURATION: TextFormat = TextFormat {
     name: "duration",
     article: "a duration",
     examples: &["10s", "250ms", "1m30s", "1.5h"],
@@ -255,12 +255,12 @@ static DURATION: TextKind = TextKind {
     about: "A number with its unit: `ms`, `s`, `m`, `h` or `d`; several may follow each other, the larger first. At most `366d`.",
 };
 
-impl Value for Duration {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Text(&DURATION, bounds)
+impl ConfigValue for Duration {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Text(&DURATION, bounds)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let value = reader.parsed(node, &Self::kind(bounds), parse_duration)?;
         let least = if bounds == Bounds::NONE { 1 } else { 0 };
         let bounds = bounds.intersect(Bounds { min: least, max: MILLISECONDS_MAX });
@@ -278,7 +278,7 @@ impl Value for Duration {
     }
 }
 
-static SIZE: TextKind = TextKind {
+static SIZE: TextFormat = TextFormat {
     name: "size",
     article: "a size",
     examples: &["64KiB", "10MB", "512B"],
@@ -286,7 +286,7 @@ static SIZE: TextKind = TextKind {
     about: "A number with its unit: `B`; `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024); `kB`, `MB`, `GB`, `TB` (powers of 1000).",
 };
 
-static PERCENT: TextKind = TextKind {
+static PERCENT: TextFormat = TextFormat {
     name: "percentage",
     article: "a percentage",
     examples: &["20%"],
@@ -294,7 +294,7 @@ static PERCENT: TextKind = TextKind {
     about: "A whole number with `%`.",
 };
 
-static RATE: TextKind = TextKind {
+static RATE: TextFormat = TextFormat {
     name: "rate",
     article: "a rate",
     examples: &["500B/s", "1MiB/s"],
@@ -304,12 +304,12 @@ static RATE: TextKind = TextKind {
 
 macro_rules! scaled_values {
     ($($type:ty, $kind:expr, $number:expr, $from:expr;)+) => {$(
-        impl Value for $type {
-            fn kind(bounds: Bounds) -> Kind {
-                Kind::Text(&$kind, bounds)
+        impl ConfigValue for $type {
+            fn kind(bounds: Bounds) -> ValueKind {
+                ValueKind::Text(&$kind, bounds)
             }
 
-            fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+            fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
                 let value: $type = reader.parsed(node, &Self::kind(bounds), str::parse)?;
                 if bounds.contains($number(value)) {
                     return Some(value);
@@ -330,5 +330,5 @@ macro_rules! scaled_values {
 scaled_values! {
     Percent, PERCENT, |value: Percent| u64::from(value.percent()), |percent| Percent::new(percent as u32);
     Size, SIZE, Size::bytes, Size::from_bytes;
-    Rate, RATE, Rate::bytes_per_second, Rate::from_bytes_per_second;
+    ByteRate, RATE, ByteRate::bytes_per_second, ByteRate::from_bytes_per_second;
 }

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::schema::{Key, Kind, Section};
-use crate::mistake::one_of;
+use super::schema::{KeySchema, SectionSchema, ValueKind};
+use crate::diagnostic::one_of;
 
 /// Products in the column, as it writes them.
 const PRODUCTS: [&str; 5] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd"];
@@ -44,14 +44,14 @@ struct Term {
 /// The declared tables, and what other products call their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
-    sections: Vec<&'static Section>,
+    sections: Vec<&'static SectionSchema>,
     /// The terms by their forms.
     index: HashMap<String, Vec<Term>>,
 }
 
 impl Vocabulary {
     /// The vocabulary of a document whose top is `root`.
-    pub(crate) fn of(root: &'static Section) -> Self {
+    pub(crate) fn of(root: &'static SectionSchema) -> Self {
         let mut vocabulary = Self::default();
         visit(root, &mut vocabulary.sections);
         let mut index: HashMap<String, Vec<Term>> = HashMap::new();
@@ -75,7 +75,7 @@ impl Vocabulary {
     }
 
     /// Every table once, in the order of the reference: each before those that it holds.
-    pub(crate) fn sections(&self) -> &[&'static Section] {
+    pub(crate) fn sections(&self) -> &[&'static SectionSchema] {
         &self.sections
     }
 
@@ -83,7 +83,7 @@ impl Vocabulary {
     pub(crate) fn terms(&self) -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
         let keys =
             self.sections.iter().flat_map(|section| section.keys.iter().map(move |key| (section, key)));
-        let of_key = |(section, key): (&&'static Section, &'static Key)| {
+        let of_key = |(section, key): (&&'static SectionSchema, &'static KeySchema)| {
             let (path, name) = (section.path, key.name);
             terms(key.like).into_iter().map(move |(product, term)| (product, term, path, name))
         };
@@ -91,12 +91,12 @@ impl Vocabulary {
     }
 
     /// The key of `section` that a word, which is none, stands for: another product calls it so, or it is most likely a slip.
-    pub(super) fn meant_by(&self, section: &Section, word: &str) -> Option<&'static str> {
+    pub(super) fn meant_by(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
         self.key_in(section, word).or_else(|| section.slip_of(word))
     }
 
     /// The key of a section that another product calls like this.
-    fn key_in(&self, section: &Section, word: &str) -> Option<&'static str> {
+    fn key_in(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
         let here = self.index.get(&squashed(word))?;
         let mut keys = here.iter().filter(|term| term.section == section.path && term.fit == Fit::Whole);
         let first = keys.next()?;
@@ -104,18 +104,18 @@ impl Vocabulary {
     }
 
     /// What the key of this section is that another product calls like this.
-    pub(super) fn hint_here(&self, section: &Section, word: &str) -> Option<String> {
+    pub(super) fn help_here(&self, section: &SectionSchema, word: &str) -> Option<String> {
         let terms = self.index.get(&squashed(word))?;
         told(terms.iter().filter(|term| term.section == section.path))
     }
 
     /// What the key is, or the few keys are, wherever they belong.
-    pub(super) fn hint(&self, word: &str) -> Option<String> {
+    pub(super) fn help(&self, word: &str) -> Option<String> {
         told(self.index.get(&squashed(word))?.iter())
     }
 }
 
-fn visit(section: &'static Section, found: &mut Vec<&'static Section>) {
+fn visit(section: &'static SectionSchema, found: &mut Vec<&'static SectionSchema>) {
     if found.iter().any(|known| known.path == section.path) {
         return;
     }
@@ -125,12 +125,12 @@ fn visit(section: &'static Section, found: &mut Vec<&'static Section>) {
     }
 }
 
-fn visit_kind(kind: &Kind, found: &mut Vec<&'static Section>) {
+fn visit_kind(kind: &ValueKind, found: &mut Vec<&'static SectionSchema>) {
     match kind {
-        Kind::Section(section) => visit(section, found),
-        Kind::List(item) | Kind::Map(item) => visit_kind(item, found),
-        Kind::Either(kinds) => kinds.iter().for_each(|kind| visit_kind(kind, found)),
-        Kind::Boolean | Kind::Integer(_) | Kind::Text(..) | Kind::Choice(_) => {}
+        ValueKind::Section(section) => visit(section, found),
+        ValueKind::List(item) | ValueKind::Map(item) => visit_kind(item, found),
+        ValueKind::Either(kinds) => kinds.iter().for_each(|kind| visit_kind(kind, found)),
+        ValueKind::Boolean | ValueKind::Integer(_) | ValueKind::Text(..) | ValueKind::Choice(_) => {}
     }
 }
 
@@ -220,10 +220,10 @@ mod tests {
             ("forwardfor", "HAProxy `option forwardfor` is "),
             ("StripPrefix", "Traefik `StripPrefix` is `listener.NAME.route.strip_prefix`"),
         ] {
-            let hint = Document::vocabulary().hint(word).unwrap_or_default();
-            assert!(hint.starts_with(expected), "{word}: {hint}");
+            let help = Document::vocabulary().help(word).unwrap_or_default();
+            assert!(help.starts_with(expected), "{word}: {help}");
         }
-        assert_eq!(Document::vocabulary().hint("nonsense"), None);
+        assert_eq!(Document::vocabulary().help("nonsense"), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 mod redact;
 
-use crate::config::ShownConfig;
-use crate::key::Value;
+use crate::config::ConfigDump;
+use crate::key::ConfigValue;
 use crate::text::{Document, ListenerText};
 
 pub(crate) use redact::{LEFT_OUT, without_secrets};
@@ -21,8 +21,8 @@ pub(crate) fn print(document: &Document) -> String {
 }
 
 /// The document as it is shown, without its secrets.
-pub(crate) fn dump(document: &Document) -> ShownConfig {
-    ShownConfig::of_lines(|print| print_lines(&without_secrets(document), print))
+pub(crate) fn dump(document: &Document) -> ConfigDump {
+    ConfigDump::of_lines(|print| print_lines(&without_secrets(document), print))
 }
 
 /// Prints line by line.
@@ -66,7 +66,7 @@ fn key(name: &str) -> String {
     if is_bare { name.to_owned() } else { Box::<str>::from(name).write() }
 }
 
-fn lines_of(table: &impl Value) -> Vec<String> {
+fn lines_of(table: &impl ConfigValue) -> Vec<String> {
     let mut lines = Vec::new();
     table.lines("", &mut lines);
     lines

@@ -2,7 +2,7 @@
 //! left are secrets of cookies, and values of headers and parameters whose name says that they are something to come in by.
 
 use crate::key::Map;
-use crate::text::{Document, HeaderChangesText, PersistenceSecret, ValueRule};
+use crate::text::{CookieSecretText, Document, HeaderChangesText, ValueRule};
 use crate::value::HeaderValue;
 
 /// Long enough to be read as a secret again.
@@ -33,7 +33,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
     for (_, upstream) in &mut document.upstream.0 {
         if let Some(persistence) = &mut upstream.value.persistence {
             let secret = &mut persistence.value.secret;
-            *secret = secret.take().map(|_| PersistenceSecret(LEFT_OUT.into()));
+            *secret = secret.take().map(|_| CookieSecretText(LEFT_OUT.into()));
         }
         if let Some(health) = &mut upstream.value.health {
             hide(&mut health.value.headers, hidden_value);
@@ -62,7 +62,7 @@ fn hide<T>(map: &mut Map<T>, hidden: impl Fn() -> T) {
 
 #[cfg(test)]
 mod tests {
-    use crate::Checked;
+    use crate::CheckedConfig;
 
     #[test]
     fn what_is_shown_has_no_secret() {
@@ -83,9 +83,9 @@ mod tests {
             persistence = { secret = "hush-5-hush-5-hush-5" }
             health = { path = "/", headers = { Cookie = "hush-6" } }
         "#;
-        let checked = Checked::parse_alone(text, "weir.toml", &|_| None);
+        let checked = CheckedConfig::parse_alone(text, "weir.toml", &|_| None);
         assert!(checked.print().contains("hush-5"), "who runs `weir check --print` has the file");
-        let shown = checked.into_result().unwrap().shown.to_string();
+        let shown = checked.into_result().unwrap().dump.to_string();
         assert!(!shown.contains("hush"), "{shown}");
         assert_eq!(shown.matches("(a secret, left out)").count(), 7, "{shown}");
         assert!(shown.contains("red"), "{shown}");

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use weir_observe::access_log::LogFormat;
 
 use super::{prose, sections};
-use crate::key::{Bounds, Key, Kind, Presence, Section, TextKind, Word, print_bound};
+use crate::key::{
+    Bounds, ChoiceWord, KeySchema, Presence, SectionSchema, TextFormat, ValueKind, print_bound,
+};
 
 const INTRODUCTION: &str = include_str!("introduction.md");
 const SAMPLE: &str = include_str!("sample.toml");
@@ -24,7 +26,7 @@ const LISTS: [&str; 4] = [
 /// The reference of the configuration in Markdown.
 pub fn reference_markdown() -> String {
     let mut page = INTRODUCTION.replace("{sample}", SAMPLE.trim_end());
-    let (shared, tables): (Vec<&Section>, Vec<&Section>) =
+    let (shared, tables): (Vec<&SectionSchema>, Vec<&SectionSchema>) =
         sections().iter().partition(|section| SHARED.contains(&section.path));
     page.push_str("\n## Tables and keys\n");
     for section in &tables {
@@ -55,7 +57,7 @@ pub(super) fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.write_fmt(text).expect("a string can always grow");
 }
 
-fn push_section(page: &mut String, section: &Section) {
+fn push_section(page: &mut String, section: &SectionSchema) {
     push(page, format_args!("\n### {}\n\n{}\n\n", title(section), prose(section.about)));
     page.push_str("| key | value | default | meaning | elsewhere |\n|---|---|---|---|---|\n");
     for key in section.keys {
@@ -64,7 +66,7 @@ fn push_section(page: &mut String, section: &Section) {
 }
 
 /// The heading of a table, as its header is written.
-pub(super) fn title(section: &Section) -> String {
+pub(super) fn title(section: &SectionSchema) -> String {
     match section.path {
         "" => "The top of the file".to_owned(),
         path if LISTS.contains(&path) => format!("`[[{path}]]`"),
@@ -86,7 +88,7 @@ pub(super) fn anchor(heading: &str) -> String {
         .collect()
 }
 
-fn push_key(page: &mut String, key: &Key) {
+fn push_key(page: &mut String, key: &KeySchema) {
     let kind = (key.kind)();
     let default = match key.presence {
         Presence::Required => "required".to_owned(),
@@ -124,29 +126,29 @@ fn quoted(text: &str) -> String {
 }
 
 /// What can be written, with links to what it consists of.
-fn value(kind: &Kind) -> String {
+fn value(kind: &ValueKind) -> String {
     match kind {
-        Kind::Boolean => "`true`, `false`".to_owned(),
-        Kind::Integer(bounds) => match *bounds {
+        ValueKind::Boolean => "`true`, `false`".to_owned(),
+        ValueKind::Integer(bounds) => match *bounds {
             Bounds { min, max: u64::MAX } => format!("integer from {min}"),
             Bounds { min, max } => format!("integer {min} to {max}"),
         },
-        Kind::Text(text, bounds) => match print_bounds(text, *bounds) {
+        ValueKind::Text(text, bounds) => match print_bounds(text, *bounds) {
             Some(bounds) => format!("[{}](#{}) {bounds}", text.name, anchor(text.name)),
             None => format!("[{}](#{})", text.name, anchor(text.name)),
         },
-        Kind::Choice(words) => {
+        ValueKind::Choice(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{}\"`", word.name)).collect();
             words.join(", ")
         }
-        Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join(" or "),
-        Kind::List(item) => format!("list of {}", value(item)),
-        Kind::Map(item) => format!("{} by name", value(item)),
-        Kind::Section(section) => format!("[table](#{})", anchor(&title(section))),
+        ValueKind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join(" or "),
+        ValueKind::List(item) => format!("list of {}", value(item)),
+        ValueKind::Map(item) => format!("{} by name", value(item)),
+        ValueKind::Section(section) => format!("[table](#{})", anchor(&title(section))),
     }
 }
 
-fn print_bounds(text: &TextKind, bounds: Bounds) -> Option<String> {
+fn print_bounds(text: &TextFormat, bounds: Bounds) -> Option<String> {
     let min = print_bound(text, bounds.min).filter(|_| bounds.min > 0);
     let max = print_bound(text, bounds.max).filter(|_| bounds.max < u64::MAX);
     match (min, max) {
@@ -157,11 +159,11 @@ fn print_bounds(text: &TextKind, bounds: Bounds) -> Option<String> {
     }
 }
 
-fn words(kind: &Kind) -> Vec<&'static Word> {
+fn words(kind: &ValueKind) -> Vec<&'static ChoiceWord> {
     match kind {
-        Kind::Choice(words) => words.iter().collect(),
-        Kind::Either(kinds) => kinds.iter().flat_map(words).collect(),
-        Kind::List(item) => words(item),
+        ValueKind::Choice(words) => words.iter().collect(),
+        ValueKind::Either(kinds) => kinds.iter().flat_map(words).collect(),
+        ValueKind::List(item) => words(item),
         _ => Vec::new(),
     }
 }
@@ -174,12 +176,12 @@ pub(crate) fn words_of_all_keys() -> Vec<&'static str> {
 }
 
 /// Every form of string once, in the order of the alphabet.
-fn text_kinds() -> Vec<&'static TextKind> {
-    fn visit(kind: &Kind, found: &mut Vec<&'static TextKind>) {
+fn text_kinds() -> Vec<&'static TextFormat> {
+    fn visit(kind: &ValueKind, found: &mut Vec<&'static TextFormat>) {
         match kind {
-            Kind::Text(text, _) if !found.contains(text) => found.push(text),
-            Kind::Either(kinds) => kinds.iter().for_each(|kind| visit(kind, found)),
-            Kind::List(item) | Kind::Map(item) => visit(item, found),
+            ValueKind::Text(text, _) if !found.contains(text) => found.push(text),
+            ValueKind::Either(kinds) => kinds.iter().for_each(|kind| visit(kind, found)),
+            ValueKind::List(item) | ValueKind::Map(item) => visit(item, found),
             _ => {}
         }
     }

@@ -1,20 +1,20 @@
 //! The reference of the configuration and its JSON Schema, made from the declared keys.
 
-mod elsewhere;
+mod equivalents;
 mod markdown;
 mod schema;
 
-pub use elsewhere::elsewhere_markdown;
+pub use equivalents::equivalents_markdown;
 pub use markdown::reference_markdown;
 #[cfg(test)]
 pub(crate) use markdown::words_of_all_keys;
 pub use schema::json_schema;
 
-use crate::key::Section;
+use crate::key::SectionSchema;
 use crate::text::Document;
 
 /// Every table of the config once, in the order of the reference.
-pub(crate) fn sections() -> &'static [&'static Section] {
+pub(crate) fn sections() -> &'static [&'static SectionSchema] {
     Document::vocabulary().sections()
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{prose, sections};
-use crate::key::{Bounds, Key, Kind, Presence, Section};
+use crate::key::{Bounds, KeySchema, Presence, SectionSchema, ValueKind};
 
 /// The JSON Schema (2020-12) of the configuration.
 pub fn json_schema() -> String {
@@ -39,11 +39,11 @@ pub fn json_schema() -> String {
     text
 }
 
-fn definition_name(section: &Section) -> String {
+fn definition_name(section: &SectionSchema) -> String {
     format!("table.{}", section.path)
 }
 
-fn section_schema(section: &Section, definitions: &mut Map<String, Value>) -> Value {
+fn section_schema(section: &SectionSchema, definitions: &mut Map<String, Value>) -> Value {
     let mut properties = Map::new();
     for key in section.keys {
         properties.insert(key.name.to_owned(), key_schema(key, definitions));
@@ -59,7 +59,7 @@ fn section_schema(section: &Section, definitions: &mut Map<String, Value>) -> Va
     })
 }
 
-fn key_schema(key: &Key, definitions: &mut Map<String, Value>) -> Value {
+fn key_schema(key: &KeySchema, definitions: &mut Map<String, Value>) -> Value {
     let mut schema = match kind_schema(&(key.kind)(), definitions) {
         Value::Object(schema) => schema,
         other => Map::from_iter([("allOf".to_owned(), json!([other]))]),
@@ -77,11 +77,11 @@ fn default_json(text: &str) -> Value {
     serde_json::to_value(&document["value"]).expect("a TOML value is a JSON value")
 }
 
-fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
+fn kind_schema(kind: &ValueKind, definitions: &mut Map<String, Value>) -> Value {
     match kind {
-        Kind::Boolean => or_variable(&json!({ "type": "boolean" })),
-        Kind::Integer(bounds) => or_variable(&integer_schema(*bounds)),
-        Kind::Text(text, _) => {
+        ValueKind::Boolean => or_variable(&json!({ "type": "boolean" })),
+        ValueKind::Integer(bounds) => or_variable(&integer_schema(*bounds)),
+        ValueKind::Text(text, _) => {
             let name = text.name.replace(' ', "-");
             if !definitions.contains_key(&name) {
                 let mut schema =
@@ -94,22 +94,21 @@ fn kind_schema(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
             }
             reference(&name)
         }
-        Kind::Choice(words) => {
-            let word =
-                |word: &crate::key::Word| json!({ "const": word.name, "description": prose(word.meaning) });
+        ValueKind::Choice(words) => {
+            let word = |word: &crate::key::ChoiceWord| json!({ "const": word.name, "description": prose(word.meaning) });
             let mut choices: Vec<Value> = words.iter().map(word).collect();
             choices.push(reference("variable"));
             json!({ "anyOf": choices })
         }
-        Kind::Either(kinds) => {
+        ValueKind::Either(kinds) => {
             let choices: Vec<Value> = kinds.iter().map(|kind| kind_schema(kind, definitions)).collect();
             json!({ "anyOf": choices })
         }
-        Kind::List(item) => json!({ "type": "array", "items": kind_schema(item, definitions) }),
-        Kind::Map(item) => {
+        ValueKind::List(item) => json!({ "type": "array", "items": kind_schema(item, definitions) }),
+        ValueKind::Map(item) => {
             json!({ "type": "object", "additionalProperties": kind_schema(item, definitions) })
         }
-        Kind::Section(section) => reference(&definition_name(section)),
+        ValueKind::Section(section) => reference(&definition_name(section)),
     }
 }
 

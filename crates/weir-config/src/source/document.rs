@@ -6,74 +6,74 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::environment::{Environment, substitute};
-use super::{Entry, Node, Table, Text, Tree};
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::{FileIndex, Sources, Span};
+use super::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 /// Parses the text of a file and pushes a finding for each mistake of syntax and each unknown variable.
 ///
 /// After a mistake of syntax the tree holds what could be understood.
 pub(crate) fn parse_document(
-    sources: &Sources,
+    sources: &SourceMap,
     file: FileIndex,
     environment: Environment<'_>,
-    findings: &mut Vec<Finding>,
-) -> Node {
+    diagnostics: &mut Vec<Diagnostic>,
+) -> TreeNode {
     let text = &sources.file(file).text;
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let range = error.span().unwrap_or(text.len()..text.len());
-        findings.push(syntax_finding(text, Span::new(file, range), error.message()));
+        diagnostics.push(syntax_finding(text, SourceSpan::new(file, range), error.message()));
     }
-    let mut conversion = Conversion { text, file, environment, findings };
+    let mut conversion = Conversion { text, file, environment, diagnostics };
     let range = document.span();
     let table = conversion.table(document.into_inner());
-    Node { at: Span::new(file, range), tree: Tree::Table(table) }
+    TreeNode { span: SourceSpan::new(file, range), tree: Tree::Table(table) }
 }
 
 /// The finding for a mistake of syntax, with a hint for the two that people make most.
-fn syntax_finding(text: &str, at: Span, message: &str) -> Finding {
+fn syntax_finding(text: &str, span: SourceSpan, message: &str) -> Diagnostic {
     let mut sentence = message.to_owned();
     if let Some(first) = sentence.get_mut(..1) {
         first.make_ascii_lowercase();
     }
-    let finding = Finding::new(MistakeKind::Syntax, at, format!("this is not TOML: {sentence}"));
+    let diagnostic = Diagnostic::new(DiagnosticKind::Syntax, span, format!("this is not TOML: {sentence}"));
     if message.contains("quoted")
-        && let Some(word) = text.get(at.range()).filter(|word| !word.contains(['"', '\'', '\n']))
+        && let Some(word) = text.get(span.range()).filter(|word| !word.contains(['"', '\'', '\n']))
     {
-        return finding.hint(format!("write `\"{word}\"`"));
+        return diagnostic.help(format!("write `\"{word}\"`"));
     }
     let line_start =
-        text.get(..at.start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+        text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
     let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
     if line.trim_end().ends_with([';', '{']) {
-        return finding.hint("the file is TOML: `key = value`, one to a line, and `[table]` headers");
+        return diagnostic.help("the file is TOML: `key = value`, one to a line, and `[table]` headers");
     }
-    finding
+    diagnostic
 }
 
 struct Conversion<'a, 'f> {
     text: &'a str,
     file: FileIndex,
     environment: Environment<'a>,
-    findings: &'f mut Vec<Finding>,
+    diagnostics: &'f mut Vec<Diagnostic>,
 }
 
 impl Conversion<'_, '_> {
-    fn table(&mut self, table: DeTable<'_>) -> Table {
-        let mut entries: Vec<Entry> = table
+    fn table(&mut self, table: DeTable<'_>) -> TreeTable {
+        let mut entries: Vec<TreeEntry> = table
             .into_iter()
-            .map(|(key, value)| Entry {
-                key_at: Span::new(self.file, key.span()),
+            .map(|(key, value)| TreeEntry {
+                key_at: SourceSpan::new(self.file, key.span()),
                 key: key.into_inner().into_owned(),
                 node: self.node(value),
             })
             .collect();
         entries.sort_by_key(|entry| entry.key_at.start);
-        Table::new(entries)
+        TreeTable::new(entries)
     }
 
-    fn node(&mut self, value: Spanned<DeValue<'_>>) -> Node {
+    fn node(&mut self, value: Spanned<DeValue<'_>>) -> TreeNode {
         let range = value.span();
         let tree = match value.into_inner() {
             DeValue::String(value) => self.string(range.clone(), value.into_owned()),
@@ -86,7 +86,7 @@ impl Conversion<'_, '_> {
             DeValue::Array(list) => Tree::List(list.into_iter().map(|value| self.node(value)).collect()),
             DeValue::Table(table) => Tree::Table(self.table(table)),
         };
-        Node { at: Span::new(self.file, range), tree }
+        TreeNode { span: SourceSpan::new(self.file, range), tree }
     }
 
     fn string(&mut self, range: Range<usize>, value: String) -> Tree {
@@ -94,16 +94,16 @@ impl Conversion<'_, '_> {
         let quotes = if written.starts_with("\"\"\"") || written.starts_with("'''") { 3 } else { 1 };
         let verbatim_start =
             written.get(quotes..).filter(|rest| rest.starts_with(&value)).map(|_| range.start + quotes);
-        let text = Text { value, verbatim_start, substituted: false };
-        let place = Node { at: Span::new(self.file, range), tree: Tree::Unknown };
-        let found = self.findings.len();
-        let replaced = substitute(&text.value, self.environment, &mut |part, what, hint| {
-            let finding = Finding::new(MistakeKind::Environment, place.part(&text, part), what);
-            self.findings.push(finding.hint(hint));
+        let text = TreeText { value, verbatim_start, substituted: false };
+        let place = TreeNode { span: SourceSpan::new(self.file, range), tree: Tree::Unknown };
+        let found = self.diagnostics.len();
+        let replaced = substitute(&text.value, self.environment, &mut |part, message, help| {
+            let diagnostic = Diagnostic::new(DiagnosticKind::Environment, place.part(&text, part), message);
+            self.diagnostics.push(diagnostic.help(help));
         });
         match replaced {
-            _ if self.findings.len() > found => Tree::Unknown,
-            Some(value) => Tree::Text(Text { value, verbatim_start: None, substituted: true }),
+            _ if self.diagnostics.len() > found => Tree::Unknown,
+            Some(value) => Tree::Text(TreeText { value, verbatim_start: None, substituted: true }),
             None => Tree::Text(text),
         }
     }
@@ -113,28 +113,28 @@ impl Conversion<'_, '_> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> (Node, Vec<Finding>) {
-        let mut sources = Sources::default();
+    fn parse(text: &str) -> (TreeNode, Vec<Diagnostic>) {
+        let mut sources = SourceMap::default();
         let file = sources.add("weir.toml", text);
-        let mut findings = Vec::new();
-        let node = parse_document(&sources, file, &|_| None, &mut findings);
-        (node, findings)
+        let mut diagnostics = Vec::new();
+        let node = parse_document(&sources, file, &|_| None, &mut diagnostics);
+        (node, diagnostics)
     }
 
     #[test]
     fn entries_come_in_the_order_of_the_text() {
-        let (node, findings) = parse("z = 1\na = 2\n[m]\nb = 3\n");
-        assert!(findings.is_empty());
+        let (node, diagnostics) = parse("z = 1\na = 2\n[m]\nb = 3\n");
+        assert!(diagnostics.is_empty());
         let Tree::Table(table) = node.tree else { panic!("a document is a table") };
         let keys: Vec<&str> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["z", "a", "m"]);
     }
 
     #[test]
-    fn every_mistake_of_syntax_is_found() {
-        let (_, findings) = parse("a = 10s\nb = \"fine\"\nc = \n");
-        assert_eq!(findings.len(), 2, "{findings:?}");
-        assert_eq!(findings[0].hint.as_deref(), Some("write `\"10s\"`"));
+    fn every_diagnostic_of_syntax_is_found() {
+        let (_, diagnostics) = parse("a = 10s\nb = \"fine\"\nc = \n");
+        assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
+        assert_eq!(diagnostics[0].help.as_deref(), Some("write `\"10s\"`"));
     }
 
     #[test]

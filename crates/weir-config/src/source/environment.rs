@@ -47,8 +47,8 @@ fn variable(
     report: &mut dyn FnMut(Range<usize>, String, String),
 ) -> usize {
     let Some(length) = value[dollar..].find('}') else {
-        let hint = "write `$$` where a `$` is meant as it is".to_owned();
-        report(dollar..value.len(), "`${` is not closed by `}`".to_owned(), hint);
+        let help = "write `$$` where a `$` is meant as it is".to_owned();
+        report(dollar..value.len(), "`${` is not closed by `}`".to_owned(), help);
         replaced.push_str(&value[dollar..]);
         return value.len();
     };
@@ -62,15 +62,15 @@ fn variable(
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {
-        let hint = "a variable is `${NAME}` or `${NAME:-default}`; write `$$` for a plain `$`".to_owned();
-        report(dollar..end, format!("`{name}` is not the name of an environment variable"), hint);
+        let help = "a variable is `${NAME}` or `${NAME:-default}`; write `$$` for a plain `$`".to_owned();
+        report(dollar..end, format!("`{name}` is not the name of an environment variable"), help);
     } else if let Some(found) = environment(name).filter(|found| !(found.is_empty() && default.is_some())) {
         replaced.push_str(&found);
     } else if let Some(default) = default {
         replaced.push_str(default);
     } else {
-        let hint = format!("set it, or write `${{{name}:-default}}`");
-        report(dollar..end, format!("the environment variable `{name}` is not set"), hint);
+        let help = format!("set it, or write `${{{name}:-default}}`");
+        report(dollar..end, format!("the environment variable `{name}` is not set"), help);
     }
     end
 }
@@ -86,9 +86,10 @@ mod tests {
             "TRICK" => Some("${HOST}\"\nx = 1".to_owned()),
             _ => None,
         };
-        let mut mistakes = Vec::new();
-        let replaced = substitute(value, &environment, &mut |range, what, _| mistakes.push((range, what)));
-        (replaced, mistakes)
+        let mut diagnostics = Vec::new();
+        let replaced =
+            substitute(value, &environment, &mut |range, message, _| diagnostics.push((range, message)));
+        (replaced, diagnostics)
     }
 
     #[test]
@@ -118,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_their_bytes() {
+    fn diagnostics_have_their_bytes() {
         let cases = [
             ("a ${NOWHERE} b", 2..12, "the environment variable `NOWHERE` is not set"),
             ("${OPEN", 0..6, "`${` is not closed by `}`"),
             ("x${}", 1..4, "`` is not the name of an environment variable"),
             ("${1A}", 0..5, "`1A` is not the name of an environment variable"),
         ];
-        for (value, range, what) in cases {
-            assert_eq!(run(value).1, [(range, what.to_owned())], "{value}");
+        for (value, range, message) in cases {
+            assert_eq!(run(value).1, [(range, message.to_owned())], "{value}");
         }
     }
 }

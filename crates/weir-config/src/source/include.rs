@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::document::parse_document;
 use super::environment::Environment;
-use super::{Entry, Node, Table, Tree};
-use crate::mistake::{Finding, MistakeKind};
-use crate::source_map::{FileIndex, Sources, Span};
+use super::{Tree, TreeEntry, TreeNode, TreeTable};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 /// Files that one configuration may consist of; more is taken for a pattern gone wrong.
 const FILES_MAX: usize = 1000;
@@ -22,13 +22,13 @@ pub(crate) struct Loading<'a> {
     /// Whether `include` may read files; fuzzing must not.
     pub(crate) reads_files: bool,
     /// The texts so far.
-    pub(crate) sources: Sources,
+    pub(crate) sources: SourceMap,
     /// The mistakes so far.
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
     /// Whether everything that was to be included could be read.
     pub(crate) is_whole: bool,
     /// Files under way or done, by their real path, with the place that included them.
-    seen: Vec<(PathBuf, Option<Span>)>,
+    seen: Vec<(PathBuf, Option<SourceSpan>)>,
 }
 
 impl<'a> Loading<'a> {
@@ -36,35 +36,36 @@ impl<'a> Loading<'a> {
         Self {
             environment,
             reads_files,
-            sources: Sources::default(),
-            findings: Vec::new(),
+            sources: SourceMap::default(),
+            diagnostics: Vec::new(),
             is_whole: true,
             seen: Vec::new(),
         }
     }
 
     /// Reports that something which was to be included is not there.
-    fn report_missing(&mut self, at: Span, what: String, hint: Option<&str>) {
+    fn report_missing(&mut self, span: SourceSpan, message: String, help: Option<&str>) {
         self.is_whole = false;
-        self.findings.push(Finding::new(MistakeKind::Include, at, what).hint_if(hint.map(str::to_owned)));
+        self.diagnostics
+            .push(Diagnostic::new(DiagnosticKind::Include, span, message).help_if(help.map(str::to_owned)));
     }
 }
 
 /// Parses a text and everything that it includes into one tree.
-pub(crate) fn load(loading: &mut Loading<'_>, name: &str, text: String) -> Node {
+pub(crate) fn load(loading: &mut Loading<'_>, name: &str, text: String) -> TreeNode {
     if loading.reads_files
         && let Ok(path) = Path::new(name).canonicalize()
     {
         loading.seen.push((path, None));
     }
     let file = loading.sources.add(name, text);
-    let mut whole = Table::default();
+    let mut whole = TreeTable::default();
     load_file(loading, file, &mut whole);
-    Node { at: Span::of_file(file), tree: Tree::Table(whole) }
+    TreeNode { span: SourceSpan::of_file(file), tree: Tree::Table(whole) }
 }
 
-fn load_file(loading: &mut Loading<'_>, file: FileIndex, whole: &mut Table) {
-    let node = parse_document(&loading.sources, file, loading.environment, &mut loading.findings);
+fn load_file(loading: &mut Loading<'_>, file: FileIndex, whole: &mut TreeTable) {
+    let node = parse_document(&loading.sources, file, loading.environment, &mut loading.diagnostics);
     let Tree::Table(table) = node.tree else { return };
     let included = table.find("include").map(|entry| entry.node.clone());
     let is_first = file == FileIndex(0);
@@ -79,15 +80,21 @@ fn load_file(loading: &mut Loading<'_>, file: FileIndex, whole: &mut Table) {
 }
 
 /// The patterns of an `include`; what is not a string is reported when the key is read.
-fn patterns(node: &Node) -> Vec<(String, Span)> {
+fn patterns(node: &TreeNode) -> Vec<(String, SourceSpan)> {
     match &node.tree {
-        Tree::Text(text) => vec![(text.value.clone(), node.at)],
+        Tree::Text(text) => vec![(text.value.clone(), node.span)],
         Tree::List(list) => list.iter().flat_map(patterns).collect(),
         _ => Vec::new(),
     }
 }
 
-fn include(loading: &mut Loading<'_>, file: FileIndex, pattern: &str, at: Span, whole: &mut Table) {
+fn include(
+    loading: &mut Loading<'_>,
+    file: FileIndex,
+    pattern: &str,
+    span: SourceSpan,
+    whole: &mut TreeTable,
+) {
     if !loading.reads_files {
         return;
     }
@@ -97,78 +104,79 @@ fn include(loading: &mut Loading<'_>, file: FileIndex, pattern: &str, at: Span, 
     let found = match glob::glob(&whole_pattern.to_string_lossy()) {
         Ok(found) => found.filter(|found| !is_folder(found)).take(FILES_MAX + 1).collect::<Vec<_>>(),
         Err(error) => {
-            let what = format!("this is not a pattern of file names: {}", error.msg);
-            return loading.report_missing(at, what, None);
+            let message = format!("this is not a pattern of file names: {}", error.msg);
+            return loading.report_missing(span, message, None);
         }
     };
     if found.is_empty() {
-        report_nothing_found(loading, &folder, Path::new(pattern), at);
+        report_nothing_found(loading, &folder, Path::new(pattern), span);
     }
     for found in found {
         match found {
-            Ok(path) => include_file(loading, &path, at, whole),
+            Ok(path) => include_file(loading, &path, span, whole),
             Err(error) => {
-                let what = format!("`{}` cannot be read: {}", error.path().display(), error.error());
-                loading.report_missing(at, what, None);
+                let message = format!("`{}` cannot be read: {}", error.path().display(), error.error());
+                loading.report_missing(span, message, None);
             }
         }
     }
 }
 
 /// A pattern need not match anything, but what it looks into has to be a folder that can be read, if it is there.
-fn report_nothing_found(loading: &mut Loading<'_>, folder: &Path, pattern: &Path, at: Span) {
+fn report_nothing_found(loading: &mut Loading<'_>, folder: &Path, pattern: &Path, span: SourceSpan) {
     let is_plain = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
     let plain: PathBuf = pattern.components().take_while(is_plain).collect();
     if plain == pattern {
         let missing = folder.join(pattern).display().to_string();
-        let what = format!("there is no file `{missing}`");
+        let message = format!("there is no file `{missing}`");
         // So that whoever watches the files sees it come.
         loading.sources.add(missing, "");
-        loading.report_missing(at, what, Some("the path is relative to the file that includes it"));
+        loading.report_missing(span, message, Some("the path is relative to the file that includes it"));
         return;
     }
     let looked_into = Path::new(".").join(folder).join(plain);
     match std::fs::read_dir(&looked_into) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            let what = format!("`{}` cannot be read: {error}", looked_into.display());
-            loading.report_missing(at, what, None);
+            let message = format!("`{}` cannot be read: {error}", looked_into.display());
+            loading.report_missing(span, message, None);
         }
         _ => {}
     }
 }
 
-fn include_file(loading: &mut Loading<'_>, path: &Path, at: Span, whole: &mut Table) {
+fn include_file(loading: &mut Loading<'_>, path: &Path, span: SourceSpan, whole: &mut TreeTable) {
     let shown = path.display();
     if loading.sources.len() >= FILES_MAX {
-        let what = format!("`{shown}` would be file {} of this configuration", FILES_MAX + 1);
-        return loading.report_missing(at, what, Some("is the pattern too wide?"));
+        let message = format!("`{shown}` would be file {} of this configuration", FILES_MAX + 1);
+        return loading.report_missing(span, message, Some("is the pattern too wide?"));
     }
     let read = path.canonicalize().and_then(|real| Ok((real, std::fs::read_to_string(path)?)));
     let (real, text) = match read {
         Ok(read) => read,
         Err(error) => {
-            let what = format!("`{shown}` cannot be read: {error}");
+            let message = format!("`{shown}` cannot be read: {error}");
             loading.sources.add(shown.to_string(), "");
-            return loading.report_missing(at, what, None);
+            return loading.report_missing(span, message, None);
         }
     };
     if let Some((_, earlier)) = loading.seen.iter().find(|(seen, _)| *seen == real) {
-        let mut finding = Finding::new(MistakeKind::Include, at, format!("`{shown}` is included twice"));
+        let mut diagnostic =
+            Diagnostic::new(DiagnosticKind::Include, span, format!("`{shown}` is included twice"));
         if let Some(earlier) = earlier {
-            finding = finding.related(*earlier, "the first time here");
+            diagnostic = diagnostic.label(*earlier, "the first time here");
         } else {
-            finding = finding.hint("it is the file that everything starts from");
+            diagnostic = diagnostic.help("it is the file that everything starts from");
         }
-        loading.findings.push(finding);
+        loading.diagnostics.push(diagnostic);
         return;
     }
-    loading.seen.push((real, Some(at)));
+    loading.seen.push((real, Some(span)));
     let file = loading.sources.add(shown.to_string(), text);
     load_file(loading, file, whole);
 }
 
 /// Adds one entry to the whole, or joins it with what an earlier file has under the same key.
-fn join_entry(loading: &mut Loading<'_>, into: &mut Table, entry: Entry, path: &[&str]) {
+fn join_entry(loading: &mut Loading<'_>, into: &mut TreeTable, entry: TreeEntry, path: &[&str]) {
     let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(
         (path, entry.key.as_str()),
@@ -185,9 +193,12 @@ fn join_entry(loading: &mut Loading<'_>, into: &mut Table, entry: Entry, path: &
         (Tree::List(into), Tree::List(from)) if joined => into.extend(from),
         _ => {
             let whole_key = path.iter().copied().chain([entry.key.as_str()]).collect::<Vec<_>>().join(".");
-            let finding =
-                Finding::new(MistakeKind::Duplicate, entry.key_at, format!("`{whole_key}` is set twice"));
-            loading.findings.push(finding.related(existing.key_at, "the first time here"));
+            let diagnostic = Diagnostic::new(
+                DiagnosticKind::Duplicate,
+                entry.key_at,
+                format!("`{whole_key}` is set twice"),
+            );
+            loading.diagnostics.push(diagnostic.label(existing.key_at, "the first time here"));
         }
     }
 }

@@ -10,4 +10,4 @@ mod tree;
 
 pub(crate) use document::parse_document;
 pub(crate) use include::{Loading, load};
-pub(crate) use tree::{Entry, Node, Table, Text, Tree};
+pub(crate) use tree::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use crate::source_map::Span;
+use crate::source_map::SourceSpan;
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) at: Span,
+pub(crate) struct TreeNode {
+    pub(crate) span: SourceSpan,
     pub(crate) tree: Tree,
 }
 
 /// What a value is.
 #[derive(Debug, Clone)]
 pub(crate) enum Tree {
-    Text(Text),
+    Text(TreeText),
     /// An integer; `None` when it does not fit into 128 bits.
     Integer(Option<i128>),
     Float,
@@ -22,8 +22,8 @@ pub(crate) enum Tree {
     Datetime,
     /// A string whose value is not known, since a variable in it is not; that has been reported.
     Unknown,
-    List(Vec<Node>),
-    Table(Table),
+    List(Vec<TreeNode>),
+    Table(TreeTable),
 }
 
 impl Tree {
@@ -43,7 +43,7 @@ impl Tree {
 
 /// A string value.
 #[derive(Debug, Clone)]
-pub(crate) struct Text {
+pub(crate) struct TreeText {
     /// The text with escapes and variables replaced.
     pub(crate) value: String,
     /// Where the first byte of `value` stands in its file, when `value` stands there byte for byte.
@@ -54,19 +54,19 @@ pub(crate) struct Text {
 
 /// A table: its entries in the order of the text.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
-    pub(crate) entries: Vec<Entry>,
+pub(crate) struct TreeTable {
+    pub(crate) entries: Vec<TreeEntry>,
     /// Places of the entries by key, once entries of another file have been joined to them.
     places: Option<HashMap<String, usize>>,
 }
 
-impl Table {
-    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+impl TreeTable {
+    pub(crate) fn new(entries: Vec<TreeEntry>) -> Self {
         Self { entries, places: None }
     }
 
     /// Adds an entry whose key the table does not have; gives it back, with the one that the table has.
-    pub(crate) fn add(&mut self, entry: Entry) -> Option<(Entry, &mut Entry)> {
+    pub(crate) fn add(&mut self, entry: TreeEntry) -> Option<(TreeEntry, &mut TreeEntry)> {
         let places = self
             .places
             .get_or_insert_with(|| self.entries.iter().map(|entry| entry.key.clone()).zip(0..).collect());
@@ -80,27 +80,27 @@ impl Table {
         }
     }
 
-    pub(crate) fn find(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn find(&self, key: &str) -> Option<&TreeEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 }
 
 /// A key with its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct TreeEntry {
     pub(crate) key: String,
-    pub(crate) key_at: Span,
-    pub(crate) node: Node,
+    pub(crate) key_at: SourceSpan,
+    pub(crate) node: TreeNode,
 }
 
-impl Node {
+impl TreeNode {
     /// The span of some bytes of a text value; the whole value when they cannot be pointed at.
-    pub(crate) fn part(&self, text: &Text, range: std::ops::Range<usize>) -> Span {
+    pub(crate) fn part(&self, text: &TreeText, range: std::ops::Range<usize>) -> SourceSpan {
         match text.verbatim_start {
             Some(start) if range.end <= text.value.len() => {
-                Span::new(self.at.file, start + range.start..start + range.end)
+                SourceSpan::new(self.span.file, start + range.start..start + range.end)
             }
-            _ => self.at,
+            _ => self.span,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `[listener.NAME.tls.client_certificates]` as it is written.
 
 use crate::config::{ClientCertificateHeaders, ClientVerification};
-use crate::key::{Located, Spanned, section};
+use crate::key::{Spanned, SpannedTable, section};
 
 section! {
     /// Certificates of clients. One that is shown has to be valid today, signed by a trusted authority, and, with `crl`, not revoked; else the
@@ -16,6 +16,6 @@ section! {
         /// the trusted one included. Where the list is missing or outdated, the certificates of that authority are refused.
         crl: Spanned<Box<str>> = optional, like "nginx `ssl_crl`, HAProxy `crl-file`";
         /// What servers are told about the certificate.
-        headers: Located<ClientCertificateHeaders> = {};
+        headers: SpannedTable<ClientCertificateHeaders> = {};
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{ListenerText, TracesText, UpstreamText};
-use crate::config::{AccessLog, Admin, Dns, Log, Metrics, Process, Recorder};
-use crate::key::{Located, Map, OneOrMany, Sectional as _, Vocabulary, section};
+use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
+use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
 
 section! {
     /// Everything is in one of these tables. At least one listener has to be there.
@@ -14,25 +14,25 @@ section! {
         /// Listeners, upstreams and routes of all files come together; any other key is set in one file only.
         include: OneOrMany<Box<str>> = optional, like "nginx `include`";
         /// Workers, limits of the whole process, and its end.
-        process: Located<Process> = {};
+        process: SpannedTable<Process> = {};
         /// Weir's own log.
-        log: Log = {};
+        log: LogSettings = {};
         /// The access log of every listener that has none of its own.
-        access_log: Located<AccessLog> = {};
+        access_log: SpannedTable<AccessLog> = {};
         /// How names of servers are resolved.
-        dns: Located<Dns> = {};
+        dns: SpannedTable<Dns> = {};
         /// Figures about Weir itself.
-        admin: Located<Admin> = {};
+        admin: SpannedTable<Admin> = {};
         /// What is kept of exchanges that are over.
-        recorder: Recorder = {};
+        recorder: RecorderSettings = {};
         /// The metrics for Prometheus.
         metrics: Metrics = {};
         /// Traces by OpenTelemetry.
-        traces: Located<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
+        traces: SpannedTable<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
         /// Where clients connect, by name.
-        listener: Map<Located<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
+        listener: Map<SpannedTable<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.
-        upstream: Map<Located<UpstreamText>> = {}, like "nginx `upstream`, HAProxy `backend`, Envoy cluster, Traefik service";
+        upstream: Map<SpannedTable<UpstreamText>> = {}, like "nginx `upstream`, HAProxy `backend`, Envoy cluster, Traefik service";
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_traffic::ejection::{LatencyRule, MaxFails, Outliers, Rules};
 
-use crate::config::Ejection;
+use crate::config::OutlierEjection;
 use crate::key::section;
 use crate::value::Percent;
 
@@ -53,7 +53,7 @@ const STATUS_DEFAULT: [u16; 3] = [502, 503, 504];
 
 impl EjectionText {
     /// What it means; `retried` are the status codes for which requests go again.
-    pub(crate) fn ejection(&self, retried: &[u16]) -> Ejection {
+    pub(crate) fn ejection(&self, retried: &[u16]) -> OutlierEjection {
         let rules = match self.max_fails {
             Some(max_fails) => Rules::MaxFails(MaxFails { max_fails, fail_timeout: self.fail_timeout }),
             None => Rules::Outliers(Outliers {
@@ -74,11 +74,11 @@ impl EjectionText {
             (None, None) => STATUS_DEFAULT.to_vec(),
         };
         on_status.sort_unstable();
-        Ejection { rules, on_status, interval: self.interval }
+        OutlierEjection { rules, on_status, interval: self.interval }
     }
 }
 
-impl Default for Ejection {
+impl Default for OutlierEjection {
     fn default() -> Self {
         EjectionText::default().ejection(&[])
     }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use weir_traffic::route::Method;
 
-use super::matching::Pattern;
+use super::matching::RegexPattern;
 use super::route::is_host_with_port;
 use crate::key::{
-    Bounds, Kind, Map, OneOrMany, Reader, Spanned, TextKind, Value, choice, section, text_values,
+    Bounds, ConfigValue, Map, OneOrMany, Spanned, TextFormat, TreeReader, ValueKind, choice, section,
+    text_values,
 };
-use crate::source::{Node, Tree};
+use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError};
 
 section! {
@@ -37,7 +38,7 @@ section! {
         /// Text that the body has to hold.
         body_contains: Box<str> = optional, like "HAProxy `http-check expect string`";
         /// A regular expression that has to be found in the body.
-        body_regex: Pattern = optional, like "nginx `match { body ~ }`, HAProxy `http-check expect rstring`";
+        body_regex: RegexPattern = optional, like "nginx `match { body ~ }`, HAProxy `http-check expect rstring`";
         /// A conversation that shows that a server of this kind is well, in place of `send` and `expect`; it ends as the protocol has it, so that the server logs no error.
         preset: ProbePreset = optional,
             like "HAProxy `option redis-check`, `option mysql-check`, `option pgsql-check`, `option smtpchk`";
@@ -118,14 +119,14 @@ pub(crate) struct ProbePath(pub(crate) Box<str>);
 pub(crate) struct ProbeHost(pub(crate) Box<str>);
 
 text_values! {
-    ProbePath, parse_path, |value: &ProbePath| value.0.clone(), TextKind {
+    ProbePath, parse_path, |value: &ProbePath| value.0.clone(), TextFormat {
         name: "path with query",
         article: "a path",
         examples: &["/healthz", "/status?full=1"],
         pattern: r#"^/[!$-;=?-~]*$"#,
         about: "A path with or without a query, percent-encoded, as it stands in a request.",
     };
-    ProbeBytes, parse_bytes, |value: &ProbeBytes| value.text.clone(), TextKind {
+    ProbeBytes, parse_bytes, |value: &ProbeBytes| value.text.clone(), TextFormat {
         name: "text or hex",
         article: "a text, or bytes in hex",
         examples: &["PING\\r\\n", "hex:50 49 4e 47 0d 0a"],
@@ -133,7 +134,7 @@ text_values! {
         about: "A text as it is sent or received, of 1 to 4096 bytes; in double quotes TOML reads `\\r\\n` as the end of a line. Behind `hex:` stand \
                 bytes as hexadecimal digits, with spaces where you like.",
     };
-    ProbeHost, parse_host, |value: &ProbeHost| value.0.clone(), TextKind {
+    ProbeHost, parse_host, |value: &ProbeHost| value.0.clone(), TextFormat {
         name: "host and port",
         article: "a host",
         examples: &["app.internal", "app.internal:8080", "[::1]:80"],
@@ -150,11 +151,11 @@ fn parse_bytes(text: &str) -> Result<ProbeBytes, ValueError> {
         None => text.as_bytes().to_vec(),
         Some(digits) => parse_hex(digits).ok_or_else(|| {
             ValueError::new(format!("`{digits}` are no bytes in hex"))
-                .hint("write two hexadecimal digits for each byte, for example `hex:50 49 4e 47 0d 0a`")
+                .help("write two hexadecimal digits for each byte, for example `hex:50 49 4e 47 0d 0a`")
         })?,
     };
     match bytes.len() {
-        0 => Err(ValueError::new("it is empty").hint("leave it out, or write for example `\"PING\\r\\n\"`")),
+        0 => Err(ValueError::new("it is empty").help("leave it out, or write for example `\"PING\\r\\n\"`")),
         1..=BYTES_MAX => Ok(ProbeBytes { bytes: bytes.into(), text: text.into() }),
         len => Err(ValueError::new(format!("{len} bytes are more than {BYTES_MAX}"))),
     }
@@ -174,9 +175,9 @@ fn parse_path(text: &str) -> Result<ProbePath, ValueError> {
     let wrong = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() || "\"#<>".contains(*c));
     match wrong {
         _ if !text.starts_with('/') => Err(ValueError::new(format!("`{text}` does not begin with `/`"))
-            .hint("write for example `/healthz`; the name of the host is `host`")),
+            .help("write for example `/healthz`; the name of the host is `host`")),
         Some((at, c)) => Err(ValueError::new(format!("{c:?} cannot stand in a path"))
-            .hint("write it percent-encoded")
+            .help("write it percent-encoded")
             .range(at..at + c.len_utf8())),
         None => Ok(ProbePath(text.into())),
     }
@@ -187,10 +188,10 @@ fn parse_host(text: &str) -> Result<ProbeHost, ValueError> {
         return Ok(ProbeHost(text.into()));
     }
     Err(ValueError::new(format!("`{text}` is not a host"))
-        .hint("write for example `app.internal` or `app.internal:8080`"))
+        .help("write for example `app.internal` or `app.internal:8080`"))
 }
 
-static STATUS_RANGE: TextKind = TextKind {
+static STATUS_RANGE: TextFormat = TextFormat {
     name: "status range",
     article: "a range of status codes",
     examples: &["200-299"],
@@ -200,12 +201,12 @@ static STATUS_RANGE: TextKind = TextKind {
 
 const STATUS_BOUNDS: Bounds = Bounds { min: STATUS_MIN as u64, max: STATUS_MAX as u64 };
 
-impl Value for StatusRange {
-    fn kind(_: Bounds) -> Kind {
-        Kind::Either(vec![u16::kind(STATUS_BOUNDS), Kind::Text(&STATUS_RANGE, Bounds::NONE)])
+impl ConfigValue for StatusRange {
+    fn kind(_: Bounds) -> ValueKind {
+        ValueKind::Either(vec![u16::kind(STATUS_BOUNDS), ValueKind::Text(&STATUS_RANGE, Bounds::NONE)])
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Integer(_) => u16::read(node, STATUS_BOUNDS, reader).and_then(Self::only),
             Tree::Text(_) => reader.parsed(node, &Self::kind(bounds), str::parse),
@@ -233,7 +234,7 @@ mod tests {
         for text in ["/", "/healthz", "/a/b?c=d&e", "/%20", "/a|b"] {
             assert_eq!(parse_path(text).map(|path| path.0), Ok(text.into()));
         }
-        for (text, what) in [
+        for (text, message) in [
             ("", "`` does not begin with `/`"),
             ("healthz", "`healthz` does not begin with `/`"),
             ("http://a/", "`http://a/` does not begin with `/`"),
@@ -242,7 +243,7 @@ mod tests {
             ("/a#b", "'#' cannot stand in a path"),
             ("/é", "'é' cannot stand in a path"),
         ] {
-            assert_eq!(parse_path(text).map_err(|error| error.what), Err(what.to_owned()));
+            assert_eq!(parse_path(text).map_err(|error| error.message), Err(message.to_owned()));
         }
     }
 

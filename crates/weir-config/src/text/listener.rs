@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
-    AccessLog, Forwarded, Leniency, Listener, ListenerLimits, ListenerTimeouts, Paths, Protocol, RequestId,
-    Route, TrustedProxies,
+    AccessLog, ForwardedHeaders, Leniency, Listener, ListenerLimits, ListenerProtocol, ListenerTimeouts,
+    PathSettings, RequestId, Route, TrustedProxies,
 };
-use crate::key::{Located, OneOrMany, Spanned, section};
+use crate::key::{OneOrMany, Spanned, SpannedTable, section};
 use crate::value::ListenAddress;
 
 section! {
@@ -19,12 +19,12 @@ section! {
         /// it gets its connections, and the other one the rest.
         address: OneOrMany<Spanned<ListenAddress>> = required, like "nginx `listen`, HAProxy `bind`";
         /// What clients speak. With `"tcp"`, each connection goes to a server as it is, and counts there as one request as long as it lasts.
-        protocol: Protocol = "http", like "HAProxy `mode`, nginx `stream`";
+        protocol: ListenerProtocol = "http", like "HAProxy `mode`, nginx `stream`";
         /// The upstream of all requests: short for a single route that takes everything.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `default_backend`";
         /// The rules that choose an upstream or another answer, written as `[[listener.NAME.route]]`. The most specific rule that
         /// fits wins, wherever it stands.
-        route: Vec<Located<RouteText>> = [], like "nginx `location`, HAProxy `use_backend`";
+        route: Vec<SpannedTable<RouteText>> = [], like "nginx `location`, HAProxy `use_backend`";
         /// Connections that the kernel holds until a worker accepts them, per worker and address. The kernel lowers it to
         /// `net.core.somaxconn`. The default is as many as it gives, since a full backlog costs a client seconds.
         backlog: u32 = 65_535, in 1..=65_535, like "nginx `listen backlog=`, HAProxy `backlog`";
@@ -49,26 +49,26 @@ section! {
         /// on purpose (`nc -N`, some scripts) get their response, and requests of clients that have gone are still served.
         abort_on_close: bool = true, like "nginx `proxy_ignore_client_abort`, HAProxy `option abortonclose`";
         /// TLS with the clients.
-        tls: Located<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
+        tls: SpannedTable<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
         /// Time limits on the side of the client.
-        timeouts: Located<ListenerTimeouts> = {};
+        timeouts: SpannedTable<ListenerTimeouts> = {};
         /// Limits on what a client sends.
-        limits: Located<ListenerLimits> = {};
+        limits: SpannedTable<ListenerLimits> = {};
         /// Rules of HTTP/1 that legacy clients may break.
         allow: Leniency = {};
         /// What rules and servers see of a path.
-        paths: Paths = {};
+        paths: PathSettings = {};
         /// Peers whose `X-Forwarded-*` and `Forwarded` headers are believed and added to; what others send is replaced. Networks, addresses,
         /// and `"unix"` for every peer on a Unix socket.
         trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
         /// Balancers in front that speak the PROXY protocol.
-        proxy_protocol: Located<ProxyProtocolText> = optional, like "nginx `listen proxy_protocol`, HAProxy `bind accept-proxy`";
+        proxy_protocol: SpannedTable<ProxyProtocolText> = optional, like "nginx `listen proxy_protocol`, HAProxy `bind accept-proxy`";
         /// What servers are told about the client.
-        forwarded: Forwarded = {};
+        forwarded: ForwardedHeaders = {};
         /// The id that follows a request through the systems.
-        request_id: Located<RequestId> = {};
+        request_id: SpannedTable<RequestId> = {};
         /// The access log of this listener, instead of the one at the top of the file.
-        access_log: Located<AccessLog> = optional, like "nginx `access_log`";
+        access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
     }
 }
 

@@ -2,9 +2,11 @@
 
 use weir_traffic::route::{HostPattern, Method, PathMatch, ValueMatch};
 
-use crate::key::{Bounds, Kind, Reader, Sectional, TextKind, Value, section, text_values};
-use crate::mistake::{Finding, MistakeKind};
-use crate::source::{Node, Tree};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{
+    Bounds, ConfigSection, ConfigValue, TextFormat, TreeReader, ValueKind, section, text_values,
+};
+use crate::source::{Tree, TreeNode};
 use crate::value::ValueError;
 
 /// `path`: a prefix.
@@ -17,10 +19,10 @@ pub(crate) struct ExactPath(pub(crate) Box<str>);
 
 /// A regular expression that compiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern(pub(crate) weir_traffic::route::Pattern);
+pub(crate) struct RegexPattern(pub(crate) weir_traffic::route::Pattern);
 
 text_values! {
-    HostPattern, parse_host, |value: &HostPattern| value.to_string(), TextKind {
+    HostPattern, parse_host, |value: &HostPattern| value.to_string(), TextFormat {
         name: "host pattern",
         article: "a host",
         examples: &["example.com", "*.example.com", "[2001:db8::1]", "*"],
@@ -28,7 +30,7 @@ text_values! {
         about: "`example.com` is this host alone, `*.example.com` every host below it at any depth but not `example.com` itself, `*` any \
                 host. No port; case does not matter.",
     };
-    PathPrefix, |text| parse_path(text, PathMatch::prefix).map(PathPrefix), |value: &PathPrefix| value.0.clone(), TextKind {
+    PathPrefix, |text| parse_path(text, PathMatch::prefix).map(PathPrefix), |value: &PathPrefix| value.0.clone(), TextFormat {
         name: "path prefix",
         article: "a path",
         examples: &["/api", "/api/", "/"],
@@ -36,14 +38,14 @@ text_values! {
         about: "`/api` is this path and everything below it (`/api/x`, not `/apix`); `/api/` only what is below it. Compared byte for \
                 byte with what the client sent: nothing is decoded.",
     };
-    ExactPath, |text| parse_path(text, PathMatch::exact).map(ExactPath), |value: &ExactPath| value.0.clone(), TextKind {
+    ExactPath, |text| parse_path(text, PathMatch::exact).map(ExactPath), |value: &ExactPath| value.0.clone(), TextFormat {
         name: "path",
         article: "a path",
         examples: &["/favicon.ico"],
         pattern: r"^/[!-~]*$",
         about: "A path without its query, as clients send it: percent-encoded.",
     };
-    Pattern, parse_pattern, |value: &Pattern| value.0.as_str().to_owned(), TextKind {
+    RegexPattern, parse_pattern, |value: &RegexPattern| value.0.as_str().to_owned(), TextFormat {
         name: "regular expression",
         article: "a regular expression",
         examples: &["^/users/[0-9]+$", r"\.(css|js|png)$"],
@@ -51,7 +53,7 @@ text_values! {
         about: "In the syntax of Rust's `regex` crate: no look-around, linear time. It is found anywhere; `^` and `$` tie it to the ends. \
                 It works on bytes: `\\d` and the like are ASCII. Literal strings (`'...'`) spare doubled backslashes.",
     };
-    Method, parse_method, |value: &Method| value.as_str().to_owned(), TextKind {
+    Method, parse_method, |value: &Method| value.as_str().to_owned(), TextFormat {
         name: "method",
         article: "a method",
         examples: &["GET"],
@@ -76,24 +78,24 @@ fn parse_path<E: std::fmt::Display>(
         Ok(_) => Ok(text.into()),
         Err(error) if text.contains('*') && !text.starts_with('/') => {
             Err(ValueError::new(format!("`{text}`: {error}"))
-                .hint("a path has no wildcards; a prefix is enough, or use `path_regex`"))
+                .help("a path has no wildcards; a prefix is enough, or use `path_regex`"))
         }
         Err(error) => Err(ValueError::new(format!("`{text}`: {error}"))),
     }
 }
 
 /// Checks a regular expression; the bytes of a mistake in it are known.
-fn parse_pattern(text: &str) -> Result<Pattern, ValueError> {
+fn parse_pattern(text: &str) -> Result<RegexPattern, ValueError> {
     let mut parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build();
     if let Err(error) = parser.parse(text) {
-        let (what, span) = match &error {
+        let (message, span) = match &error {
             regex_syntax::Error::Parse(error) => (error.kind().to_string(), Some(*error.span())),
             regex_syntax::Error::Translate(error) => (error.kind().to_string(), Some(*error.span())),
             _ => (error.to_string(), None),
         };
-        let error = ValueError::new(format!("not a regular expression: {what}"));
-        let error = if what.contains("look-around") {
-            error.hint(
+        let error = ValueError::new(format!("not a regular expression: {message}"));
+        let error = if message.contains("look-around") {
+            error.help(
                 "look-around is not supported; split the rule into several routes, the most specific wins",
             )
         } else {
@@ -105,8 +107,8 @@ fn parse_pattern(text: &str) -> Result<Pattern, ValueError> {
         });
     }
     match ValueMatch::regex(text) {
-        Ok(ValueMatch::Regex(pattern)) => Ok(Pattern(pattern)),
-        _ => Err(ValueError::new("the regular expression is too large").hint("make its repetitions smaller")),
+        Ok(ValueMatch::Regex(pattern)) => Ok(RegexPattern(pattern)),
+        _ => Err(ValueError::new("the regular expression is too large").help("make its repetitions smaller")),
     }
 }
 
@@ -120,7 +122,7 @@ pub(crate) enum ValueRule {
     /// Beginning with this.
     Prefix(Box<str>),
     /// Matching this.
-    Pattern(Pattern),
+    Pattern(RegexPattern),
 }
 
 section! {
@@ -131,16 +133,16 @@ section! {
         /// It begins with this.
         prefix: Box<str> = optional;
         /// The regular expression is found in it.
-        regex: Pattern = optional;
+        regex: RegexPattern = optional;
     }
 }
 
-impl Value for ValueRule {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Either(vec![Box::<str>::kind(bounds), Kind::Boolean, ValueRuleTable::kind(bounds)])
+impl ConfigValue for ValueRule {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![Box::<str>::kind(bounds), ValueKind::Boolean, ValueRuleTable::kind(bounds)])
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Text(text) => Some(Self::Exact(text.value.as_str().into())),
             Tree::Bool(present) => Some(Self::Present(*present)),
@@ -148,9 +150,9 @@ impl Value for ValueRule {
                 ValueRuleTable { prefix: Some(prefix), regex: None } => Some(Self::Prefix(prefix)),
                 ValueRuleTable { prefix: None, regex: Some(regex) } => Some(Self::Pattern(regex)),
                 ValueRuleTable { prefix: Some(_), regex: Some(_) } => {
-                    reader.report(Finding::new(
-                        MistakeKind::Conflict,
-                        node.at,
+                    reader.report(Diagnostic::new(
+                        DiagnosticKind::Conflict,
+                        node.span,
                         "a rule has one of `prefix` and `regex`",
                     ));
                     None
@@ -158,9 +160,11 @@ impl Value for ValueRule {
                 // An empty table; a wrong value has been reported already.
                 _ => {
                     if matches!(&node.tree, Tree::Table(table) if table.entries.is_empty()) {
-                        let what = "the rule is empty";
-                        let hint = "write `prefix = ...` or `regex = ...`, or `true` for any value";
-                        reader.report(Finding::new(MistakeKind::MissingKey, node.at, what).hint(hint));
+                        let message = "the rule is empty";
+                        let help = "write `prefix = ...` or `regex = ...`, or `true` for any value";
+                        reader.report(
+                            Diagnostic::new(DiagnosticKind::MissingKey, node.span, message).help(help),
+                        );
                     }
                     None
                 }
@@ -200,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_in_a_regular_expression_is_pointed_at() {
+    fn a_diagnostic_in_a_regular_expression_is_pointed_at() {
         let cases = [
             ("^/a(b$", 3..4, "not a regular expression: unclosed group"),
             ("/x[0-", 2..3, "not a regular expression: unclosed character class"),
@@ -210,11 +214,11 @@ mod tests {
                 "not a regular expression: invalid repetition count range, the start must be <= the end",
             ),
         ];
-        for (text, range, what) in cases {
+        for (text, range, message) in cases {
             let error = parse_pattern(text).unwrap_err();
-            assert_eq!((error.what.as_str(), error.range), (what, Some(range)), "{text}");
+            assert_eq!((error.message.as_str(), error.range), (message, Some(range)), "{text}");
         }
-        assert!(parse_pattern("(a{1000}){1000}").unwrap_err().what.contains("too large"));
-        assert!(parse_pattern("^(?!x)").unwrap_err().hint.unwrap().contains("not supported"));
+        assert!(parse_pattern("(a{1000}){1000}").unwrap_err().message.contains("too large"));
+        assert!(parse_pattern("^(?!x)").unwrap_err().help.unwrap().contains("not supported"));
     }
 }

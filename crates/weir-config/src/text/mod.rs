@@ -23,11 +23,11 @@ pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
 pub(crate) use persistence::{
-    PersistenceMode, PersistenceText, SameSiteWord, Secret as PersistenceSecret, is_cookie_domain,
+    CookieSecretText, PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain,
 };
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
-    HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitPart, is_host_with_port,
+    HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
 pub(crate) use tls::{CertificateText, ListenerTlsText};
 pub(crate) use traces::TracesText;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::route::is_host_with_port;
-use crate::key::{Spanned, TextKind, choice, section, text_values};
+use crate::key::{Spanned, TextFormat, choice, section, text_values};
 use crate::value::{Token, ValueError};
 
 section! {
@@ -19,7 +19,7 @@ section! {
         cookie: Token = optional, like "HAProxy `cookie NAME`, nginx `sticky cookie NAME`";
         /// Signs what stands for a server, so that clients cannot make it up; at least 16 characters, the same for all that share the
         /// upstream. Keep it out of the file: `"${COOKIE_SECRET}"`. Without it, anybody who knows the name of a server can ask for that one.
-        secret: Secret = optional, like "HAProxy `dynamic-cookie-key`";
+        secret: CookieSecretText = optional, like "HAProxy `dynamic-cookie-key`";
         /// How long an inserted cookie lasts after the last response, which then renews it every time. Off: until the browser is closed.
         lifetime: Option<Duration> = "off", in 1_000..=315_360_000_000, like "nginx `sticky cookie expires=`, HAProxy `cookie maxidle`";
         /// Under which path the client sends an inserted cookie.
@@ -67,11 +67,11 @@ choice! {
 
 /// A secret, which no debug output shows.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(pub(crate) Box<str>);
+pub(crate) struct CookieSecretText(pub(crate) Box<str>);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for CookieSecretText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(..)")
+        f.write_str("CookieSecretText(..)")
     }
 }
 
@@ -80,14 +80,14 @@ impl std::fmt::Debug for Secret {
 pub(crate) struct CookiePath(pub(crate) Box<str>);
 
 text_values! {
-    Secret, parse_secret, |value: &Secret| value.0.clone(), TextKind {
+    CookieSecretText, parse_secret, |value: &CookieSecretText| value.0.clone(), TextFormat {
         name: "secret",
         article: "a secret",
         examples: &["${COOKIE_SECRET}"],
         pattern: r"^.{16,}$",
         about: "At least 16 characters, such as `openssl rand -hex 32` prints.",
     };
-    CookiePath, parse_path, |value: &CookiePath| value.0.clone(), TextKind {
+    CookiePath, parse_path, |value: &CookiePath| value.0.clone(), TextFormat {
         name: "path of a cookie",
         article: "a path",
         examples: &["/", "/app"],
@@ -96,13 +96,13 @@ text_values! {
     };
 }
 
-fn parse_secret(text: &str) -> Result<Secret, ValueError> {
+fn parse_secret(text: &str) -> Result<CookieSecretText, ValueError> {
     if text.chars().count() < 16 {
         // The secret itself has no place in a message.
         return Err(ValueError::new("the secret is shorter than 16 characters")
-            .hint("`openssl rand -hex 32` prints a good one"));
+            .help("`openssl rand -hex 32` prints a good one"));
     }
-    Ok(Secret(text.into()))
+    Ok(CookieSecretText(text.into()))
 }
 
 fn parse_path(text: &str) -> Result<CookiePath, ValueError> {
@@ -111,7 +111,7 @@ fn parse_path(text: &str) -> Result<CookiePath, ValueError> {
         return Ok(CookiePath(text.into()));
     }
     Err(ValueError::new(format!("`{text}` is not the path of a cookie"))
-        .hint("write for example `/` or `/app`"))
+        .help("write for example `/` or `/app`"))
 }
 
 /// Whether `text` can be the domain of a cookie.
@@ -128,9 +128,9 @@ mod tests {
     fn secrets_are_long_and_not_shown() {
         assert!(parse_secret("0123456789abcde").is_err());
         let secret = parse_secret("0123456789abcdef").unwrap();
-        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        assert_eq!(format!("{secret:?}"), "CookieSecretText(..)");
         let error = parse_secret("hunter2").unwrap_err();
-        assert!(!error.what.contains("hunter2"));
+        assert!(!error.message.contains("hunter2"));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, Method};
 
-use super::matching::{ExactPath, PathPrefix, Pattern, ValueRule};
+use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RedirectPart, RouteTimeouts};
-use crate::key::{Located, Many, Map, OneOrMany, Spanned, TextKind, section, text_values};
-use crate::mistake::{did_you_mean, one_of};
+use crate::diagnostic::{did_you_mean, one_of};
+use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{HeaderName, HeaderValue, Size, Token, ValueError};
 
 section! {
@@ -25,7 +25,7 @@ section! {
         /// This path and no other.
         path_exact: ExactPath = optional, like "nginx `location =`, HAProxy `path`";
         /// Every path in which this is found.
-        path_regex: Pattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
+        path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
         /// One of these methods.
         method: OneOrMany<Method> = optional, like "HAProxy `method`";
         /// All of these headers: a table of names and rules.
@@ -43,18 +43,18 @@ section! {
         /// Action: the request goes to a server of this upstream.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `use_backend`";
         /// Action: the request goes to one of these upstreams, drawn by weight.
-        split: Many<Located<SplitPart>> = optional, like "nginx `split_clients`, Envoy `weighted_clusters`";
+        split: NonEmpty<SpannedTable<SplitText>> = optional, like "nginx `split_clients`, Envoy `weighted_clusters`";
         /// Action: the client is sent elsewhere.
-        redirect: Located<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
+        redirect: SpannedTable<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
         /// Action: the client gets this response.
-        respond: Located<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
+        respond: SpannedTable<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
 
         /// Whether `path` is taken off before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
         strip_prefix: bool = false, like "Traefik `StripPrefix`";
         /// What takes the place of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.
         replace_prefix: PathPrefix = optional, like "nginx `proxy_pass` with a path, HAProxy `http-request replace-path`";
         /// Replaces the first match in the path.
-        replace_regex: Located<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
+        replace_regex: SpannedTable<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
         /// Changes to the headers of the request before it goes to the server.
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of the response before it goes to the client.
@@ -68,7 +68,7 @@ section! {
         /// Protocols that a client may upgrade to. For any other, the request goes on without its `Upgrade`.
         upgrades: Vec<Spanned<Token>> = ["websocket"];
         /// Time limits of the exchange.
-        timeouts: Located<RouteTimeouts> = {};
+        timeouts: SpannedTable<RouteTimeouts> = {};
         /// Limits on the request.
         limits: RouteLimits = {};
     }
@@ -86,7 +86,7 @@ section! {
 section! {
     /// A part of the requests of a route.
     #[derive(Debug, Clone)]
-    pub(crate) struct SplitPart at "listener.NAME.route.split" {
+    pub(crate) struct SplitText at "listener.NAME.route.split" {
         /// Where this part goes.
         upstream: Spanned<Box<str>> = required;
         /// Its share, relative to the sum of all weights.
@@ -125,7 +125,7 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct RegexReplacement at "listener.NAME.route.replace_regex" {
         /// What is looked for.
-        pattern: Pattern = required;
+        pattern: RegexPattern = required;
         /// What takes its place. `$1` and `$name` stand for groups of the pattern. As `${...}` is an environment variable, a group in
         /// braces is written `$${1}`. A `?` begins a query, which that of the request is added to.
         with: Spanned<Box<str>> = required;
@@ -154,7 +154,7 @@ pub(crate) struct RedirectTarget {
 const PLACEHOLDERS: [&str; 3] = ["host", "path", "query"];
 
 text_values! {
-    RedirectTarget, parse_target, print_target, TextKind {
+    RedirectTarget, parse_target, print_target, TextFormat {
         name: "redirect target",
         article: "a URL",
         examples: &["https://{host}{path}{query}", "https://example.com/", "/new{path}"],
@@ -162,7 +162,7 @@ text_values! {
         about: "A URL or a path. `{host}` is the host of the request without its port, `{path}` its path, `{query}` its query with the `?` or \
                 nothing; `{{` and `}}` stand for braces.",
     };
-    ForwardHost, parse_forward_host, print_forward_host, TextKind {
+    ForwardHost, parse_forward_host, print_forward_host, TextFormat {
         name: "forwarded host",
         article: "`\"keep\"`, `\"server\"` or a host",
         examples: &["keep", "server", "app.internal"],
@@ -195,12 +195,12 @@ fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
             }
             '}' => {
                 return Err(ValueError::new("`}` closes nothing")
-                    .hint("write `}}` for a brace")
+                    .help("write `}}` for a brace")
                     .range(at..rest));
             }
             c if !c.is_ascii_graphic() => {
                 let error =
-                    ValueError::new(format!("{c:?} cannot stand in a URL")).hint("write it percent-encoded");
+                    ValueError::new(format!("{c:?} cannot stand in a URL")).help("write it percent-encoded");
                 return Err(error.range(at..rest));
             }
             c => literal.push(c),
@@ -223,16 +223,16 @@ fn placeholder(name: &str) -> Result<RedirectPart, ValueError> {
         "path" => Ok(RedirectPart::Path),
         "query" => Ok(RedirectPart::Query),
         _ => {
-            let hint = did_you_mean(name, PLACEHOLDERS)
+            let help = did_you_mean(name, PLACEHOLDERS)
                 .unwrap_or_else(|| format!("there is {}", one_of(PLACEHOLDERS)));
-            Err(ValueError::new(format!("there is no placeholder `{{{name}}}`")).hint(hint))
+            Err(ValueError::new(format!("there is no placeholder `{{{name}}}`")).help(help))
         }
     }
 }
 
 /// A path of the request may begin with two slashes; in front of a `Location` that would be another host.
 fn check_target(text: &str, parts: &[RedirectPart]) -> Result<(), ValueError> {
-    let hint = "write `https://{host}{path}{query}`, or a path that begins with text";
+    let help = "write `https://{host}{path}{query}`, or a path that begins with text";
     match parts.first() {
         Some(RedirectPart::Literal(first)) => {
             let authority = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
@@ -240,22 +240,22 @@ fn check_target(text: &str, parts: &[RedirectPart]) -> Result<(), ValueError> {
                 first.starts_with('/') && !first.starts_with("//") && (first.len() > 1 || parts.len() == 1);
             match authority {
                 Some(rest) if rest.is_empty() && !matches!(parts.get(1), Some(RedirectPart::Host)) => {
-                    Err(ValueError::new(format!("`{text}` has no host")).hint(hint))
+                    Err(ValueError::new(format!("`{text}` has no host")).help(help))
                 }
                 Some(rest) if rest.starts_with('/') => {
-                    Err(ValueError::new(format!("`{text}` has no host")).hint(hint))
+                    Err(ValueError::new(format!("`{text}` has no host")).help(help))
                 }
                 None if !is_path => {
-                    Err(ValueError::new(format!("`{text}` is neither a URL nor a path")).hint(hint))
+                    Err(ValueError::new(format!("`{text}` is neither a URL nor a path")).help(help))
                 }
                 _ => Ok(()),
             }
         }
         Some(_) => {
-            let what = "a target that begins with what the client sent could lead to any host";
-            Err(ValueError::new(what).hint(hint))
+            let message = "a target that begins with what the client sent could lead to any host";
+            Err(ValueError::new(message).help(help))
         }
-        None => Err(ValueError::new("the target is empty").hint(hint)),
+        None => Err(ValueError::new("the target is empty").help(help)),
     }
 }
 
@@ -278,7 +278,7 @@ fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
                 return Ok(ForwardHost::Literal(text.into()));
             }
             Err(ValueError::new(format!("`{text}` is not a host"))
-                .hint("write `keep`, `server`, or a host with or without port"))
+                .help("write `keep`, `server`, or a host with or without port"))
         }
     }
 }
@@ -335,8 +335,8 @@ mod tests {
             ("/{host", "`{` is not closed by `}`"),
             ("/a}", "`}` closes nothing"),
         ];
-        for (text, what) in cases {
-            assert_eq!(parse_target(text).map_err(|error| error.what), Err(what.to_owned()), "{text}");
+        for (text, message) in cases {
+            assert_eq!(parse_target(text).map_err(|error| error.message), Err(message.to_owned()), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ClientCertificatesText;
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::key::{Located, Many, Spanned, section};
+use crate::key::{NonEmpty, Spanned, SpannedTable, section};
 
 section! {
     /// TLS with the clients of a listener. `certificates` is all that it takes; the rest is for those who must allow less, or older things.
@@ -12,12 +12,12 @@ section! {
     pub(crate) struct ListenerTlsText at "listener.NAME.tls" {
         /// The certificates, one for each set of names and kind of key. A client gets the one for the name that it asks for (SNI): the
         /// exact name before a wildcard, else the default. Of several for one name, the one whose kind of key the client knows, ECDSA first.
-        certificates: Many<Located<CertificateText>> = required, like "nginx `ssl_certificate`, HAProxy `bind crt`";
+        certificates: NonEmpty<SpannedTable<CertificateText>> = required, like "nginx `ssl_certificate`, HAProxy `bind crt`";
         /// The versions of the protocol. Older ones are not supported (RFC 8996).
-        versions: Many<TlsVersion> = ["1.2", "1.3"], like "nginx `ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
+        versions: NonEmpty<TlsVersion> = ["1.2", "1.3"], like "nginx `ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
         /// The cipher suites that may be used, by their IANA names. Those of TLS 1.2 need a certificate of the kind in their name. Which of them
         /// is used is up to the order of this list.
-        cipher_suites: Many<CipherSuite> = [
+        cipher_suites: NonEmpty<CipherSuite> = [
             "TLS_AES_128_GCM_SHA256",
             "TLS_AES_256_GCM_SHA384",
             "TLS_CHACHA20_POLY1305_SHA256",
@@ -29,7 +29,7 @@ section! {
             "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
         ], like "nginx `ssl_ciphers`, HAProxy `ciphers`, `ciphersuites`";
         /// The groups of the key exchange, by their IANA names. Which of them is used is up to the order of this list.
-        groups: Many<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"],
+        groups: NonEmpty<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"],
             like "nginx `ssl_ecdh_curve`, HAProxy `curves`";
         /// Whether a client may come back without a full handshake by a ticket that it keeps. The keys that tickets are sealed with are shared by
         /// all workers, live in memory only and are replaced every 6 hours; a ticket is good for 12 hours at most.
@@ -39,7 +39,7 @@ section! {
         /// Handshakes that may begin per second on this listener. More wait for their turn, within `timeouts.tls`.
         handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `maxsslrate`";
         /// Certificates of clients. Without it, none are asked for.
-        client_certificates: Located<ClientCertificatesText> = optional, like "nginx `ssl_verify_client`, HAProxy `verify`";
+        client_certificates: SpannedTable<ClientCertificatesText> = optional, like "nginx `ssl_verify_client`, HAProxy `verify`";
         /// A file that gets the secrets of every connection, to decrypt captured traffic with Wireshark (`SSLKEYLOGFILE` elsewhere, which means nothing
         /// to Weir). Made for its owner alone when it is not there, else appended to.
         key_log: Spanned<Box<str>> = optional, like "nginx `ssl_key_log`, HAProxy `tune.ssl.keylog`";

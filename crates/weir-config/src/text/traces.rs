@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::route::is_host_with_port;
-use crate::config::{CollectorUrl, Trust};
-use crate::key::{Map, Spanned, TextKind, section, text_values};
-use crate::value::{HeaderValue, Share, ValueError};
+use crate::config::{AcceptFrom, CollectorUrl};
+use crate::key::{Map, Spanned, TextFormat, section, text_values};
+use crate::value::{Fraction, HeaderValue, ValueError};
 
 section! {
     /// Traces by OpenTelemetry: a span for each request that is sampled and for each attempt on a server, sent to a collector by OTLP over
@@ -16,12 +16,12 @@ section! {
         /// Where spans are sent: the whole URL at which a collector takes traces.
         endpoint: Spanned<CollectorUrl> = optional, like "nginx `otel_exporter { endpoint }`";
         /// The share of traces begun here that are sampled. Which they are depends on the trace id alone, as with OpenTelemetry's own sampler.
-        ratio: Share = "100%", like "nginx `otel_trace` with `split_clients`, HAProxy `rate-limit` (of `filter opentracing`)";
+        ratio: Fraction = "100%", like "nginx `otel_trace` with `split_clients`, HAProxy `rate-limit` (of `filter opentracing`)";
         /// Exchanges a second that are sampled at most, over all workers, whoever has asked for it. The others pass unsampled, which is counted.
         rate: u32 = 1000, in 1..=1_000_000;
         /// Whose `traceparent` is followed: the trace goes on, sampled if it was. For all others a new trace begins, and their `traceparent` and
         /// `tracestate` stop here.
-        follow: Trust = "trusted-proxies", like "nginx `otel_trace_context`";
+        follow: AcceptFrom = "trusted-proxies", like "nginx `otel_trace_context`";
         /// What the spans say they are from.
         service_name: Box<str> = "weir", like "nginx `otel_service_name`";
         /// Headers of the requests to the collector. The status page does not show them.
@@ -38,14 +38,14 @@ section! {
 }
 
 text_values! {
-    CollectorUrl, parse_url, |value: &CollectorUrl| value.to_string(), TextKind {
+    CollectorUrl, parse_url, |value: &CollectorUrl| value.to_string(), TextFormat {
         name: "collector URL",
         article: "the URL of a collector",
         examples: &["http://127.0.0.1:4318/v1/traces", "https://otel.example.com/v1/traces"],
         pattern: r#"^https?://[^/\s@?#"<>]+(/[^\s#"<>]*)?$"#,
         about: "An `http` or `https` URL with a host, a port if it is not the usual one, and a path.",
     };
-    Share, str::parse, |value: &Share| value.to_string(), TextKind {
+    Fraction, str::parse, |value: &Fraction| value.to_string(), TextFormat {
         name: "share",
         article: "a share",
         examples: &["10%", "0.1%"],
@@ -55,13 +55,13 @@ text_values! {
 }
 
 fn parse_url(text: &str) -> Result<CollectorUrl, ValueError> {
-    let refused = |what: &str, hint: &str| Err(ValueError::new(format!("`{text}` {what}")).hint(hint));
+    let refused = |message: &str, help: &str| Err(ValueError::new(format!("`{text}` {message}")).help(help));
     let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (false, rest),
         (_, Some(rest)) => (true, rest),
         _ => {
-            let hint = "write the whole URL, such as `http://127.0.0.1:4318/v1/traces`";
-            return refused("begins with neither `http://` nor `https://`", hint);
+            let help = "write the whole URL, such as `http://127.0.0.1:4318/v1/traces`";
+            return refused("begins with neither `http://` nor `https://`", help);
         }
     };
     if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic() || "\"#<>".contains(*c)) {

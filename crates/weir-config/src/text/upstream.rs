@@ -8,13 +8,14 @@ use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 use super::upstream_tls::TlsServerName;
 use super::{EjectionText, HealthText, PersistenceText, UpstreamTlsText};
 use crate::config::{
-    IdleConnections, OnDown, ProxyVersion, Queue, Retry, ServerLeniency, UpstreamLimits, UpstreamTimeouts,
+    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, UpstreamLimits,
+    UpstreamTimeouts,
 };
 use crate::key::{
-    Bounds, Kind, Located, Many, Reader, Sectional, Spanned, TextKind, Value, Word, choice, section,
-    text_values,
+    Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, Spanned, SpannedTable, TextFormat, TreeReader,
+    ValueKind, choice, section, text_values,
 };
-use crate::source::{Node, Tree};
+use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};
 
 section! {
@@ -22,9 +23,9 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct UpstreamText at "upstream.NAME" {
         /// The servers: addresses, or tables where more is to be said.
-        servers: Many<Spanned<ServerText>> = required, like "nginx `server` (in `upstream`), HAProxy `server`";
+        servers: NonEmpty<Spanned<ServerText>> = required, like "nginx `server` (in `upstream`), HAProxy `server`";
         /// How a server is chosen.
-        balance: Balance = "least-requests",
+        balance: BalanceText = "least-requests",
             like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";
         /// What of a request decides under `balance = "consistent-hash"`: requests alike in it go to the same server.
         hash_key: HashKey = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
@@ -37,31 +38,31 @@ section! {
         /// that are there when Weir starts have theirs at once, and so have all when a reload turns it off.
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
         /// TLS with the servers. Without it, they are spoken to in the clear.
-        tls: Located<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
+        tls: SpannedTable<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
         /// Time limits towards servers.
-        timeouts: Located<UpstreamTimeouts> = {};
+        timeouts: SpannedTable<UpstreamTimeouts> = {};
         /// Limits on what a server sends.
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         allow: ServerLeniency = {};
         /// Server connections that are kept for the next request.
-        idle: Located<IdleConnections> = {};
+        idle: SpannedTable<PoolSettings> = {};
         /// With which version of the PROXY protocol servers are told whose connection it is. Since a connection is then one client's, it is kept
         /// for further requests on the same client connection only. Probes say that they are Weir's own, unless they go to another port.
         proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
         /// Requests that wait for a server.
-        queue: Located<Queue> = {};
+        queue: SpannedTable<QueueSettings> = {};
         /// Failed attempts that go to another server.
-        retry: Located<Retry> = {};
+        retry: SpannedTable<RetrySettings> = {};
         /// Requests of one client that stay on one server.
-        persistence: Located<PersistenceText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
+        persistence: SpannedTable<PersistenceText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
         /// Probes that find out whether a server answers.
-        health: Located<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
+        health: SpannedTable<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
         /// What becomes of the connections through a server that goes down by its probes: TCP connections, WebSockets, and requests under way, which are tried again
         /// where `retry` allows it.
         on_down: OnDown = "keep", like "HAProxy `on-marked-down shutdown-sessions`";
         /// What becomes of servers on which requests fail: they get none for a while. This is on unless it says `"off"`.
-        ejection: Option<Located<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
+        ejection: Option<SpannedTable<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
         /// The share of the servers below which all get requests, whatever health checks and ejection say of them: when so few are left, they
         /// would get more than they can bear, and it is likelier that the checks are wrong. Backups that are well keep it from that.
         panic_threshold: Option<Percent> = "off", in 1..=100, like "Envoy `healthy_panic_threshold`";
@@ -72,7 +73,7 @@ section! {
 #[derive(Debug, Clone)]
 pub(crate) enum ServerText {
     Address(ServerAddress),
-    Table(Box<Located<ServerTable>>),
+    Table(Box<SpannedTable<ServerTable>>),
 }
 
 section! {
@@ -117,7 +118,7 @@ choice! {
 
 impl ServerText {
     /// The table; `None` when there is an address alone.
-    pub(crate) fn table(&self) -> Option<&Located<ServerTable>> {
+    pub(crate) fn table(&self) -> Option<&SpannedTable<ServerTable>> {
         match self {
             Self::Address(_) => None,
             Self::Table(table) => Some(table),
@@ -125,15 +126,15 @@ impl ServerText {
     }
 }
 
-impl Value for ServerText {
-    fn kind(bounds: Bounds) -> Kind {
-        Kind::Either(vec![ServerAddress::kind(bounds), ServerTable::kind(bounds)])
+impl ConfigValue for ServerText {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![ServerAddress::kind(bounds), ServerTable::kind(bounds)])
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
             Tree::Text(_) => ServerAddress::read(node, bounds, reader).map(Self::Address),
-            Tree::Table(_) => Located::read(node, bounds, reader).map(Box::new).map(Self::Table),
+            Tree::Table(_) => SpannedTable::read(node, bounds, reader).map(Box::new).map(Self::Table),
             _ => {
                 reader.wrong_type(node, &Self::kind(bounds));
                 None
@@ -151,34 +152,34 @@ impl Value for ServerText {
 
 /// The name of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Balance(pub(crate) &'static str);
+pub(crate) struct BalanceText(pub(crate) &'static str);
 
 /// The policies, as [`Policy::NAMES`] has them: a test compares.
-const POLICIES: &[Word] = &[
-    Word {
+const POLICIES: &[ChoiceWord] = &[
+    ChoiceWord {
         name: "least-requests",
         meaning: "the server with the fewest requests under way for its weight, counted over all workers",
     },
-    Word { name: "round-robin", meaning: "in turn, smooth, in proportion to the weights" },
-    Word {
+    ChoiceWord { name: "round-robin", meaning: "in turn, smooth, in proportion to the weights" },
+    ChoiceWord {
         name: "peak-ewma",
         meaning: "the server with the least latency times requests under way for its weight, where a slow response counts \
                   at once and is forgotten slowly: for servers that are not equally fast",
     },
-    Word { name: "power-of-two", meaning: "the less busy of two servers drawn at random by weight" },
-    Word { name: "random", meaning: "one server drawn at random by weight" },
-    Word {
+    ChoiceWord { name: "power-of-two", meaning: "the less busy of two servers drawn at random by weight" },
+    ChoiceWord { name: "random", meaning: "one server drawn at random by weight" },
+    ChoiceWord {
         name: "consistent-hash",
         meaning: "the server that `hash_key` belongs to; when a server goes, only its keys move",
     },
 ];
 
-impl Value for Balance {
-    fn kind(_: Bounds) -> Kind {
-        Kind::Choice(POLICIES)
+impl ConfigValue for BalanceText {
+    fn kind(_: Bounds) -> ValueKind {
+        ValueKind::Choice(POLICIES)
     }
 
-    fn read(node: &Node, bounds: Bounds, reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         let text = reader.text(node, &Self::kind(bounds))?;
         let found = Policy::NAMES.iter().find(|name| **name == text.value);
         if found.is_none() {
@@ -193,7 +194,7 @@ impl Value for Balance {
 }
 
 text_values! {
-    HashKey, parse_hash_key, print_hash_key, TextKind {
+    HashKey, parse_hash_key, print_hash_key, TextFormat {
         name: "hash key",
         article: "a hash key",
         examples: &["client-address", "client-address/24,56", "header:x-user", "cookie:session", "query:id", "path"],
@@ -220,7 +221,7 @@ fn parse_hash_key(text: &str) -> Result<HashKey, ValueError> {
     if let Some(prefixes) = text.strip_prefix("client-address/") {
         return parse_prefixes(prefixes).map(HashKey::ClientAddress).ok_or_else(|| {
             ValueError::new(format!("`{prefixes}` are no prefix lengths"))
-                .hint("write the bits of an IPv4 address that count, 1 to 32, and if need be those of an IPv6 address, 1 to 128: `client-address/24,56`")
+                .help("write the bits of an IPv4 address that count, 1 to 32, and if need be those of an IPv6 address, 1 to 128: `client-address/24,56`")
         });
     }
     match (text, text.strip_prefix("query:")) {
@@ -230,7 +231,7 @@ fn parse_hash_key(text: &str) -> Result<HashKey, ValueError> {
         ("client-address", _) => Ok(HashKey::ClientAddress(AddressPrefixes::default())),
         ("path", _) => Ok(HashKey::Path),
         _ => Err(ValueError::new(format!("`{text}` is not a hash key"))
-            .hint("write `client-address`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`")),
+            .help("write `client-address`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustls_pki_types::ServerName;
 
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::key::{Many, Spanned, TextKind, section, text_values};
+use crate::key::{NonEmpty, Spanned, TextFormat, section, text_values};
 use crate::value::ValueError;
 
 section! {
@@ -28,9 +28,9 @@ section! {
         /// A PEM file with the private key of `certificate`. It may be the same file.
         key: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_certificate_key`, HAProxy `crt` (of `server`)";
         /// The versions of the protocol. Older ones are not supported (RFC 8996).
-        versions: Many<TlsVersion> = ["1.2", "1.3"], like "nginx `proxy_ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
+        versions: NonEmpty<TlsVersion> = ["1.2", "1.3"], like "nginx `proxy_ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
         /// The cipher suites that are offered, by their IANA names, best first.
-        cipher_suites: Many<CipherSuite> = [
+        cipher_suites: NonEmpty<CipherSuite> = [
             "TLS_AES_128_GCM_SHA256",
             "TLS_AES_256_GCM_SHA384",
             "TLS_CHACHA20_POLY1305_SHA256",
@@ -42,7 +42,7 @@ section! {
             "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
         ], like "nginx `proxy_ssl_ciphers`, HAProxy `ciphers`, `ciphersuites`";
         /// The groups of the key exchange that are offered, by their IANA names, best first.
-        groups: Many<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"], like "HAProxy `curves`";
+        groups: NonEmpty<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"], like "HAProxy `curves`";
         /// Whether a new connection goes on with the session of an earlier one to the same server, which spares both sides most of a handshake.
         /// Probes never do, so that they see what a full handshake sees.
         session_reuse: bool = true, like "nginx `proxy_ssl_session_reuse`, HAProxy `no-ssl-reuse`";
@@ -60,7 +60,7 @@ section! {
 pub(crate) struct TlsServerName(pub(crate) ServerName<'static>);
 
 text_values! {
-    TlsServerName, parse_server_name, |value: &TlsServerName| value.0.to_str().into_owned(), TextKind {
+    TlsServerName, parse_server_name, |value: &TlsServerName| value.0.to_str().into_owned(), TextFormat {
         name: "TLS server name",
         article: "the name of a server",
         examples: &["app.internal", "10.0.0.1"],
@@ -73,6 +73,6 @@ fn parse_server_name(text: &str) -> Result<TlsServerName, ValueError> {
     match ServerName::try_from(text.to_owned()) {
         Ok(name) => Ok(TlsServerName(name)),
         Err(_) => Err(ValueError::new(format!("`{text}` is neither a host name nor an IP address"))
-            .hint("write the name alone, such as `app.internal`: no port, no wildcard")),
+            .help("write the name alone, such as `app.internal`: no port, no wildcard")),
     }
 }

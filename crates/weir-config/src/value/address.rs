@@ -52,18 +52,18 @@ impl FromStr for ListenAddress {
         if let Some(path) = text.strip_prefix("unix:") {
             return unix_path(path).map(Self::Unix);
         }
-        let hint = "write `address:port`, `:port` for all addresses, or `unix:/path`";
-        let (host, port) = split_port(text).map_err(|error| error.hint(hint))?;
+        let help = "write `address:port`, `:port` for all addresses, or `unix:/path`";
+        let (host, port) = split_port(text).map_err(|error| error.help(help))?;
         match host {
             Host::None => Ok(Self::AllTcp { port }),
             Host::Ip(ip) => Ok(Self::Tcp(SocketAddr::new(ip, port))),
             Host::Name("*") => Err(ValueError::new(format!("`{text}` is not an address"))
-                .hint(format!("`:{port}` means all addresses"))),
+                .help(format!("`:{port}` means all addresses"))),
             Host::Name("localhost") => Err(ValueError::new(format!("`{text}` is a name, not an address"))
-                .hint(format!("write `127.0.0.1:{port}`, and `[::1]:{port}` for IPv6"))),
+                .help(format!("write `127.0.0.1:{port}`, and `[::1]:{port}` for IPv6"))),
             Host::Name(name) => {
-                let what = format!("`{text}`: a listener needs an IP address, and `{name}` is a name");
-                Err(ValueError::new(what).hint(hint))
+                let message = format!("`{text}`: a listener needs an IP address, and `{name}` is a name");
+                Err(ValueError::new(message).help(help))
             }
         }
     }
@@ -121,17 +121,17 @@ impl FromStr for ServerAddress {
                     "https://" => ":443",
                     _ => ":80",
                 };
-                let what = format!("`{text}` is a URL; a server is an address");
-                return Err(ValueError::new(what).hint(format!("write `{authority}{port}`")));
+                let message = format!("`{text}` is a URL; a server is an address");
+                return Err(ValueError::new(message).help(format!("write `{authority}{port}`")));
             }
         }
-        let hint = "write `10.0.0.1:80`, `[2001:db8::1]:80`, `name:80` or `unix:/path`";
-        let (host, port) = split_port(text).map_err(|error| error.hint(hint))?;
+        let help = "write `10.0.0.1:80`, `[2001:db8::1]:80`, `name:80` or `unix:/path`";
+        let (host, port) = split_port(text).map_err(|error| error.help(help))?;
         if port == 0 {
             return Err(ValueError::new(format!("`{text}`: no server listens on port 0")));
         }
         match host {
-            Host::None => Err(ValueError::new(format!("`{text}` has no host")).hint(hint)),
+            Host::None => Err(ValueError::new(format!("`{text}` has no host")).help(help)),
             Host::Ip(ip) => Ok(Self::Ip(SocketAddr::new(ip, port))),
             Host::Name(name) => Ok(Self::Name { host: dns_name(name)?, port }),
         }
@@ -160,21 +160,22 @@ fn split_port(text: &str) -> Result<(Host<'_>, u16), ValueError> {
         return Err(ValueError::new(format!("`{text}` is an IPv6 address without brackets and port")));
     }
     let Some((host, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
-        let what = if text.bytes().all(|byte| byte.is_ascii_digit()) { "has no `:`" } else { "has no port" };
-        return Err(ValueError::new(format!("`{text}` {what}")));
+        let message =
+            if text.bytes().all(|byte| byte.is_ascii_digit()) { "has no `:`" } else { "has no port" };
+        return Err(ValueError::new(format!("`{text}` {message}")));
     };
     let port_start = host.len() + 1;
     let Some(number) = plain_number(port).filter(|number| *number <= u64::from(u16::MAX)) else {
-        let what = format!("`{text}`: `{port}` is not a port; ports are 0 to 65535");
-        return Err(ValueError::new(what).range(port_start..text.len()));
+        let message = format!("`{text}`: `{port}` is not a port; ports are 0 to 65535");
+        return Err(ValueError::new(message).range(port_start..text.len()));
     };
     let port = number as u16;
     let host = if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         match inner.parse::<Ipv6Addr>() {
             Ok(ip) => Host::Ip(IpAddr::V6(ip)),
             Err(_) => {
-                let what = format!("`{text}`: `{inner}` is not an IPv6 address");
-                return Err(ValueError::new(what).range(0..host.len()));
+                let message = format!("`{text}`: `{inner}` is not an IPv6 address");
+                return Err(ValueError::new(message).range(0..host.len()));
             }
         }
     } else if host.is_empty() {
@@ -213,7 +214,7 @@ pub(crate) fn dns_name(name: &str) -> Result<Box<str>, ValueError> {
 }
 
 fn unix_path(path: &str) -> Result<PathBuf, ValueError> {
-    let what = if path.is_empty() {
+    let message = if path.is_empty() {
         "`unix:` has no path".to_owned()
     } else if path.contains('\0') {
         "the path of a Unix socket cannot hold a NUL".to_owned()
@@ -224,7 +225,7 @@ fn unix_path(path: &str) -> Result<PathBuf, ValueError> {
     } else {
         return Ok(PathBuf::from(path));
     };
-    Err(ValueError::new(what).hint("write `unix:/run/name.sock`"))
+    Err(ValueError::new(message).help("write `unix:/run/name.sock`"))
 }
 
 #[cfg(test)]
@@ -248,11 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_listen_addresses_say_what_is_wrong() {
-        let hint = "(write `address:port`, `:port` for all addresses, or `unix:/path`)";
+    fn diagnostics_in_listen_addresses_say_what_is_wrong() {
+        let help = "(write `address:port`, `:port` for all addresses, or `unix:/path`)";
         let cases = [
-            ("8080", format!("`8080` has no `:` {hint}")),
-            ("127.0.0.1", format!("`127.0.0.1` has no port {hint}")),
+            ("8080", format!("`8080` has no `:` {help}")),
+            ("127.0.0.1", format!("`127.0.0.1` has no port {help}")),
             ("*:80", "`*:80` is not an address (`:80` means all addresses)".to_owned()),
             (
                 "localhost:80",
@@ -262,20 +263,20 @@ mod tests {
             (
                 "example.com:80",
                 format!(
-                    "`example.com:80`: a listener needs an IP address, and `example.com` is a name {hint}"
+                    "`example.com:80`: a listener needs an IP address, and `example.com` is a name {help}"
                 ),
             ),
-            (":99999", format!("`:99999`: `99999` is not a port; ports are 0 to 65535 {hint}")),
-            (":+80", format!("`:+80`: `+80` is not a port; ports are 0 to 65535 {hint}")),
-            ("[::1]", format!("`[::1]` has no port {hint}")),
-            ("::1", format!("`::1` is an IPv6 address without brackets and port {hint}")),
-            ("[::g]:80", format!("`[::g]:80`: `::g` is not an IPv6 address {hint}")),
-            ("1.2.3.400:80", format!("`1.2.3.400:80`: `1.2.3.400` is not an IPv4 address {hint}")),
+            (":99999", format!("`:99999`: `99999` is not a port; ports are 0 to 65535 {help}")),
+            (":+80", format!("`:+80`: `+80` is not a port; ports are 0 to 65535 {help}")),
+            ("[::1]", format!("`[::1]` has no port {help}")),
+            ("::1", format!("`::1` is an IPv6 address without brackets and port {help}")),
+            ("[::g]:80", format!("`[::g]:80`: `::g` is not an IPv6 address {help}")),
+            ("1.2.3.400:80", format!("`1.2.3.400:80`: `1.2.3.400` is not an IPv4 address {help}")),
             (
                 "unix:run/a",
                 "`unix:run/a`: the path does not begin with `/` (write `unix:/run/name.sock`)".to_owned(),
             ),
-            ("", format!("`` has no `:` {hint}")),
+            ("", format!("`` has no `:` {help}")),
         ];
         for (text, message) in cases {
             assert_eq!(
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_server_addresses_say_what_is_wrong() {
+    fn diagnostics_in_server_addresses_say_what_is_wrong() {
         let cases = [
             ("http://a:81/x", "`http://a:81/x` is a URL; a server is an address (write `a:81`)"),
             ("https://a", "`https://a` is a URL; a server is an address (write `a:443`)"),

@@ -3,7 +3,7 @@
 use super::{Scale, ValueError, parse_scaled};
 
 const SCALE: Scale = Scale {
-    what: "a time",
+    name: "a time",
     units: &[("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000)],
     slips: &[
         ("µs", "us"),
@@ -46,10 +46,10 @@ mod tests {
             assert_eq!(print_bucket(micros), printed);
             assert_eq!(parse_bucket(printed), Ok(micros));
         }
-        for (text, hint) in [("5µs", "`5us`"), ("5", "units are us"), ("0.5us", ""), ("x", "such as `5ms`")]
+        for (text, help) in [("5µs", "`5us`"), ("5", "units are us"), ("0.5us", ""), ("x", "such as `5ms`")]
         {
             let error = parse_bucket(text).expect_err(text);
-            assert!(error.hint.unwrap_or_default().contains(hint), "{text}");
+            assert!(error.help.unwrap_or_default().contains(help), "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Scale, ValueError, parse_scaled};
 
 const SCALE: Scale = Scale {
-    what: "a duration",
+    name: "a duration",
     units: &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)],
     slips: &[
         ("sec", "s"),
@@ -40,9 +40,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
         let unit = part.trim_start_matches(|c: char| !c.is_alphabetic());
         let worth = SCALE.units.iter().find(|(known, _)| *known == unit).map_or(0, |(_, worth)| *worth);
         if worth >= unit_before {
-            let what = format!("`{text}`: `{part}` stands after a unit that is not larger");
+            let message = format!("`{text}`: `{part}` stands after a unit that is not larger");
             return Err(
-                ValueError::new(what).hint("write the larger unit first and each once, such as `1m30s`")
+                ValueError::new(message).help("write the larger unit first and each once, such as `1m30s`")
             );
         }
         unit_before = worth;
@@ -58,7 +58,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
 fn whole_text(mut error: ValueError, text: &str, part: &str) -> ValueError {
     let offset = part.as_ptr() as usize - text.as_ptr() as usize;
     if part.len() < text.len() {
-        error.what = error.what.replacen(part, text, 1);
+        error.message = error.message.replacen(part, text, 1);
         error.range = Some(
             error.range.map_or(offset..offset + part.len(), |range| offset + range.start..offset + range.end),
         );
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_wrong() {
+    fn diagnostics_say_what_is_wrong() {
         let cases = [
             ("10 sec", "`10 sec`: unit `sec` is not known (write `10s`; units are ms, s, m, h, d)"),
             ("10 s", "`10 s`: there is a space between number and unit (write `10s`)"),

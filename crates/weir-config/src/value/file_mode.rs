@@ -33,7 +33,7 @@ impl FromStr for FileMode {
         match u32::from_str_radix(text, 8) {
             Ok(bits) if is_octal && bits <= 0o777 => Ok(Self(bits)),
             _ => Err(ValueError::new(format!("`{text}` is not the mode of a file"))
-                .hint("write three octal digits behind a zero, for owner, group and others: `0600`, `0660`")),
+                .help("write three octal digits behind a zero, for owner, group and others: `0600`, `0660`")),
         }
     }
 }

@@ -20,8 +20,8 @@ impl FromStr for HeaderName {
             return Err(ValueError::new("the name of a header is empty"));
         }
         if let Some((index, wrong)) = text.char_indices().find(|(_, c)| !is_token(*c)) {
-            let what = format!("`{text}` is not the name of a header: {wrong:?} cannot stand in one");
-            return Err(ValueError::new(what).range(index..index + wrong.len_utf8()));
+            let message = format!("`{text}` is not the name of a header: {wrong:?} cannot stand in one");
+            return Err(ValueError::new(message).range(index..index + wrong.len_utf8()));
         }
         Ok(Self(text.to_ascii_lowercase().into()))
     }
@@ -41,8 +41,8 @@ impl FromStr for HeaderValue {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if let Some((index, wrong)) = text.char_indices().find(|(_, c)| c.is_ascii_control() && *c != '\t') {
-            let what = format!("the value of a header cannot hold {wrong:?}");
-            return Err(ValueError::new(what).range(index..index + 1));
+            let message = format!("the value of a header cannot hold {wrong:?}");
+            return Err(ValueError::new(message).range(index..index + 1));
         }
         if text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
             return Err(ValueError::new("the value of a header cannot begin or end with white space"));
@@ -61,7 +61,7 @@ impl FromStr for Token {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if text.is_empty() || !text.chars().all(is_token) {
             return Err(ValueError::new(format!("`{text}` is not a token"))
-                .hint("a token is letters, digits and ! # $ % & ' * + - . ^ _ ` | ~"));
+                .help("a token is letters, digits and ! # $ % & ' * + - . ^ _ ` | ~"));
         }
         Ok(Self(text.into()))
     }

@@ -13,7 +13,7 @@ mod size;
 mod bucket;
 mod duration;
 mod percent;
-mod share;
+mod fraction;
 mod file_mode;
 mod number;
 
@@ -23,11 +23,11 @@ use std::ops::Range;
 pub use address::{ListenAddress, ServerAddress};
 pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
+pub use fraction::Fraction;
 pub use header::{HeaderName, HeaderValue, Token};
 pub use percent::Percent;
-pub use progress::Progress;
-pub use rate::Rate;
-pub use share::Share;
+pub use progress::ProgressLimit;
+pub use rate::ByteRate;
 pub use size::Size;
 pub use status::StatusRange;
 
@@ -50,20 +50,20 @@ pub(crate) fn is_name(text: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
     /// What is wrong, in one sentence without a full stop.
-    pub what: String,
+    pub message: String,
     /// What to write instead, where that can be said.
-    pub hint: Option<String>,
+    pub help: Option<String>,
     /// The bytes of the text that are wrong; `None` when it is the whole.
     pub range: Option<Range<usize>>,
 }
 
 impl ValueError {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, range: None }
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None, range: None }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
         self
     }
 
@@ -75,9 +75,9 @@ impl ValueError {
 
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, " ({help})"),
             None => Ok(()),
         }
     }

@@ -12,12 +12,12 @@ pub(crate) fn parse_network(text: &str) -> Result<IpNet, ValueError> {
         return Ok(IpNet::from(address));
     }
     let Ok(network) = text.parse::<IpNet>() else {
-        let hint = "write `10.0.0.0/8`, `2001:db8::/32` or one address";
-        return Err(ValueError::new(format!("`{text}` is not a network")).hint(hint));
+        let help = "write `10.0.0.0/8`, `2001:db8::/32` or one address";
+        return Err(ValueError::new(format!("`{text}` is not a network")).help(help));
     };
     if network.trunc() != network {
-        let what = format!("`{text}` has bits set beyond its first {}", network.prefix_len());
-        return Err(ValueError::new(what).hint(format!("write `{}`", network.trunc())));
+        let message = format!("`{text}` has bits set beyond its first {}", network.prefix_len());
+        return Err(ValueError::new(message).help(format!("write `{}`", network.trunc())));
     }
     Ok(network)
 }
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_wrong() {
+    fn diagnostics_say_what_is_wrong() {
         let cases = [
             ("10.0.0.1/8", "`10.0.0.1/8` has bits set beyond its first 8 (write `10.0.0.0/8`)"),
             (

@@ -3,12 +3,12 @@
 //! Fractions are allowed (`"1.5s"`) and computed exactly; what is smaller than the base unit is a mistake, not rounded away.
 
 use super::ValueError;
-use crate::mistake::did_you_mean;
+use crate::diagnostic::did_you_mean;
 
 /// The units of one kind of value.
 pub(crate) struct Scale {
     /// What the value is called, with its article.
-    pub(crate) what: &'static str,
+    pub(crate) name: &'static str,
     /// Units with their worth in the base unit, in the order in which a message lists them.
     pub(crate) units: &'static [(&'static str, u64)],
     /// Spellings that people try, with the unit that is meant.
@@ -22,7 +22,7 @@ impl Scale {
         self.units.iter().map(|(unit, _)| *unit).collect::<Vec<_>>().join(", ")
     }
 
-    fn unit_hint(&self, number: &str, unit: &str) -> String {
+    fn unit_help(&self, number: &str, unit: &str) -> String {
         let lower = unit.to_lowercase();
         let slip = self.slips.iter().find(|(slip, _)| *slip == lower).map(|(_, meant)| *meant);
         let exact =
@@ -43,29 +43,28 @@ pub(crate) fn parse_scaled(text: &str, scale: &Scale) -> Result<u64, ValueError>
         text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = text.split_at(number_length);
     if number.is_empty() {
-        let what = if text.starts_with('-') {
-            format!("`{text}`: {} cannot be negative", scale.what)
+        let message = if text.starts_with('-') {
+            format!("`{text}`: {} cannot be negative", scale.name)
         } else {
-            format!("`{text}` is not {}", scale.what)
+            format!("`{text}` is not {}", scale.name)
         };
-        return Err(
-            ValueError::new(what).hint(format!("write a number with its unit, such as `{}`", scale.example))
-        );
+        return Err(ValueError::new(message)
+            .help(format!("write a number with its unit, such as `{}`", scale.example)));
     }
     let trimmed = unit.trim();
     let unit_range = text.len() - unit.trim_start().len()..text.trim_end().len().max(number_length);
     let Some(&(_, worth)) = scale.units.iter().find(|(known, _)| *known == trimmed) else {
         return Err(if trimmed.is_empty() {
-            ValueError::new(format!("`{text}` has no unit")).hint(format!("units are {}", scale.unit_list()))
+            ValueError::new(format!("`{text}` has no unit")).help(format!("units are {}", scale.unit_list()))
         } else {
             ValueError::new(format!("`{text}`: unit `{trimmed}` is not known"))
-                .hint(scale.unit_hint(number, trimmed))
+                .help(scale.unit_help(number, trimmed))
                 .range(unit_range)
         });
     };
     if trimmed != unit {
-        let what = format!("`{text}`: there is a space between number and unit");
-        return Err(ValueError::new(what).hint(format!("write `{number}{trimmed}`")));
+        let message = format!("`{text}`: there is a space between number and unit");
+        return Err(ValueError::new(message).help(format!("write `{number}{trimmed}`")));
     }
     scaled(number, worth).map_err(|why| ValueError::new(format!("`{text}` {why}")))
 }

@@ -29,7 +29,7 @@ impl FromStr for Percent {
         match number.and_then(|number| number.parse().ok()) {
             Some(percent) => Ok(Self(percent)),
             None => Err(ValueError::new(format!("`{text}` is not a percentage"))
-                .hint("write a whole number with `%`, such as `20%`")),
+                .help("write a whole number with `%`, such as `20%`")),
         }
     }
 }

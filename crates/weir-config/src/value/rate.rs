@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{Scale, Size, ValueError, parse_scaled};
 
 const SCALE: Scale = Scale {
-    what: "a rate",
+    name: "a rate",
     units: &[
         ("B/s", 1),
         ("KiB/s", 1 << 10),
@@ -34,9 +34,9 @@ const SCALE: Scale = Scale {
 
 /// A number of bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rate(u64);
+pub struct ByteRate(u64);
 
-impl Rate {
+impl ByteRate {
     /// A rate of so many bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         Self(bytes)
@@ -48,7 +48,7 @@ impl Rate {
     }
 }
 
-impl FromStr for Rate {
+impl FromStr for ByteRate {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -56,7 +56,7 @@ impl FromStr for Rate {
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for ByteRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/s", Size::from_bytes(self.0))
     }
@@ -69,13 +69,13 @@ mod tests {
     #[test]
     fn rates_are_read_and_printed() {
         for (text, rate) in [("500B/s", 500), ("1MiB/s", 1 << 20), ("3kB/s", 3000)] {
-            assert_eq!(text.parse(), Ok(Rate(rate)));
-            assert_eq!(Rate(rate).to_string(), text);
+            assert_eq!(text.parse(), Ok(ByteRate(rate)));
+            assert_eq!(ByteRate(rate).to_string(), text);
         }
     }
 
     #[test]
-    fn mistakes_say_what_is_wrong() {
+    fn diagnostics_say_what_is_wrong() {
         let units = "units are B/s, KiB/s, MiB/s, GiB/s, TiB/s, kB/s, MB/s, GB/s, TB/s";
         let cases = [
             ("500B", format!("`500B`: unit `B` is not known (write `500B/s`; {units})")),
@@ -84,7 +84,7 @@ mod tests {
             ("/s", "`/s` is not a rate (write a number with its unit, such as `500B/s`)".to_owned()),
         ];
         for (text, message) in cases {
-            assert_eq!(text.parse::<Rate>().map_err(|error| error.to_string()), Err(message), "{text}");
+            assert_eq!(text.parse::<ByteRate>().map_err(|error| error.to_string()), Err(message), "{text}");
         }
     }
 }

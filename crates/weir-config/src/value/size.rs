@@ -7,7 +7,7 @@ use super::{Scale, ValueError, parse_scaled};
 
 /// Units of bytes: KiB and its like are powers of 1024, kB and its like powers of 1000.
 const SCALE: Scale = Scale {
-    what: "a size",
+    name: "a size",
     units: &[
         ("B", 1),
         ("KiB", 1 << 10),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_wrong() {
+    fn diagnostics_say_what_is_wrong() {
         let cases = [
             (
                 "64k",

@@ -46,15 +46,15 @@ impl FromStr for StatusRange {
         match (status(first), status(last)) {
             (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
             (Some(_), Some(_)) => Err(ValueError::new(format!("`{text}`: the larger status comes first"))
-                .hint(format!("write `{last}-{first}`"))),
+                .help(format!("write `{last}-{first}`"))),
             _ => {
                 let error =
                     ValueError::new(format!("`{text}` is neither a status nor a range of status codes"));
                 Err(match class {
                     Some(class @ ("2" | "3" | "4" | "5")) => {
-                        error.hint(format!("write `\"{class}00-{class}99\"`"))
+                        error.help(format!("write `\"{class}00-{class}99\"`"))
                     }
-                    _ => error.hint(format!(
+                    _ => error.help(format!(
                         "write for example `200` or `\"200-299\"`; final status codes are {STATUS_MIN} to {STATUS_MAX}"
                     )),
                 })
@@ -92,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn diagnostics_say_what_to_write() {
         let usual = "write for example `200` or `\"200-299\"`; final status codes are 200 to 599";
-        for (text, hint) in [
+        for (text, help) in [
             ("2xx", "write `\"200-299\"`"),
             ("299-200", "write `200-299`"),
             ("1xx", usual),
@@ -106,7 +106,7 @@ mod tests {
             ("200-600", usual),
             ("200 - 299", usual),
         ] {
-            assert_eq!(text.parse::<StatusRange>().unwrap_err().hint.as_deref(), Some(hint), "{text}");
+            assert_eq!(text.parse::<StatusRange>().unwrap_err().help.as_deref(), Some(help), "{text}");
         }
     }
 }

@@ -4,14 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tempfile::TempDir;
-use weir_config::{Checked, Mistakes};
+use weir_config::{CheckedConfig, Diagnostics};
 
 const BASE: &str = "listener.web.address = \":8080\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"10.0.0.1:80\"]\n";
 
-fn load(folder: &Path, admin: &str) -> Checked {
+fn load(folder: &Path, admin: &str) -> CheckedConfig {
     let file = folder.join("weir.toml");
     std::fs::write(&file, format!("{BASE}[admin]\n{admin}\n")).expect("the folder takes a file");
-    Checked::load(&file)
+    CheckedConfig::load(&file)
 }
 
 fn write(folder: &Path, file: &str, content: &str, mode: u32) {
@@ -20,8 +20,8 @@ fn write(folder: &Path, file: &str, content: &str, mode: u32) {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("it is our own");
 }
 
-fn said(mistakes: &Mistakes) -> Vec<String> {
-    mistakes.iter().map(|mistake| mistake.what.clone()).collect()
+fn said(diagnostics: &Diagnostics) -> Vec<String> {
+    diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect()
 }
 
 #[test]
@@ -32,11 +32,11 @@ fn secrets_come_from_files() {
     let admin =
         "address = \"0.0.0.0:9000\"\nuser = \"ops\"\npassword_file = \"password\"\ntoken_file = \"token\"";
     let checked = load(folder.path(), admin);
-    assert_eq!(said(&checked.mistakes), [""; 0]);
+    assert_eq!(said(&checked.diagnostics), [""; 0]);
     let config = checked.into_result().expect("it has no mistake");
     assert!(config.credentials.accept_user(b"ops", b"correct horse"));
     assert!(config.credentials.accept_token(b"0123456789abcdef"));
-    assert!(!config.shown.to_string().contains("horse") && !format!("{config:?}").contains("horse"));
+    assert!(!config.dump.to_string().contains("horse") && !format!("{config:?}").contains("horse"));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn files_that_hold_no_secret_are_refused() {
     ] {
         let checked = load(folder.path(), &format!("user = \"ops\"\npassword_file = \"{file}\""));
         let expected = expected.replace("{}", &folder.path().join(file).display().to_string());
-        assert_eq!(said(&checked.mistakes), [expected]);
+        assert_eq!(said(&checked.diagnostics), [expected]);
         assert_eq!(checked.into_result().is_ok(), file == "open", "{file}");
     }
 }
@@ -77,7 +77,7 @@ fn an_open_door_is_pointed_at() {
         ("address = \"0.0.0.0:9000\"\ntoken_file = \"token\"", None),
     ] {
         let checked = load(folder.path(), admin);
-        assert_eq!(said(&checked.mistakes), Vec::from_iter(expected), "{admin}");
+        assert_eq!(said(&checked.diagnostics), Vec::from_iter(expected), "{admin}");
         assert!(checked.into_result().is_ok(), "a warning stops nobody");
     }
 }

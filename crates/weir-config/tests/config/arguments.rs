@@ -1,6 +1,6 @@
 //! A configuration from the arguments of a command.
 
-use weir_config::{Action, Config, ListenAddress, UpstreamIndex};
+use weir_config::{Config, ListenAddress, RouteAction, UpstreamIndex};
 
 #[test]
 fn addresses_alone_make_a_configuration() {
@@ -8,14 +8,14 @@ fn addresses_alone_make_a_configuration() {
     let [listener] = &config.listeners[..] else { panic!("one listener") };
     assert_eq!(listener.addresses[0], ListenAddress::AllTcp { port: 8080 });
     assert_eq!(listener.addresses.len(), 2);
-    assert_eq!(listener.routes[0].action, Action::Upstream(UpstreamIndex(0)));
+    assert_eq!(listener.routes[0].action, RouteAction::Upstream(UpstreamIndex(0)));
     let servers: Vec<String> =
         config.upstreams[0].servers.iter().map(|server| server.address.to_string()).collect();
     assert_eq!(servers, ["10.0.0.1:80", "app:81"]);
 }
 
 #[test]
-fn mistakes_in_addresses_are_pointed_at() {
+fn diagnostics_in_addresses_are_pointed_at() {
     let cases: [(&[&str], &[&str], &[&str]); 4] = [
         (&["8080"], &["10.0.0.1:80"], &["command line:1:10: error: `8080` has no `:`"]),
         (
@@ -37,9 +37,9 @@ fn mistakes_in_addresses_are_pointed_at() {
         ),
     ];
     for (listen, to, expected) in cases {
-        let mistakes = Config::from_arguments(listen, to).unwrap_err().to_string();
-        let lines: Vec<&str> = mistakes.lines().collect();
-        assert_eq!(lines.len(), expected.len(), "{mistakes}");
+        let diagnostics = Config::from_arguments(listen, to).unwrap_err().to_string();
+        let lines: Vec<&str> = diagnostics.lines().collect();
+        assert_eq!(lines.len(), expected.len(), "{diagnostics}");
         for (line, expected) in lines.iter().zip(expected) {
             assert!(line.starts_with(expected), "{line}\n{expected}");
         }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair, SignatureAlgorithm};
 use tempfile::TempDir;
-use weir_config::{CertificateFiles, Checked, MistakeKind};
+use weir_config::{CertificateFiles, CheckedConfig, DiagnosticKind};
 
 /// A folder with `site.pem` and `site.key` for these names.
 fn folder(names: &[&str], kind: &'static SignatureAlgorithm) -> TempDir {
@@ -37,21 +37,24 @@ fn config(certificates: &str) -> String {
 
 const SITE: &str = "{ certificate = \"site.pem\", key = \"site.key\" }";
 
-fn load(folder: &Path, certificates: &str) -> Checked {
+fn load(folder: &Path, certificates: &str) -> CheckedConfig {
     let file = folder.join("weir.toml");
     std::fs::write(&file, config(certificates)).expect("the folder takes a file");
-    Checked::load(&file)
+    CheckedConfig::load(&file)
 }
 
 /// What is said of the one mistake, with the name of the folder taken out of it.
-fn said(folder: &Path, certificates: &str) -> (MistakeKind, usize, String) {
+fn said(folder: &Path, certificates: &str) -> (DiagnosticKind, usize, String) {
     let checked = load(folder, certificates);
-    let mistakes: Vec<_> = checked.mistakes.iter().collect();
-    let [mistake] = mistakes[..] else { panic!("one mistake wanted: {}", checked.mistakes) };
-    assert_eq!((mistake.place.line, checked.config.is_none()), (5, !mistake.kind.is_warning()));
-    let what = mistake.what.replace(&format!("{}/", folder.display()), "");
-    let hint = mistake.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
-    (mistake.kind, mistake.place.column, format!("{what}{hint}"))
+    let diagnostics: Vec<_> = checked.diagnostics.iter().collect();
+    let [diagnostic] = diagnostics[..] else { panic!("one mistake wanted: {}", checked.diagnostics) };
+    assert_eq!(
+        (checked.diagnostics.location(diagnostic).line, checked.config.is_none()),
+        (5, !diagnostic.kind.is_warning())
+    );
+    let what = diagnostic.message.replace(&format!("{}/", folder.display()), "");
+    let hint = diagnostic.help.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
+    (diagnostic.kind, checked.diagnostics.location(diagnostic).column, format!("{what}{hint}"))
 }
 
 #[test]
@@ -65,7 +68,7 @@ fn keys_of_every_kind_and_form_belong_to_their_certificates() {
     for kind in kinds {
         let folder = folder(&["A.test", "*.b.test"], kind);
         let checked = load(folder.path(), SITE);
-        assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
+        assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
         let config = checked.config.unwrap();
         let tls = config.listeners[0].tls.as_ref().unwrap();
         let names: Vec<&str> = tls.certificates[0].certificate.names.iter().map(|name| &**name).collect();
@@ -86,7 +89,7 @@ fn keys_of_every_kind_and_form_belong_to_their_certificates() {
 }
 
 #[test]
-fn each_mistake_names_its_file_and_reason() {
+fn each_diagnostic_names_its_file_and_reason() {
     let site = folder(&["a.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
     let other = folder(&["b.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
     let path = site.path();
@@ -148,7 +151,7 @@ fn each_mistake_names_its_file_and_reason() {
     ] {
         let text = format!("{{ certificate = \"{certificate_file}\", key = \"{key_file}\" }}");
         let (kind, column, what) = said(path, &text);
-        assert_eq!(kind, MistakeKind::Certificate, "{what}");
+        assert_eq!(kind, DiagnosticKind::Certificate, "{what}");
         assert!(what.starts_with(expected), "expected {expected}\ngot      {what}");
         let expected = if is_key { key + certificate_file.len() - 8 } else { certificate };
         assert_eq!(column, expected, "{what}");
@@ -159,7 +162,7 @@ fn each_mistake_names_its_file_and_reason() {
 fn a_key_that_is_missing_beside_its_certificate_is_told_as_well() {
     let folder = TempDir::new().unwrap();
     let said: Vec<String> =
-        load(folder.path(), SITE).mistakes.iter().map(|mistake| mistake.what.clone()).collect();
+        load(folder.path(), SITE).diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
     let [certificate, key] = &said[..] else { panic!("{said:?}") };
     assert!(certificate.contains("site.pem`: the file cannot be read"), "{certificate}");
     assert!(key.contains("site.key`: the file cannot be read"), "{key}");
@@ -176,7 +179,7 @@ fn a_certificate_out_of_its_time_is_a_warning() {
             (params.not_before, params.not_after) = (date(from), date(to));
         });
         let (kind, _, what) = said(folder.path(), SITE);
-        assert_eq!(kind, MistakeKind::Doubtful);
+        assert_eq!(kind, DiagnosticKind::Suspicious);
         assert!(what.starts_with(expected), "{what}");
     }
     let nameless = folder(&[], &rcgen::PKCS_ED25519);
@@ -216,9 +219,15 @@ fn doubts(folder: &Path, certificates: &str, settings: &str) -> Vec<String> {
     let file = folder.join("weir.toml");
     let text = config(certificates).replace("[upstream.app]", &format!("{settings}\n[upstream.app]"));
     std::fs::write(&file, text).expect("the folder takes a file");
-    let checked = Checked::load(&file);
-    assert!(checked.config.is_some(), "{}", checked.mistakes);
-    checked.mistakes.iter().map(|mistake| format!("{}: {}", mistake.place.line, mistake.what)).collect()
+    let checked = CheckedConfig::load(&file);
+    assert!(checked.config.is_some(), "{}", checked.diagnostics);
+    checked
+        .diagnostics
+        .iter()
+        .map(|diagnostic| {
+            format!("{}: {}", checked.diagnostics.location(diagnostic).line, diagnostic.message)
+        })
+        .collect()
 }
 
 #[test]

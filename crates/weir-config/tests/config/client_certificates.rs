@@ -9,7 +9,7 @@ use rcgen::{
     IsCa, KeyIdMethod, KeyPair, SerialNumber,
 };
 use tempfile::TempDir;
-use weir_config::{Checked, Identity, MistakeKind, RevocationLists};
+use weir_config::{CheckedConfig, DiagnosticKind, Identity, RevocationLists};
 
 fn key() -> KeyPair {
     KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key can be made")
@@ -167,7 +167,7 @@ fn list(authority: &CertifiedIssuer<'static, KeyPair>, until: i32) -> String {
 }
 
 /// What is said of a config with this table, with the name of the folder taken out of it.
-fn said(folder: &Path, table: &str) -> Vec<(MistakeKind, String)> {
+fn said(folder: &Path, table: &str) -> Vec<(DiagnosticKind, String)> {
     let file = folder.join("weir.toml");
     let text = format!(
         "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[listener.web.tls]\n\
@@ -175,13 +175,13 @@ fn said(folder: &Path, table: &str) -> Vec<(MistakeKind, String)> {
          client_certificates = {table}\n[upstream.app]\nservers = [\"10.0.0.1:80\"]\n"
     );
     std::fs::write(&file, text).expect("the folder takes a file");
-    let checked = Checked::load(&file);
+    let checked = CheckedConfig::load(&file);
     let what = |what: &str| what.replace(&format!("{}/", folder.display()), "");
-    checked.mistakes.iter().map(|it| (it.kind, what(&it.what))).collect()
+    checked.diagnostics.iter().map(|it| (it.kind, what(&it.message))).collect()
 }
 
 #[test]
-fn each_mistake_names_its_file_and_reason() {
+fn each_diagnostic_names_its_file_and_reason() {
     let folder = folder(|authority| list(authority, 4000));
     let path = folder.path();
     assert_eq!(said(path, "{ ca = \"ca.pem\", crl = \"crl.pem\" }"), []);
@@ -194,7 +194,7 @@ fn each_mistake_names_its_file_and_reason() {
         ("{ ca = \"ca.pem\", crl = \"bad.pem\" }", "`bad.pem`: list 1: the list is damaged"),
     ] {
         let [(kind, what)] = &said(path, table)[..] else { panic!("one mistake wanted: {table}") };
-        assert_eq!(*kind, MistakeKind::Certificate, "{what}");
+        assert_eq!(*kind, DiagnosticKind::Certificate, "{what}");
         assert!(what.starts_with(expected), "expected {expected}\ngot      {what}");
     }
 }
@@ -206,7 +206,7 @@ fn lists_that_refuse_everybody_are_a_warning() {
     assert_eq!(
         said(outdated.path(), files),
         [(
-            MistakeKind::Doubtful,
+            DiagnosticKind::Suspicious,
             "`crl.pem`: a list is outdated: until a new one is here, all certificates are refused that its authority issued"
                 .to_owned()
         )]
@@ -219,7 +219,7 @@ fn lists_that_refuse_everybody_are_a_warning() {
     assert_eq!(
         said(of_another.path(), files),
         [(
-            MistakeKind::Doubtful,
+            DiagnosticKind::Suspicious,
             "`crl.pem`: there is no list of `CN=root`: all certificates are refused that it issued"
                 .to_owned()
         )]
@@ -247,6 +247,6 @@ fn a_list_of_version_1_is_explained() {
         "ca", "-config", "ca.cnf", "-gencrl", "-keyfile", "root.key", "-cert", "root.pem", "-out", "crl.pem",
     ]);
     let error = RevocationLists::load(&path.join("crl.pem")).expect_err("it is of version 1");
-    assert_eq!(error.what, "list 1: the list is of version 1: only version 2 can be used");
-    assert!(error.hint.is_some_and(|hint| hint.contains("crlnumber")));
+    assert_eq!(error.message, "list 1: the list is of version 1: only version 2 can be used");
+    assert!(error.help.is_some_and(|help| help.contains("crlnumber")));
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weir_config::{
-    Checked, Config, Listener, Progress, Rate, Route, Server, ShownConfig, Size, Upstream, UpstreamIndex,
+    ByteRate, CheckedConfig, Config, ConfigDump, Listener, ProgressLimit, Route, Server, Size, Upstream,
+    UpstreamIndex,
 };
 
 use crate::{checked, config, examples};
@@ -19,10 +20,10 @@ fn shown(config: &Config) -> String {
 fn what_is_printed_is_the_same_configuration() {
     let minimal = ("minimal".to_owned(), MINIMAL.to_owned());
     for (name, text) in examples().into_iter().chain([minimal]) {
-        let first = Checked::parse_alone(&text, "weir.toml", &|_| None);
+        let first = CheckedConfig::parse_alone(&text, "weir.toml", &|_| None);
         let printed = first.print();
         let second = checked(&printed);
-        assert!(second.mistakes.is_empty(), "{name}: {}\n{printed}", second.mistakes);
+        assert!(second.diagnostics.is_empty(), "{name}: {}\n{printed}", second.diagnostics);
         assert_eq!(second.print(), printed, "{name}");
         assert_eq!(shown(&second.config.unwrap()), shown(&first.config.unwrap()), "{name}");
     }
@@ -36,7 +37,7 @@ fn text_with_dollars_survives_printing() {
          request_headers.set = {{ x-price = \"$$${{PRICE:-5}}\", \"x.dotted\" = 'quote \"' }}\n"
     );
     let first = checked(&text);
-    assert!(first.mistakes.is_empty(), "{}", first.mistakes);
+    assert!(first.diagnostics.is_empty(), "{}", first.diagnostics);
     let second = checked(&first.print());
     assert_eq!(
         shown(second.config.as_ref().unwrap()),
@@ -55,7 +56,7 @@ fn types_and_texts_have_the_same_defaults() {
     let built =
         Config { listeners: vec![listener.into()], upstreams: vec![upstream.into()], ..Config::default() };
     // What is shown of the text has none here.
-    let of_text = Config { shown: ShownConfig::default(), ..config(MINIMAL) };
+    let of_text = Config { dump: ConfigDump::default(), ..config(MINIMAL) };
     assert_eq!(shown(&of_text), shown(&built));
 }
 
@@ -64,8 +65,8 @@ fn a_few_defaults_are_what_the_documents_promise() {
     let config = config(MINIMAL);
     let listener = &config.listeners[0];
     assert_eq!(listener.timeouts.idle, Duration::from_secs(75));
-    let rate = Rate::from_bytes_per_second(500);
-    assert_eq!(listener.timeouts.request_body, Some(Progress::with_rate(Duration::from_secs(30), rate)));
+    let rate = ByteRate::from_bytes_per_second(500);
+    assert_eq!(listener.timeouts.request_body, Some(ProgressLimit::with_rate(Duration::from_secs(30), rate)));
     assert_eq!(listener.limits.head_size, Size::from_kib(32));
     assert_eq!(config.process.stop_grace, Duration::from_secs(30));
     assert!(listener.access_log.format.is_none() && listener.limits.body_size.is_none());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::{Ejection, Upstream};
+use weir_config::{OutlierEjection, Upstream};
 use weir_traffic::ejection::{LatencyRule, MaxFails, Outliers, Rules};
 
 use crate::{checked, config};
@@ -19,7 +19,7 @@ fn upstream(more: &str) -> Upstream {
     Upstream::clone(&config(&text(more)).upstreams[0])
 }
 
-fn ejection(more: &str) -> Ejection {
+fn ejection(more: &str) -> OutlierEjection {
     upstream(more).ejection.clone().expect("it is on")
 }
 
@@ -96,11 +96,11 @@ fn what_has_no_effect_is_said_and_holds() {
         ),
     ] {
         let checked = checked(&text(more));
-        assert!(checked.config.is_some(), "{}", checked.mistakes);
-        assert!(checked.mistakes.to_string().contains(warning), "{}", checked.mistakes);
+        assert!(checked.config.is_some(), "{}", checked.diagnostics);
+        assert!(checked.diagnostics.to_string().contains(warning), "{}", checked.diagnostics);
     }
     for more in ["slow_start = \"10s\"", "panic_threshold = \"50%\"", "ejection = { time_max = \"10s\" }"] {
         let checked = checked(&text(more));
-        assert!(checked.mistakes.is_empty(), "{more}: {}", checked.mistakes);
+        assert!(checked.diagnostics.is_empty(), "{more}: {}", checked.diagnostics);
     }
 }

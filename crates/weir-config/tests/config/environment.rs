@@ -1,6 +1,6 @@
 //! Environment variables change values, never the structure.
 
-use weir_config::{Checked, ListenAddress, WorkerCount};
+use weir_config::{CheckedConfig, ListenAddress, WorkerCount};
 
 const TEXT: &str = r#"
 [process]
@@ -16,17 +16,17 @@ connections_max = "${LIMIT:-off}"
 servers = ["${SERVER}"]
 "#;
 
-fn checked(values: &[(&str, &str)]) -> Checked {
+fn checked(values: &[(&str, &str)]) -> CheckedConfig {
     let environment =
         |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-    Checked::parse_alone(TEXT, "weir.toml", &environment)
+    CheckedConfig::parse_alone(TEXT, "weir.toml", &environment)
 }
 
 #[test]
 fn variables_stand_for_values_of_any_type() {
     let values = [("WORKERS", "4"), ("PIN", "true"), ("PORT", "8080"), ("LIMIT", "7"), ("SERVER", "a:80")];
     let checked = checked(&values);
-    assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
+    assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
     let config = checked.config.unwrap();
     assert!(matches!(config.process.workers, WorkerCount::Exactly(count) if count.get() == 4));
     assert!(config.process.pin_workers);
@@ -38,16 +38,16 @@ fn variables_stand_for_values_of_any_type() {
 fn a_variable_cannot_add_a_key_or_a_server() {
     let values =
         [("WORKERS", "4"), ("PORT", "8080"), ("SERVER", "a:80\", \"b:80\"]\nbalance = \"random\" # ")];
-    let mistakes = checked(&values).mistakes;
-    assert_eq!(mistakes.len(), 1, "{mistakes}");
-    assert!(mistakes.to_string().starts_with("weir.toml:12:12: error: "), "{mistakes}");
+    let diagnostics = checked(&values).diagnostics;
+    assert_eq!(diagnostics.len(), 1, "{diagnostics}");
+    assert!(diagnostics.to_string().starts_with("weir.toml:12:12: error: "), "{diagnostics}");
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_the_only_mistake() {
-    let mistakes = checked(&[("WORKERS", "4"), ("SERVER", "a:80")]).mistakes.to_string();
+fn a_variable_that_is_not_set_is_the_only_diagnostic() {
+    let diagnostics = checked(&[("WORKERS", "4"), ("SERVER", "a:80")]).diagnostics.to_string();
     assert_eq!(
-        mistakes,
+        diagnostics,
         "weir.toml:7:34: error: the environment variable `PORT` is not set (set it, or write `${PORT:-default}`)"
     );
 }

@@ -1,28 +1,28 @@
 //! The examples of the repository: nothing is wrong with them, and each shows what it says.
 
-use weir_config::{Action, Checked, Config, MistakeKind};
+use weir_config::{CheckedConfig, Config, DiagnosticKind, RouteAction};
 
 use crate::{config, examples, read, root};
 
 fn example(name: &str) -> Config {
-    let checked = Checked::load(&root().join(format!("examples/{name}.toml")));
-    checked.config.unwrap_or_else(|| panic!("{}", checked.mistakes))
+    let checked = CheckedConfig::load(&root().join(format!("examples/{name}.toml")));
+    checked.config.unwrap_or_else(|| panic!("{}", checked.diagnostics))
 }
 
 #[test]
-fn no_example_has_a_mistake_or_a_warning() {
+fn no_example_has_a_diagnostic_or_a_warning() {
     let examples = examples();
     assert!(examples.len() >= 8, "{} examples", examples.len());
     for (name, text) in examples {
-        let checked = Checked::load(&root().join(format!("examples/{name}.toml")));
+        let checked = CheckedConfig::load(&root().join(format!("examples/{name}.toml")));
         // Keys have no place in a repository, and the folder of a log is made where Weir runs: only that they are not there may be wrong.
-        let is_absent = |kind: MistakeKind, what: &str| {
-            kind == MistakeKind::Certificate
+        let is_absent = |kind: DiagnosticKind, what: &str| {
+            kind == DiagnosticKind::Certificate
                 || what.contains("/log/") && what.ends_with("the folder does not exist")
         };
-        let mut mistakes = checked.mistakes.iter();
-        assert!(mistakes.all(|it| is_absent(it.kind, &it.what)), "{name}:\n{}", checked.mistakes);
-        assert!(Checked::parse_alone(&text, &name, &|_| None).config.is_some(), "{name}");
+        let mut diagnostics = checked.diagnostics.iter();
+        assert!(diagnostics.all(|it| is_absent(it.kind, &it.message)), "{name}:\n{}", checked.diagnostics);
+        assert!(CheckedConfig::parse_alone(&text, &name, &|_| None).config.is_some(), "{name}");
         assert!(text.starts_with("# "), "{name} begins by saying what it shows");
     }
 }
@@ -30,7 +30,7 @@ fn no_example_has_a_mistake_or_a_warning() {
 #[test]
 fn the_canary_gets_its_share() {
     let config = example("canary");
-    let Action::Split(parts) = &config.listeners[0].routes[0].action else {
+    let RouteAction::Split(parts) = &config.listeners[0].routes[0].action else {
         panic!("the first route splits")
     };
     let shares: Vec<(&str, u32)> =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::{BodyRule, Dialogue, HealthCheck, HttpProbe, Probe, Server};
+use weir_config::{BodyRule, Dialogue, HealthCheck, HealthProbe, HttpProbe, Server};
 
 use crate::{checked, config};
 
@@ -22,15 +22,15 @@ fn health(text: &str) -> HealthCheck {
 
 fn http(text: &str) -> HttpProbe {
     match health(text).probe {
-        Probe::Http(probe) => *probe,
-        Probe::Tcp | Probe::Tls => panic!("{text} is a request"),
+        HealthProbe::Http(probe) => *probe,
+        HealthProbe::Tcp | HealthProbe::Tls => panic!("{text} is a request"),
     }
 }
 
 #[test]
 fn what_is_written_decides_the_kind() {
     for text in ["{}", "{ interval = \"5s\" }", "{ kind = \"tcp\" }"] {
-        assert_eq!(health(text).probe, Probe::Tcp, "{text}");
+        assert_eq!(health(text).probe, HealthProbe::Tcp, "{text}");
     }
     for (text, path) in [
         ("{ path = \"/healthz?full=1\" }", "/healthz?full=1"),
@@ -50,9 +50,9 @@ fn tls_follows_the_traffic() {
         );
         let check = config(&text).upstreams.remove(0).health.clone().expect("it was given");
         let kind = match check.probe {
-            Probe::Tcp => "tcp",
-            Probe::Tls => "tls",
-            Probe::Http(_) => "http",
+            HealthProbe::Tcp => "tcp",
+            HealthProbe::Tls => "tls",
+            HealthProbe::Http(_) => "http",
         };
         (kind, check.tls, check.server_name.map(|name| name.to_str().into_owned()))
     };
@@ -140,8 +140,8 @@ fn what_is_doubtful_is_said_and_holds() {
             "listener.web = {{ address = \":0\", upstream = \"app\" }}\nupstream.app = {{ servers = [\"a:80\"], health = {health} }}\n"
         );
         let checked = checked(&text);
-        assert!(checked.config.is_some(), "{}", checked.mistakes);
-        assert!(checked.mistakes.to_string().contains(warning), "{}", checked.mistakes);
+        assert!(checked.config.is_some(), "{}", checked.diagnostics);
+        assert!(checked.diagnostics.to_string().contains(warning), "{}", checked.diagnostics);
     }
 }
 
@@ -164,12 +164,12 @@ fn conversations_are_presets_or_texts() {
     ] {
         assert_eq!(dialogue(text), expected, "{text}");
     }
-    assert_eq!(health("{ preset = \"redis\" }").probe, Probe::Tcp);
+    assert_eq!(health("{ preset = \"redis\" }").probe, HealthProbe::Tcp);
 }
 
 #[test]
-fn conversations_that_cannot_work_are_mistakes() {
-    for (health, mistake) in [
+fn conversations_that_cannot_work_are_diagnostics() {
+    for (health, diagnostic) in [
         ("{ preset = \"mysql\" }", "`preset = \"mysql\"` needs a `user`"),
         ("{ preset = \"redis\", user = \"w\" }", "`user` does nothing"),
         ("{ preset = \"redis\", send = \"x\" }", "a probe has a `preset` or a `send` of its own"),
@@ -187,6 +187,6 @@ fn conversations_that_cannot_work_are_mistakes() {
         );
         let checked = checked(&text);
         assert!(checked.config.is_none(), "{health}");
-        assert!(checked.mistakes.to_string().contains(mistake), "{}", checked.mistakes);
+        assert!(checked.diagnostics.to_string().contains(diagnostic), "{}", checked.diagnostics);
     }
 }

@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use tempfile::TempDir;
-use weir_config::Checked;
+use weir_config::CheckedConfig;
 
 /// Writes files into a new folder and loads the first of them.
-fn load(files: &[(&str, &str)]) -> (TempDir, Checked) {
+fn load(files: &[(&str, &str)]) -> (TempDir, CheckedConfig) {
     let folder = tempfile::tempdir().expect("a folder can be made");
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -15,14 +15,14 @@ fn load(files: &[(&str, &str)]) -> (TempDir, Checked) {
             path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
         written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
-    let checked = Checked::load(&folder.path().join(files[0].0));
+    let checked = CheckedConfig::load(&folder.path().join(files[0].0));
     (folder, checked)
 }
 
 /// The mistakes with paths relative to the folder.
-fn lines(folder: &Path, checked: &Checked) -> Vec<String> {
+fn lines(folder: &Path, checked: &CheckedConfig) -> Vec<String> {
     let prefix = format!("{}/", folder.display());
-    checked.mistakes.to_string().lines().map(|line| line.replace(&prefix, "")).collect()
+    checked.diagnostics.to_string().lines().map(|line| line.replace(&prefix, "")).collect()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn listeners_routes_and_upstreams_come_together() {
         ),
         ("conf.d/ignored.txt", "not TOML"),
     ]);
-    assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
+    assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
     let config = checked.config.unwrap();
     let routes: Vec<&str> = config.listeners[0].routes.iter().map(|route| &*route.name).collect();
     assert_eq!(routes, ["/a", "/b"]);
@@ -47,7 +47,7 @@ fn listeners_routes_and_upstreams_come_together() {
 }
 
 #[test]
-fn mistakes_have_the_place_in_their_own_file() {
+fn diagnostics_have_the_place_in_their_own_file() {
     let (folder, checked) = load(&[
         ("weir.toml", "include = \"more.toml\"\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\n"),
         ("more.toml", "# comment\n[upstream.a]\nservers = [\"a\"]\n[upstream.b\n"),
@@ -59,7 +59,7 @@ fn mistakes_have_the_place_in_their_own_file() {
 }
 
 #[test]
-fn a_key_that_two_files_set_is_a_mistake_in_the_second() {
+fn a_key_that_two_files_set_is_a_diagnostic_in_the_second() {
     let (folder, checked) = load(&[
         (
             "weir.toml",
@@ -80,12 +80,12 @@ fn a_key_that_two_files_set_is_a_mistake_in_the_second() {
             "more.toml:6:11: error: `upstream.a` is set twice",
         ]
     );
-    let related = &checked.mistakes.iter().next().unwrap().related[0];
-    assert_eq!((related.0.line, related.0.column), (2, 2));
+    let labels = checked.diagnostics.labels(checked.diagnostics.iter().next().unwrap());
+    assert_eq!((labels[0].0.line, labels[0].0.column), (2, 2));
 }
 
 #[test]
-fn circles_and_files_that_are_not_there_are_mistakes() {
+fn circles_and_files_that_are_not_there_are_diagnostics() {
     let (folder, checked) = load(&[
         ("weir.toml", "include = [\"a.toml\", \"gone.toml\", \"none/*.toml\", \"[\"]\n"),
         ("a.toml", "include = [\"b.toml\", \"./b.toml\"]\n"),
@@ -105,7 +105,7 @@ fn circles_and_files_that_are_not_there_are_mistakes() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_looked_into_is_a_mistake() {
+fn a_folder_that_cannot_be_looked_into_is_a_diagnostic() {
     let (folder, checked) = load(&[
         (
             "weir.toml",
@@ -120,7 +120,7 @@ fn a_folder_that_cannot_be_looked_into_is_a_mistake() {
 
 /// Whether a folder is closed to this user decides the system, and root may look into any.
 #[test]
-fn a_folder_that_is_closed_is_a_mistake() {
+fn a_folder_that_is_closed_is_a_diagnostic() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let (closed, file) = (folder.path().join("b.d"), folder.path().join("weir.toml"));
     std::fs::create_dir(&closed).expect("the folder takes another");
@@ -129,7 +129,7 @@ fn a_folder_that_is_closed_is_a_mistake() {
     if std::fs::read_dir(&closed).is_ok() {
         return;
     }
-    let lines = lines(folder.path(), &Checked::load(&file));
+    let lines = lines(folder.path(), &CheckedConfig::load(&file));
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].starts_with("weir.toml:1:11: error: `b.d` cannot be read: "), "{lines:#?}");
 }
@@ -153,11 +153,11 @@ fn the_name_of_a_folder_is_no_pattern() {
         ("a[1]/weir.toml", "include = \"*.inc\"\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\n"),
         ("a[1]/x.inc", "upstream.a.servers = [\"a:80\"]\n"),
     ]);
-    assert!(checked.mistakes.is_empty(), "{}", checked.mistakes);
+    assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
 }
 
 #[test]
 fn nothing_is_included_when_a_text_stands_alone() {
-    let checked = Checked::parse_alone("include = [\"/**\"]\n", "weir.toml", &|_| None);
-    assert_eq!(checked.mistakes.to_string().lines().count(), 1, "{}", checked.mistakes);
+    let checked = CheckedConfig::parse_alone("include = [\"/**\"]\n", "weir.toml", &|_| None);
+    assert_eq!(checked.diagnostics.to_string().lines().count(), 1, "{}", checked.diagnostics);
 }

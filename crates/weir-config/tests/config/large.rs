@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{Checked, Colour, MistakeKind};
+use weir_config::{CheckedConfig, Colour, DiagnosticKind};
 
-fn parse(text: &str) -> Checked {
-    Checked::parse_alone(text, "weir.toml", &|_| None)
+fn parse(text: &str) -> CheckedConfig {
+    CheckedConfig::parse_alone(text, "weir.toml", &|_| None)
 }
 
 const HEAD: &str = "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n";
@@ -21,10 +21,10 @@ fn thousands_of_regexes_are_told_apart() {
     }
     let text = text + "[listener.web]\naddress = \":8080\"\n";
     let checked = parse(&text);
-    assert_eq!(checked.mistakes.len(), 0, "{}", checked.mistakes);
+    assert_eq!(checked.diagnostics.len(), 0, "{}", checked.diagnostics);
     let tied = parse(&text.replacen("/service7/", "/service1999/", 1));
-    let kinds: Vec<MistakeKind> = tied.mistakes.iter().map(|mistake| mistake.kind).collect();
-    assert_eq!(kinds, [MistakeKind::Conflict], "{}", tied.mistakes);
+    let kinds: Vec<DiagnosticKind> = tied.diagnostics.iter().map(|diagnostic| diagnostic.kind).collect();
+    assert_eq!(kinds, [DiagnosticKind::Conflict], "{}", tied.diagnostics);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn thousands_of_names_are_found() {
     }
     let config = parse(&text).into_result().expect("it has no mistake");
     assert_eq!((config.upstreams.len(), config.listeners[0].routes.len()), (5_000, 5_000));
-    let unknown = parse(&text.replace("upstream = \"u", "upstream = \"v")).mistakes;
+    let unknown = parse(&text.replace("upstream = \"u", "upstream = \"v")).diagnostics;
     assert_eq!(unknown.errors().count(), 5_000);
     let rendered = unknown.render(Colour::Never);
     assert!(rendered.contains("help: did you mean `u0`?"), "{}", &rendered[..1_000]);
@@ -56,20 +56,20 @@ fn thousands_of_servers_of_one_upstream_are_told_apart() {
             "[listener.web]\naddress = \":8080\"\nupstream = \"app\"\n[upstream.app]\nservers = [{servers}]\n"
         )
     };
-    assert!(parse(&text(&servers)).mistakes.is_empty());
-    let twice = parse(&text(&[&servers[..], &servers[5..6]].concat())).mistakes;
+    assert!(parse(&text(&servers)).diagnostics.is_empty());
+    let twice = parse(&text(&[&servers[..], &servers[5..6]].concat())).diagnostics;
     assert_eq!(twice.to_string().lines().count(), 1, "{twice}");
     assert!(twice.to_string().contains("the server `127.0.0.5:1` is listed twice"), "{twice}");
 }
 
 #[test]
-fn thousands_of_mistakes_are_placed() {
+fn thousands_of_diagnostics_are_placed() {
     for line in
         ["= 1\n", "a = = 1\n", "[\n", "a = 10s\n", "a = \"x\n", "b.c = 1\n", "a = 1 ", "a = [1,\n", "{"]
     {
         let text = line.repeat(31_000 / line.len());
-        let mistakes = parse(&text).mistakes;
-        assert!(mistakes.errors().next().is_some(), "{line:?}");
-        assert!(!mistakes.render(Colour::Never).is_empty());
+        let diagnostics = parse(&text).diagnostics;
+        assert!(diagnostics.errors().next().is_some(), "{line:?}");
+        assert!(!diagnostics.render(Colour::Never).is_empty());
     }
 }

@@ -5,9 +5,9 @@ mod arguments;
 mod certificates;
 mod client_certificates;
 mod defaults;
-mod difference;
+mod diff;
 mod ejection;
-mod elsewhere;
+mod equivalents;
 mod environment;
 mod examples;
 mod health;
@@ -17,13 +17,13 @@ mod proxy_protocol;
 mod include;
 mod large;
 mod meaning;
-mod mistakes;
+mod diagnostics;
 mod properties;
 mod reference;
 
 use std::path::{Path, PathBuf};
 
-use weir_config::{Checked, Config};
+use weir_config::{CheckedConfig, Config};
 
 /// The root of the repository.
 fn root() -> PathBuf {
@@ -56,14 +56,14 @@ fn examples() -> Vec<(String, String)> {
 }
 
 /// A text without environment and files of its own.
-fn checked(text: &str) -> Checked {
-    Checked::parse_alone(text, "weir.toml", &|_| None)
+fn checked(text: &str) -> CheckedConfig {
+    CheckedConfig::parse_alone(text, "weir.toml", &|_| None)
 }
 
 /// The configuration of a text in which nothing is wrong.
 fn config(text: &str) -> Config {
     let checked = checked(text);
-    assert!(checked.mistakes.is_empty(), "{}\n{text}", checked.mistakes);
+    assert!(checked.diagnostics.is_empty(), "{}\n{text}", checked.diagnostics);
     checked.config.expect("a text without mistakes is a configuration")
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weir_config::{Action, Config, ForwardHost, RedirectPart};
+use weir_config::{Config, ForwardHost, RedirectPart, RouteAction};
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteId, RouteRequest, RouteTable};
 
@@ -158,7 +158,7 @@ fn actions_without_a_server() {
         "#,
     );
     let [redirect, respond] = &config.listeners[0].routes[..] else { panic!("two routes") };
-    let Action::Redirect(to) = &redirect.action else { panic!("a redirect") };
+    let RouteAction::Redirect(to) = &redirect.action else { panic!("a redirect") };
     let expected = [
         RedirectPart::Literal("https://".into()),
         RedirectPart::Host,
@@ -168,7 +168,7 @@ fn actions_without_a_server() {
     ];
     assert_eq!((to.status, &to.to[..]), (301, &expected[..]));
     assert_eq!(&*redirect.response_headers.set[0].0, "cache-control");
-    let Action::Respond(fixed) = &respond.action else { panic!("a response") };
+    let RouteAction::Respond(fixed) = &respond.action else { panic!("a response") };
     assert_eq!((fixed.status, &*fixed.body, &*fixed.headers[0].1), (410, "gone", "old"));
 }
 

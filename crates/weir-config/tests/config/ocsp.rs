@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rcgen::{CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
-use weir_config::{Checked, MistakeKind, OcspResponse};
+use weir_config::{CheckedConfig, DiagnosticKind, OcspResponse};
 
 fn openssl(folder: &Path, arguments: &[&str]) -> String {
     let out = Command::new("openssl").current_dir(folder).args(arguments).output();
@@ -67,15 +67,15 @@ fn with_year(response: &[u8], from_behind: usize, year: &[u8; 4]) -> Vec<u8> {
 }
 
 /// What is said of the config, with the name of the folder taken out of it.
-fn said(folder: &Path) -> Vec<(MistakeKind, String)> {
+fn said(folder: &Path) -> Vec<(DiagnosticKind, String)> {
     let file = folder.join("weir.toml");
     let text = "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[listener.web.tls]\n\
                 certificates = [{ certificate = \"site.pem\", key = \"site.key\", ocsp = \"site.ocsp\" }]\n\
                 [upstream.app]\nservers = [\"10.0.0.1:80\"]\n";
     std::fs::write(&file, text).expect("the folder takes a file");
-    let checked = Checked::load(&file);
+    let checked = CheckedConfig::load(&file);
     let what = |what: &str| what.replace(&format!("{}/", folder.display()), "");
-    checked.mistakes.iter().map(|it| (it.kind, what(&it.what))).collect()
+    checked.diagnostics.iter().map(|it| (it.kind, what(&it.message))).collect()
 }
 
 #[test]
@@ -99,16 +99,16 @@ fn a_response_is_of_use_for_its_certificate_and_in_its_time() {
         ),
     ] {
         std::fs::write(path.join("site.ocsp"), response).expect("the folder takes a file");
-        assert_eq!(said(path), [(MistakeKind::Doubtful, expected)]);
+        assert_eq!(said(path), [(DiagnosticKind::Suspicious, expected)]);
     }
 }
 
 #[test]
-fn what_is_no_response_is_a_mistake() {
+fn what_is_no_response_is_a_diagnostic() {
     let folder = folder();
     let path = folder.path();
     let none = "`site.ocsp`: the file cannot be read: No such file or directory (os error 2)";
-    assert_eq!(said(path), [(MistakeKind::Certificate, none.to_owned())]);
+    assert_eq!(said(path), [(DiagnosticKind::Certificate, none.to_owned())]);
     for (bytes, expected) in [
         (&b""[..], "`site.ocsp`: the file is not an OCSP response"),
         (b"-----BEGIN OCSP RESPONSE-----", "`site.ocsp`: the file is not an OCSP response"),
@@ -117,7 +117,7 @@ fn what_is_no_response_is_a_mistake() {
         (&[0x30, 3, 0x0a, 1, 0], "`site.ocsp`: the file is not an OCSP response"),
     ] {
         std::fs::write(path.join("site.ocsp"), bytes).expect("the folder takes a file");
-        assert_eq!(said(path), [(MistakeKind::Certificate, expected.to_owned())]);
+        assert_eq!(said(path), [(DiagnosticKind::Certificate, expected.to_owned())]);
     }
 }
 

@@ -1,24 +1,24 @@
 //! Whatever is written, reading it ends with a configuration or with mistakes that can be shown.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_oneof, proptest};
-use weir_config::{Checked, Colour};
+use weir_config::{CheckedConfig, Colour};
 
+use crate::diagnostics::cases;
 use crate::examples;
-use crate::mistakes::cases;
 
 /// Reads a text and shows what came of it in every way there is.
 fn read_and_show(text: &str) {
     let checked =
-        Checked::parse_alone(text, "weir.toml", &|name| (name.len() % 2 == 0).then(|| name.to_owned()));
-    let errors = checked.mistakes.errors().count();
-    assert_eq!(checked.config.is_some(), errors == 0, "{text}\n{}", checked.mistakes);
-    checked.mistakes.render(Colour::Never);
-    checked.mistakes.render(Colour::Always);
-    checked.mistakes.to_json();
-    assert_eq!(checked.mistakes.to_string().lines().count(), checked.mistakes.len(), "{text}");
+        CheckedConfig::parse_alone(text, "weir.toml", &|name| (name.len() % 2 == 0).then(|| name.to_owned()));
+    let errors = checked.diagnostics.errors().count();
+    assert_eq!(checked.config.is_some(), errors == 0, "{text}\n{}", checked.diagnostics);
+    checked.diagnostics.render(Colour::Never);
+    checked.diagnostics.render(Colour::Always);
+    checked.diagnostics.to_json();
+    assert_eq!(checked.diagnostics.to_string().lines().count(), checked.diagnostics.len(), "{text}");
     if checked.config.is_some() {
-        let again = Checked::parse_alone(&checked.print(), "weir.toml", &|_| None);
-        assert!(again.config.is_some(), "{text}\n{}\n{}", checked.print(), again.mistakes);
+        let again = CheckedConfig::parse_alone(&checked.print(), "weir.toml", &|_| None);
+        assert!(again.config.is_some(), "{text}\n{}\n{}", checked.print(), again.diagnostics);
     }
 }
 

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use jsonschema::Validator;
-use weir_config::{MistakeKind, elsewhere_markdown, json_schema, reference_markdown};
+use weir_config::{DiagnosticKind, equivalents_markdown, json_schema, reference_markdown};
 
-use crate::mistakes::{cases, mistakes};
+use crate::diagnostics::{cases, diagnostics};
 use crate::{checked, examples, is_current, root};
 
 /// A value that no key accepts.
@@ -22,7 +22,7 @@ fn the_reference_is_current() {
 #[test]
 fn the_page_of_other_products_is_current() {
     let path = root().join("docs/elsewhere.md");
-    assert!(is_current(&path, &elsewhere_markdown()), "docs/elsewhere.md is stale: run with UPDATE=1");
+    assert!(is_current(&path, &equivalents_markdown()), "docs/elsewhere.md is stale: run with UPDATE=1");
 }
 
 #[test]
@@ -75,11 +75,15 @@ fn header(heading: &str) -> String {
 }
 
 /// What is said of a document that consists of one table with one key.
-fn kinds_at(heading: &str, key: &str) -> Vec<MistakeKind> {
+fn kinds_at(heading: &str, key: &str) -> Vec<DiagnosticKind> {
     let text = format!("{}\n{key} = {WRONG}\n", header(heading));
     let place = text.rfind(key).expect("the key was just written");
-    let mistakes = checked(&text).mistakes;
-    mistakes.iter().filter(|mistake| mistake.place.span.start >= place).map(|mistake| mistake.kind).collect()
+    let diagnostics = checked(&text).diagnostics;
+    diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostics.location(diagnostic).span.start >= place)
+        .map(|diagnostic| diagnostic.kind)
+        .collect()
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn the_parser_knows_every_key_of_the_reference() {
     assert!(tables.values().map(Vec::len).sum::<usize>() > 90, "{tables:?}");
     for (heading, keys) in &tables {
         for key in keys {
-            assert_eq!(kinds_at(heading, key), [MistakeKind::WrongType], "{heading}: {key}");
+            assert_eq!(kinds_at(heading, key), [DiagnosticKind::WrongType], "{heading}: {key}");
         }
     }
 }
@@ -126,7 +130,7 @@ fn the_reference_knows_every_key_of_the_parser() {
     let all: std::collections::BTreeSet<&String> = tables.values().flatten().collect();
     for (heading, keys) in &tables {
         for key in &all {
-            let is_known = kinds_at(heading, key) == [MistakeKind::WrongType];
+            let is_known = kinds_at(heading, key) == [DiagnosticKind::WrongType];
             assert_eq!(is_known, keys.contains(key), "{heading}: {key}");
         }
     }
@@ -172,7 +176,7 @@ fn the_schema_accepts_what_the_parser_accepts() {
     let texts = examples().into_iter().chain([("sample".to_owned(), sample)]);
     for (name, text) in texts {
         let checked = checked(&text);
-        assert!(checked.mistakes.is_empty(), "{name}: {}", checked.mistakes);
+        assert!(checked.diagnostics.is_empty(), "{name}: {}", checked.diagnostics);
         for text in [text, checked.print()] {
             let errors: Vec<String> = validator
                 .iter_errors(&as_json(&text).unwrap())
@@ -188,12 +192,12 @@ fn the_schema_rejects_unknown_keys_and_wrong_types() {
     let validator = validator();
     let mut rejected = 0;
     for (name, text) in cases() {
-        let has_kind = |kind| mistakes(&text).iter().any(|mistake| mistake.kind == kind);
+        let has_kind = |kind| diagnostics(&text).iter().any(|diagnostic| diagnostic.kind == kind);
         let kinds = [
-            MistakeKind::UnknownKey,
-            MistakeKind::MisplacedKey,
-            MistakeKind::NotSupported,
-            MistakeKind::WrongType,
+            DiagnosticKind::UnknownKey,
+            DiagnosticKind::MisplacedKey,
+            DiagnosticKind::NotSupported,
+            DiagnosticKind::WrongType,
         ];
         if let Some(json) = as_json(&text).filter(|_| kinds.into_iter().any(has_kind)) {
             assert!(!validator.is_valid(&json), "{name}");

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use weir_config::{AccessLog, AccessLogOutput, Config, Protocol};
+use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Framing, Severity};
 use weir_observe::access_log::{LogFormat, UnixMicros};
 
@@ -74,8 +74,8 @@ impl AccessLogs {
             };
             outputs.insert(log.output.clone(), Arc::clone(&output));
             let format = match listener.protocol {
-                Protocol::Http => format.format().clone(),
-                Protocol::Tcp => format.format().of_connections(),
+                ListenerProtocol::Http => format.format().clone(),
+                ListenerProtocol::Tcp => format.format().of_connections(),
             };
             listeners.push(Some((Arc::new(format), output)));
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_config::{Certificate, CertificateError, CertificateFiles, Listener, ListenerCertificate};
+use weir_config::{CertificateError, CertificateFiles, Listener, ListenerCertificate, LoadedCertificate};
 
 use super::clients;
 use super::stapling::Responses;
@@ -90,7 +90,7 @@ impl Watch {
                 }
                 Some(Err(error)) => {
                     self.certificates.count_reload(false);
-                    tell_refusal(&self.listener, &error.file, &error.what);
+                    tell_refusal(&self.listener, &error.file, &error.message);
                 }
             }
         }
@@ -106,7 +106,7 @@ impl Watch {
                 Err(error) => {
                     let (listener, file) = (&*self.listener, error.file.display());
                     tracing::error!(
-                        listener, %file, reason = error.what,
+                        listener, %file, reason = error.message,
                         "an OCSP response has changed and cannot be used; the old one stays in use"
                     );
                 }
@@ -128,7 +128,7 @@ impl Watch {
     }
 
     /// Uses `certificates`, of which `changed` are new, from now on, or goes on with those of before.
-    fn replace(&self, certificates: Vec<ListenerCertificate>, changed: &[Arc<Certificate>]) {
+    fn replace(&self, certificates: Vec<ListenerCertificate>, changed: &[Arc<LoadedCertificate>]) {
         let replaced = self.certificates.replace(certificates);
         for certificate in changed {
             self.certificates.count_reload(replaced.is_ok());
@@ -165,7 +165,7 @@ impl Watch {
 /// How long a certificate is valid yet, if that is to be told now: it is not for long, and nobody was told of that many days.
 pub(super) fn days_to_tell(
     told: &mut Option<u64>,
-    certificate: &Certificate,
+    certificate: &LoadedCertificate,
     now: SystemTime,
 ) -> Option<Duration> {
     let left = certificate.not_after.duration_since(now).unwrap_or_default();
@@ -177,11 +177,11 @@ pub(super) fn days_to_tell(
     (told.replace(days) != Some(days)).then_some(left)
 }
 
-fn tell_reload(listener: &str, certificate: &Certificate) {
+fn tell_reload(listener: &str, certificate: &LoadedCertificate) {
     let file = certificate.files.certificate.display();
     let expires = seconds(certificate.not_after);
     tracing::info!(listener, %file, expires, "a certificate has changed: the new one is used from now on");
-    if let Some(doubt) = certificate.doubt(UNIX_EPOCH + clock::unix_now()) {
+    if let Some(doubt) = certificate.warning(UNIX_EPOCH + clock::unix_now()) {
         tracing::warn!(listener, %file, "{doubt}");
     }
 }
@@ -198,7 +198,7 @@ pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-pub(super) type Read = Option<Result<Arc<Certificate>, CertificateError>>;
+pub(super) type Read = Option<Result<Arc<LoadedCertificate>, CertificateError>>;
 
 /// The marks of both files, and what is in them if those are not the marks of before.
 pub(super) fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mark; 2], Read) {

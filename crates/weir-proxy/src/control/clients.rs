@@ -90,7 +90,7 @@ impl Watch<'_> {
                 self.terms.certificates.count_reload(false);
                 let (listener, file) = (&*self.listener.name, error.file.display());
                 tracing::error!(
-                    listener, %file, reason = error.what,
+                    listener, %file, reason = error.message,
                     "a file for certificates of clients has changed and cannot be used; the old one stays in use"
                 );
             })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
-use weir_config::{Action, HealthCheck, Probe, Protocol, Redirect, Route};
+use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
@@ -174,7 +174,7 @@ impl Sources {
         ListenerOverview {
             name: config.name.to_string(),
             addresses: of_listener.map(|listened| listened.address.to_string()).collect(),
-            protocol: if config.protocol == Protocol::Tcp { "tcp" } else { "http" },
+            protocol: if config.protocol == ListenerProtocol::Tcp { "tcp" } else { "http" },
             has_tls: config.tls.is_some(),
             connections_max: config.connections_max,
             routes: routes.map(|(plan, figures)| route_overview(snapshot, &plan.config, figures)).collect(),
@@ -273,9 +273,9 @@ fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usi
 fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
     match plan.config.health.as_ref() {
         Some(check) if check.dialogue.is_some() => CheckLayer::Answer,
-        Some(HealthCheck { probe: Probe::Http(_), .. }) => CheckLayer::Answer,
-        Some(HealthCheck { probe: Probe::Tls, .. }) => CheckLayer::Tls,
-        Some(HealthCheck { probe: Probe::Tcp, .. }) | None => CheckLayer::Connection,
+        Some(HealthCheck { probe: HealthProbe::Http(_), .. }) => CheckLayer::Answer,
+        Some(HealthCheck { probe: HealthProbe::Tls, .. }) => CheckLayer::Tls,
+        Some(HealthCheck { probe: HealthProbe::Tcp, .. }) | None => CheckLayer::Connection,
     }
 }
 
@@ -285,12 +285,12 @@ const HTTP: &str = "http";
 fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
     let mut senders = vec![(false, false); snapshot.upstreams.len()];
     for listener in &snapshot.listeners {
-        let is_tcp = listener.config.protocol == Protocol::Tcp;
+        let is_tcp = listener.config.protocol == ListenerProtocol::Tcp;
         for route in &listener.route_plans {
             let targets: &mut dyn Iterator<Item = usize> = match &route.config.action {
-                Action::Upstream(upstream) => &mut std::iter::once(upstream.0),
-                Action::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
-                Action::Redirect(_) | Action::Respond(_) => &mut std::iter::empty(),
+                RouteAction::Upstream(upstream) => &mut std::iter::once(upstream.0),
+                RouteAction::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
+                RouteAction::Redirect(_) | RouteAction::Respond(_) => &mut std::iter::empty(),
             };
             for target in targets {
                 senders[target].0 |= is_tcp;
@@ -317,17 +317,17 @@ fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
 fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteFigures) -> RouteOverview {
     let name = |place: usize| snapshot.upstreams[place].config.name.to_string();
     let (action, upstreams) = match &route.action {
-        Action::Upstream(upstream) => {
+        RouteAction::Upstream(upstream) => {
             let name = name(upstream.0);
             (format!("to {name}"), vec![name])
         }
-        Action::Split(parts) => {
+        RouteAction::Split(parts) => {
             let shares = parts.iter().map(|part| format!("{} {}", name(part.upstream.0), part.weight));
             let shares = shares.collect::<Vec<_>>().join(", ");
             (format!("split: {shares}"), parts.iter().map(|part| name(part.upstream.0)).collect())
         }
-        Action::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
-        Action::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
+        RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
+        RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
     };
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
     RouteOverview { name, matches, action, upstreams, figures }

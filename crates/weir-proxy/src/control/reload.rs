@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use weir_config::{Admin, Config, Log, Process, Recorder, Server};
+use weir_config::{Admin, Config, LogSettings, Process, RecorderSettings, Server};
 use weir_observe::ReloadFigures;
 
 use crate::control::commands::{ServerChange, Unfulfilled};
@@ -39,8 +39,8 @@ pub struct Reloaded {
 pub(crate) struct Fixed {
     process: Process,
     admin: Admin,
-    log: Log,
-    recorder: Recorder,
+    log: LogSettings,
+    recorder: RecorderSettings,
 }
 
 impl Fixed {
@@ -230,7 +230,7 @@ impl Proxy {
 mod tests {
     use std::collections::BTreeSet;
 
-    use weir_config::{Checked, Difference, Effect, What};
+    use weir_config::{ChangeKind, CheckedConfig, ConfigDiff, Effect};
 
     use super::*;
 
@@ -243,19 +243,20 @@ mod tests {
              admin = {{ address = \"127.0.0.1:1\", changes = true, socket = \"unix:/a\", socket_mode = \"0660\", socket_changes = true }}\n\
              dns.timeout = \"1s\"\naccess_log.format = \"json\"\n{rest}"
         );
-        let (before, after) = (Checked::parse(rest, "old.toml"), Checked::parse(&text, "new.toml"));
-        let difference = Difference::between(&before, &after);
+        let (before, after) =
+            (CheckedConfig::parse(rest, "old.toml"), CheckedConfig::parse(&text, "new.toml"));
+        let difference = ConfigDiff::between(&before, &after);
         let of_sections = ["log", "recorder"];
         let mut planned = BTreeSet::new();
         for change in &difference.changes {
-            let What::Changed(keys) = &change.what else { continue };
+            let ChangeKind::Changed(keys) = &change.kind else { continue };
             for key in keys.iter().filter(|key| key.effect == Effect::Restart) {
                 let section = change.part.kind();
                 let whole = of_sections.contains(&section);
                 planned.insert(if whole { section.to_owned() } else { format!("{section}.{}", key.key) });
             }
         }
-        let told = |checked: Checked| checked.into_result().expect("it has no mistake");
+        let told = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");
         let fixed = Fixed::of(&told(before));
         let needed: BTreeSet<String> =
             fixed.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();

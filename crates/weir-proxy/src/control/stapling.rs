@@ -67,7 +67,7 @@ impl Responses {
         let mut judged = Judged::default();
         for (ListenerCertificate { certificate, ocsp }, told) in shown.iter().zip(&mut self.told) {
             let Some(response) = ocsp else { continue };
-            let doubt = response.doubt(certificate, now);
+            let doubt = response.warning(certificate, now);
             if doubt.is_none() {
                 let left = response.next_update(certificate).and_then(|until| until.duration_since(now).ok());
                 judged.next = [judged.next, left].into_iter().flatten().min();

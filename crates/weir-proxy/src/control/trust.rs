@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_config::{Authorities, Certificate, CertificateError, RevocationLists, UpstreamTls};
+use weir_config::{Authorities, CertificateError, LoadedCertificate, RevocationLists, UpstreamTls};
 
 use super::certificates::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed, seconds};
 use crate::net::clock;
@@ -42,7 +42,7 @@ struct Found {
     marks: Marks,
     authorities: Option<Result<Arc<Authorities>, CertificateError>>,
     revocations: Option<Result<Arc<RevocationLists>, CertificateError>>,
-    certificate: Option<Result<Arc<Certificate>, CertificateError>>,
+    certificate: Option<Result<Arc<LoadedCertificate>, CertificateError>>,
 }
 
 impl Watch {
@@ -110,7 +110,7 @@ impl Watch {
         match read? {
             Ok(new) => Some(new),
             Err(error) => {
-                self.tell_refusal(&error.file, &error.what);
+                self.tell_refusal(&error.file, &error.message);
                 None
             }
         }

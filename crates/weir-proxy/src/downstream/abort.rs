@@ -6,7 +6,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Cause;
 
 use super::session::{LOOK_INTERVAL, Session};
@@ -102,7 +102,7 @@ fn poll_closed(
 
 /// Whether a client that ends its direction wants no answer.
 fn gives_up_on_close(client: &Client) -> bool {
-    client.protocol == Protocol::Http && client.listener.plan().config.abort_on_close
+    client.protocol == ListenerProtocol::Http && client.listener.plan().config.abort_on_close
 }
 
 impl Session {

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 
 use super::http1::{After, StreamState};
 use super::session::Session;
@@ -135,12 +135,12 @@ async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
         })
         .await;
         let after = match session.client.protocol {
-            Protocol::Http => {
+            ListenerProtocol::Http => {
                 let (client, mut stream) = session.stream(&mut http1);
                 let end = exchange::run(client, &mut stream, &mut exchange).await;
                 stream.after(end, &exchange)
             }
-            Protocol::Tcp => {
+            ListenerProtocol::Tcp => {
                 let (client, mut stream) = session.tcp_stream();
                 match exchange::tcp::run(client, &mut stream, &mut exchange).await {
                     End::Tunnel(tunnel) => After::Tunnel(tunnel),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
@@ -234,7 +234,7 @@ impl Session {
         // Of TCP peers, the server may be the one to speak first.
         if self.refused.is_some()
             || self.client.requests == 0 && self.connection.fill_at_once(&self.client.worker.stock)
-            || self.client.protocol == Protocol::Tcp
+            || self.client.protocol == ListenerProtocol::Tcp
         {
             return true;
         }

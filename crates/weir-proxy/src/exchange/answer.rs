@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use weir_config::{Action, HeaderChanges};
+use weir_config::{HeaderChanges, RouteAction};
 use weir_http::{FieldName, FieldWriter as _, Method, ResponseBody};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
@@ -69,9 +69,11 @@ pub(crate) async fn from_config(
     route: &RoutePlan,
 ) -> Result<End, Ended> {
     let answer = match &route.config.action {
-        Action::Redirect(to) => redirect::answer(to, &exchange.request, &exchange.request_text),
-        Action::Respond(fixed) => fixed::answer(fixed),
-        Action::Upstream(_) | Action::Split(_) => unreachable!("only routes without an upstream come here"),
+        RouteAction::Redirect(to) => redirect::answer(to, &exchange.request, &exchange.request_text),
+        RouteAction::Respond(fixed) => fixed::answer(fixed),
+        RouteAction::Upstream(_) | RouteAction::Split(_) => {
+            unreachable!("only routes without an upstream come here")
+        }
     };
     if !stream.discard_body(client) {
         stream.close_after();

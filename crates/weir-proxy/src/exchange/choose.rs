@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Action, PathForm};
+use weir_config::{PathForm, RouteAction};
 use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::RouteRequest;
@@ -107,12 +107,12 @@ pub(crate) fn connection_route<'a>(
 /// The upstream that the request goes to; `None` when the config itself has the answer.
 pub(crate) fn upstream(client: &Client, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
     let chosen = match &route.config.action {
-        Action::Upstream(index) => index.0,
-        Action::Split(parts) => {
+        RouteAction::Upstream(index) => index.0,
+        RouteAction::Split(parts) => {
             let split = route.split.as_ref()?;
             parts[split.choose(client.worker.random())].upstream.0
         }
-        Action::Redirect(_) | Action::Respond(_) => return None,
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => return None,
     };
     exchange.record.upstream = Some(chosen);
     Some(chosen)

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 
 use crate::net::clock::Instant;
 use crate::net::deadline::Deadline;
@@ -22,7 +22,7 @@ pub(crate) struct Client {
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
     /// What the listener speaks.
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: ListenerProtocol,
     /// The peer, or the client that a PROXY header names.
     pub(crate) peer: Peer,
     /// What a PROXY header said besides, or where the client connected to if the access log shows it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::attempt::{Plans, Serving};
@@ -71,7 +71,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     record.bytes_in += record.body_in;
     let listener = &client.listener.shard;
     let came = record.failure.is_none_or(|failure| failure.phase > Phase::Tls);
-    if came && client.protocol == Protocol::Http {
+    if came && client.protocol == ListenerProtocol::Http {
         listener.requests.increment();
     }
     listener.bytes_in.add(record.bytes_in);

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::{HeaderChanges, Trust};
+use weir_config::{AcceptFrom, HeaderChanges};
 use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, write, write_forwarded, x_forwarded_for};
 
 use super::Exchange;
@@ -34,9 +34,9 @@ pub(crate) fn client_address(client: &Client, exchange: &Exchange, listener: &Li
 pub(crate) fn take_request_id(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan) {
     let Some(header) = &listener.config.request_id.header else { return };
     let believed = match listener.config.request_id.accept {
-        Trust::Never => false,
-        Trust::TrustedProxies => listener.trusts(client.peer),
-        Trust::Always => true,
+        AcceptFrom::Never => false,
+        AcceptFrom::TrustedProxies => listener.trusts(client.peer),
+        AcceptFrom::Always => true,
     };
     if believed && let Some(field) = exchange.request.fields().get_by_name(&exchange.request_text, header) {
         let id = field.value.of(&exchange.request_text);

@@ -27,7 +27,7 @@ mod log;
 pub(crate) mod recording;
 pub(crate) mod waits;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::{Failure, Phase};
 use weir_traffic::affinity::Bond;
@@ -236,7 +236,7 @@ impl Exchange {
     #[cold]
     fn keep_first_line(&mut self, client: &Client, stream: &impl ClientEnd) {
         // What is not HTTP at all is not recorded, nor what the client of a TCP listener sends.
-        let is_head = client.protocol == Protocol::Http
+        let is_head = client.protocol == ListenerProtocol::Http
             && self.record.failure.is_some_and(|failure| failure.phase == Phase::Request);
         if is_head {
             let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();

@@ -1,6 +1,6 @@
 //! What the flight recorder keeps of an exchange, as a plain record.
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::client::Client;
@@ -121,9 +121,9 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, view: &View) {
 
 fn kind(client: &Client, exchange: &Exchange) -> EntryKind {
     match client.protocol {
-        Protocol::Tcp => EntryKind::Connection,
-        Protocol::Http if exchange.told.is_some() => EntryKind::Tunnel,
-        Protocol::Http => EntryKind::Request,
+        ListenerProtocol::Tcp => EntryKind::Connection,
+        ListenerProtocol::Http if exchange.told.is_some() => EntryKind::Tunnel,
+        ListenerProtocol::Http => EntryKind::Request,
     }
 }
 

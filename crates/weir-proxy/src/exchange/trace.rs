@@ -3,7 +3,7 @@
 //! Decided once, when the head is there. Nothing here allocates; whoever does not trace pays for one look. What becomes of a sampled
 //! exchange that is over is told in `control::traces`.
 
-use weir_config::{HeaderChanges, Trust};
+use weir_config::{AcceptFrom, HeaderChanges};
 use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
@@ -64,9 +64,9 @@ fn begin_traced(
     plan: &TracePlan,
 ) {
     let is_believed = match plan.follow {
-        Trust::Never => false,
-        Trust::TrustedProxies => listener.trusts(client.peer),
-        Trust::Always => true,
+        AcceptFrom::Never => false,
+        AcceptFrom::TrustedProxies => listener.trusts(client.peer),
+        AcceptFrom::Always => true,
     };
     let caller = if is_believed { caller(exchange) } else { None };
     exchange.record.trace = Trace {

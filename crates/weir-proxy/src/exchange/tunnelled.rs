@@ -108,8 +108,9 @@ impl Tunnelled {
         client.now = now;
         client.deadline.set_ceiling(None);
         let limits = &plans.listener.config.limits;
-        let throttle =
-            |rate: Option<weir_config::Rate>| rate.map(|rate| Throttle::new(rate.bytes_per_second(), now));
+        let throttle = |rate: Option<weir_config::ByteRate>| {
+            rate.map(|rate| Throttle::new(rate.bytes_per_second(), now))
+        };
         let is_logged = client.listener.log().is_some();
         let is_told = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.note(stream);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_config::{Config, ConnectionLimit, ServerAddress, Upstream};
+use weir_config::{Config, ConnectionsMax, ServerAddress, Upstream};
 use weir_observe::{Cause, Failure, Party};
 
 use crate::net::clock;
@@ -146,7 +146,7 @@ impl DescriptorBudget {
                 ));
             }
         };
-        if let ConnectionLimit::Exactly(wanted) = config.process.connections_max {
+        if let ConnectionsMax::Exactly(wanted) = config.process.connections_max {
             note("process.connections_max".to_owned(), wanted, self.clients);
         }
         for listener in &config.listeners {
@@ -174,7 +174,7 @@ impl DescriptorBudget {
         let wanted = config.upstreams.iter().map(|upstream| (idle_wanted(upstream, workers), upstream));
         let too_many = wanted.filter(|(wanted, _)| *wanted > servers);
         let (wanted, upstream) = too_many.max_by_key(|(wanted, _)| *wanted)?;
-        let ConnectionLimit::Exactly(kept) = upstream.idle.connections_max else { return None };
+        let ConnectionsMax::Exactly(kept) = upstream.idle.connections_max else { return None };
         let needed = self.limit_for_servers(config, wanted);
         Some(format!(
             "`upstream.{}.idle.connections_max = {kept}` cannot be had: over {workers} workers that is {wanted} connections to one server; the limit on \
@@ -200,7 +200,7 @@ impl DescriptorBudget {
 
 /// The most idle connections that an upstream lets one of its servers have.
 fn idle_wanted(upstream: &Upstream, workers: u32) -> u32 {
-    let ConnectionLimit::Exactly(kept) = upstream.idle.connections_max else { return 0 };
+    let ConnectionsMax::Exactly(kept) = upstream.idle.connections_max else { return 0 };
     let of_server =
         |max_requests: Option<u32>| kept.saturating_mul(workers).min(max_requests.unwrap_or(u32::MAX));
     upstream.servers.iter().map(|server| of_server(server.max_requests)).max().unwrap_or(0)

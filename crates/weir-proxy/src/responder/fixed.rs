@@ -1,11 +1,11 @@
 //! A response that the config has whole.
 
-use weir_config::Fixed;
+use weir_config::FixedResponse;
 
 use super::Answer;
 
 /// What a route with `respond` says.
-pub(crate) fn answer(fixed: &Fixed) -> Answer<'_> {
+pub(crate) fn answer(fixed: &FixedResponse) -> Answer<'_> {
     let mut answer = Answer::of(fixed.status);
     if !fixed.body.is_empty() {
         answer = answer.with(b"Content-Type", fixed.content_type.as_bytes());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{Action, Listener, PathForm, Progress, Protocol, Route};
+use weir_config::{Listener, ListenerProtocol, PathForm, ProgressLimit, Route, RouteAction};
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
@@ -160,7 +160,7 @@ impl ListenerPlan {
             },
             route_plans: route_plans(config, around, before),
             routes: config.route_table(),
-            asks_for_sni: config.protocol == Protocol::Tcp
+            asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
             stripped: StrippedFields::new(stripped).map(Arc::new),
@@ -278,18 +278,18 @@ pub fn head_limits(listener: &Listener) -> HeadLimits {
     }
 }
 
-const fn encoded_slash(rule: weir_config::EncodedSlash) -> EncodedSlashRule {
+const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRule {
     match rule {
-        weir_config::EncodedSlash::Keep => EncodedSlashRule::Keep,
-        weir_config::EncodedSlash::Decode => EncodedSlashRule::Decode,
-        weir_config::EncodedSlash::Refuse => EncodedSlashRule::Refuse,
+        weir_config::EncodedSlashAction::Keep => EncodedSlashRule::Keep,
+        weir_config::EncodedSlashAction::Decode => EncodedSlashRule::Decode,
+        weir_config::EncodedSlashAction::Refuse => EncodedSlashRule::Refuse,
     }
 }
 
-fn pace(progress: Progress) -> PaceLimit {
+fn pace(progress: ProgressLimit) -> PaceLimit {
     PaceLimit {
         credit_max: progress.credit,
-        rate_bytes_min: progress.rate_min.map_or(0, weir_config::Rate::bytes_per_second),
+        rate_bytes_min: progress.rate_min.map_or(0, weir_config::ByteRate::bytes_per_second),
     }
 }
 
@@ -297,11 +297,11 @@ impl RoutePlan {
     /// Goes on counting where `before`, the route of this name, left off.
     fn new(config: &Arc<Route>, around: &Surroundings, before: Option<&RoutePlan>) -> Self {
         let split = match &config.action {
-            Action::Split(parts) => {
+            RouteAction::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
                 Some(Split::new(&weights).expect("the config check has seen the weights"))
             }
-            Action::Upstream(_) | Action::Redirect(_) | Action::Respond(_) => None,
+            RouteAction::Upstream(_) | RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
         };
         Self {
             shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),

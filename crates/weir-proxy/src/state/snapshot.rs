@@ -102,8 +102,8 @@ impl Snapshot {
             listeners: listeners.collect::<Result<_, _>>()?,
             upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {
-                weir_config::Buckets::Auto => Buckets::default(),
-                weir_config::Buckets::Micros(bounds) => Buckets::new(bounds.iter().copied()),
+                weir_config::HistogramBuckets::Auto => Buckets::default(),
+                weir_config::HistogramBuckets::Micros(bounds) => Buckets::new(bounds.iter().copied()),
             },
             traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),

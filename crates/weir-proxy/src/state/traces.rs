@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::{Traces, Trust};
+use weir_config::{AcceptFrom, TraceSettings};
 use weir_traffic::sampling::{Pace, Share};
 
 use crate::state::trace_queue::TraceSender;
@@ -13,12 +13,12 @@ pub(crate) struct TracePlan {
     pub(crate) share: Share,
     /// How many one worker may sample a second.
     pub(crate) pace: Pace,
-    pub(crate) follow: Trust,
+    pub(crate) follow: AcceptFrom,
     pub(crate) outlet: Arc<TraceSender>,
 }
 
 impl TracePlan {
-    pub(crate) fn new(config: &Traces, workers: usize, outlet: &Arc<TraceSender>) -> Self {
+    pub(crate) fn new(config: &TraceSettings, workers: usize, outlet: &Arc<TraceSender>) -> Self {
         Self {
             share: Share::of_million(config.ratio.of_million()),
             pace: Pace::of(config.rate, workers),

@@ -40,7 +40,7 @@ pub(crate) struct WorkerSeed<'a> {
     pub(crate) shard: &'a Arc<WorkerShard>,
     /// The config that it begins with.
     pub(crate) snapshot: &'a Arc<Snapshot>,
-    pub(crate) recorder: &'a weir_config::Recorder,
+    pub(crate) recorder: &'a weir_config::RecorderSettings,
     pub(crate) random_seed: u64,
 }
 

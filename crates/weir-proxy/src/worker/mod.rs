@@ -48,7 +48,7 @@ pub(crate) struct WorkerStart {
     pub(crate) turns: UnboundedReceiver<Turn>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
     /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
-    pub(crate) recorder: weir_config::Recorder,
+    pub(crate) recorder: weir_config::RecorderSettings,
     pub(crate) asks: UnboundedReceiver<Asked>,
     pub(crate) stop: Arc<Notify>,
     pub(crate) random_seed: u64,

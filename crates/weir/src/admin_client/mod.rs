@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use data_encoding::BASE64;
-use weir_config::{Checked, ListenAddress};
+use weir_config::{CheckedConfig, ListenAddress};
 
 use crate::error::CommandError;
 use crate::output;
@@ -94,12 +94,12 @@ impl AdminArguments {
 /// Where the Weir that runs on a config can be asked. A config with mistakes elsewhere still says it: a running Weir is asked most when
 /// something is wrong.
 fn of_config(file: &Path) -> Result<Endpoint, CommandError> {
-    let checked = Checked::load(file);
+    let checked = CheckedConfig::load(file);
     let admin = checked.admin();
     let is_named = admin.socket.is_some() || admin.address.is_some();
     if checked.config.is_none() {
         if !is_named {
-            return Err(CommandError::Config(checked.mistakes));
+            return Err(CommandError::Config(checked.diagnostics));
         }
         output::note(&format!("{} has mistakes, so only its `[admin]` is used; {BROKEN}", file.display()));
     }

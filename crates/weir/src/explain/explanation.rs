@@ -3,7 +3,8 @@
 //! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
 
 use weir_config::{
-    Action, Config, CookiePersistence, Fixed, Listener, PathForm, Redirect, Route, Upstream, UpstreamIndex,
+    Config, CookiePersistence, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
+    UpstreamIndex,
 };
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
@@ -36,7 +37,7 @@ pub(super) enum Ending<'a> {
     /// The config has the answer: where the client is sent.
     Redirect { redirect: &'a Redirect, location: String },
     /// The config has the answer.
-    Respond(&'a Fixed),
+    Respond(&'a FixedResponse),
     /// It goes to one of these upstreams.
     Forward(Forward<'a>),
 }
@@ -144,12 +145,12 @@ fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, aske
         return Ending::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));
     }
     let parts: Vec<(UpstreamIndex, f64)> = match &route.action {
-        Action::Redirect(redirect) => {
+        RouteAction::Redirect(redirect) => {
             return Ending::Redirect { redirect, location: location(redirect, asked) };
         }
-        Action::Respond(fixed) => return Ending::Respond(fixed),
-        Action::Upstream(upstream) => vec![(*upstream, 100.0)],
-        Action::Split(parts) => {
+        RouteAction::Respond(fixed) => return Ending::Respond(fixed),
+        RouteAction::Upstream(upstream) => vec![(*upstream, 100.0)],
+        RouteAction::Split(parts) => {
             let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
             parts.iter().map(|part| (part.upstream, percent(part.weight.into(), total))).collect()
         }

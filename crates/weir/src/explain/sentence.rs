@@ -2,7 +2,7 @@
 //! policy does.
 
 use weir_config::{
-    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, Probe, UpstreamTls,
+    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
     print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
@@ -129,10 +129,10 @@ pub(super) fn health(check: Option<&HealthCheck>) -> String {
     let Some(check) = check else { return "no probes: every server counts as up".to_owned() };
     let over_tls = if check.tls { " over TLS" } else { "" };
     let what = match (&check.probe, &check.dialogue) {
-        (Probe::Http(probe), _) => format!("{} {}{over_tls}", probe.method, probe.path),
+        (HealthProbe::Http(probe), _) => format!("{} {}{over_tls}", probe.method, probe.path),
         (_, Some(dialogue)) => format!("{}{over_tls}", dialogue.name()),
-        (Probe::Tcp, None) => "a connection".to_owned(),
-        (Probe::Tls, None) => "a TLS handshake".to_owned(),
+        (HealthProbe::Tcp, None) => "a connection".to_owned(),
+        (HealthProbe::Tls, None) => "a TLS handshake".to_owned(),
     };
     let (interval, rise, fall) = (print_duration(check.interval), check.rise, check.fall);
     format!("{what} every {interval}; down after {fall} in a row that fail, up after {rise} that pass")

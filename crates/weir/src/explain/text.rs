@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{Fixed, Protocol, Redirect};
+use weir_config::{FixedResponse, ListenerProtocol, Redirect};
 use weir_observe::Failure;
 use weir_traffic::balance::Candidate;
 use weir_traffic::route::{Outcome, RouteRequest as _};
@@ -48,10 +48,10 @@ fn push_request(page: &mut Page, explanation: &Explanation<'_>) {
     let asked = explanation.asked;
     let target = &asked.url.target;
     match explanation.listener.protocol {
-        Protocol::Http => {
+        ListenerProtocol::Http => {
             page.line("request", &format!("{} {target} for {}", asked.method, lossy_host(explanation)));
         }
-        Protocol::Tcp => {
+        ListenerProtocol::Tcp => {
             page.line(
                 "request",
                 &format!("a connection with the server name {} (SNI)", lossy_host(explanation)),
@@ -105,7 +105,7 @@ fn push_redirect(page: &mut Page, redirect: &Redirect, location: &str) {
     page.line("location", location);
 }
 
-fn push_respond(page: &mut Page, fixed: &Fixed) {
+fn push_respond(page: &mut Page, fixed: &FixedResponse) {
     page.line("answer", &format!("{} from the config, no server is asked", fixed.status));
     if !fixed.body.is_empty() {
         page.line("body", &format!("{} bytes of {}", fixed.body.len(), fixed.content_type));
@@ -114,7 +114,7 @@ fn push_respond(page: &mut Page, fixed: &Fixed) {
 
 fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forward<'_>) {
     let how = if forward.rewritten { ", rewritten" } else { ", as it came" };
-    if explanation.listener.protocol == Protocol::Http {
+    if explanation.listener.protocol == ListenerProtocol::Http {
         page.line("target", &format!("{}{how}", forward.target));
     }
     if let Some((protocol, passes)) = &forward.upgrade {

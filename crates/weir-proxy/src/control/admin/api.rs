@@ -32,7 +32,7 @@ const REQUESTS_MAX: u64 = 10_000_000;
 
 /// `GET /api/config`: the config as its file has it, without its secrets.
 pub(super) fn config(served: &Served) -> Answer {
-    Answer::new(200, TOML, served.written.load().shown.to_string())
+    Answer::new(200, TOML, served.written.load().dump.to_string())
 }
 
 /// `POST /api/reload`.
@@ -152,7 +152,7 @@ fn read(upstream: &str, server: &str, wanted: &Wanted) -> Result<(ServerChange, 
 
 fn read_mode(wanted: &Wanted) -> Result<WantedMode, String> {
     let deadline = wanted.deadline.as_deref().map(parse_duration).transpose();
-    let deadline = deadline.map_err(|error| format!("`deadline`: {}", error.what))?;
+    let deadline = deadline.map_err(|error| format!("`deadline`: {}", error.message))?;
     let Some(word) = &wanted.mode else {
         return if deadline.is_some() { Err("`deadline` belongs to a mode".to_owned()) } else { Ok(None) };
     };

@@ -136,7 +136,7 @@ impl Wish {
             upstream: value("upstream"),
             server: value("server"),
             status,
-            min_time: min_time.map_err(|error| format!("`min_time`: {}", error.what))?.unwrap_or_default(),
+            min_time: min_time.map_err(|error| format!("`min_time`: {}", error.message))?.unwrap_or_default(),
         })
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use data_encoding::{BASE64, HEXLOWER};
-use weir_config::{Config, Credentials, ShownConfig};
+use weir_config::{Config, ConfigDump, Credentials};
 use weir_http::Method;
 use weir_observe::{AdminFigures, AdminRefusal, AdminShard};
 use weir_traffic::limit::ClientKey;
@@ -52,7 +52,7 @@ struct Terms {
     changes: bool,
     socket_changes: bool,
     /// The whole of it, without secrets.
-    shown: ShownConfig,
+    shown: ConfigDump,
 }
 
 /// Whether everybody may ask that.
@@ -67,7 +67,7 @@ impl Terms {
             hosts: config.admin.hosts.clone(),
             changes: config.admin.changes,
             socket_changes: config.admin.allows_socket_changes(),
-            shown: config.shown.clone(),
+            shown: config.dump.clone(),
         }
     }
 }
@@ -154,7 +154,7 @@ impl Guard {
     }
 
     /// The config in use, without secrets.
-    pub(super) fn shown_config(&self) -> ShownConfig {
+    pub(super) fn shown_config(&self) -> ConfigDump {
         self.terms.load().shown.clone()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::ShownConfig;
+use weir_config::ConfigDump;
 use weir_http::Method;
 use weir_observe::overview::Overview;
 use weir_observe::status_page::{self, Shown};
@@ -122,7 +122,7 @@ fn status_page(overview: &Overview, served: &Served) -> Answer {
 }
 
 /// The lines of a config that a page shows.
-fn beginning(config: &ShownConfig) -> String {
+fn beginning(config: &ConfigDump) -> String {
     let mut text = String::new();
     for line in config.lines() {
         if text.len() + line.len() >= CONFIG_SHOWN_MAX {

@@ -62,7 +62,7 @@ impl Wish {
             format!("`mode` is {all}, {bound} or {none}, not `{word}`")
         })?;
         let deadline = value("deadline").map(|text| parse_duration(&text)).transpose();
-        let deadline = deadline.map_err(|error| format!("`deadline`: {}", error.what))?;
+        let deadline = deadline.map_err(|error| format!("`deadline`: {}", error.message))?;
         if deadline.is_some() && mode != Mode::Draining {
             return Err("`deadline` belongs to `mode=draining`".into());
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_config::{Protocol, parse_duration};
+use weir_config::{ListenerProtocol, parse_duration};
 use weir_traffic::route::query_value;
 
 use super::Served;
@@ -135,7 +135,7 @@ fn read(query: &[u8]) -> Result<Question, String> {
         listener: value("listener").map(Into::into),
         upstream: value("upstream").map(Into::into),
         server: value("server").map(Into::into),
-        age_min: age_min.map_err(|error| format!("`min_age`: {}", error.what))?.unwrap_or_default(),
+        age_min: age_min.map_err(|error| format!("`min_age`: {}", error.message))?.unwrap_or_default(),
         count_max: limit.transpose()?.unwrap_or(LIMIT),
         ..Question::default()
     })
@@ -161,8 +161,8 @@ impl Narrator {
             "link": format!("/api/sessions/{}", running.id),
             "listener": &*running.listener,
             "protocol": match running.protocol {
-                Protocol::Http => "http",
-                Protocol::Tcp => "tcp",
+                ListenerProtocol::Http => "http",
+                ListenerProtocol::Tcp => "tcp",
             },
             "client": shown(running.peer),
             "peer": shown(running.sender.unwrap_or(running.peer)),

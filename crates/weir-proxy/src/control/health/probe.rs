@@ -79,8 +79,8 @@ impl Probe {
         let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
         let kept = if connection_age.is_some() { Kept::Yes } else { Kept::No };
         let http = match &check.probe {
-            weir_config::Probe::Tcp | weir_config::Probe::Tls => None,
-            weir_config::Probe::Http(probe) => {
+            weir_config::HealthProbe::Tcp | weir_config::HealthProbe::Tls => None,
+            weir_config::HealthProbe::Http(probe) => {
                 Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
             }
         };

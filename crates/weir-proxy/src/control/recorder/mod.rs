@@ -49,7 +49,7 @@ pub(crate) struct RunningFound {
 pub(crate) struct Desk {
     asks: Vec<UnboundedSender<Asked>>,
     pub(crate) names: NamesKept,
-    pub(crate) limits: weir_config::Recorder,
+    pub(crate) limits: weir_config::RecorderSettings,
     /// When the first exchange could have been kept.
     pub(crate) since: Instant,
 }
@@ -58,7 +58,7 @@ impl Desk {
     /// The desk, and where each worker hears the questions.
     pub(crate) fn new(
         workers: usize,
-        limits: &weir_config::Recorder,
+        limits: &weir_config::RecorderSettings,
     ) -> (Self, Vec<UnboundedReceiver<Asked>>) {
         let (asks, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
         let desk = Self {

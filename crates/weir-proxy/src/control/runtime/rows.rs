@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::haproxy::{ErrorRow, SessionRow};
 
 use crate::control::admin::{Narrator, client, unix_micros};
@@ -30,8 +30,8 @@ pub(super) fn session_row(running: &Running, narrator: &Narrator) -> SessionRow 
         source: shown(running.peer),
         listener: running.listener.to_string(),
         mode: match running.protocol {
-            Protocol::Http => "http",
-            Protocol::Tcp => "tcp",
+            ListenerProtocol::Http => "http",
+            ListenerProtocol::Tcp => "tcp",
         },
         is_tls: running.is_tls,
         upstream: places.as_ref().and_then(|places| places.upstream).map(str::to_owned),

@@ -104,7 +104,7 @@ impl ByName {
         for ListenerCertificate { certificate, ocsp } in &certificates {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
             let mut certified = CertifiedKey::new(certificate.chain.clone(), key);
-            let fresh = ocsp.as_ref().filter(|ocsp| ocsp.doubt(certificate, now).is_none());
+            let fresh = ocsp.as_ref().filter(|ocsp| ocsp.warning(certificate, now).is_none());
             certified.ocsp = fresh.map(|ocsp| ocsp.der.clone());
             let certified = Arc::new(certified);
             for name in &certificate.names {

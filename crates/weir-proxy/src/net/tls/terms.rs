@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
-use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, Protocol, TlsVersion};
+use weir_config::{CipherSuite, KeyExchangeGroup, ListenerProtocol, ListenerTls, TlsVersion};
 use weir_traffic::limit::Turns;
 
 use super::certificates::Certificates;
@@ -40,7 +40,7 @@ impl Terms {
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
     /// cannot be opened.
-    pub(crate) fn new(tls: &ListenerTls, protocol: Protocol) -> Result<Self, Unusable> {
+    pub(crate) fn new(tls: &ListenerTls, protocol: ListenerProtocol) -> Result<Self, Unusable> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
         let trusted = tls.client_certificates.as_ref().map(Trusted::of).transpose()?;
@@ -71,7 +71,7 @@ impl Terms {
         &self,
         trusted: &Trusted,
         tls: &ListenerTls,
-        protocol: Protocol,
+        protocol: ListenerProtocol,
     ) -> Result<(), rustls::Error> {
         let before = self.config.load();
         let provider = Arc::clone(before.crypto_provider());
@@ -86,7 +86,7 @@ impl Terms {
 /// With keys for tickets and a cache of sessions of its own.
 fn server_config(
     tls: &ListenerTls,
-    protocol: Protocol,
+    protocol: ListenerProtocol,
     certificates: &Arc<Certificates>,
     trusted: Option<&Trusted>,
     provider: Arc<CryptoProvider>,
@@ -100,9 +100,9 @@ fn server_config(
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::clone(certificates) as _);
     config.alpn_protocols = match protocol {
-        Protocol::Http => vec![b"http/1.1".to_vec()],
+        ListenerProtocol::Http => vec![b"http/1.1".to_vec()],
         // What the bytes mean is between the client and the server.
-        Protocol::Tcp => Vec::new(),
+        ListenerProtocol::Tcp => Vec::new(),
     };
     config.ignore_client_order = true;
     if tls.session_tickets {

@@ -11,7 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme};
-use weir_config::{Authorities, Certificate, RevocationLists, UpstreamTls};
+use weir_config::{Authorities, LoadedCertificate, RevocationLists, UpstreamTls};
 
 use super::terms::{Unusable, provider, versions};
 use super::{key_log, own};
@@ -34,7 +34,7 @@ pub(crate) struct Material {
     pub(crate) authorities: Option<Arc<Authorities>>,
     pub(crate) revocations: Option<Arc<RevocationLists>>,
     /// What Weir shows to servers.
-    pub(crate) certificate: Option<Arc<Certificate>>,
+    pub(crate) certificate: Option<Arc<LoadedCertificate>>,
 }
 
 /// What handshakes begin with.

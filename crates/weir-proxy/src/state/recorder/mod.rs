@@ -45,7 +45,7 @@ struct Rings {
 
 impl Recorder {
     /// A recorder of these sizes; `None` if nothing is to be kept.
-    pub(crate) fn new(limits: &weir_config::Recorder) -> Option<Self> {
+    pub(crate) fn new(limits: &weir_config::RecorderSettings) -> Option<Self> {
         let (exchanges, failures) = (limits.exchanges as usize, limits.failures as usize);
         (exchanges + failures > 0).then(|| {
             Self(RefCell::new(Rings {

@@ -8,7 +8,7 @@ mod id;
 mod question;
 mod roll;
 
-use weir_config::Protocol;
+use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::activity::Activity;
@@ -30,7 +30,7 @@ pub(crate) struct Running {
     pub(crate) doing: Activity,
     /// The phase of its exchange or, before there is one, of the session; none between two exchanges.
     pub(crate) phase: Option<Phase>,
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: ListenerProtocol,
     pub(crate) listener: Box<str>,
     pub(crate) peer: Peer,
     /// Who is at the other end of the connection, if that is a proxy that has named the client.

@@ -130,7 +130,7 @@ impl Roll {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::Protocol;
+    use weir_config::ListenerProtocol;
 
     use super::*;
     use crate::net::clock;
@@ -145,7 +145,7 @@ mod tests {
             since: now,
             doing: Activity::Idle,
             phase: None,
-            protocol: Protocol::Http,
+            protocol: ListenerProtocol::Http,
             listener: "web".into(),
             peer: Peer::Unix,
             sender: None,

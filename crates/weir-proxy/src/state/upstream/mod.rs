@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use weir_config::{ConnectionLimit, Server, ServerAddress, Upstream, UpstreamTls};
+use weir_config::{ConnectionsMax, Server, ServerAddress, Upstream, UpstreamTls};
 use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
@@ -361,8 +361,8 @@ fn chunked_limits(config: &Upstream) -> ChunkedLimits {
 fn pool_limits(config: &Upstream, workers: usize) -> PoolLimits {
     PoolLimits {
         kept_max: match config.idle.connections_max {
-            ConnectionLimit::Auto => usize::MAX,
-            ConnectionLimit::Exactly(connections) => connections as usize,
+            ConnectionsMax::Auto => usize::MAX,
+            ConnectionsMax::Exactly(connections) => connections as usize,
         },
         open_max: (ServerPlace::count_max() as usize / workers).max(1),
         idle_max: Some(config.timeouts.idle),

@@ -37,8 +37,8 @@ fn json_is_json() {
     let done = run(&["check", "--format", "json", file.path()]);
     let mistakes: serde_json::Value = serde_json::from_str(&done.stdout).expect("the output is JSON");
     let all = mistakes.as_array().expect("a list of mistakes");
-    let misspelt = all.iter().find(|mistake| mistake["kind"] == "unknown-key").expect("the key is unknown");
-    assert_eq!(misspelt["place"]["line"], 1, "{mistakes:#}");
+    let misspelt = all.iter().find(|mistake| mistake["code"] == "unknown-key").expect("the key is unknown");
+    assert_eq!(misspelt["location"]["line"], 1, "{mistakes:#}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use opentelemetry_sdk::trace::{Sampler, SamplingDecision, ShouldSample as _};
 use proptest::prelude::*;
-use weir_config::Checked;
+use weir_config::CheckedConfig;
 use weir_http::{Method, Traceparent};
 use weir_observe::Cause;
 use weir_traffic::sampling::{SHARE_WHOLE, Share};
@@ -24,7 +24,7 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 
 /// The names of the config above.
 fn names() -> Vec<Names> {
-    let config = Checked::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
+    let config = CheckedConfig::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
     let around = Surroundings {
         via_name: "weir-1".into(),
         seed: 1,

@@ -10,41 +10,41 @@ mod part;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::load::Checked;
-use crate::mistake::Place;
+use crate::diagnostic::Location;
+use crate::load::CheckedConfig;
 use crate::print::LEFT_OUT;
-use crate::source_map::Sources;
+use crate::source_map::SourceMap;
 
 pub use effect::{Effect, RESTART_KEYS};
-pub use part::Part;
-use part::{Flat, parts};
+pub use part::ConfigPart;
+use part::{FlatPart, parts};
 
 /// What is shown in place of a secret.
 const HIDDEN: &str = "(secret)";
 
 /// Everything by which two configs differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct ConfigDiff {
     /// The parts that are not the same: removed ones where they stood before, the others in the order of the new text.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ConfigChange>,
     /// `process.reload_grace` of the new config: how long what is removed may go on.
     pub grace: Duration,
 }
 
 /// A part that is not the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ConfigChange {
     /// Which.
-    pub part: Part,
+    pub part: ConfigPart,
     /// What happened to it.
-    pub what: What,
+    pub kind: ChangeKind,
     /// Where it stands in the new text, or stood in the old one; `None` where no text has it.
-    pub place: Option<Place>,
+    pub location: Option<Location>,
 }
 
 /// What happened to a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum ChangeKind {
     /// It is new.
     Added(Effect),
     /// It is gone.
@@ -63,17 +63,17 @@ pub struct KeyChange {
     /// The new value as TOML; `None` when there is none.
     pub after: Option<String>,
     /// Where it stands in the new text; or in the old one, when the new one does not set it.
-    pub place: Option<Place>,
+    pub location: Option<Location>,
     /// What becomes of live connections.
     pub effect: Effect,
 }
 
-impl Change {
+impl ConfigChange {
     /// What becomes of live connections, one entry for each effect.
     pub fn effects(&self) -> Vec<Effect> {
-        let mut effects = match &self.what {
-            What::Added(effect) | What::Removed(effect) => vec![*effect],
-            What::Changed(keys) => keys.iter().map(|key| key.effect).collect(),
+        let mut effects = match &self.kind {
+            ChangeKind::Added(effect) | ChangeKind::Removed(effect) => vec![*effect],
+            ChangeKind::Changed(keys) => keys.iter().map(|key| key.effect).collect(),
         };
         effects.sort_unstable();
         effects.dedup();
@@ -81,30 +81,34 @@ impl Change {
     }
 }
 
-impl Difference {
+impl ConfigDiff {
     /// What changes when `after` takes the place of `before`. Both should be without mistakes: what could not be read is not compared.
-    pub fn between(before: &Checked, after: &Checked) -> Self {
+    pub fn between(before: &CheckedConfig, after: &CheckedConfig) -> Self {
         let old = parts(before.document(), before.tree());
         let new = parts(after.document(), after.tree());
-        let (old_sources, new_sources) = (before.mistakes.sources(), after.mistakes.sources());
-        let known: BTreeMap<_, &Flat<'_>> = old.iter().map(|flat| (name(flat), flat)).collect();
-        let coming: BTreeMap<_, &Flat<'_>> = new.iter().map(|flat| (name(flat), flat)).collect();
+        let (old_sources, new_sources) = (before.diagnostics.sources(), after.diagnostics.sources());
+        let known: BTreeMap<_, &FlatPart<'_>> = old.iter().map(|flat| (name(flat), flat)).collect();
+        let coming: BTreeMap<_, &FlatPart<'_>> = new.iter().map(|flat| (name(flat), flat)).collect();
         let mut changes = Vec::new();
         for flat in &new {
             let change = match known.get(&name(flat)) {
-                None => Some((What::Added(effect::of_new(&flat.part)), flat.place(new_sources))),
+                None => Some((ChangeKind::Added(effect::of_new(&flat.part)), flat.location(new_sources))),
                 Some(was) => {
                     let keys = keys((was, old_sources), (flat, new_sources));
-                    (!keys.is_empty()).then(|| (What::Changed(keys), flat.place(new_sources)))
+                    (!keys.is_empty()).then(|| (ChangeKind::Changed(keys), flat.location(new_sources)))
                 }
             };
-            if let Some((what, place)) = change {
-                changes.push(Change { part: flat.part.clone(), what, place });
+            if let Some((kind, location)) = change {
+                changes.push(ConfigChange { part: flat.part.clone(), kind, location });
             }
         }
         for flat in old.iter().filter(|flat| !coming.contains_key(&name(flat))) {
-            let what = What::Removed(effect::of_gone(&flat.part));
-            changes.push(Change { part: flat.part.clone(), what, place: flat.place(old_sources) });
+            let kind = ChangeKind::Removed(effect::of_gone(&flat.part));
+            changes.push(ConfigChange {
+                part: flat.part.clone(),
+                kind,
+                location: flat.location(old_sources),
+            });
         }
         // Routes and servers stay with what they belong to.
         changes.sort_by_key(|change| rank(&change.part, &new, &old));
@@ -118,11 +122,11 @@ impl Difference {
 }
 
 /// What a part is known again by.
-fn name<'a>(flat: &'a Flat<'_>) -> (Part, &'a str) {
+fn name<'a>(flat: &'a FlatPart<'_>) -> (ConfigPart, &'a str) {
     let part = match &flat.part {
         // What it is called follows from what it takes.
-        Part::Route(listener, _) if !flat.identity.is_empty() => {
-            Part::Route(listener.clone(), Box::default())
+        ConfigPart::Route(listener, _) if !flat.identity.is_empty() => {
+            ConfigPart::Route(listener.clone(), Box::default())
         }
         part => part.clone(),
     };
@@ -130,14 +134,14 @@ fn name<'a>(flat: &'a Flat<'_>) -> (Part, &'a str) {
 }
 
 /// Where a part is shown: behind what it belongs to, the new text first.
-fn rank(part: &Part, new: &[Flat<'_>], old: &[Flat<'_>]) -> (usize, usize) {
+fn rank(part: &ConfigPart, new: &[FlatPart<'_>], old: &[FlatPart<'_>]) -> (usize, usize) {
     let owner = match part {
-        Part::Route(listener, _) => Part::Listener(listener.clone()),
-        Part::Server(upstream, _) => Part::Upstream(upstream.clone()),
+        ConfigPart::Route(listener, _) => ConfigPart::Listener(listener.clone()),
+        ConfigPart::Server(upstream, _) => ConfigPart::Upstream(upstream.clone()),
         part => part.clone(),
     };
-    let place = |flats: &[Flat<'_>], part: &Part| flats.iter().position(|flat| flat.part == *part);
-    let at = |part: &Part| place(new, part).or_else(|| place(old, part).map(|at| new.len() + at));
+    let place = |flats: &[FlatPart<'_>], part: &ConfigPart| flats.iter().position(|flat| flat.part == *part);
+    let at = |part: &ConfigPart| place(new, part).or_else(|| place(old, part).map(|at| new.len() + at));
     (
         at(&owner).unwrap_or(usize::MAX),
         if owner == *part { 0 } else { at(part).map_or(usize::MAX, |at| at + 1) },
@@ -146,8 +150,8 @@ fn rank(part: &Part, new: &[Flat<'_>], old: &[Flat<'_>]) -> (usize, usize) {
 
 /// The keys by which two states of a part differ, in the order of the reference.
 fn keys(
-    (old, old_sources): (&Flat<'_>, &Sources),
-    (new, new_sources): (&Flat<'_>, &Sources),
+    (old, old_sources): (&FlatPart<'_>, &SourceMap),
+    (new, new_sources): (&FlatPart<'_>, &SourceMap),
 ) -> Vec<KeyChange> {
     let learned = old.value("persistence.mode") == Some("\"learn\"");
     let gone = old.entries.iter().filter(|(key, _)| new.value(key).is_none());
@@ -159,7 +163,7 @@ fn keys(
             key: key.clone(),
             before: old.value(key).map(|value| shown(key, value)),
             after: new.value(key).map(|value| shown(key, value)),
-            place: new.place_of(key, new_sources).or_else(|| old.place_of(key, old_sources)),
+            location: new.location_of(key, new_sources).or_else(|| old.location_of(key, old_sources)),
             effect: effect::of_key(&new.part, key, learned),
         })
         .collect()

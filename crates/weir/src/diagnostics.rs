@@ -4,20 +4,21 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use weir_config::{Colour, Mistake, MistakeKind, Mistakes};
+use weir_config::{Colour, Diagnostic, DiagnosticKind, Diagnostics};
 
 /// What a person reads, without a line end behind it.
-pub(crate) fn render(mistakes: &Mistakes, colour: Colour) -> String {
-    let mut all = mistakes.iter();
+pub(crate) fn render(diagnostics: &Diagnostics, colour: Colour) -> String {
+    let mut all = diagnostics.iter();
     match (all.next(), all.next()) {
-        (Some(only), None) if only.kind == MistakeKind::Unreadable => unreadable(only),
-        _ => mistakes.render(colour),
+        (Some(only), None) if only.kind == DiagnosticKind::Unreadable => {
+            unreadable(only, &diagnostics.location(only).file)
+        }
+        _ => diagnostics.render(colour),
     }
 }
 
 /// There is no line to show, so the place is the file; its state says what to do.
-fn unreadable(mistake: &Mistake) -> String {
-    let file = &mistake.place.file;
+fn unreadable(diagnostic: &Diagnostic, file: &str) -> String {
     let help = match fs::metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match std::env::current_dir() {
             Ok(folder) if Path::new(file).is_relative() => {
@@ -29,17 +30,17 @@ fn unreadable(mistake: &Mistake) -> String {
         Ok(_) if fs::File::open(file).is_ok() => "a config is text in UTF-8".to_owned(),
         _ => "this user may not read it: allow it, or run as one who may".to_owned(),
     };
-    format!("error: {file}: {}\nhelp: {help}", mistake.what)
+    format!("error: {file}: {}\nhelp: {help}", diagnostic.message)
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_config::Checked;
+    use weir_config::CheckedConfig;
 
     use super::*;
 
     fn told(path: &Path) -> String {
-        render(&Checked::load(path).mistakes, Colour::Never)
+        render(&CheckedConfig::load(path).diagnostics, Colour::Never)
     }
 
     #[test]
@@ -59,8 +60,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_text_are_shown_in_their_lines() {
-        let mistakes = Checked::parse("listener = 1\n", "weir.toml").mistakes;
-        assert_eq!(render(&mistakes, Colour::Never), mistakes.render(Colour::Never));
+    fn diagnostics_in_a_text_are_shown_in_their_lines() {
+        let diagnostics = CheckedConfig::parse("listener = 1\n", "weir.toml").diagnostics;
+        assert_eq!(render(&diagnostics, Colour::Never), diagnostics.render(Colour::Never));
     }
 }

@@ -4,12 +4,12 @@
 //! exists: a test looks.
 
 mod advice;
-mod missing;
-mod renamed;
+mod unsupported;
+mod values;
 
 use self::advice::ADVICE;
-use self::missing::{MISSING, Missing};
-use self::renamed::{NO_VALUES, VALUES};
+use self::unsupported::{UNSUPPORTED, Unsupported};
+use self::values::{NO_VALUES, VALUES};
 use super::vocabulary::squashed;
 
 fn is_among(words: &[&str], word: &str) -> bool {
@@ -18,13 +18,13 @@ fn is_among(words: &[&str], word: &str) -> bool {
 }
 
 /// What is not done in this version, and what to do instead, for a word of another product.
-pub(super) fn find_missing(word: &str) -> Option<(String, Option<&'static str>)> {
-    let missing = MISSING.iter().find(|missing| is_among(missing.words, word))?;
-    let what = format!("`{word}` is not supported: {}", not_yet(missing));
-    Some((what, Some(missing.instead).filter(|instead| !instead.is_empty())))
+pub(super) fn find_unsupported(word: &str) -> Option<(String, Option<&'static str>)> {
+    let missing = UNSUPPORTED.iter().find(|missing| is_among(missing.words, word))?;
+    let message = format!("`{word}` is not supported: {}", not_yet(missing));
+    Some((message, Some(missing.instead).filter(|instead| !instead.is_empty())))
 }
 
-fn not_yet(missing: &Missing) -> String {
+fn not_yet(missing: &Unsupported) -> String {
     let mut feature = missing.feature.to_owned();
     let is_plain = feature.chars().nth(1).is_some_and(char::is_lowercase) && !feature.starts_with("FastCGI");
     if is_plain && let Some(first) = feature.get_mut(..1) {
@@ -34,33 +34,34 @@ fn not_yet(missing: &Missing) -> String {
 }
 
 /// What is not done in this version: the feature, what others call it, and what to do instead.
-pub(crate) fn all_missing() -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
-    MISSING.iter().map(|missing| (missing.feature, missing.words, missing.instead))
+pub(crate) fn unsupported_features()
+-> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
+    UNSUPPORTED.iter().map(|missing| (missing.feature, missing.words, missing.instead))
 }
 
 /// What a word of another product is called here, where that takes a sentence.
-pub(super) fn foreign_hint(word: &str) -> Option<&'static str> {
+pub(super) fn word_help(word: &str) -> Option<&'static str> {
     ADVICE.iter().find(|advice| is_among(advice.words, word)).map(|advice| advice.instead)
 }
 
 /// What to write instead of a value that is none of the choice.
-pub(super) fn value_hint(word: &str, known: &[&str]) -> Option<String> {
+pub(super) fn value_help(word: &str, known: &[&str]) -> Option<String> {
     let renamed = VALUES
         .iter()
         .find(|(words, here, _)| known.contains(here) && is_among(words, word))
         .map(|(_, here, with)| format!("that is `{here}` here{with}"));
-    let suite = || foreign_suite(word, known).map(|suite| format!("that is `{suite}` here"));
+    let suite = || openssl_suite(word, known).map(|suite| format!("that is `{suite}` here"));
     let missing = || {
         let found =
             NO_VALUES.iter().find(|(words, beside, _)| known.contains(beside) && is_among(words, word));
-        found.map(|(_, _, what)| (*what).to_owned())
+        found.map(|(_, _, message)| (*message).to_owned())
     };
     renamed.or_else(suite).or_else(missing)
 }
 
 /// The suite, of those that can stand there, that OpenSSL calls otherwise:
 /// `ECDHE-RSA-AES128-GCM-SHA256` is `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`.
-fn foreign_suite<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+fn openssl_suite<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let bare = |name: &str| name.replace(['-', '_'], "").replace("WITH", "");
     let suite = word.starts_with("ECDHE-").then(|| format!("TLS{}", bare(word)))?;
     known.iter().copied().find(|name| bare(name).starts_with(&suite))
@@ -93,7 +94,7 @@ mod tests {
             ("P-384", None),
             ("", None),
         ] {
-            assert_eq!(value_hint(word, &known).as_deref(), expected, "{word}");
+            assert_eq!(value_help(word, &known).as_deref(), expected, "{word}");
         }
     }
 
@@ -110,7 +111,7 @@ mod tests {
     fn no_word_is_explained_twice() {
         let mut seen = BTreeSet::new();
         let words =
-            ADVICE.iter().map(|advice| advice.words).chain(MISSING.iter().map(|missing| missing.words));
+            ADVICE.iter().map(|advice| advice.words).chain(UNSUPPORTED.iter().map(|missing| missing.words));
         for word in words.flatten() {
             assert!(seen.insert(squashed(word)), "`{word}`");
         }
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_no_key() {
         let is_key = |word: &&str| sections().iter().any(|section| section.key(word).is_some());
-        let words = MISSING.iter().flat_map(|missing| missing.words).copied();
+        let words = UNSUPPORTED.iter().flat_map(|missing| missing.words).copied();
         assert_eq!(words.filter(is_key).collect::<Vec<_>>(), [""; 0]);
     }
 
@@ -133,8 +134,10 @@ mod tests {
     #[test]
     fn sentences_name_keys_that_exist() {
         let exists = |word: &str| sections().iter().any(|section| section.key(word).is_some());
-        let sentences =
-            ADVICE.iter().map(|advice| advice.instead).chain(MISSING.iter().map(|missing| missing.instead));
+        let sentences = ADVICE
+            .iter()
+            .map(|advice| advice.instead)
+            .chain(UNSUPPORTED.iter().map(|missing| missing.instead));
         let unknown: Vec<&str> = sentences.flat_map(named).filter(|word| !exists(word)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }

@@ -1,12 +1,12 @@
 //! Words of nginx, HAProxy, Envoy, Traefik and Caddy, written where people write them: each is reported with what it is called in Weir, or
 //! that Weir does not have it.
 
-use weir_config::MistakeKind;
+use weir_config::DiagnosticKind;
 
-use crate::mistakes::mistakes;
+use crate::diagnostics::diagnostics;
 
 /// What is said of a line in a table of a whole config.
-fn said(table: &str, line: &str) -> (MistakeKind, String) {
+fn said(table: &str, line: &str) -> (DiagnosticKind, String) {
     let tables = ["", "[process]", "[listener.web]", "[[listener.web.route]]", "[upstream.app]"];
     assert!(tables.contains(&table), "{table}");
     let mut text = String::new();
@@ -23,14 +23,14 @@ fn said(table: &str, line: &str) -> (MistakeKind, String) {
             text.push('\n');
         }
     }
-    let mistakes = mistakes(&text);
-    let mut all = mistakes.iter();
-    let (Some(only), None) = (all.next(), all.next()) else { panic!("{table} {line}: {mistakes}") };
-    (only.kind, format!("{}: {}", only.what, only.hint.as_deref().unwrap_or_default()))
+    let diagnostics = diagnostics(&text);
+    let mut all = diagnostics.iter();
+    let (Some(only), None) = (all.next(), all.next()) else { panic!("{table} {line}: {diagnostics}") };
+    (only.kind, format!("{}: {}", only.message, only.help.as_deref().unwrap_or_default()))
 }
 
 #[track_caller]
-fn assert_said(table: &str, line: &str, expected_kind: MistakeKind, expected: &str) {
+fn assert_said(table: &str, line: &str, expected_kind: DiagnosticKind, expected: &str) {
     let (kind, said) = said(table, line);
     assert_eq!(kind, expected_kind, "{line}: {said}");
     assert!(said.contains(expected), "{line}: {said}");
@@ -59,7 +59,7 @@ fn keys_of_other_products_are_explained() {
         ("", "maxconn = 4", "`connections_max`"),
         ("[process]", "nbthread = 4", "`process.workers`"),
     ] {
-        assert_said(table, line, MistakeKind::UnknownKey, expected);
+        assert_said(table, line, DiagnosticKind::UnknownKey, expected);
     }
 }
 
@@ -80,7 +80,7 @@ fn what_weir_does_not_do_is_said() {
         ("", "stick-table = {}"),
         ("", "acme = {}"),
     ] {
-        assert_said(table, line, MistakeKind::NotSupported, "this version of Weir does not have ");
+        assert_said(table, line, DiagnosticKind::NotSupported, "this version of Weir does not have ");
     }
 }
 
@@ -97,7 +97,7 @@ fn values_of_other_products_are_explained() {
         ("[listener.web]", "protocol = \"http2\"", "does not have HTTP/2"),
         ("[listener.web]", "protocol = \"https\"", "has `tls`"),
     ] {
-        assert_said(table, line, MistakeKind::BadValue, expected);
+        assert_said(table, line, DiagnosticKind::BadValue, expected);
     }
 }
 
@@ -117,6 +117,6 @@ fn variables_in_values_are_doubtful() {
         ("[[listener.web.route]]", "response_headers.set.x-ip = \"%[src]\"", "`%[src]` is plain text"),
         ("[listener.web]", "access_log.format = '$remote_addr {status}'", "`$remote_addr` is plain text"),
     ] {
-        assert_said(table, line, MistakeKind::Doubtful, expected);
+        assert_said(table, line, DiagnosticKind::Suspicious, expected);
     }
 }

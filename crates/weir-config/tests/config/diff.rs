@@ -1,6 +1,6 @@
 //! What lies between two configs: which parts and keys, where they stand, and what a reload does with connections.
 
-use weir_config::{Checked, Difference, Effect, What};
+use weir_config::{ChangeKind, CheckedConfig, ConfigDiff, Effect};
 
 const OLD: &str = r#"
 [listener.web]
@@ -26,19 +26,19 @@ persistence = { mode = "learn", cookie = "id" }
 
 /// `sign part: key before after effect` or `sign part: effect`, one for each change of a key or of a part.
 fn told(old: &str, new: &str) -> Vec<String> {
-    let old = Checked::parse(old, "old.toml");
-    let new = Checked::parse(new, "new.toml");
+    let old = CheckedConfig::parse(old, "old.toml");
+    let new = CheckedConfig::parse(new, "new.toml");
     for checked in [&old, &new] {
-        assert!(checked.config.is_some(), "{}", checked.mistakes);
+        assert!(checked.config.is_some(), "{}", checked.diagnostics);
     }
-    let difference = Difference::between(&old, &new);
+    let difference = ConfigDiff::between(&old, &new);
     let mut lines = Vec::new();
     for change in &difference.changes {
         let part = &change.part;
-        match &change.what {
-            What::Added(effect) => lines.push(format!("+ {part}: {}", effect.name())),
-            What::Removed(effect) => lines.push(format!("- {part}: {}", effect.name())),
-            What::Changed(keys) => lines.extend(keys.iter().map(|key| {
+        match &change.kind {
+            ChangeKind::Added(effect) => lines.push(format!("+ {part}: {}", effect.name())),
+            ChangeKind::Removed(effect) => lines.push(format!("- {part}: {}", effect.name())),
+            ChangeKind::Changed(keys) => lines.extend(keys.iter().map(|key| {
                 let value = |value: &Option<String>| value.clone().unwrap_or_default();
                 let (before, after) = (value(&key.before), value(&key.after));
                 format!("~ {part}: {} {before} {after} {}", key.key, key.effect.name())
@@ -51,11 +51,11 @@ fn told(old: &str, new: &str) -> Vec<String> {
 #[test]
 fn a_config_does_not_differ_from_itself_nor_from_its_effective_form() {
     assert!(told(OLD, OLD).is_empty());
-    let printed = Checked::parse(OLD, "old.toml").print();
+    let printed = CheckedConfig::parse(OLD, "old.toml").print();
     assert_eq!(told(OLD, &printed), [""; 0]);
     for (name, example) in crate::files(&crate::root().join("examples"), "toml") {
-        let (read, again) = (Checked::parse(&example, &name), Checked::parse(&example, &name));
-        assert!(Difference::between(&read, &again).is_empty(), "{name}");
+        let (read, again) = (CheckedConfig::parse(&example, &name), CheckedConfig::parse(&example, &name));
+        assert!(ConfigDiff::between(&read, &again).is_empty(), "{name}");
     }
 }
 
@@ -146,11 +146,12 @@ fn whole_listeners_and_upstreams_come_and_go_with_all_that_is_in_them() {
 #[test]
 fn places_are_those_of_the_keys() {
     let new = OLD.replace("\"60s\"", "\"30s\"").replace(", \"10.0.0.2:80\"", "");
-    let difference = Difference::between(&Checked::parse(OLD, "old.toml"), &Checked::parse(&new, "new.toml"));
+    let difference =
+        ConfigDiff::between(&CheckedConfig::parse(OLD, "old.toml"), &CheckedConfig::parse(&new, "new.toml"));
     let [listener, server] = &difference.changes[..] else { panic!("{difference:?}") };
-    let What::Changed(keys) = &listener.what else { panic!("{listener:?}") };
-    assert_eq!(keys[0].place.as_ref().unwrap().to_string(), "new.toml:4:10");
-    assert_eq!(server.place.as_ref().unwrap().to_string(), "old.toml:19:53");
+    let ChangeKind::Changed(keys) = &listener.kind else { panic!("{listener:?}") };
+    assert_eq!(keys[0].location.as_ref().unwrap().to_string(), "new.toml:4:10");
+    assert_eq!(server.location.as_ref().unwrap().to_string(), "old.toml:19:53");
     assert_eq!(server.effects(), [Effect::Drains]);
 }
 

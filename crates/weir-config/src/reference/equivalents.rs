@@ -2,7 +2,7 @@
 
 use super::markdown::{anchor, cell, push, title};
 use super::sections;
-use crate::key::all_missing;
+use crate::key::unsupported_features;
 use crate::text::Document;
 
 const INTRODUCTION: &str = "\
@@ -23,7 +23,7 @@ This version has none of the following. `weir check` says so for the words in th
 ";
 
 /// The page in Markdown.
-pub fn elsewhere_markdown() -> String {
+pub fn equivalents_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     let mut terms = Document::vocabulary().terms();
     terms.sort_by_key(|(product, term, ..)| {
@@ -41,7 +41,7 @@ pub fn elsewhere_markdown() -> String {
         push(&mut page, format_args!("| `{}` | `{key}` | {} |\n", cell(term), place(section)));
     }
     page.push_str(MISSING);
-    for (feature, words, instead) in all_missing() {
+    for (feature, words, instead) in unsupported_features() {
         let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
         push(&mut page, format_args!("| {feature} | {} | {} |\n", words.join(" "), cell(instead)));
     }

@@ -1,7 +1,7 @@
 //! What Weir does not do in this version, with the words of other products for it.
 
 /// What Weir does not do in this version.
-pub(super) struct Missing {
+pub(super) struct Unsupported {
     /// What it is, as the subject of a sentence.
     pub(super) feature: &'static str,
     /// What others call it.
@@ -10,12 +10,16 @@ pub(super) struct Missing {
     pub(super) instead: &'static str,
 }
 
-const fn missing(feature: &'static str, words: &'static [&'static str], instead: &'static str) -> Missing {
-    Missing { feature, words, instead }
+const fn unsupported(
+    feature: &'static str,
+    words: &'static [&'static str],
+    instead: &'static str,
+) -> Unsupported {
+    Unsupported { feature, words, instead }
 }
 
-pub(super) const MISSING: &[Missing] = &[
-    missing(
+pub(super) const UNSUPPORTED: &[Unsupported] = &[
+    unsupported(
         "HTTP/2, HTTP/3 and gRPC",
         &[
             "http2",
@@ -32,7 +36,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "clients and servers speak HTTP/1.1; pass other protocols on with `protocol = \"tcp\"`",
     ),
-    missing(
+    unsupported(
         "Limits on the rate of requests",
         &[
             "limit_req",
@@ -48,7 +52,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "connections are limited by `connections_per_client_max`, requests per server by `max_requests` with a fair `queue`",
     ),
-    missing(
+    unsupported(
         "Authentication of users",
         &[
             "auth_basic",
@@ -65,7 +69,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "let the servers do it, or ask clients for certificates with `client_certificates` of `tls`",
     ),
-    missing(
+    unsupported(
         "Compression",
         &[
             "gzip",
@@ -81,7 +85,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "let the servers compress: what they send passes as it is",
     ),
-    missing(
+    unsupported(
         "A cache",
         &[
             "proxy_cache",
@@ -95,7 +99,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "put a cache such as Varnish behind or in front",
     ),
-    missing(
+    unsupported(
         "Files from disk",
         &[
             "root",
@@ -111,7 +115,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "serve files from a server of an upstream",
     ),
-    missing(
+    unsupported(
         "Error pages of your own",
         &[
             "error_page",
@@ -125,7 +129,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "answers of Weir carry `weir-reason`; let a server send the page",
     ),
-    missing(
+    unsupported(
         "FastCGI, uwsgi and SCGI",
         &[
             "fastcgi_pass",
@@ -139,7 +143,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "put a server that speaks HTTP in between",
     ),
-    missing(
+    unsupported(
         "Variables, maps and scripts",
         &[
             "map",
@@ -162,7 +166,7 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "values are text, but for `redirect` and the access log, which have placeholders",
     ),
-    missing(
+    unsupported(
         "Changes of bodies, cookies and redirects of servers",
         &[
             "sub_filter",
@@ -175,12 +179,12 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "configure the servers with their public name, which they get as `Host` and in `X-Forwarded-*`",
     ),
-    missing(
+    unsupported(
         "Mirrored requests",
         &["mirror", "mirroring", "request_mirror_policies", "proxy_request_mirror"],
         "",
     ),
-    missing(
+    unsupported(
         "Certificates by ACME",
         &[
             "acme",
@@ -193,18 +197,18 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "have certbot or lego write the files; `reload` of `tls` uses renewed ones without a restart",
     ),
-    missing(
+    unsupported(
         "Limits on the speed of HTTP responses",
         &["limit_rate", "limit_rate_after", "bandwidth_limit", "bwlim_out", "bwlim_in"],
         "tunnels and TCP connections have `download_rate` and `upload_rate` in `limits` of a listener",
     ),
-    missing("UDP", &["udp", "dgram_bind", "proxy_responses", "udp_listener_config"], ""),
-    missing(
+    unsupported("UDP", &["udp", "dgram_bind", "proxy_responses", "udp_listener_config"], ""),
+    unsupported(
         "Source addresses towards servers",
         &["proxy_bind", "usesrc", "upstream_bind_config", "transparent"],
         "servers learn the client from `X-Forwarded-For` or the PROXY protocol",
     ),
-    missing(
+    unsupported(
         "Servers found by a registry",
         &[
             "discovery",
@@ -220,12 +224,12 @@ pub(super) const MISSING: &[Missing] = &[
         ],
         "names of servers are resolved again and again (`dns`); change the file and reload, or use `weir ctl`",
     ),
-    missing(
+    unsupported(
         "Agents on servers",
         &["agent_check", "agent_inter", "agent_port", "external_check", "email_alert"],
         "weights and modes are changed by `weir ctl` and the runtime socket",
     ),
-    missing(
+    unsupported(
         "Shared state of several balancers",
         &["peers", "zone_sync", "cluster_peers"],
         "cookies of `persistence` need none",

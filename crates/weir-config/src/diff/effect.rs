@@ -2,7 +2,7 @@
 //!
 //! It says in short what docs/reload.md says at length; the tests of the reload show that both are true.
 
-use super::Part;
+use super::ConfigPart;
 
 /// What becomes of live connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,40 +101,44 @@ impl Effect {
 pub const RESTART_KEYS: [&str; 5] = ["workers", "pin_workers", "buffer_size", "buffers_max", "name"];
 
 /// What it means that a part is there now.
-pub(super) fn of_new(part: &Part) -> Effect {
+pub(super) fn of_new(part: &ConfigPart) -> Effect {
     match part {
-        Part::Listener(_) => Effect::Rebinds,
-        Part::Route(..) => Effect::NextRequest,
+        ConfigPart::Listener(_) => Effect::Rebinds,
+        ConfigPart::Route(..) => Effect::NextRequest,
         _ => Effect::Begins,
     }
 }
 
 /// What it means that a part is gone.
-pub(super) fn of_gone(part: &Part) -> Effect {
+pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     match part {
-        Part::Listener(_) => Effect::Closes,
-        Part::Route(..) => Effect::NextRequest,
+        ConfigPart::Listener(_) => Effect::Closes,
+        ConfigPart::Route(..) => Effect::NextRequest,
         _ => Effect::Drains,
     }
 }
 
 /// What it means that a key of a part changes; `learned` says whether cookies were learned before.
-pub(super) fn of_key(part: &Part, key: &str, learned: bool) -> Effect {
+pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
     let first = key.split('.').next().unwrap_or_default();
     match part {
-        Part::Process if RESTART_KEYS.contains(&first) => Effect::Restart,
-        Part::Admin if ["address", "socket", "socket_mode"].contains(&first) => Effect::Restart,
-        Part::Log | Part::Recorder => Effect::Restart,
-        Part::Admin | Part::Process | Part::AccessLog | Part::Dns | Part::Metrics => Effect::AtOnce,
-        Part::Listener(_) => of_listener_key(first),
-        Part::Route(..) | Part::Traces => Effect::NextRequest,
-        Part::Upstream(_) => match first {
+        ConfigPart::Process if RESTART_KEYS.contains(&first) => Effect::Restart,
+        ConfigPart::Admin if ["address", "socket", "socket_mode"].contains(&first) => Effect::Restart,
+        ConfigPart::Log | ConfigPart::Recorder => Effect::Restart,
+        ConfigPart::Admin
+        | ConfigPart::Process
+        | ConfigPart::AccessLog
+        | ConfigPart::Dns
+        | ConfigPart::Metrics => Effect::AtOnce,
+        ConfigPart::Listener(_) => of_listener_key(first),
+        ConfigPart::Route(..) | ConfigPart::Traces => Effect::NextRequest,
+        ConfigPart::Upstream(_) => match first {
             "tls" | "proxy_protocol" => Effect::Reconnects,
             "persistence" if learned => Effect::Forgets,
             "persistence" | "retry" | "timeouts" | "limits" | "allow" => Effect::NextRequest,
             _ => Effect::AtOnce,
         },
-        Part::Server(..) => match first {
+        ConfigPart::Server(..) => match first {
             "address" => Effect::Moves,
             "server_name" => Effect::Reconnects,
             _ => Effect::AtOnce,

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_config::{Checked, Colour, Mistakes};
+use weir_config::{CheckedConfig, Colour, Diagnostics};
 
 use crate::{files, is_current, read};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics")
 }
 
 pub(crate) fn cases() -> Vec<(String, String)> {
@@ -25,15 +25,15 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-pub(crate) fn mistakes(text: &str) -> Mistakes {
-    Checked::parse_alone(text, "weir.toml", &environment).mistakes
+pub(crate) fn diagnostics(text: &str) -> Diagnostics {
+    CheckedConfig::parse_alone(text, "weir.toml", &environment).diagnostics
 }
 
 #[test]
-fn every_mistake_is_shown_as_expected() {
+fn every_diagnostic_is_shown_as_expected() {
     let mut stale = Vec::new();
     for (name, text) in cases() {
-        let rendered = format!("{}\n", mistakes(&text).render(Colour::Never));
+        let rendered = format!("{}\n", diagnostics(&text).render(Colour::Never));
         let path = folder().join(format!("{name}.txt"));
         if !is_current(&path, &rendered) {
             let expected = if path.exists() { read(&path) } else { String::new() };
@@ -46,24 +46,30 @@ fn every_mistake_is_shown_as_expected() {
 #[test]
 fn every_bad_configuration_is_refused() {
     for (name, text) in cases() {
-        assert!(Checked::parse_alone(&text, "weir.toml", &environment).into_result().is_err(), "{name}");
+        assert!(
+            CheckedConfig::parse_alone(&text, "weir.toml", &environment).into_result().is_err(),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn lines_and_json_say_the_same() {
     for (name, text) in cases() {
-        let mistakes = mistakes(&text);
-        let lines: Vec<String> = mistakes.to_string().lines().map(str::to_owned).collect();
-        assert_eq!(lines.len(), mistakes.len(), "{name}: one line per mistake");
-        let json: serde_json::Value = serde_json::from_str(&mistakes.to_json()).unwrap();
-        for ((line, object), mistake) in lines.iter().zip(json.as_array().unwrap()).zip(&mistakes) {
-            let place = &object["place"];
-            let start = format!("weir.toml:{}:{}: ", place["line"], place["column"]);
+        let diagnostics = diagnostics(&text);
+        let lines: Vec<String> = diagnostics.to_string().lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), diagnostics.len(), "{name}: one line per mistake");
+        let json: serde_json::Value = serde_json::from_str(&diagnostics.to_json()).unwrap();
+        for ((line, object), diagnostic) in lines.iter().zip(json.as_array().unwrap()).zip(&diagnostics) {
+            let location = &object["location"];
+            let start = format!("weir.toml:{}:{}: ", location["line"], location["column"]);
             assert!(line.starts_with(&start), "{name}: {line}");
-            assert!(line.contains(object["what"].as_str().unwrap()), "{name}: {line}");
-            assert_eq!(object["kind"], mistake.kind.name());
-            assert!(text.get(mistake.place.span.clone()).is_some(), "{name}: a span lies in its file");
+            assert!(line.contains(object["message"].as_str().unwrap()), "{name}: {line}");
+            assert_eq!(object["code"], diagnostic.kind.name());
+            assert!(
+                text.get(diagnostics.location(diagnostic).span.clone()).is_some(),
+                "{name}: a span lies in its file"
+            );
         }
     }
 }
@@ -71,8 +77,8 @@ fn lines_and_json_say_the_same() {
 #[test]
 fn colour_changes_nothing_but_colour() {
     for (name, text) in cases() {
-        let mistakes = mistakes(&text);
-        let coloured = mistakes.render(Colour::Always);
+        let diagnostics = diagnostics(&text);
+        let coloured = diagnostics.render(Colour::Always);
         assert!(coloured.contains("\x1b["), "{name}");
         let mut plain = String::new();
         let mut rest = coloured.as_str();
@@ -82,14 +88,14 @@ fn colour_changes_nothing_but_colour() {
         }
         plain.push_str(rest);
         let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
-        assert_eq!(trimmed(&plain), trimmed(&mistakes.render(Colour::Never)), "{name}");
+        assert_eq!(trimmed(&plain), trimmed(&diagnostics.render(Colour::Never)), "{name}");
     }
 }
 
 #[test]
-fn a_file_that_is_not_there_is_a_mistake() {
-    let checked = Checked::load(Path::new("nowhere/weir.toml"));
+fn a_file_that_is_not_there_is_a_diagnostic() {
+    let checked = CheckedConfig::load(Path::new("nowhere/weir.toml"));
     assert!(checked.config.is_none());
-    let line = checked.mistakes.to_string();
+    let line = checked.diagnostics.to_string();
     assert!(line.starts_with("nowhere/weir.toml:1:1: error: the file cannot be read: "), "{line}");
 }

@@ -3,8 +3,8 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
-use super::{Finding, Mistakes, Place};
-use crate::source_map::{Span, floor_char_boundary};
+use super::{Diagnostic, Diagnostics, Location};
+use crate::source_map::{SourceSpan, floor_char_boundary};
 
 /// Columns that a rendered line may take.
 const WIDTH: usize = 120;
@@ -21,7 +21,7 @@ pub enum Colour {
     Never,
 }
 
-impl Mistakes {
+impl Diagnostics {
     /// Every mistake with the lines that it concerns, the offending text underlined and the hint below.
     pub fn render(&self, colour: Colour) -> String {
         let renderer = match colour {
@@ -31,11 +31,11 @@ impl Mistakes {
         let renderer = renderer.term_width(WIDTH).decor_style(DecorStyle::Ascii);
         let mut rendered = String::new();
         let shown = self.rendered();
-        for finding in &shown {
-            rendered.push_str(renderer.render(&[self.group(finding)]).trim_end());
+        for diagnostic in &shown {
+            rendered.push_str(renderer.render(&[self.group(diagnostic)]).trim_end());
             rendered.push_str("\n\n");
         }
-        if let more @ 1.. = self.findings.len() - shown.len() {
+        if let more @ 1.. = self.list.len() - shown.len() {
             rendered.push_str(&format!("... and {more} more\n\n"));
         }
         rendered.push_str(&self.summary());
@@ -43,23 +43,25 @@ impl Mistakes {
     }
 
     /// Those that are rendered, in the order of the text: if there are too many, the errors before the warnings.
-    fn rendered(&self) -> Vec<&Finding> {
-        if self.findings.len() <= RENDERED_MAX {
-            return self.findings.iter().collect();
+    fn rendered(&self) -> Vec<&Diagnostic> {
+        if self.list.len() <= RENDERED_MAX {
+            return self.list.iter().collect();
         }
         let (warnings, errors): (Vec<_>, Vec<_>) =
-            self.findings.iter().partition(|finding| finding.kind.is_warning());
-        let mut rendered: Vec<&Finding> = errors.into_iter().chain(warnings).take(RENDERED_MAX).collect();
-        rendered.sort_by_key(|finding| (finding.at, finding.kind));
+            self.list.iter().partition(|diagnostic| diagnostic.kind.is_warning());
+        let mut rendered: Vec<&Diagnostic> = errors.into_iter().chain(warnings).take(RENDERED_MAX).collect();
+        rendered.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
         rendered
     }
 
-    fn group<'a>(&'a self, finding: &'a Finding) -> Group<'a> {
-        let level = if finding.kind.is_warning() { Level::WARNING } else { Level::ERROR };
-        let title = level.primary_title(finding.what.as_str()).id(finding.kind.name());
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+        let level = if diagnostic.kind.is_warning() { Level::WARNING } else { Level::ERROR };
+        let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.kind.name());
         let mut group = Group::with_title(title);
-        let mut spans = vec![(finding.at, "", AnnotationKind::Primary)];
-        spans.extend(finding.related.iter().map(|(at, what)| (*at, what.as_str(), AnnotationKind::Context)));
+        let mut spans = vec![(diagnostic.span, "", AnnotationKind::Primary)];
+        spans.extend(
+            diagnostic.labels.iter().map(|(at, message)| (*at, message.as_str(), AnnotationKind::Context)),
+        );
         while let Some(&(first, ..)) = spans.first() {
             let (here, elsewhere): (Vec<_>, Vec<_>) =
                 spans.into_iter().partition(|(at, ..)| at.file == first.file);
@@ -81,50 +83,50 @@ impl Mistakes {
             group = group.element(snippet);
             spans = elsewhere;
         }
-        match &finding.hint {
-            Some(hint) => group.element(Level::HELP.message(hint.as_str())),
+        match &diagnostic.help {
+            Some(help) => group.element(Level::HELP.message(help.as_str())),
             None => group,
         }
     }
 
     /// The bytes to underline: on boundaries of characters, and at most the first line of a value of several.
-    fn visible(&self, at: Span) -> std::ops::Range<usize> {
-        let text = &self.sources.file(at.file).text;
-        let start = floor_char_boundary(text, at.start);
-        let end = floor_char_boundary(text, at.end).max(start);
+    fn visible(&self, span: SourceSpan) -> std::ops::Range<usize> {
+        let text = &self.sources.file(span.file).text;
+        let start = floor_char_boundary(text, span.start);
+        let end = floor_char_boundary(text, span.end).max(start);
         let first_line = text[start..end].find(['\n', '\r']).map_or(end, |newline| start + newline);
         start..first_line
     }
 
     /// `2 errors, 1 warning`.
     pub fn summary(&self) -> String {
-        let count = |count: usize, what: &str| match count {
+        let count = |count: usize, noun: &str| match count {
             0 => None,
-            1 => Some(format!("1 {what}")),
-            _ => Some(format!("{count} {what}s")),
+            1 => Some(format!("1 {noun}")),
+            _ => Some(format!("{count} {noun}s")),
         };
         let parts = [count(self.errors().count(), "error"), count(self.warnings().count(), "warning")];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        if parts.is_empty() { "no mistakes".to_owned() } else { parts.join(", ") }
+        if parts.is_empty() { "no errors".to_owned() } else { parts.join(", ") }
     }
 
-    /// The mistakes as a JSON array of objects, for editors and scripts.
+    /// A JSON array of objects, for editors and scripts.
     pub fn to_json(&self) -> String {
         let list: Vec<Value> = self
             .iter()
-            .map(|mistake| {
-                let related: Vec<Value> = mistake
-                    .related
+            .map(|diagnostic| {
+                let labels: Vec<Value> = self
+                    .labels(diagnostic)
                     .iter()
-                    .map(|(place, what)| json!({ "place": place_json(place), "what": what }))
+                    .map(|(location, message)| json!({ "location": location_json(location), "message": message }))
                     .collect();
                 json!({
-                    "kind": mistake.kind.name(),
-                    "warning": mistake.kind.is_warning(),
-                    "place": place_json(&mistake.place),
-                    "what": mistake.what,
-                    "hint": mistake.hint,
-                    "related": related,
+                    "code": diagnostic.kind.name(),
+                    "level": if diagnostic.kind.is_warning() { "warning" } else { "error" },
+                    "location": location_json(&self.location(diagnostic)),
+                    "message": diagnostic.message,
+                    "help": diagnostic.help,
+                    "labels": labels,
                 })
             })
             .collect();
@@ -132,12 +134,12 @@ impl Mistakes {
     }
 }
 
-fn place_json(place: &Place) -> Value {
+fn location_json(location: &Location) -> Value {
     json!({
-        "file": place.file,
-        "line": place.line,
-        "column": place.column,
-        "start": place.span.start,
-        "end": place.span.end,
+        "file": location.file,
+        "line": location.line,
+        "column": location.column,
+        "start": location.span.start,
+        "end": location.span.end,
     })
 }

@@ -5,15 +5,15 @@
 use std::fmt;
 
 use crate::check::route_name;
-use crate::key::{Located, Map, Value};
-use crate::mistake::Place;
-use crate::source::{Node, Tree};
-use crate::source_map::{Sources, Span};
+use crate::diagnostic::Location;
+use crate::key::{ConfigValue, Map, SpannedTable};
+use crate::source::{Tree, TreeNode};
+use crate::source_map::{SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, RouteText, ServerTable, ServerText, UpstreamText};
 
 /// A part of a config that is known again by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum ConfigPart {
     /// `[process]`.
     Process,
     /// `[log]`.
@@ -40,7 +40,7 @@ pub enum Part {
     Server(Box<str>, Box<str>),
 }
 
-impl Part {
+impl ConfigPart {
     /// What sort of part it is.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for ConfigPart {
     /// ``upstream `app`, server `a` ``.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -82,30 +82,30 @@ impl fmt::Display for Part {
 
 /// A part with what stands in it.
 #[derive(Debug)]
-pub(super) struct Flat<'a> {
-    pub(super) part: Part,
+pub(super) struct FlatPart<'a> {
+    pub(super) part: ConfigPart,
     /// What it is known again by, where the name that is shown is not enough.
     pub(super) identity: String,
     /// Keys and values in the order of the reference.
     pub(super) entries: Vec<(String, String)>,
     /// Where it stands; `None` where no text has it.
-    node: Option<&'a Node>,
+    node: Option<&'a TreeNode>,
 }
 
-impl Flat<'_> {
+impl FlatPart<'_> {
     /// The value of a key.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Where the part stands.
-    pub(super) fn place(&self, sources: &Sources) -> Option<Place> {
-        self.node.map(|node| Place::of(sources, node.at))
+    pub(super) fn location(&self, sources: &SourceMap) -> Option<Location> {
+        self.node.map(|node| Location::of(sources, node.span))
     }
 
     /// Where a key of it stands; `None` when no text sets it.
-    pub(super) fn place_of(&self, key: &str, sources: &Sources) -> Option<Place> {
-        let mut found: Option<Span> = None;
+    pub(super) fn location_of(&self, key: &str, sources: &SourceMap) -> Option<Location> {
+        let mut found: Option<SourceSpan> = None;
         let mut node = self.node?;
         for name in names(key) {
             let Tree::Table(table) = &node.tree else { break };
@@ -113,27 +113,27 @@ impl Flat<'_> {
             (found, node) = (Some(entry.key_at), &entry.node);
         }
         // An address alone is the whole server.
-        let at = found.or_else(|| matches!(node.tree, Tree::Text(_)).then_some(node.at))?;
-        Some(Place::of(sources, at))
+        let at = found.or_else(|| matches!(node.tree, Tree::Text(_)).then_some(node.span))?;
+        Some(Location::of(sources, at))
     }
 }
 
 /// All parts of a document whose text is `tree`, in the order of the text.
-pub(super) fn parts<'a>(document: &Document, tree: Option<&'a Node>) -> Vec<Flat<'a>> {
+pub(super) fn parts<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<FlatPart<'a>> {
     let child = |name: &str| tree.and_then(|tree| entry(tree, name));
-    let whole = |part: Part, table: &dyn Fn(&mut Vec<String>)| {
+    let whole = |part: ConfigPart, table: &dyn Fn(&mut Vec<String>)| {
         let node = child(part.kind());
         flat(part, String::new(), node, &[], table)
     };
     let mut parts = vec![
-        whole(Part::Process, &|lines| document.process.lines("", lines)),
-        whole(Part::Log, &|lines| document.log.lines("", lines)),
-        whole(Part::AccessLog, &|lines| document.access_log.lines("", lines)),
-        whole(Part::Dns, &|lines| document.dns.lines("", lines)),
-        whole(Part::Admin, &|lines| document.admin.lines("", lines)),
-        whole(Part::Recorder, &|lines| document.recorder.lines("", lines)),
-        whole(Part::Metrics, &|lines| document.metrics.lines("", lines)),
-        whole(Part::Traces, &|lines| document.traces.lines("", lines)),
+        whole(ConfigPart::Process, &|lines| document.process.lines("", lines)),
+        whole(ConfigPart::Log, &|lines| document.log.lines("", lines)),
+        whole(ConfigPart::AccessLog, &|lines| document.access_log.lines("", lines)),
+        whole(ConfigPart::Dns, &|lines| document.dns.lines("", lines)),
+        whole(ConfigPart::Admin, &|lines| document.admin.lines("", lines)),
+        whole(ConfigPart::Recorder, &|lines| document.recorder.lines("", lines)),
+        whole(ConfigPart::Metrics, &|lines| document.metrics.lines("", lines)),
+        whole(ConfigPart::Traces, &|lines| document.traces.lines("", lines)),
     ];
     let listeners = child("listener");
     for (name, text) in &document.listener.0 {
@@ -144,51 +144,51 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a Node>) -> Vec<Flat
 }
 
 fn push_listener<'a>(
-    parts: &mut Vec<Flat<'a>>,
+    parts: &mut Vec<FlatPart<'a>>,
     name: &str,
-    text: &Located<ListenerText>,
-    node: Option<&'a Node>,
+    text: &SpannedTable<ListenerText>,
+    node: Option<&'a TreeNode>,
 ) {
     let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
-    parts.push(flat(Part::Listener(name.into()), String::new(), node, &["route"], &lines));
+    parts.push(flat(ConfigPart::Listener(name.into()), String::new(), node, &["route"], &lines));
     let routes = node.and_then(|node| entry(node, "route"));
     for (index, route) in text.value.route.iter().enumerate() {
-        let part = Part::Route(name.into(), route_name(&route.value));
+        let part = ConfigPart::Route(name.into(), route_name(&route.value));
         let lines = |lines: &mut Vec<String>| route.value.lines("", lines);
         parts.push(flat(part, identity(&route.value), item(routes, index), &["name"], &lines));
     }
 }
 
 fn push_upstreams<'a>(
-    parts: &mut Vec<Flat<'a>>,
-    upstreams: &Map<Located<UpstreamText>>,
-    tree: Option<&'a Node>,
+    parts: &mut Vec<FlatPart<'a>>,
+    upstreams: &Map<SpannedTable<UpstreamText>>,
+    tree: Option<&'a TreeNode>,
 ) {
     for (name, text) in &upstreams.0 {
         let node = tree.and_then(|node| entry(node, &name.value));
         let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
-        parts.push(flat(Part::Upstream(name.value.clone()), String::new(), node, &["servers"], &lines));
+        parts.push(flat(ConfigPart::Upstream(name.value.clone()), String::new(), node, &["servers"], &lines));
         let servers = node.and_then(|node| entry(node, "servers"));
         for (index, server) in text.value.servers.iter().flat_map(|servers| &servers.0).enumerate() {
             let table = table_of(&server.value);
             let lines = |lines: &mut Vec<String>| table.lines("", lines);
-            let part = Part::Server(name.value.clone(), name_of(&server.value));
+            let part = ConfigPart::Server(name.value.clone(), name_of(&server.value));
             parts.push(flat(part, String::new(), item(servers, index), &["name"], &lines));
         }
     }
 }
 
 fn flat<'a>(
-    part: Part,
+    part: ConfigPart,
     identity: String,
-    node: Option<&'a Node>,
+    node: Option<&'a TreeNode>,
     without: &[&str],
     write: &dyn Fn(&mut Vec<String>),
-) -> Flat<'a> {
+) -> FlatPart<'a> {
     let mut lines = Vec::new();
     write(&mut lines);
     let entries = lines.iter().map(|line| split(line)).filter(|(key, _)| !without.contains(&key.as_str()));
-    Flat { part, identity, entries: entries.collect(), node }
+    FlatPart { part, identity, entries: entries.collect(), node }
 }
 
 /// What a route is known again by: its name if it has one, otherwise the requests that it takes.
@@ -220,7 +220,7 @@ fn table_of(server: &ServerText) -> ServerTable {
         ServerText::Address(address) => {
             let address = crate::key::Spanned {
                 value: address.clone(),
-                at: Span::of_file(crate::source_map::FileIndex(0)),
+                span: SourceSpan::of_file(crate::source_map::FileIndex(0)),
             };
             ServerTable { address: Some(address), ..ServerTable::default() }
         }
@@ -238,14 +238,14 @@ fn name_of(server: &ServerText) -> Box<str> {
     }
 }
 
-fn entry<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
+fn entry<'a>(node: &'a TreeNode, name: &str) -> Option<&'a TreeNode> {
     match &node.tree {
         Tree::Table(table) => table.find(name).map(|entry| &entry.node),
         _ => None,
     }
 }
 
-fn item(list: Option<&Node>, index: usize) -> Option<&Node> {
+fn item(list: Option<&TreeNode>, index: usize) -> Option<&TreeNode> {
     match &list?.tree {
         Tree::List(items) => items.get(index),
         _ => None,

@@ -1,0 +1,252 @@
+//! What is wrong with a configuration: file, line, column, message and help, in the words of rustc.
+//!
+//! Reading and checking push a [`Diagnostic`] for each rule that is broken; [`Diagnostics`] renders them as text and JSON.
+
+mod render;
+mod suggest;
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::source_map::{SourceMap, SourceSpan};
+
+pub use render::Colour;
+pub(crate) use suggest::{did_you_mean, nearest, one_of};
+
+/// One thing that is wrong, and where; [`Diagnostics`] knows the lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Which rule is broken.
+    pub kind: DiagnosticKind,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// How to fix it.
+    pub help: Option<String>,
+    pub(crate) span: SourceSpan,
+    /// Other spans that belong to it, each with its sentence.
+    pub(crate) labels: Vec<(SourceSpan, String)>,
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The file as it was named, or `command line`.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The bytes of the file.
+    pub span: Range<usize>,
+}
+
+impl Location {
+    /// Where a span begins.
+    pub(crate) fn of(sources: &SourceMap, span: SourceSpan) -> Self {
+        let position = sources.position(span);
+        Self {
+            file: sources.file(span.file).name.clone(),
+            line: position.line,
+            column: position.column,
+            span: span.range(),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    /// `file:line:column`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// What sort of diagnostic it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiagnosticKind {
+    /// The file cannot be read.
+    Unreadable,
+    /// The text is not TOML.
+    Syntax,
+    /// An `include` does not work.
+    Include,
+    /// An environment variable is not set or not well written.
+    Environment,
+    /// No key has this name.
+    UnknownKey,
+    /// The key exists, but somewhere else.
+    MisplacedKey,
+    /// The key is known and this version cannot do what it asks.
+    NotSupported,
+    /// A key that has to be there is not.
+    MissingKey,
+    /// The value is of another type.
+    WrongType,
+    /// The value is of the right type and makes no sense.
+    BadValue,
+    /// The value names something that does not exist.
+    UnknownName,
+    /// The same thing stands there twice.
+    Duplicate,
+    /// Two things exclude each other.
+    Conflict,
+    /// The file of a certificate or a key cannot be used.
+    Certificate,
+    /// A warning: it is there and nothing uses it.
+    Unused,
+    /// A warning: it is allowed and probably not what is meant.
+    Suspicious,
+}
+
+impl DiagnosticKind {
+    /// Whether the configuration works nevertheless.
+    pub const fn is_warning(self) -> bool {
+        matches!(self, Self::Unused | Self::Suspicious)
+    }
+
+    /// The stable kebab-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::Syntax => "syntax",
+            Self::Include => "include",
+            Self::Environment => "environment",
+            Self::UnknownKey => "unknown-key",
+            Self::MisplacedKey => "misplaced-key",
+            Self::NotSupported => "not-supported",
+            Self::MissingKey => "missing-key",
+            Self::WrongType => "wrong-type",
+            Self::BadValue => "bad-value",
+            Self::UnknownName => "unknown-name",
+            Self::Duplicate => "duplicate",
+            Self::Conflict => "conflict",
+            Self::Certificate => "certificate",
+            Self::Unused => "unused",
+            Self::Suspicious => "suspicious",
+        }
+    }
+}
+
+impl Diagnostic {
+    pub(crate) fn new(kind: DiagnosticKind, span: SourceSpan, message: impl Into<String>) -> Self {
+        Self { kind, span, message: message.into(), help: None, labels: Vec::new() }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn help_if(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+
+    pub(crate) fn label(mut self, span: SourceSpan, message: impl Into<String>) -> Self {
+        self.labels.push((span, message.into()));
+        self
+    }
+
+    /// Replaces what would move the cursor of a terminal or begin a new line: messages quote the config.
+    fn make_printable(&mut self) {
+        let help = self.help.iter_mut();
+        let labels = self.labels.iter_mut().map(|(_, message)| message);
+        for text in [&mut self.message].into_iter().chain(help).chain(labels) {
+            if text.contains(char::is_control) {
+                *text = text.replace(char::is_control, "\u{FFFD}");
+            }
+        }
+    }
+}
+
+/// All diagnostics of one configuration, in the order of the text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    sources: SourceMap,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(sources: SourceMap, mut list: Vec<Diagnostic>) -> Self {
+        list.iter_mut().for_each(Diagnostic::make_printable);
+        list.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
+        list.dedup();
+        Self { list, sources }
+    }
+
+    /// All of them, warnings included.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    pub(crate) fn sources(&self) -> &SourceMap {
+        &self.sources
+    }
+
+    /// The files that were read, or could not be: the configuration itself first, then those that it includes.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.sources.files().map(|file| &*file.name)
+    }
+
+    /// How many there are, warnings included.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is not even a warning.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Those that keep the configuration from working.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|diagnostic| !diagnostic.kind.is_warning())
+    }
+
+    /// Those that do not.
+    pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|diagnostic| diagnostic.kind.is_warning())
+    }
+
+    /// Where one of them is.
+    pub fn location(&self, diagnostic: &Diagnostic) -> Location {
+        Location::of(&self.sources, diagnostic.span)
+    }
+
+    /// Other places that belong to one of them, each with its sentence.
+    pub fn labels(&self, diagnostic: &Diagnostic) -> Vec<(Location, String)> {
+        let labels = diagnostic.labels.iter();
+        labels.map(|(span, message)| (Location::of(&self.sources, *span), message.clone())).collect()
+    }
+
+    /// One of them on one line: `file:line:column: error: message (help)`.
+    pub fn line(&self, diagnostic: &Diagnostic) -> String {
+        let level = if diagnostic.kind.is_warning() { "warning" } else { "error" };
+        let line = format!("{}: {level}: {}", self.location(diagnostic), diagnostic.message);
+        match &diagnostic.help {
+            Some(help) => format!("{line} ({help})"),
+            None => line,
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl fmt::Display for Diagnostics {
+    /// One line per diagnostic.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, diagnostic) in self.list.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{}", self.line(diagnostic))?;
+        }
+        Ok(())
+    }
+}
