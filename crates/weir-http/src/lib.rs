@@ -13,8 +13,8 @@ mod bytes;
 
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
 pub use http1::{
-    ChunkedDecoder, Decoded, Expectation, FieldLines, HeadProgress, RequestBody, RequestHead, ResponseBody, ResponseHead,
-    write,
+    ChunkedDecoder, Decoded, Expectation, FieldLines, HeadProgress, RequestBody, RequestHead, ResponseBody,
+    ResponseHead, write,
 };
 pub use message::auth::authenticates_connection;
 pub use message::authority::Authority;

@@ -12,6 +12,7 @@ mod files;
 mod items;
 mod documents;
 mod paths;
+mod imports;
 mod crates;
 
 use anyhow::bail;
@@ -33,7 +34,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
 
 /// All checks that need nothing but the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let checks = [text::check, files::check, items::check, documents::check, crates::check_sources];
+    let checks =
+        [text::check, files::check, items::check, documents::check, imports::check, crates::check_sources];
     checks.iter().flat_map(|check| check(tree)).collect()
 }
 

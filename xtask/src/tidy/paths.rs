@@ -23,6 +23,16 @@ pub(super) fn named_paths(file: &syn::File) -> Vec<NamedPath> {
     named.into_iter().map(|(segments, line)| NamedPath { path: expand(&segments, &imported), line }).collect()
 }
 
+/// What the names of a file stand for: name to full path, by its `use` declarations.
+pub(super) type Imports = BTreeMap<String, String>;
+
+/// The `use` declarations of a file.
+pub(super) fn imports(file: &syn::File) -> Imports {
+    let mut names = Names { imported: BTreeMap::new(), named: Vec::new() };
+    names.visit_file(file);
+    names.imported
+}
+
 /// Replaces the first segment by what was imported under that name.
 fn expand(segments: &[String], imported: &BTreeMap<String, String>) -> String {
     let full = match segments.split_first() {

@@ -40,6 +40,8 @@ pub(super) enum Rule {
     Link,
     /// A decision record lacks its heading or its date.
     Decision,
+    /// A module uses one that stands above it.
+    Layer,
     /// A crate depends on what its place forbids.
     Dependency,
     /// A crate names a part of the standard library that its place forbids.
