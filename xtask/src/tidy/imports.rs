@@ -87,6 +87,10 @@ fn resolve(modules: &Modules<'_>, from: &[String], path: &[&str], depth: usize) 
     /// A chain of re-exports that is longer leads round.
     const DEPTH_MAX: usize = 8;
     let (first, mut rest) = path.split_first()?;
+    if rest.is_empty() && matches!(*first, "crate" | "self" | "super") {
+        // The reach of `pub(crate)`, not a use.
+        return None;
+    }
     let mut module = match *first {
         "crate" => Vec::new(),
         "self" => from.to_vec(),
@@ -165,7 +169,7 @@ mod tests {
     fn downward_is_the_order_of_the_modules() {
         let top =
             ("crates/a/src/top.rs", "use crate::base::Base;\nuse super::middle;\nfn a() { middle::b(); }");
-        let middle = ("crates/a/src/middle.rs", "pub fn b() { crate::base::c(); }");
+        let middle = ("crates/a/src/middle.rs", "pub(crate) fn b() { crate::base::c(); }");
         let base = ("crates/a/src/base.rs", "pub struct Base; pub fn c() {}");
         assert_eq!(found(&[ROOT, top, middle, base]), []);
         let base = ("crates/a/src/base.rs", "pub struct Base;\npub fn c() { crate::top::a(); }");

@@ -37,7 +37,7 @@ use crate::net::cpus;
 use crate::net::descriptors::DescriptorBudget;
 use crate::net::listening::{BoundAddress, SocketFile};
 use crate::state::log_batches::LogBatches;
-use crate::state::recorder::Asked;
+use crate::state::running::Asked;
 use crate::state::shared::RoomWanted;
 use crate::state::shared::{Accepted, Load, Shared};
 use crate::state::snapshot::{Current, Snapshot};

@@ -9,18 +9,17 @@ use std::time::Duration;
 use weir_config::ListenerProtocol;
 use weir_observe::Cause;
 
-use super::session::{LOOK_INTERVAL, Session};
 use crate::exchange::client::Client;
 use crate::net::clock;
 use crate::net::connection::Connection;
 use crate::net::socket::PeerState;
 use crate::relay::http1::Incoming;
 
+/// How often it is looked whether a client is gone whose request cannot be read yet.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long an abort may go unnoticed, once per connection: see [`poll_aborted`].
 const FIRST_LOOK: Duration = Duration::from_millis(10);
-
-/// Bytes of unread requests that are looked at to tell one from several.
-const UNREAD_BYTES_MAX: usize = 4 * 1024;
 
 /// Why the client does not want the response any more, of whose request `body` is still to come; registers `cx` for the next news.
 ///
@@ -101,29 +100,6 @@ fn poll_closed(
 }
 
 /// Whether a client that ends its direction wants no answer.
-fn gives_up_on_close(client: &Client) -> bool {
+pub(super) fn gives_up_on_close(client: &Client) -> bool {
     client.protocol == ListenerProtocol::Http && client.listener.plan().config.abort_on_close
-}
-
-impl Session {
-    /// Why the client does not want an answer any more, as long as there is no memory to read its request. Asks the kernel.
-    #[cold]
-    pub(super) fn is_abandoned(&self) -> Option<Cause> {
-        if self.connection.socket.is_gone() {
-            return Some(Cause::Reset);
-        }
-        let is_closed = gives_up_on_close(&self.client) && self.connection.socket.is_read_closed();
-        (is_closed && self.sent_one_request()).then_some(Cause::Closed)
-    }
-
-    /// Whether what waits to be read can only be one request. What is encrypted counts as one.
-    fn sent_one_request(&self) -> bool {
-        if self.connection.tls.is_some() {
-            return true;
-        }
-        let mut unread = [0; UNREAD_BYTES_MAX];
-        let len = self.connection.socket.peek(&mut unread).unwrap_or(0);
-        let heads = |bytes: &[u8]| memchr::memmem::find_iter(bytes, b"\r\n\r\n").count();
-        len < UNREAD_BYTES_MAX && heads(self.connection.received()) + heads(&unread[..len]) <= 1
-    }
 }

@@ -15,8 +15,9 @@ use weir_http::{
 use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
+use crate::exchange::End;
 use crate::exchange::client::Client;
-use crate::exchange::stream::{ClientEnd, ClientStream, Content, End, FinalHead, Status};
+use crate::exchange::stream::{ClientEnd, ClientStream, Content, FinalHead, Status};
 use crate::exchange::tunnelled::Tunnelled;
 use crate::exchange::{Ended, Exchange, MEMORY_KEPT_MAX};
 use crate::net::clock::{self, Instant};

@@ -1,11 +1,6 @@
-//! The client side: from the listening socket to the request.
+//! The client side: a connection, from its first byte to its end, and the streams that it yields.
 
-pub(crate) mod exchange_pool;
-mod lease;
-pub(crate) mod session;
-mod tls;
+pub(crate) mod connection;
+mod http1;
+mod tcp;
 mod abort;
-pub(crate) mod proxy_header;
-pub(crate) mod tcp;
-pub(crate) mod http1;
-pub(crate) mod ending;

@@ -6,10 +6,11 @@ use weir_config::{HeaderChanges, RouteAction};
 use weir_http::{FieldName, FieldWriter as _, Method, ResponseBody};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
+use super::End;
 use super::client::Client;
-use super::fields::leave;
-use super::stream::{ClientStream, Content, End, FinalHead, Status};
-use super::{Ended, Exchange, fields, forwarded, trace};
+use super::header_changes::leave;
+use super::stream::{ClientStream, Content, FinalHead, Status};
+use super::{Ended, Exchange, fields, forwarded, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::MemoryBody;
@@ -129,7 +130,7 @@ async fn send(
         for (name, value) in answer.fields.iter().filter(|(name, _)| leave(changes, name)) {
             out.field(name, value);
         }
-        fields::write_changes(out, changes);
+        header_changes::write_changes(out, changes);
     });
     exchange.record.own_body = Some(body.len() as u64);
     exchange.record.status = answer.status;

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use weir_http::{FieldName, HeadProgress, RequestBody};
-use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
+use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
 use super::client::Client;
-use super::retry::{Failed, Kind, Tried};
+use super::outcome::{Failed, Kind, Serving, Tried};
+use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
 use super::{Exchange, choose, fields, private};
 use crate::net::clock::{self, Instant};
@@ -27,56 +28,15 @@ use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
-use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
+use crate::state::snapshot::UpstreamPlan;
 use crate::state::upstream::outliers::Outcome;
-use crate::state::view::{LocalServer, View};
+use crate::state::view::LocalServer;
 use crate::upstream::handshake::{self, Opening};
 use crate::upstream::slot::Slot;
 use crate::upstream::{http1, proxy_header};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
-
-/// A server that has begun to answer.
-pub(crate) struct Serving {
-    pub(crate) server: ServerConnection,
-    pub(crate) slot: Slot,
-    /// Bytes of the response head at the front of the server's input.
-    pub(crate) head_len: usize,
-    /// Whether any byte of the request left for the server before it answered.
-    pub(crate) sent_any: bool,
-    /// Whether the request could not be sent whole: the connection ends with this exchange.
-    pub(crate) send_failed: bool,
-}
-
-/// What an attempt needs to know of the config.
-#[derive(Clone, Copy)]
-pub(crate) struct Plans<'a> {
-    pub(crate) view: &'a Rc<View>,
-    pub(crate) listener: &'a ListenerPlan,
-    pub(crate) route: &'a RoutePlan,
-    pub(crate) upstream: &'a UpstreamPlan,
-    pub(crate) upstream_index: usize,
-}
-
-impl<'a> Plans<'a> {
-    /// The same on the ground of another view, in which the upstream has the place `upstream`.
-    pub(crate) fn on(self, view: &'a Rc<View>, upstream: usize) -> Self {
-        Self { view, upstream: &view.snapshot.upstreams[upstream], upstream_index: upstream, ..self }
-    }
-
-    /// The worker's side of a server.
-    #[inline]
-    pub(crate) fn server(self, server: usize) -> &'a Rc<LocalServer> {
-        self.view.server(self.upstream_index, server)
-    }
-
-    /// What the worker counts of the upstream.
-    #[inline]
-    pub(crate) fn upstream_shard(self) -> &'a UpstreamShard {
-        self.view.upstream_shard(self.upstream_index)
-    }
-}
 
 /// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
 /// took, if it wants to.

@@ -9,7 +9,6 @@ use weir_traffic::route::RouteRequest;
 
 use super::client::Client;
 use super::stream::ClientStream;
-use super::tcp::Connecting;
 use super::{Ended, Exchange, fields, forwarded};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
@@ -164,4 +163,37 @@ pub(crate) fn upgrade_wanted<'a>(
     let allowed = route.config.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(asked));
     let plain = !request.fields().contains(FieldName::Http2Settings);
     (allowed && plain).then_some(asked)
+}
+
+/// A connection as the routes see it: a client that may have named a server.
+pub(crate) struct Connecting<'a> {
+    /// The name of the server that the client asked for by SNI; empty when it did not.
+    pub(crate) server_name: &'a [u8],
+    pub(crate) source: std::net::IpAddr,
+}
+
+impl RouteRequest for Connecting<'_> {
+    fn host(&self) -> &[u8] {
+        self.server_name
+    }
+
+    fn path(&self) -> &[u8] {
+        b"/"
+    }
+
+    fn query(&self) -> &[u8] {
+        b""
+    }
+
+    fn method(&self) -> &[u8] {
+        b""
+    }
+
+    fn header(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn source(&self) -> std::net::IpAddr {
+        self.source
+    }
 }

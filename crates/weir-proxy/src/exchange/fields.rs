@@ -11,8 +11,9 @@ use weir_http::{
 
 use weir_traffic::ServerId;
 
-use super::attempt::Plans;
 use super::client::Client;
+use super::header_changes::{is_changed_away, leave, write_changes};
+use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, persistence, trace};
 use crate::state::snapshot::ListenerPlan;
@@ -61,25 +62,6 @@ fn copy_fields<W: FieldWriter>(
     if let Some(start) = run_start {
         // Everything up to the empty line that ends the head.
         out.copy(FieldRun { text, fields: &fields[start..], end: text.len() - b"\r\n".len() });
-    }
-}
-
-/// Whether the changes of a route take this field out.
-fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
-    let named = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-    changes.remove.iter().any(|other| named(other)) || changes.set.iter().any(|(other, _)| named(other))
-}
-
-/// Whether the changes of a route leave a field of this name that Weir itself adds.
-#[inline]
-pub(super) fn leave(changes: &HeaderChanges, name: &[u8]) -> bool {
-    changes.is_empty() || !is_changed_away(changes, name)
-}
-
-/// Adds what a route sets and adds.
-pub(crate) fn write_changes(out: &mut impl FieldWriter, changes: &HeaderChanges) {
-    for (name, value) in changes.set.iter().chain(&changes.add) {
-        out.field(name.as_bytes(), value.as_bytes());
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
-use super::attempt::{Plans, Serving};
 use super::client::Client;
+use super::outcome::Serving;
+use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
 use super::{Exchange, log, recording, trace};

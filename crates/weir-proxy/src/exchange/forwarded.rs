@@ -10,7 +10,7 @@ use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, write, write_for
 
 use super::Exchange;
 use super::client::Client;
-use super::fields::leave;
+use super::header_changes::leave;
 use super::record::REQUEST_ID_LEN;
 use super::stream::ClientEnd;
 use crate::state::snapshot::ListenerPlan;

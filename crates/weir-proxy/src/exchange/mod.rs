@@ -3,28 +3,31 @@
 //! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
 //! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
 
-pub(crate) mod client;
-pub(crate) mod stream;
 mod report;
-mod record;
 mod admit;
-mod choose;
-pub(crate) mod fields;
-pub(crate) mod forwarded;
-mod queue;
-pub(crate) mod attempt;
-pub(crate) mod retry;
-mod persistence;
-pub(crate) mod trace;
-mod private;
 mod respond;
 mod upgrade;
 pub(crate) mod tcp;
+mod queue;
+pub(crate) mod attempt;
+mod choose;
+pub(crate) mod retry;
+mod private;
 pub(crate) mod tunnelled;
 mod answer;
+pub(crate) mod fields;
+mod persistence;
 mod finish;
+mod plans;
+mod outcome;
+pub(crate) mod trace;
 mod log;
 pub(crate) mod recording;
+pub(crate) mod forwarded;
+mod record;
+pub(crate) mod stream;
+pub(crate) mod client;
+mod header_changes;
 pub(crate) mod waits;
 
 use weir_config::ListenerProtocol;
@@ -36,11 +39,12 @@ use crate::relay::Relay;
 use crate::relay::http1::{Incoming, Outgoing};
 use crate::relay::replay::Kept;
 use crate::state::recorder::{Story, TunnelTrace};
-use attempt::Plans;
 use client::Client;
+use outcome::Tried;
+use plans::Plans;
 use record::Record;
-use retry::Tried;
-use stream::{ClientEnd, ClientStream, End};
+use stream::{ClientEnd, ClientStream};
+use tunnelled::Tunnelled;
 use waits::Waits;
 
 /// Bytes of the first line of a head that could not be read, as far as they are kept.
@@ -124,6 +128,20 @@ async fn carry(
     // Finish: the server connection becomes idle.
     finish::run(client, exchange, plans, serving);
     Ok(End::Done)
+}
+
+/// What an exchange tells its stream at its end.
+pub(crate) enum End {
+    /// There was no request, or nothing can be answered: the connection closes.
+    Closed,
+    /// The response has been sent whole.
+    Done,
+    /// The response is not whole, and the client has to see that.
+    CutShort,
+    /// The client has failed, or an operator has ended the connection.
+    Aborted,
+    /// Raw bytes follow.
+    Tunnel(Box<Tunnelled>),
 }
 
 /// Why an exchange ended before its response was relayed.

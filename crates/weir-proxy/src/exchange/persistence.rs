@@ -7,8 +7,8 @@ use weir_traffic::ServerId;
 use weir_traffic::affinity::{Bond, Persistence};
 
 use super::Exchange;
-use super::attempt::Plans;
-use super::fields::leave;
+use super::header_changes::leave;
+use super::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::snapshot::UpstreamPlan;
 

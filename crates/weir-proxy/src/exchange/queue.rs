@@ -14,8 +14,8 @@ use weir_traffic::balance::{Excluded, Patience, Pick};
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{Standing, Ticket};
 
-use super::attempt::Plans;
 use super::client::Client;
+use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::{Ended, Exchange, forwarded};
 use crate::net::clock::{self, Instant};

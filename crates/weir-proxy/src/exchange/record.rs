@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
+use weir_http::FieldSet;
 use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
 
 use super::client::Client;
 use super::stream::ClientEnd;
-use super::trace::Trace;
 use crate::net::clock::{self, Instant};
+use crate::state::trace_queue::ExchangeSpan;
 use crate::state::view::View;
 
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.
@@ -176,5 +177,35 @@ impl Record {
     pub(crate) fn spend(&mut self, phase: Phase, now: Instant) {
         self.times.add(phase, now.micros_since(self.accounted));
         self.accounted = now;
+    }
+}
+
+/// What an exchange knows of its trace; nothing, when traces are off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trace {
+    pub(super) own: Option<ExchangeSpan>,
+    /// Fields of the request that are not copied.
+    pub(super) stripped: FieldSet,
+}
+
+impl Trace {
+    /// Of no trace.
+    pub(crate) const NONE: Self = Self { own: None, stripped: FieldSet::EMPTY };
+
+    /// Its place, if it is sampled.
+    #[inline]
+    pub(crate) fn sampled(&self) -> Option<&ExchangeSpan> {
+        self.own.as_ref().filter(|own| own.traceparent.is_sampled)
+    }
+
+    /// The id of the trace, as it is written everywhere.
+    pub(crate) fn id_digits(&self) -> Option<[u8; 32]> {
+        self.own.as_ref().map(|own| own.traceparent.trace_id_digits())
+    }
+
+    /// The id of the trace; 0 when there is none.
+    #[inline]
+    pub(crate) fn id(&self) -> u128 {
+        self.own.as_ref().map_or(0, |own| own.traceparent.trace_id)
     }
 }

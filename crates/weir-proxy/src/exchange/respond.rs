@@ -5,8 +5,9 @@ use std::task::{Context, Poll};
 use weir_http::ResponseBody;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
-use super::attempt::{Plans, Serving};
 use super::client::Client;
+use super::outcome::Serving;
+use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::{Ended, Exchange, fields, persistence, private};
 use crate::net::clock;

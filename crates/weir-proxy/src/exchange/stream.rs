@@ -10,7 +10,6 @@ use weir_http::{FieldWriter, ResponseBody};
 use weir_observe::Cause;
 
 use super::client::Client;
-use super::tunnelled::Tunnelled;
 use super::{Ended, Exchange};
 use crate::net::tls::records::Records;
 use crate::relay::{Sink, Source};
@@ -150,18 +149,4 @@ pub(crate) enum Content {
     Body(ResponseBody, Option<u64>),
     /// Raw bytes: a protocol that the client has asked for, or what CONNECT leads to.
     Tunnel,
-}
-
-/// What an exchange tells its stream at its end.
-pub(crate) enum End {
-    /// There was no request, or nothing can be answered: the connection closes.
-    Closed,
-    /// The response has been sent whole.
-    Done,
-    /// The response is not whole, and the client has to see that.
-    CutShort,
-    /// The client has failed, or an operator has ended the connection.
-    Aborted,
-    /// Raw bytes follow.
-    Tunnel(Box<Tunnelled>),
 }

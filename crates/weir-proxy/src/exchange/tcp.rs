@@ -5,12 +5,14 @@
 use std::time::Duration;
 
 use weir_observe::{Failure, Phase};
-use weir_traffic::route::RouteRequest;
 
-use super::attempt::{self, Plans};
+use super::End;
+use super::attempt;
 use super::client::Client;
-use super::retry::{self, Tried};
-use super::stream::{ClientEnd, End};
+use super::outcome::Tried;
+use super::plans::Plans;
+use super::retry;
+use super::stream::ClientEnd;
 use super::tunnelled::Tunnelled;
 use super::{Ended, Exchange, choose, finish, queue};
 use crate::net::clock;
@@ -108,37 +110,4 @@ fn begin(client: &mut Client, exchange: &mut Exchange) {
     client.deadline.set_ceiling(client.ends_at());
     exchange.record.began = now;
     exchange.record.accounted = now;
-}
-
-/// A connection as the routes see it: a client that may have named a server.
-pub(crate) struct Connecting<'a> {
-    /// The name of the server that the client asked for by SNI; empty when it did not.
-    pub(crate) server_name: &'a [u8],
-    pub(crate) source: std::net::IpAddr,
-}
-
-impl RouteRequest for Connecting<'_> {
-    fn host(&self) -> &[u8] {
-        self.server_name
-    }
-
-    fn path(&self) -> &[u8] {
-        b"/"
-    }
-
-    fn query(&self) -> &[u8] {
-        b""
-    }
-
-    fn method(&self) -> &[u8] {
-        b""
-    }
-
-    fn header(&self, _name: &str) -> Option<&[u8]> {
-        None
-    }
-
-    fn source(&self) -> std::net::IpAddr {
-        self.source
-    }
 }

@@ -8,7 +8,8 @@ use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
 use weir_observe::Phase;
 
 use super::client::Client;
-use super::fields::leave;
+use super::header_changes::leave;
+use super::record::Trace;
 use super::{Exchange, recording};
 use crate::state::snapshot::{ListenerPlan, TracePlan};
 use crate::state::trace_queue::{ExchangeSpan, Sampled};
@@ -16,36 +17,6 @@ use crate::state::view::View;
 
 /// Longest path that is told of what a server got.
 const PATH_BYTES_MAX: usize = 256;
-
-/// What an exchange knows of its trace; nothing, when traces are off.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Trace {
-    own: Option<ExchangeSpan>,
-    /// Fields of the request that are not copied.
-    pub(super) stripped: FieldSet,
-}
-
-impl Trace {
-    /// Of no trace.
-    pub(crate) const NONE: Self = Self { own: None, stripped: FieldSet::EMPTY };
-
-    /// Its place, if it is sampled.
-    #[inline]
-    pub(crate) fn sampled(&self) -> Option<&ExchangeSpan> {
-        self.own.as_ref().filter(|own| own.traceparent.is_sampled)
-    }
-
-    /// The id of the trace, as it is written everywhere.
-    pub(crate) fn id_digits(&self) -> Option<[u8; 32]> {
-        self.own.as_ref().map(|own| own.traceparent.trace_id_digits())
-    }
-
-    /// The id of the trace; 0 when there is none.
-    #[inline]
-    pub(crate) fn id(&self) -> u128 {
-        self.own.as_ref().map_or(0, |own| own.traceparent.trace_id)
-    }
-}
 
 /// Finds out which trace the request belongs to, if anything is traced.
 #[inline]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
-use super::attempt::Plans;
 use super::client::Client;
+use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
 use super::{Exchange, finish, recording};

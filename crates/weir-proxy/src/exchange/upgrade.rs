@@ -6,9 +6,11 @@ use std::task::{Context, Poll};
 use weir_http::Method;
 use weir_observe::{Failure, Phase};
 
-use super::attempt::{Plans, Serving};
+use super::End;
 use super::client::Client;
-use super::stream::{ClientStream, Content, End, FinalHead, Status};
+use super::outcome::Serving;
+use super::plans::Plans;
+use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::tunnelled::Tunnelled;
 use super::{Ended, Exchange, fields, persistence};
 use crate::net::clock;

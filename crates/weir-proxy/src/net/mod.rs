@@ -21,5 +21,5 @@ pub(crate) mod wheel;
 pub(crate) mod quantum;
 pub(crate) mod memory;
 pub(crate) mod cpus;
-pub(crate) mod clock;
 pub(crate) mod sys;
+pub(crate) mod clock;

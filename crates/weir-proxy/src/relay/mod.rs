@@ -5,12 +5,12 @@
 //! holds one buffer, whatever the size of the body. Must not decide what a failure means.
 
 pub(crate) mod failure;
-pub(crate) mod pipe;
 pub(crate) mod http1;
 pub(crate) mod replay;
 pub(crate) mod memory;
-pub(crate) mod throttle;
 pub(crate) mod tunnel;
+pub(crate) mod pipe;
+pub(crate) mod throttle;
 
 use std::io;
 use std::rc::Rc;

@@ -3,6 +3,6 @@
 pub(crate) mod slot;
 pub(crate) mod pinned;
 pub(crate) mod http1;
-pub(crate) mod connect;
-pub(crate) mod proxy_header;
 pub(crate) mod handshake;
+pub(crate) mod proxy_header;
+pub(crate) mod connect;

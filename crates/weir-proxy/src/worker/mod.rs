@@ -4,8 +4,8 @@
 //! in [`Worker`], what workers share in [`Shared`].
 
 pub(crate) mod apply_config;
-mod accept;
 mod room;
+mod accept;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -20,13 +20,13 @@ use weir_observe::WorkerShard;
 
 use self::accept::OpenDoor;
 use self::apply_config::Turn;
-use crate::downstream::exchange_pool::ExchangePool;
-use crate::downstream::session::Session;
+use crate::downstream::connection::Session;
+use crate::downstream::connection::exchange_pool::ExchangePool;
 use crate::net::clock;
 use crate::net::descriptors::ServerPlace;
 use crate::net::memory::{self, Tide};
 use crate::net::timers::Timers;
-use crate::state::recorder::Asked;
+use crate::state::running::Asked;
 use crate::state::shared::{Accepted, Shared};
 use crate::state::view::LocalListener;
 use crate::state::worker::{Worker, WorkerSeed};

@@ -14,7 +14,8 @@ use tokio::sync::oneshot;
 use crate::net::clock::Instant;
 use crate::net::deadline::Cut;
 use crate::state::recorder::Flight;
-pub(crate) use crate::state::recorder::{Ask, Asked, Filter, Wanted};
+pub(crate) use crate::state::recorder::{Ask, Filter, Wanted};
+use crate::state::running::Asked;
 use crate::state::running::{self, Question, Running, SessionId};
 pub(crate) use names::{ListenerNames, Names, NamesKept};
 

@@ -4,13 +4,11 @@ use std::net::IpAddr;
 
 use weir_observe::{Failure, Kept, Party, PhaseTimes};
 
+pub(crate) use super::story::NONE;
 use super::story::{TRIES_KEPT, Try};
 use super::words::Words;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
-
-/// Stands for what there is none of.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// One exchange that is over, with its only attempt.
 #[derive(Debug, Clone, Copy)]

@@ -4,10 +4,10 @@
 //! No lock, and no allocation once the rings have their memory. Must not make sentences: that is for whoever asks.
 
 mod ring;
+mod query;
+mod entry;
 mod story;
 mod words;
-mod entry;
-mod query;
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use self::words::PackedWords;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
-pub(crate) use query::{Ask, Asked, Filter, Wanted};
+pub(crate) use query::{Ask, Filter, Wanted};
 pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
 pub(crate) use words::RequestWords;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::entry::{Entry, Flight, NONE};
 use super::{Recorder, Rings};
-use crate::state::running::{self, SessionId};
+use crate::state::connection_id::SessionId;
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]
@@ -49,15 +49,6 @@ impl Filter {
             && self.status.is_none_or(|(low, high)| (low..=high).contains(&status))
             && self.places.as_ref().is_none_or(|places| entry.upstream != NONE && places.iter().any(is_there))
     }
-}
-
-/// What a worker is asked.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    /// What it keeps of exchanges that are over.
-    Kept(Ask),
-    /// What its sessions do now.
-    Running(running::Ask),
 }
 
 /// A question to one recorder.

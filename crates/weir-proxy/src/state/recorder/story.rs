@@ -8,8 +8,10 @@ use weir_observe::Failure;
 use weir_traffic::retry::Reason;
 use weir_traffic::{Glance, ServerId, ServerState};
 
-use super::entry::NONE;
 use crate::net::clock::{self, Instant};
+
+/// Stands for what there is none of.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Attempts of one exchange that are noted; of more, the first ones and the last.
 pub(crate) const TRIES_KEPT: usize = 4;

@@ -4,18 +4,17 @@
 //! session and exchange know anyway. In the same way sessions are told to end. Must not make sentences for people of names and numbers:
 //! that is for whoever asks.
 
-mod id;
-mod question;
 mod roll;
+mod question;
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::activity::Activity;
+pub(crate) use super::connection_id::SessionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
-use crate::state::recorder::Flight;
-pub(crate) use id::SessionId;
+use crate::state::recorder::{self, Flight};
 pub(crate) use question::{Ask, Candidate, Question, Ran};
 pub(crate) use roll::Roll;
 
@@ -51,4 +50,13 @@ impl Running {
             (_, None) => "idle",
         }
     }
+}
+
+/// What a worker is asked.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// What it keeps of exchanges that are over.
+    Kept(recorder::Ask),
+    /// What its sessions do now.
+    Running(Ask),
 }

@@ -9,9 +9,10 @@ use std::task::{Poll, ready};
 
 use weir_observe::{Cause, Failure, Phase};
 
+use super::Session;
 use super::exchange_pool::{ExchangePool, PooledExchange};
-use super::http1::After;
-use super::session::{LOOK_INTERVAL, Session};
+use crate::downstream::abort::LOOK_INTERVAL;
+use crate::downstream::http1::After;
 use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::worker::Worker;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Party};
 
-use super::http1::After;
-use super::session::Session;
+use super::Session;
+use crate::downstream::http1::After;
 use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock;
 use crate::net::connection::Connection;

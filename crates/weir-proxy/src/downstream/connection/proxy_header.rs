@@ -11,7 +11,7 @@ use weir_config::ProxyProtocol;
 use weir_http::proxy_protocol::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::session::Session;
+use super::Session;
 use crate::net::clock;
 use crate::net::peer::{Arrival, Peer};
 use crate::state::activity::Activity;

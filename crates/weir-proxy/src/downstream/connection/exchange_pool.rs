@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 
 use weir_config::ListenerProtocol;
 
-use super::http1::{After, StreamState};
-use super::session::Session;
-use crate::exchange::stream::End;
+use super::Session;
+use crate::downstream::http1::{After, StreamState};
+use crate::exchange::End;
 use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
 

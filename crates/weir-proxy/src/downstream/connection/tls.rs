@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::session::Session;
+use super::Session;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
 use crate::net::socket::Behind;

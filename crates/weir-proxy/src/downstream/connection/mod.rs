@@ -3,6 +3,13 @@
 //! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
+mod lease;
+pub(crate) mod exchange_pool;
+mod abandoned;
+mod proxy_header;
+mod tls;
+mod ending;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -12,12 +19,11 @@ use weir_config::ListenerProtocol;
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
-use super::exchange_pool::{ExchangePool, future_bytes};
+use self::exchange_pool::{ExchangePool, future_bytes};
+use self::lease::Lease;
+use self::tls::Refused;
 use super::http1::{After, Http1Stream, StreamState};
-use super::lease::Lease;
-use super::proxy_header;
 use super::tcp::TcpStream;
-use super::tls::{self, Refused};
 use crate::exchange::client::Client;
 use crate::exchange::tunnelled::TunnelClient;
 use crate::net::clock::{self, Instant};
@@ -33,9 +39,6 @@ use crate::upstream::pinned::PinnedConnections;
 
 /// How long a stop waits for the first request of a connection.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether a client is gone whose request cannot be read yet.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One client connection.
 pub(crate) struct Session {

@@ -1,0 +1,32 @@
+//! Whether a client has left whose request cannot be read yet, for want of memory.
+
+use weir_observe::Cause;
+
+use super::Session;
+use crate::downstream::abort::gives_up_on_close;
+
+/// Bytes of unread requests that are looked at to tell one from several.
+const UNREAD_BYTES_MAX: usize = 4 * 1024;
+
+impl Session {
+    /// Why the client does not want an answer any more, as long as there is no memory to read its request. Asks the kernel.
+    #[cold]
+    pub(super) fn is_abandoned(&self) -> Option<Cause> {
+        if self.connection.socket.is_gone() {
+            return Some(Cause::Reset);
+        }
+        let is_closed = gives_up_on_close(&self.client) && self.connection.socket.is_read_closed();
+        (is_closed && self.sent_one_request()).then_some(Cause::Closed)
+    }
+
+    /// Whether what waits to be read can only be one request. What is encrypted counts as one.
+    fn sent_one_request(&self) -> bool {
+        if self.connection.tls.is_some() {
+            return true;
+        }
+        let mut unread = [0; UNREAD_BYTES_MAX];
+        let len = self.connection.socket.peek(&mut unread).unwrap_or(0);
+        let heads = |bytes: &[u8]| memchr::memmem::find_iter(bytes, b"\r\n\r\n").count();
+        len < UNREAD_BYTES_MAX && heads(self.connection.received()) + heads(&unread[..len]) <= 1
+    }
+}

@@ -1,0 +1,83 @@
+//! What the attempts of an exchange came to: a server that has begun to answer, or a failure and whether another may help.
+
+use weir_observe::{Cause, Failure};
+use weir_traffic::balance::Excluded;
+use weir_traffic::{ServerId, retry};
+
+use super::Ended;
+use crate::state::pool::ServerConnection;
+use crate::state::snapshot::UpstreamPlan;
+use crate::upstream::slot::Slot;
+
+/// A server that has begun to answer.
+pub(crate) struct Serving {
+    pub(crate) server: ServerConnection,
+    pub(crate) slot: Slot,
+    /// Bytes of the response head at the front of the server's input.
+    pub(crate) head_len: usize,
+    /// Whether any byte of the request left for the server before it answered.
+    pub(crate) sent_any: bool,
+    /// Whether the request could not be sent whole: the connection ends with this exchange.
+    pub(crate) send_failed: bool,
+}
+
+/// What the attempts of one exchange have met so far.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) excluded: Excluded,
+    pub(super) stale_connections: u32,
+    /// Whether the next attempt must open a connection.
+    pub(crate) fresh: bool,
+    /// Why the last attempt failed: what the client hears when nobody else can take the request.
+    pub(super) last: Option<Failure>,
+}
+
+impl Tried {
+    pub(crate) const fn new() -> Self {
+        Self { excluded: Excluded::new(), stale_connections: 0, fresh: false, last: None }
+    }
+
+    /// Whether anybody may take the request after it has failed on `server`, too.
+    pub(super) fn leaves_other(&self, plan: &UpstreamPlan, server: ServerId) -> bool {
+        let mut excluded = self.excluded;
+        excluded.insert(server);
+        plan.balancer().has_eligible_but(&excluded)
+    }
+
+    /// The failure to report when no server is left: that of the last attempt, if there was one.
+    pub(crate) fn or_last(&self, ended: Ended) -> Ended {
+        match (ended, self.last) {
+            (Ended::Failed(Failure { cause: Cause::NoServer, .. }), Some(last)) => Ended::Failed(last),
+            (ended, _) => ended,
+        }
+    }
+}
+
+/// An attempt that ended without a response that can be relayed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) failure: Failure,
+    pub(crate) server: ServerId,
+    pub(crate) kind: Kind,
+    pub(crate) sent_any: bool,
+    pub(crate) received_any: bool,
+    pub(crate) reused: bool,
+    /// Its slot, kept if the request may go to the same server again: nobody else has a right to it.
+    pub(crate) slot: Option<Slot>,
+}
+
+impl Failed {
+    /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.reused && self.kind == Kind::Server(retry::Cause::Broken) && !self.received_any
+    }
+}
+
+/// Whose doing it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The server's, or that of the way to it: another attempt may help.
+    Server(retry::Cause),
+    /// The client's or Weir's own: another attempt cannot help.
+    Other,
+}
