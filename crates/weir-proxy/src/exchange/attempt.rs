@@ -5,10 +5,9 @@
 
 use std::future::Future as _;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use weir_http::{FieldName, HeadProgress, RequestBody};
+use weir_http::{FieldName, RequestBody};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -18,12 +17,10 @@ use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
 use super::{Exchange, choose, fields, private};
 use crate::net::clock::{self, Instant};
-use crate::net::connection::Connection;
 use crate::net::descriptors::{self, ServerPlace};
 use crate::net::failure::{of_io, of_server};
 use crate::net::socket::Behind;
 use crate::relay::failure::of_request_body;
-use crate::relay::http1::{Framing, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, Waiting};
 use crate::state::activity::Activity;
@@ -31,62 +28,62 @@ use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::upstream::outliers::Outcome;
 use crate::state::view::LocalServer;
-use crate::upstream::handshake::{self, Opening};
+use crate::upstream::proxy_header;
 use crate::upstream::slot::Slot;
-use crate::upstream::{http1, proxy_header};
+use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
 
 /// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
 /// took, if it wants to.
-pub(crate) async fn run<S: ClientStream>(
+pub(crate) async fn run<C: ClientStream, U: Servers>(
     client: &mut Client,
-    stream: &mut S,
+    stream: &mut C,
+    servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
     tried: &Tried,
-) -> Result<Serving, Failed> {
+) -> Result<Serving<U::Stream>, Failed> {
     let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect(client, stream, exchange, plans, local, tried).await;
+    let connected = attempt.connect(client, stream, servers, exchange, plans, tried).await;
     let mut server = connected.inspect_err(|failed| {
         tell_latency(plans, index, began, Some(failed.failure));
         tell_outcome(plans, local, failed.server, judge_failure(failed), began);
     })?;
-    attempt.reused = server.requests > 0;
+    let (opened_at, carried) = server.history();
+    attempt.reused = carried > 0;
     exchange.record.reused = attempt.reused;
-    exchange.story.connected(server.opened_at, server.requests);
-    server.requests += 1;
+    exchange.story.connected(opened_at, carried);
 
-    server.is_private |= private::has_credentials(exchange);
-    let close = plans.upstream.pool_limits.kept_max == 0 && !server.is_private;
-    write_request(client, stream, exchange, plans, attempt.slot.server, close);
-    exchange.to_server.framing = match exchange.request.body() {
-        RequestBody::Chunked => Framing::Chunked,
-        RequestBody::None | RequestBody::Length(_) => Framing::Plain,
-    };
+    if private::has_credentials(exchange) {
+        server.set_private();
+    }
+    write_request(&mut server, client, stream, exchange, plans, attempt.slot.server);
     exchange.waits.begin_attempt(client.now);
-    let sent_before = exchange.to_server.sent;
     let mut send_failed = None;
     let outcome = std::future::poll_fn(|cx| {
         attempt.poll_response(cx, client, stream, exchange, &mut server, plans, &mut send_failed)
     })
     .await;
-    attempt.sent_any = exchange.to_server.sent > sent_before;
+    attempt.sent_any = server.sent() > 0;
+    attempt.received_any = server.received_any();
     tell_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
     match outcome {
-        Ok(head_len) => {
+        Ok(()) => {
             local.shard.requests.increment();
             let judged = plans.upstream.ejector.judge(exchange.response.status());
             tell_outcome(plans, local, attempt.slot.server, judged, began);
             let Attempt { slot, sent_any, .. } = attempt;
-            Ok(Serving { server, slot, head_len, sent_any, send_failed: send_failed.is_some() })
+            Ok(Serving { server, slot, sent_any, send_failed: send_failed.is_some() })
         }
         Err((failure, kind)) => {
+            exchange.record.sent_to_server += server.sent();
+            servers.drop_stream(server);
             let failed = attempt.failed(failure, kind);
             tell_outcome(plans, local, failed.server, judge_failure(&failed), began);
             Err(failed)
@@ -95,9 +92,10 @@ pub(crate) async fn run<S: ClientStream>(
 }
 
 /// Opens a connection to the server of `slot` for a tunnel: it carries nothing else before or after.
-pub(crate) async fn connect<S: ClientEnd>(
+pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     client: &mut Client,
-    stream: &mut S,
+    stream: &mut C,
+    servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
@@ -106,14 +104,14 @@ pub(crate) async fn connect<S: ClientEnd>(
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect_anew(client, stream, exchange, plans, local).await;
+    let connected = attempt.connect_anew(client, stream, servers, exchange, plans).await;
     tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
-            exchange.story.connected(server.opened_at, 0);
+            exchange.story.connected(server.history().0, 0);
             local.shard.requests.increment();
             tell_outcome(plans, local, attempt.slot.server, Outcome::Success, began);
-            Ok((server, attempt.slot))
+            Ok((server.into_tunnel(), attempt.slot))
         }
         Err(failed) => {
             tell_outcome(plans, local, failed.server, judge_failure(&failed), began);
@@ -188,70 +186,66 @@ impl Attempt {
         failed
     }
 
-    /// An idle connection that is quiet and open, or a new one.
-    async fn connect<S: ClientEnd>(
+    /// A stream on a connection that is quiet and open, or on a new one.
+    async fn connect<C: ClientEnd, U: Servers>(
         &mut self,
         client: &mut Client,
-        stream: &mut S,
+        stream: &mut C,
+        servers: &mut U,
         exchange: &mut Exchange,
         plans: Plans<'_>,
-        local: &LocalServer,
         tried: &Tried,
-    ) -> Result<ServerConnection, Failed> {
+    ) -> Result<U::Stream, Failed> {
         // A request that cannot be sent twice gets the more careful check.
         let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
-        let index = self.slot.server.index();
+        let to = plans.to(self.slot.server);
         if tried.fresh {
-            plans.upstream.shared_pool[index].iter().for_each(|shared| shared.clear());
-            client.pinned.clear(plans.server(index));
-        } else if let Some(server) = take_pooled(client, plans, index, careful) {
-            local.shard.reuses.increment();
+            servers.forget_kept(to, &mut client.pinned);
+        } else if let Some(server) = servers.take_kept(to, &mut client.pinned, client.now, careful) {
+            to.local().shard.reuses.increment();
             return Ok(server);
         }
-        self.connect_anew(client, stream, exchange, plans, local).await
+        self.connect_anew(client, stream, servers, exchange, plans).await
     }
 
-    /// A new connection.
-    async fn connect_anew<S: ClientEnd>(
+    /// A stream on a new connection.
+    async fn connect_anew<C: ClientEnd, U: Servers>(
         &mut self,
         client: &mut Client,
-        stream: &mut S,
+        stream: &mut C,
+        servers: &mut U,
         exchange: &mut Exchange,
         plans: Plans<'_>,
-        local: &LocalServer,
-    ) -> Result<ServerConnection, Failed> {
-        let index = self.slot.server.index();
+    ) -> Result<U::Stream, Failed> {
+        let to = plans.to(self.slot.server);
         if ServerPlace::are_used_up() {
             client.worker.free_descriptors();
         }
         let place = ServerPlace::take();
-        let mut outcome = open(client, stream, exchange, plans, index).await;
+        let mut outcome = open(client, stream, servers, exchange, plans, to).await;
         if let Err((failure, _)) = &outcome
             && failure.cause == Cause::DescriptorLimit
             && client.worker.free_descriptors()
         {
-            outcome = open(client, stream, exchange, plans, index).await;
+            outcome = open(client, stream, servers, exchange, plans, to).await;
         }
         drop(place);
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
         exchange.record.spend(Phase::Connect, now);
         client.now = now;
-        local.shard.connects.increment();
+        let shard = &to.local().shard;
+        shard.connects.increment();
         match outcome {
-            Ok(connection) => {
-                local.shard.connect_time.record(micros);
-                if let Some(tls) = &connection.tls {
-                    local.shard.tls_handshakes.increment();
-                    local.shard.tls_resumptions.add(u64::from(tls.is_resumed()));
-                }
-                Ok(ServerConnection::new(connection, now, Arc::clone(&local.shard)))
+            Ok(opened) => {
+                shard.connect_time.record(micros);
+                Ok(servers.begin(opened, to, now))
             }
             Err((failure, kind)) => {
                 if descriptors::is_local(failure) {
                     client.worker.count_wanting(failure);
                 } else {
-                    local.shard.connect_errors.increment();
+                    shard.connect_errors.increment();
                 }
                 Err(Failed {
                     failure,
@@ -266,74 +260,70 @@ impl Attempt {
         }
     }
 
-    /// Sends what is left of the request and reads until the head of the final response is complete; gives its length.
-    fn poll_response<S: ClientStream>(
+    /// Sends what is left of the request and reads until the head of the final response is complete.
+    fn poll_response<C: ClientStream, T: ServerStream>(
         &mut self,
         cx: &mut Context<'_>,
         client: &mut Client,
-        stream: &mut S,
+        stream: &mut C,
         exchange: &mut Exchange,
-        server: &mut ServerConnection,
+        server: &mut T,
         plans: Plans<'_>,
         send_failed: &mut Option<Failure>,
-    ) -> Poll<Result<usize, AttemptError>> {
+    ) -> Poll<Result<(), AttemptError>> {
         flush_interim(cx, stream)?;
         if send_failed.is_none() {
-            poll_send(cx, client, stream, exchange, &mut server.connection, send_failed)?;
+            poll_send(cx, client, stream, exchange, server, send_failed)?;
         }
         loop {
-            match server.connection.poll_fill(cx, &client.worker.stock) {
-                Poll::Ready(Ok(len)) if len > 0 => self.received_any = true,
-                Poll::Ready(outcome) => {
-                    let failure = self.server_closed(outcome, *send_failed);
+            let (stock, limits) = (&client.worker.stock, &plans.upstream.head_limits);
+            match server.poll_head(cx, stock, &mut exchange.response, limits) {
+                Poll::Ready(Ok(())) if is_interim(exchange.response.status()) => {
+                    self.pass_interim(stream, exchange, server)?;
+                    flush_interim(cx, stream)?;
+                }
+                Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, plans)),
+                Poll::Ready(Err(error)) => {
+                    let failure = of_head(error, server.received_any(), *send_failed);
                     return Poll::Ready(Err((failure, Kind::Server(retry::Cause::Broken))));
                 }
                 Poll::Pending => {
-                    return poll_wait(cx, client, stream, exchange, send_failed.is_some()).map(Err);
+                    let sent = server.sent();
+                    return poll_wait(cx, client, stream, exchange, sent, send_failed.is_some()).map(Err);
                 }
             }
-            while let Some(len) = parse_head(exchange, &mut server.connection, plans.upstream)? {
-                if !is_interim(exchange.response.status()) {
-                    check_final(exchange, plans)?;
-                    return Poll::Ready(Ok(len));
-                }
-                self.pass_interim(stream, exchange, &mut server.connection, len)?;
-                flush_interim(cx, stream)?;
-            }
-        }
-    }
-
-    /// The server closed or reset the connection before the head of its response was complete.
-    fn server_closed(&self, outcome: std::io::Result<usize>, send_failed: Option<Failure>) -> Failure {
-        match outcome {
-            Ok(_) if self.received_any => Failure::server(Phase::Response, Cause::ResponseIncomplete),
-            // A send that failed says more than the silence that followed.
-            Ok(_) => send_failed.unwrap_or(Failure::server(Phase::Response, Cause::Closed)),
-            Err(error) => of_server(Phase::Response, &error),
         }
     }
 
     /// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
-    fn pass_interim<S: ClientStream>(
+    fn pass_interim<C: ClientStream, T: ServerStream>(
         &mut self,
-        stream: &mut S,
+        stream: &mut C,
         exchange: &mut Exchange,
-        server: &mut Connection,
-        head_len: usize,
+        server: &mut T,
     ) -> Result<(), AttemptError> {
         self.interim += 1;
         if self.interim > INTERIM_RESPONSES_MAX {
             let failure = Failure::server(Phase::Response, Cause::TooManyInterimResponses);
             return Err((failure, Kind::Other));
         }
-        let normal = exchange.response.take_normal_text();
-        let received = &server.received()[..head_len];
-        let head = if normal.is_empty() { received } else { &normal };
+        let head = server.head();
         let status = Status { code: exchange.response.status(), reason: exchange.response.reason().of(head) };
         stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
-        server.consume(head_len);
+        server.take_head();
         exchange.response.reset();
         Ok(())
+    }
+}
+
+/// Why there is no head of a response: the server closed or reset the connection before it was complete, or broke a rule.
+fn of_head(error: HeadError, received_any: bool, send_failed: Option<Failure>) -> Failure {
+    match error {
+        HeadError::Closed if received_any => Failure::server(Phase::Response, Cause::ResponseIncomplete),
+        // A send that failed says more than the silence that followed.
+        HeadError::Closed => send_failed.unwrap_or(Failure::server(Phase::Response, Cause::Closed)),
+        HeadError::Io(error) => of_server(Phase::Response, &error),
+        HeadError::Broken(rule) => Failure::server(Phase::Response, Cause::Rule(rule)),
     }
 }
 
@@ -343,17 +333,16 @@ const fn is_interim(status: u16) -> bool {
 
 /// Moves the request towards the server. A server that stops reading may have answered already, so a failed write is
 /// only remembered.
-fn poll_send<S: ClientStream>(
+fn poll_send<C: ClientStream, T: ServerStream>(
     cx: &mut Context<'_>,
     client: &Client,
-    stream: &mut S,
+    stream: &mut C,
     exchange: &mut Exchange,
-    server: &mut Connection,
+    server: &mut T,
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
     let mut source = Replay { kept: &mut exchange.request_kept, body: stream.body(client) };
-    let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
-    match exchange.request_relay.poll(cx, &mut source, &mut sink) {
+    match exchange.request_relay.poll(cx, &mut source, &mut server.request()) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         Poll::Ready(Err(error @ RelayError::Write(_))) => {
             *send_failed = Some(of_request_body(&error));
@@ -369,6 +358,7 @@ fn poll_wait<S: ClientStream>(
     client: &mut Client,
     stream: &mut S,
     exchange: &mut Exchange,
+    sent: u64,
     send_failed: bool,
 ) -> Poll<AttemptError> {
     let relay = &exchange.request_relay;
@@ -380,7 +370,7 @@ fn poll_wait<S: ClientStream>(
             (Activity::ResponseHead, relay.moved)
         }
         (false, Waiting::Source) => (Activity::RequestBody, relay.moved),
-        (false, Waiting::Sink) => (Activity::ServerTakes, exchange.to_server.sent),
+        (false, Waiting::Sink) => (Activity::ServerTakes, sent),
     };
     client.report(awaited, stream, exchange);
     let over = exchange.waits.poll_over(&mut client.deadline, awaited, moved);
@@ -393,31 +383,6 @@ fn poll_wait<S: ClientStream>(
         };
         (failure, kind)
     })
-}
-
-/// Parses what the server sent; the length of the head when it is complete.
-fn parse_head(
-    exchange: &mut Exchange,
-    server: &mut Connection,
-    plan: &UpstreamPlan,
-) -> Result<Option<usize>, AttemptError> {
-    let received = server.received();
-    if received.is_empty() {
-        return Ok(None);
-    }
-    match exchange.response.parse(received, &plan.head_limits) {
-        Ok(HeadProgress::Complete { len }) => Ok(Some(len)),
-        Ok(HeadProgress::Incomplete) => {
-            if let Some(input) = server.input.as_mut().filter(|input| input.is_full()) {
-                let size = (input.len() * 2).min(plan.head_limits.head_bytes_max + 1).max(input.len() + 1);
-                input.grow(size);
-            }
-            Ok(None)
-        }
-        Err(rule) => {
-            Err((Failure::server(Phase::Response, Cause::Rule(rule)), Kind::Server(retry::Cause::Broken)))
-        }
-    }
 }
 
 /// What makes a well-formed final response unfit to be relayed.
@@ -448,46 +413,27 @@ fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Resul
     Ok(())
 }
 
-/// An idle connection to a server that this client may use: its own, or one that belongs to no client.
-fn take_pooled(
-    client: &mut Client,
-    plans: Plans<'_>,
-    server: usize,
-    careful: bool,
-) -> Option<ServerConnection> {
-    let own = client.pinned.take(plans.server(server), client.now, careful);
-    let own = own.filter(|own| !plans.upstream.has_moved(server, own.opened_at));
-    if own.is_some() || plans.upstream.config.proxy_protocol.is_some() {
-        return own;
-    }
-    plans.view.take_pooled(plans.upstream_index, server, client.now, careful)
-}
-
-/// Stages the head of the request as `server` gets it; `close`: its connection is not used again.
+/// Stages the head of the request as the server gets it.
 fn write_request(
+    server: &mut impl ServerStream,
     client: &Client,
     stream: &impl ClientEnd,
-    exchange: &mut Exchange,
+    exchange: &Exchange,
     plans: Plans<'_>,
-    server: ServerId,
-    close: bool,
+    id: ServerId,
 ) {
-    let mut staged = std::mem::take(&mut exchange.to_server.staged);
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
-    let head = http1::RequestLine {
+    let head = RequestLine {
         method: request.method_span().of(text),
         target: fields::target(exchange),
-        host: fields::host(exchange, plans, server),
+        host: fields::host(exchange, plans, id),
         body: request.body(),
         announces_length: request.fields().contains(FieldName::ContentLength),
         upgrade: choose::upgrade_wanted(request, text, plans.route),
         takes_trailers: fields::takes_trailers(exchange),
-        close,
+        close: plans.upstream.pool_limits.kept_max == 0,
     };
-    http1::write_request(&mut staged, &head, |out| {
-        fields::write_request(out, client, stream, exchange, plans);
-    });
-    exchange.to_server.staged = staged;
+    server.send(&head, |out| fields::write_request(out, client, stream, exchange, plans));
 }
 
 /// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream wants none.
@@ -511,24 +457,18 @@ fn introduce(
 }
 
 /// Opens a connection to a server within the time limit of the phase.
-async fn open<S: ClientEnd>(
+async fn open<C: ClientEnd, U: Servers>(
     client: &mut Client,
-    stream: &mut S,
+    stream: &mut C,
+    servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    server: usize,
-) -> Result<Connection, AttemptError> {
-    let endpoints = plans.upstream.live[server].endpoints.load_full();
-    // Who connects to a port of TCP may wait for the server to speak first.
+    to: Destination<'_>,
+) -> Result<U::Opened, AttemptError> {
     let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
     let header = introduce(client, stream, exchange, plans.upstream);
-    let introduction = plans.upstream.trust.as_ref().map(|trust| trust.for_traffic(server));
-    let worker = Rc::clone(&client.worker);
-    let timers = Some(&worker.timers);
-    let opening = Opening { header: header.as_ref(), introduction: introduction.as_ref(), behind, timers };
-    let (first, stock) = (client.worker.random() as usize, Rc::clone(&client.worker.stock));
-    // On the heap, since it is rare and would make every session larger.
-    let mut connecting = Box::pin(handshake::open(opening, &endpoints, first, &stock));
+    // On the heap, since it is rare and would make every exchange larger.
+    let mut connecting = Box::pin(servers.open(to, header, behind, Rc::clone(&client.worker)));
     client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
@@ -563,9 +503,6 @@ async fn open<S: ClientEnd>(
 impl Exchange {
     /// Takes the request back to its beginning, for another attempt.
     pub(crate) fn rewind(&mut self) {
-        let sent = self.to_server.sent;
-        self.to_server.reset(super::MEMORY_KEPT_MAX);
-        self.to_server.sent = sent;
         self.request_relay = Relay::new();
         self.request_kept.rewind();
         self.response.reset();

@@ -1,7 +1,5 @@
 //! Phase Finish: the server connection becomes idle or closes, the figures are counted, the log line is written.
 
-use std::time::Duration;
-
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
@@ -13,31 +11,23 @@ use super::stream::ClientEnd;
 use super::{Exchange, log, recording, trace};
 use crate::net::clock;
 use crate::state::view::View;
+use crate::upstream::stream::{ServerStream as _, Servers};
 
-/// Gives the server connection back if it can be used again.
-pub(crate) fn run(client: &mut Client, exchange: &mut Exchange, plans: Plans<'_>, serving: Serving) {
+/// Gives the stream back, whose connection may be used again.
+pub(crate) fn run<U: Servers>(
+    client: &mut Client,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: Serving<U::Stream>,
+) {
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Relay, now);
-    let request_sent = exchange.request_relay.is_done() && !serving.send_failed;
-    if request_sent && exchange.server_keeps_alive && !client.worker.is_stopping() {
-        let announced = exchange.keep_alive_announced.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        return_to_pool(client, plans, serving, announced);
-    }
-}
-
-/// Keeps the server connection for whoever may use it: any client, or this one if the server was told whose it is.
-fn return_to_pool(client: &mut Client, plans: Plans<'_>, serving: Serving, announced: Option<Duration>) {
-    let (plan, now) = (plans.upstream, client.now);
-    let server = serving.slot.server.index();
-    let is_private = serving.server.is_private;
-    if plan.config.proxy_protocol.is_none() && !is_private {
-        plans.view.return_to_pool(plans.upstream_index, server, serving.server, now, announced);
-    } else if plan.shared_pool[server].is_none() || is_private {
-        // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without this one,
-        // the client could not authenticate at all.
-        client.pinned.keep(serving.server, plans.server(server), now, &plan.pool_limits, announced);
-    }
+    exchange.record.sent_to_server += serving.server.sent();
+    let was_sent = exchange.request_relay.is_done() && !serving.send_failed;
+    let may_keep = was_sent && !client.worker.is_stopping();
+    servers.finish(serving.server, plans.to(serving.slot.server), &mut client.pinned, now, may_keep);
 }
 
 /// Counts the exchange for the route that took it.
@@ -101,7 +91,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
             let shard = &served.server(index, server).shard;
             let (up, down) = record.credited;
             shard.bytes_in.add(exchange.response_relay.moved - down);
-            shard.bytes_out.add(exchange.to_server.sent - up);
+            shard.bytes_out.add(record.sent_to_server - up);
         }
     }
     log::write(client, stream, exchange, &view);

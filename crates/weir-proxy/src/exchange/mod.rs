@@ -36,9 +36,9 @@ use weir_observe::{Failure, Phase};
 use weir_traffic::affinity::Bond;
 
 use crate::relay::Relay;
-use crate::relay::http1::{Incoming, Outgoing};
 use crate::relay::replay::Kept;
 use crate::state::recorder::{Story, TunnelTrace};
+use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
 use outcome::Tried;
 use plans::Plans;
@@ -54,8 +54,13 @@ const FIRST_LINE_MAX: usize = 256;
 pub(crate) const MEMORY_KEPT_MAX: usize = 8 * 1024;
 
 /// Runs one exchange: from the request of the client to its response.
-pub(crate) async fn run(client: &mut Client, stream: &mut impl ClientStream, exchange: &mut Exchange) -> End {
-    let end = match carry(client, stream, exchange).await {
+pub(crate) async fn run(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+) -> End {
+    let end = match carry(client, stream, servers, exchange).await {
         Ok(tunnel @ End::Tunnel(_)) => return tunnel,
         Ok(end) => end,
         Err(Ended::Quietly) => return End::Closed,
@@ -69,6 +74,7 @@ pub(crate) async fn run(client: &mut Client, stream: &mut impl ClientStream, exc
 async fn carry(
     client: &mut Client,
     stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
     exchange: &mut Exchange,
 ) -> Result<End, Ended> {
     let view = exchange.record.view(client);
@@ -108,11 +114,13 @@ async fn carry(
         let ground = slot.ground();
         let plans = plans.on(&ground.0, ground.1);
         // Connect, Send, Response: one attempt on that server.
-        match attempt::run(client, stream, exchange, plans, slot, &tried).await {
+        match attempt::run(client, stream, servers, exchange, plans, slot, &tried).await {
             Ok(serving) => {
                 if !retry::instead(client, exchange, plans, &mut tried, &serving) {
                     break (ground, serving);
                 }
+                exchange.record.sent_to_server += serving.server.sent();
+                servers.drop_stream(serving.server);
             }
             Err(failed) => kept = retry::again(client, exchange, plans, &mut tried, failed)?,
         }
@@ -123,10 +131,14 @@ async fn carry(
     if exchange.switches_protocols() {
         return upgrade::run(client, stream, exchange, plans, serving).await;
     }
-    respond::run(client, stream, exchange, plans, &mut serving).await?;
+    if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
+        exchange.record.sent_to_server += serving.server.sent();
+        servers.drop_stream(serving.server);
+        return Err(ended);
+    }
 
-    // Finish: the server connection becomes idle.
-    finish::run(client, exchange, plans, serving);
+    // Finish: the connection to the server goes back to its pool.
+    finish::run(client, servers, exchange, plans, serving);
     Ok(End::Done)
 }
 
@@ -173,15 +185,10 @@ pub(crate) struct Exchange {
     pub(crate) request_relay: Relay,
     /// What was taken of the request body, as long as it may have to be sent again.
     pub(crate) request_kept: Kept,
-    pub(crate) to_server: Outgoing,
 
     pub(crate) response: ResponseHead,
     /// The head of the response as received; kept only when the access log asks for its fields.
     pub(crate) response_text: Vec<u8>,
-    /// Whether the server keeps its connection open after this response, and for how many seconds if it says so.
-    pub(crate) server_keeps_alive: bool,
-    pub(crate) keep_alive_announced: Option<u32>,
-    pub(crate) response_body: Incoming,
     pub(crate) response_relay: Relay,
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
@@ -208,12 +215,8 @@ impl Exchange {
             rewritten: Vec::new(),
             request_relay: Relay::new(),
             request_kept: Kept::default(),
-            to_server: Outgoing::new(),
             response: ResponseHead::new(),
             response_text: Vec::new(),
-            server_keeps_alive: false,
-            keep_alive_announced: None,
-            response_body: Incoming::nothing(),
             response_relay: Relay::new(),
             answered: false,
             bond: Bond::default(),
@@ -236,12 +239,8 @@ impl Exchange {
         }
         self.request_relay = Relay::new();
         self.request_kept.reset(MEMORY_KEPT_MAX);
-        self.to_server.reset(MEMORY_KEPT_MAX);
         self.response.reset();
-        self.response_body = Incoming::nothing();
         self.response_relay = Relay::new();
-        self.server_keeps_alive = false;
-        self.keep_alive_announced = None;
         self.answered = false;
         self.bond = Bond::default();
         self.retry_after = None;

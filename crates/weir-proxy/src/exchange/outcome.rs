@@ -5,16 +5,13 @@ use weir_traffic::balance::Excluded;
 use weir_traffic::{ServerId, retry};
 
 use super::Ended;
-use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::slot::Slot;
 
 /// A server that has begun to answer.
-pub(crate) struct Serving {
-    pub(crate) server: ServerConnection,
+pub(crate) struct Serving<T> {
+    pub(crate) server: T,
     pub(crate) slot: Slot,
-    /// Bytes of the response head at the front of the server's input.
-    pub(crate) head_len: usize,
     /// Whether any byte of the request left for the server before it answered.
     pub(crate) sent_any: bool,
     /// Whether the request could not be sent whole: the connection ends with this exchange.

@@ -3,9 +3,11 @@
 use std::rc::Rc;
 
 use weir_observe::UpstreamShard;
+use weir_traffic::ServerId;
 
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::view::{LocalServer, View};
+use crate::upstream::stream::Destination;
 
 /// What the config says of an exchange: its listener, its route, its upstream.
 #[derive(Clone, Copy)]
@@ -33,5 +35,11 @@ impl<'a> Plans<'a> {
     #[inline]
     pub(crate) fn upstream_shard(self) -> &'a UpstreamShard {
         self.view.upstream_shard(self.upstream_index)
+    }
+
+    /// A server of the upstream.
+    #[inline]
+    pub(crate) fn to(self, server: ServerId) -> Destination<'a> {
+        Destination { view: self.view, upstream: self.upstream_index, server: server.index() }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Record {
     pub(crate) body_in: u64,
     /// Bytes that were sent to the client, with framing.
     pub(crate) bytes_out: u64,
+    /// Bytes that were sent to servers, with framing.
+    pub(crate) sent_to_server: u64,
     /// Whether the client's connection goes on.
     pub(crate) client_stays: bool,
     /// The length of the body that Weir itself has answered with.
@@ -77,6 +79,7 @@ impl Record {
             bytes_in: 0,
             body_in: 0,
             bytes_out: 0,
+            sent_to_server: 0,
             client_stays: false,
             own_body: None,
             tunnelled: None,
@@ -99,7 +102,7 @@ impl Record {
         self.reused = false;
         self.status = 0;
         self.bytes_in = 0;
-        (self.body_in, self.bytes_out, self.client_stays) = (0, 0, false);
+        (self.body_in, self.bytes_out, self.sent_to_server, self.client_stays) = (0, 0, 0, false);
         self.own_body = None;
         self.tunnelled = None;
         self.credited = (0, 0);

@@ -12,21 +12,21 @@ use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::{Ended, Exchange, fields, persistence, private};
 use crate::net::clock;
 use crate::relay::failure::{of_request_body, of_response_body};
-use crate::relay::http1::{Incoming, Reader, Writer};
 use crate::relay::replay::Replay;
 use crate::relay::{RelayError, Waiting};
 use crate::state::activity::Activity;
+use crate::upstream::stream::ServerStream;
 
 /// Relays the response that `serving` has begun.
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
-pub(crate) async fn run(
+pub(crate) async fn run<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &mut Serving,
+    serving: &mut Serving<T>,
 ) -> Result<(), Ended> {
     begin(client, stream, exchange, plans, serving);
     let outcome = std::future::poll_fn(|cx| poll(cx, client, stream, exchange, serving)).await;
@@ -40,12 +40,12 @@ pub(crate) async fn run(
 }
 
 /// Accounts for the head and stages it for the client.
-fn begin(
+fn begin<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &mut Serving,
+    serving: &mut Serving<T>,
 ) {
     let now = clock::now();
     client.now = now;
@@ -57,22 +57,14 @@ fn begin(
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
 
-    let framing = exchange.response.body(exchange.request.method());
-    exchange.response_body = match framing {
-        ResponseBody::None => Incoming::nothing(),
-        ResponseBody::Length(len) => Incoming::length(len),
-        ResponseBody::Chunked => Incoming::chunked(plans.upstream.chunked_limits),
-        ResponseBody::UntilClose => Incoming::until_close(),
-    };
-    let body = &serving.server.connection.received()[serving.head_len..];
+    let method = exchange.request.method();
+    let framing = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
     // An answer that is whole already, to part of the request: nothing waits for what is left of that.
-    let is_early = !exchange.request_relay.is_done() && exchange.response_body.seems_whole(body);
-    exchange.server_keeps_alive = exchange.response.keep_alive() && framing != ResponseBody::UntilClose;
-    let normal = exchange.response.take_normal_text();
-    let received = &serving.server.connection.received()[..serving.head_len];
-    let head = if normal.is_empty() { received } else { &normal };
-    exchange.keep_alive_announced = exchange.response.keep_alive_timeout(head);
-    serving.server.is_private |= private::has_challenge(&exchange.response, head);
+    let is_early = !exchange.request_relay.is_done() && serving.server.is_body_here();
+    if private::has_challenge(&exchange.response, serving.server.head()) {
+        serving.server.set_private();
+    }
+    let head = serving.server.head();
     if plans.listener.logs_response_fields {
         exchange.response_text.extend_from_slice(head);
     }
@@ -89,7 +81,7 @@ fn begin(
     stream.respond(client, exchange, &response, |out| {
         fields::write_response(out, client, exchange, plans, server, head);
     });
-    serving.server.connection.consume(serving.head_len);
+    serving.server.take_head();
 }
 
 /// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.
@@ -104,29 +96,27 @@ fn announced_length(exchange: &Exchange, framing: ResponseBody) -> Option<u64> {
     }
 }
 
-fn server_shard<'a>(plans: Plans<'a>, serving: &Serving) -> &'a ServerShard {
+fn server_shard<'a, T>(plans: Plans<'a>, serving: &Serving<T>) -> &'a ServerShard {
     &plans.server(serving.slot.server.index()).shard
 }
 
-fn poll(
+fn poll<T: ServerStream>(
     cx: &mut Context<'_>,
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    serving: &mut Serving,
+    serving: &mut Serving<T>,
 ) -> Poll<Result<(), Failure>> {
-    let stock = &client.worker.stock;
-    let server = &mut serving.server.connection;
-    let mut source = Reader { connection: server, incoming: &mut exchange.response_body, stock };
+    let mut source = serving.server.body(&client.worker.stock);
     match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
         Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
         Poll::Pending => {}
     }
+    drop(source);
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
         let mut source = Replay { kept: &mut exchange.request_kept, body: stream.body(client) };
-        let mut sink = Writer { connection: server, outgoing: &mut exchange.to_server };
-        match exchange.request_relay.poll(cx, &mut source, &mut sink) {
+        match exchange.request_relay.poll(cx, &mut source, &mut serving.server.request()) {
             // The server has answered and reads no further: its answer counts.
             Poll::Ready(Err(RelayError::Write(_))) => serving.send_failed = true,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(of_request_body(&error))),

@@ -29,12 +29,12 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
 
 /// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: nobody
 /// else can be asked, and the client gets this one, with whatever it says.
-pub(crate) fn instead(
+pub(crate) fn instead<T>(
     client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
     tried: &mut Tried,
-    serving: &Serving,
+    serving: &Serving<T>,
 ) -> bool {
     let (status, method) = (exchange.response.status(), exchange.request.method());
     if !plans.upstream.retry.on_status.contains(&status) || method == Method::Connect {

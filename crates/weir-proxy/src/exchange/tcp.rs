@@ -16,6 +16,7 @@ use super::stream::ClientEnd;
 use super::tunnelled::Tunnelled;
 use super::{Ended, Exchange, choose, finish, queue};
 use crate::net::clock;
+use crate::upstream::stream::Servers;
 
 /// The client of a TCP connection.
 pub(crate) trait TcpClient: ClientEnd {
@@ -36,8 +37,13 @@ pub(crate) trait TcpClient: ClientEnd {
 }
 
 /// Brings one connection from its client to a server; returns the tunnel, or what becomes of a client that gets none.
-pub(crate) async fn run(client: &mut Client, stream: &mut impl TcpClient, exchange: &mut Exchange) -> End {
-    let end = match carry(client, stream, exchange).await {
+pub(crate) async fn run(
+    client: &mut Client,
+    stream: &mut impl TcpClient,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+) -> End {
+    let end = match carry(client, stream, servers, exchange).await {
         Ok(end) => end,
         Err(Ended::Quietly) => End::Closed,
         Err(Ended::Failed(failure)) => {
@@ -54,6 +60,7 @@ pub(crate) async fn run(client: &mut Client, stream: &mut impl TcpClient, exchan
 async fn carry(
     client: &mut Client,
     stream: &mut impl TcpClient,
+    servers: &mut impl Servers,
     exchange: &mut Exchange,
 ) -> Result<End, Ended> {
     let view = exchange.record.view(client);
@@ -89,7 +96,7 @@ async fn carry(
         let ground = slot.ground();
         let plans = plans.on(&ground.0, ground.1);
         // Connect: one attempt on that server.
-        match attempt::connect(client, stream, exchange, plans, slot).await {
+        match attempt::connect(client, stream, servers, exchange, plans, slot).await {
             Ok(connected) => break (ground, connected),
             // Never on the same server: its connection was a new one.
             Err(failed) => drop(retry::again(client, exchange, plans, &mut tried, failed)?),

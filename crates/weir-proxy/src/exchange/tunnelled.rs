@@ -127,7 +127,7 @@ impl Tunnelled {
             is_delivering: false,
             generation: plans.view.snapshot.generation,
             moved: 0,
-            sent_before: (exchange.to_server.sent, exchange.record.bytes_out),
+            sent_before: (exchange.record.sent_to_server, exchange.record.bytes_out),
             record: std::mem::replace(&mut exchange.record, Record::new()),
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
@@ -188,7 +188,7 @@ impl Tunnelled {
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
         exchange.record = std::mem::replace(&mut self.record, Record::new());
         exchange.record.tunnelled = Some((up, down));
-        exchange.to_server.sent = self.sent_before.0 + up;
+        exchange.record.sent_to_server = self.sent_before.0 + up;
         exchange.record.bytes_out = self.sent_before.1 + down;
         exchange.response_relay.moved = down;
         exchange.told = self.told.take();

@@ -17,6 +17,7 @@ use crate::net::clock;
 use crate::relay::Sink as _;
 use crate::relay::failure::of_response_body;
 use crate::state::activity::Activity;
+use crate::upstream::stream::ServerStream;
 
 impl Exchange {
     /// Whether the response turns the connection into a tunnel: 101, or 2xx to CONNECT (RFC 9110 section 9.3.6).
@@ -27,12 +28,12 @@ impl Exchange {
 }
 
 /// Passes the head on; what follows are raw bytes.
-pub(crate) async fn run(
+pub(crate) async fn run<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    mut serving: Serving,
+    mut serving: Serving<T>,
 ) -> Result<End, Ended> {
     begin(client, stream, exchange, plans, &mut serving);
     std::future::poll_fn(|cx| {
@@ -45,17 +46,18 @@ pub(crate) async fn run(
     })
     .await
     .map_err(Ended::Failed)?;
+    exchange.record.sent_to_server += serving.server.sent();
     let Serving { server, slot, .. } = serving;
     // Its age does not end it: whoever upgrades means to stay.
-    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server, slot, None)))
+    Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server.into_tunnel(), slot, None)))
 }
 
-fn begin(
+fn begin<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &mut Serving,
+    serving: &mut Serving<T>,
 ) {
     let now = clock::now();
     client.now = now;
@@ -64,9 +66,7 @@ fn begin(
     exchange.answered = true;
     let shard = &plans.server(serving.slot.server.index()).shard;
     shard.responses.record(exchange.record.status);
-    let normal = exchange.response.take_normal_text();
-    let received = &serving.server.connection.received()[..serving.head_len];
-    let head = if normal.is_empty() { received } else { &normal };
+    let head = serving.server.head();
     let server = serving.slot.server;
     persistence::learn(exchange, plans.upstream, server, head, now);
     persistence::count(exchange, plans, server);
@@ -79,7 +79,7 @@ fn begin(
     stream.respond(client, exchange, &response, |out| {
         fields::write_response(out, client, exchange, plans, server, head);
     });
-    serving.server.connection.consume(serving.head_len);
+    serving.server.take_head();
 }
 
 fn poll_head(cx: &mut Context<'_>, stream: &mut impl ClientStream) -> Poll<Result<(), Failure>> {

@@ -1,8 +1,9 @@
 //! The server side: a slot on a server, then a connection to it.
 
 pub(crate) mod slot;
-pub(crate) mod pinned;
 pub(crate) mod http1;
+pub(crate) mod stream;
+pub(crate) mod pinned;
 pub(crate) mod handshake;
 pub(crate) mod proxy_header;
 pub(crate) mod connect;

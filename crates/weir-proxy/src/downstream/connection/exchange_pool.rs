@@ -17,6 +17,7 @@ use crate::downstream::http1::{After, StreamState};
 use crate::exchange::End;
 use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
+use crate::upstream::http1::Http1Servers;
 
 /// Exchanges kept for the next request; each holds a few KiB of warm memory.
 const KEPT_MAX: usize = 256;
@@ -125,6 +126,7 @@ pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usiz
 async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
     let mut exchange = Exchange::new();
     let mut http1 = StreamState::new();
+    let mut servers = Http1Servers::default();
     loop {
         let mut session = poll_fn(|_| match slot.take() {
             Some(Occupant::Waiting(session)) => Poll::Ready(session),
@@ -137,12 +139,12 @@ async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
         let after = match session.client.protocol {
             ListenerProtocol::Http => {
                 let (client, mut stream) = session.stream(&mut http1);
-                let end = exchange::run(client, &mut stream, &mut exchange).await;
+                let end = exchange::run(client, &mut stream, &mut servers, &mut exchange).await;
                 stream.after(end, &exchange)
             }
             ListenerProtocol::Tcp => {
                 let (client, mut stream) = session.tcp_stream();
-                match exchange::tcp::run(client, &mut stream, &mut exchange).await {
+                match exchange::tcp::run(client, &mut stream, &mut servers, &mut exchange).await {
                     End::Tunnel(tunnel) => After::Tunnel(tunnel),
                     _ => After::Close,
                 }

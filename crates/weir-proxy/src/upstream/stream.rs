@@ -1,0 +1,178 @@
+//! Seam 1 to servers: what an exchange sees of a server, whatever the protocol.
+//!
+//! A stream is one request and its response. Where it comes from (a pool, a new connection, one that other streams share) and
+//! what becomes of it afterwards is the matter of its protocol. The tests run exchanges over streams in memory.
+
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_http::{
+    ChunkedLimits, FieldWriter, HeadLimits, Method, RequestBody, ResponseBody, ResponseHead, Rule,
+};
+use weir_observe::Failure;
+
+use super::pinned::PinnedConnections;
+use super::proxy_header::Header;
+use crate::net::buffer::BufferStock;
+use crate::net::clock::Instant;
+use crate::net::socket::Behind;
+use crate::relay::{Sink, Source};
+use crate::state::pool::ServerConnection;
+use crate::state::snapshot::UpstreamPlan;
+use crate::state::view::{LocalServer, View};
+use crate::state::worker::Worker;
+
+/// A server of an upstream, in the view that an exchange goes by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Destination<'a> {
+    pub(crate) view: &'a Rc<View>,
+    pub(crate) upstream: usize,
+    pub(crate) server: usize,
+}
+
+impl<'a> Destination<'a> {
+    pub(crate) fn plan(self) -> &'a UpstreamPlan {
+        &self.view.snapshot.upstreams[self.upstream]
+    }
+
+    /// The worker's side of the server.
+    pub(crate) fn local(self) -> &'a Rc<LocalServer> {
+        self.view.server(self.upstream, self.server)
+    }
+}
+
+/// How streams to servers are had.
+pub(crate) trait Servers {
+    type Stream: ServerStream;
+
+    /// What opening a connection gives.
+    type Opened;
+
+    /// A stream on a connection that is open already and that this client may use.
+    fn take_kept(
+        &mut self,
+        to: Destination<'_>,
+        pinned: &mut PinnedConnections,
+        now: Instant,
+        careful: bool,
+    ) -> Option<Self::Stream>;
+
+    /// Forgets connections to the server: one of them has just proved to be dead.
+    fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections);
+
+    /// Opens a connection, up to where requests can be sent on it; `header` comes first, `behind` says what comes next.
+    fn open(
+        &mut self,
+        to: Destination<'_>,
+        header: Option<Header>,
+        behind: Behind,
+        worker: Rc<Worker>,
+    ) -> impl Future<Output = Result<Self::Opened, Failure>>;
+
+    /// The stream on a connection that was opened at `now`.
+    fn begin(&mut self, opened: Self::Opened, to: Destination<'_>, now: Instant) -> Self::Stream;
+
+    /// Takes back a stream whose response is over; the connection may be used again if the request `was_sent` whole and its
+    /// protocol allows it.
+    fn finish(
+        &mut self,
+        stream: Self::Stream,
+        to: Destination<'_>,
+        pinned: &mut PinnedConnections,
+        now: Instant,
+        was_sent: bool,
+    );
+
+    /// The memory of a stream that is over before its time goes to the next.
+    fn drop_stream(&mut self, stream: Self::Stream);
+}
+
+/// One request and its response.
+pub(crate) trait ServerStream {
+    /// Where the request goes.
+    type Request<'a>: Sink
+    where
+        Self: 'a;
+
+    /// The body of the response.
+    type Body<'a>: Source
+    where
+        Self: 'a;
+
+    /// Takes the fields of a head that is staged.
+    type Fields: FieldWriter;
+
+    /// When its connection was opened, and how many exchanges that had carried before.
+    fn history(&self) -> (Instant, u64);
+
+    /// The server may take the connection for authenticated, as one user: no other client may use it.
+    fn set_private(&mut self);
+
+    /// Stages the head of the request.
+    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut Self::Fields));
+
+    fn request(&mut self) -> Self::Request<'_>;
+
+    /// Bytes of the request that were sent, with framing.
+    fn sent(&self) -> u64;
+
+    /// Whether anything was received.
+    fn received_any(&self) -> bool;
+
+    /// Reads on until the head of a response is complete and in `response`.
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        stock: &Rc<BufferStock>,
+        response: &mut ResponseHead,
+        limits: &HeadLimits,
+    ) -> Poll<Result<(), HeadError>>;
+
+    /// What the spans of a complete head refer to.
+    fn head(&self) -> &[u8];
+
+    /// Drops a head that is complete: another one, or the body, is next.
+    fn take_head(&mut self);
+
+    /// Prepares for the body of the final response, whose head is complete; how long it is.
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> ResponseBody;
+
+    /// Whether the body seems to be here whole already, behind the head.
+    fn is_body_here(&self) -> bool;
+
+    fn body<'a>(&'a mut self, stock: &'a Rc<BufferStock>) -> Self::Body<'a>;
+
+    /// The raw bytes of the connection, of a stream that has become a tunnel.
+    fn into_tunnel(self) -> ServerConnection;
+}
+
+/// Why there is no head.
+#[derive(Debug)]
+pub(crate) enum HeadError {
+    /// The server has ended the connection.
+    Closed,
+    Io(io::Error),
+    Broken(Rule),
+}
+
+/// What the head of a request says beside its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestLine<'a> {
+    pub(crate) method: &'a [u8],
+    pub(crate) target: &'a [u8],
+    pub(crate) host: &'a [u8],
+    pub(crate) body: RequestBody,
+    /// Whether the client has announced a length, which may be that of no body.
+    pub(crate) announces_length: bool,
+    /// The protocol that the client wants instead, if it may have it.
+    pub(crate) upgrade: Option<&'a [u8]>,
+    pub(crate) takes_trailers: bool,
+    /// Whether connections to this upstream are never used again.
+    pub(crate) close: bool,
+}
+
+/// For how long a server says that it keeps an idle connection.
+pub(crate) type KeepAlive = Option<Duration>;
