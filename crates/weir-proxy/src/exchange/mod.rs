@@ -30,6 +30,9 @@ pub(crate) mod client;
 mod header_changes;
 pub(crate) mod waits;
 
+#[cfg(test)]
+mod simulation;
+
 use weir_config::ListenerProtocol;
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::{Failure, Phase};

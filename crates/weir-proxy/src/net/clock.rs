@@ -24,6 +24,12 @@ impl Instant {
         }
     }
 
+    /// A moment so long after the beginning of time.
+    #[cfg(test)]
+    pub(crate) fn test(since: Duration) -> Self {
+        Self::from_nanos(nanos(since))
+    }
+
     /// The time from `earlier` to this moment, zero if it is no earlier one.
     #[inline]
     pub(crate) const fn saturating_duration_since(self, earlier: Self) -> Duration {
@@ -86,9 +92,25 @@ impl Sub<Duration> for Instant {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The time that tests have set for their thread.
+    static SET: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Stops the clock of this thread at a moment; `None` lets it go on.
+#[cfg(test)]
+pub(crate) fn set(at: Option<Instant>) {
+    SET.set(at);
+}
+
 /// Monotonic time now.
 #[inline]
 pub(crate) fn now() -> Instant {
+    #[cfg(test)]
+    if let Some(at) = SET.get() {
+        return at;
+    }
     let now = clock_gettime(ClockId::Monotonic);
     // Neither is negative: the clock begins at the boot.
     Instant::from_nanos(

@@ -207,6 +207,19 @@ impl Timers {
         }
     }
 
+    /// When the next timer fires.
+    #[cfg(test)]
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let next = self.state.borrow().wheel.next()?;
+        Some(self.began + Duration::from_millis(next))
+    }
+
+    /// Fires the timers whose time has come, as the alarm does.
+    #[cfg(test)]
+    pub(crate) fn fire(&self) {
+        self.wake_due();
+    }
+
     fn wake_due(&self) {
         // The last tick that has begun.
         let now = clock::now().saturating_duration_since(self.began).as_millis() as Tick;

@@ -1,0 +1,208 @@
+//! A client in memory: one request, and what has come back.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use weir_http::{HeadProgress, Method};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::fields::FieldList;
+use super::pipe::{Arriving, Reader, Reading, Receiving, Sending, Writer};
+use crate::exchange::client::Client;
+use crate::exchange::stream::{ClientEnd, ClientStream, FinalHead, Status};
+use crate::exchange::{Ended, Exchange};
+use crate::net::clock;
+use crate::net::tls::records::Records;
+use crate::state::snapshot::ListenerPlan;
+
+/// Bytes that a head counts for on its way.
+pub(super) const HEAD_BYTES: usize = 40;
+
+/// What a client sends and has got; shared with the schedule.
+#[derive(Debug, Default)]
+pub(super) struct ClientWorld {
+    /// The head of its request.
+    pub(super) head: String,
+    pub(super) body: Arriving,
+    pub(super) reply: Receiving,
+    /// The status codes that have come, interim ones first.
+    pub(super) statuses: RefCell<Vec<u16>>,
+    pub(super) fields: RefCell<FieldList>,
+    is_gone: Cell<bool>,
+    is_over: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl ClientWorld {
+    /// A client that sends `head` at once, and `body` as it comes.
+    pub(super) fn new(head: String, body: Vec<u8>) -> Self {
+        Self { head, body: Arriving::new(body), ..Self::default() }
+    }
+
+    /// The client resets its connection.
+    pub(super) fn leave(&self) {
+        self.is_gone.set(true);
+        self.body.cut();
+        self.reply.leave();
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.get()
+    }
+
+    /// Its exchange is over.
+    pub(super) fn end(&self) {
+        self.is_over.set(true);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+}
+
+/// The stream of a client.
+pub(super) struct MemoryClient {
+    pub(super) world: Rc<ClientWorld>,
+    reading: Reading,
+    reply: Sending,
+    closes: bool,
+}
+
+impl MemoryClient {
+    pub(super) fn new(world: &Rc<ClientWorld>) -> Self {
+        Self {
+            world: Rc::clone(world),
+            reading: Reading::default(),
+            reply: Sending::default(),
+            closes: false,
+        }
+    }
+
+    fn poll_left(&self, cx: &Context<'_>) -> Option<Cause> {
+        if self.world.is_gone() {
+            return Some(Cause::Reset);
+        }
+        self.world.waker.replace(Some(cx.waker().clone()));
+        None
+    }
+}
+
+impl ClientEnd for MemoryClient {
+    fn tls(&self) -> Option<&Records> {
+        None
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn unread(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.poll_left(cx)
+    }
+
+    fn body_received(&self) -> u64 {
+        self.reading.decoded()
+    }
+
+    fn sent(&self) -> u64 {
+        self.reply.sent
+    }
+
+    fn stays_open(&self) -> bool {
+        !self.closes
+    }
+}
+
+impl ClientStream for MemoryClient {
+    type Body<'a> = Reader<'a>;
+    type Reply<'a> = Writer<'a>;
+    type Fields = FieldList;
+
+    async fn receive(
+        &mut self,
+        client: &mut Client,
+        exchange: &mut Exchange,
+        listener: &ListenerPlan,
+    ) -> Result<(), Ended> {
+        let head = self.world.head.as_bytes();
+        match exchange.request.parse(head, &listener.head_limits) {
+            Ok(HeadProgress::Complete { .. }) => {}
+            Ok(HeadProgress::Incomplete) => return Err(Ended::Quietly),
+            Err(rule) => return Err(Failure::client(Phase::Request, Cause::Rule(rule)).into()),
+        }
+        exchange.request_text.extend_from_slice(head);
+        client.now = clock::now();
+        exchange.record.began = client.now;
+        Ok(())
+    }
+
+    fn begin_body(&mut self, _client: &Client, _exchange: &Exchange, _listener: &ListenerPlan) {}
+
+    fn body<'a>(&'a mut self, _client: &'a Client) -> Reader<'a> {
+        Reader { arriving: &self.world.body, reading: &mut self.reading }
+    }
+
+    fn body_announced(&self) -> Option<u64> {
+        Some(self.world.body.bytes.len() as u64)
+    }
+
+    fn limit_body(&mut self, bytes_max: u64) {
+        self.reading.limit(bytes_max);
+    }
+
+    fn reply(&mut self) -> Writer<'_> {
+        Writer { receiving: &self.world.reply, sending: &mut self.reply }
+    }
+
+    fn interim(&mut self, _exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut FieldList)) {
+        fields(&mut FieldList::default());
+        assert!((100..200).contains(&status.code), "only 1xx are interim");
+        self.world.statuses.borrow_mut().push(status.code);
+    }
+
+    fn respond(
+        &mut self,
+        _client: &Client,
+        exchange: &Exchange,
+        response: &FinalHead<'_>,
+        fields: impl FnOnce(&mut FieldList),
+    ) {
+        assert!(exchange.request.method() != Method::Connect, "nothing asks for tunnels here");
+        let mut list = FieldList::default();
+        fields(&mut list);
+        let mut statuses = self.world.statuses.borrow_mut();
+        assert!(statuses.last().is_none_or(|last| *last < 200), "a client gets one final response");
+        statuses.push(response.status.code);
+        self.world.fields.replace(list);
+        self.reply.stage(&[b'#'; HEAD_BYTES]);
+    }
+
+    fn take_back(&mut self) -> bool {
+        let is_taken = self.reply.take_back();
+        if is_taken {
+            self.world.statuses.borrow_mut().pop();
+        }
+        is_taken
+    }
+
+    fn close_after(&mut self) {
+        self.closes = true;
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.poll_left(cx)
+    }
+}

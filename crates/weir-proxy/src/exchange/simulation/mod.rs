@@ -1,0 +1,353 @@
+//! Whole exchanges over streams in memory, in schedules drawn from a seed: no socket, no HTTP/1 on the wire, no clock.
+//!
+//! The second pair of protocols behind the seam of streams, and the fast test of everything above it: queue, attempts, retries,
+//! relays, early answers, failures. Each run draws clients, servers and the order in which everything happens from one
+//! number, and checks what must hold in every order. A run that fails prints that number; `SIMULATION_SEED` repeats it.
+
+mod client;
+mod fields;
+mod pipe;
+mod server;
+mod world;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use weir_config::{CheckedConfig, ListenerProtocol};
+use weir_observe::{Failure, WorkerShard};
+
+use self::client::{ClientWorld, HEAD_BYTES, MemoryClient};
+use self::server::{MemoryServers, Play};
+use self::world::{Event, World};
+use super::client::Client;
+use super::{End, Exchange, run};
+use crate::net::clock::{self, Instant};
+use crate::net::deadline::Deadline;
+use crate::net::peer::Peer;
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::surroundings::Surroundings;
+use crate::state::view::LocalListener;
+use crate::state::worker::{Worker, WorkerSeed};
+
+const CONFIG: &str = r#"
+listener.web.address = "127.0.0.1:0"
+listener.web.route = [
+    { path = "/fixed", respond = { status = 200, body = "fixed" } },
+    { path = "/away", redirect = { to = "https://elsewhere.test/" } },
+    { path = "/one/", upstream = "one" },
+    { path = "/many/", upstream = "many" },
+]
+[upstream.many]
+servers = [
+    { address = "10.0.0.1:80", max_requests = 2 },
+    { address = "10.0.0.2:80", max_requests = 2 },
+    { address = "10.0.0.3:80", max_requests = 2 },
+]
+retry = { attempts_max = 3, on_status = [503], budget_per_second = 1000 }
+timeouts = { connect = "1s", response = "2s", queue = "3s" }
+[upstream.one]
+servers = [{ address = "10.0.1.1:80", max_requests = 1 }]
+queue = { length_max = 3 }
+timeouts = { connect = "1s", response = "2s", queue = "1s" }
+"#;
+
+/// Servers of the largest upstream.
+const SERVERS: usize = 3;
+/// The most that one of its servers works on at once, by upstream.
+const REQUESTS_MAX: [u32; 2] = [2, 1];
+/// Exchanges of one run.
+const CLIENTS: usize = 24;
+/// In a run nothing may last longer.
+const TIME_MAX: Duration = Duration::from_secs(120);
+
+/// One exchange that is over.
+struct Outcome {
+    end: End,
+    failure: Option<Failure>,
+    status: u16,
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A task of the simulation: an exchange, and whether it is to be polled.
+struct Task {
+    work: Option<Pin<Box<dyn Future<Output = Outcome>>>>,
+    flag: Arc<Flag>,
+    waker: Waker,
+    outcome: Option<Outcome>,
+}
+
+impl Task {
+    fn new(work: impl Future<Output = Outcome> + 'static) -> Self {
+        let flag = Arc::new(Flag(AtomicBool::new(true)));
+        Self { work: Some(Box::pin(work)), waker: Waker::from(Arc::clone(&flag)), flag, outcome: None }
+    }
+
+    /// Polls it if it was woken; whether it was.
+    fn poll(&mut self) -> bool {
+        let Some(work) = self.work.as_mut().filter(|_| self.flag.0.swap(false, Ordering::Relaxed)) else {
+            return false;
+        };
+        if let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(&self.waker)) {
+            (self.outcome, self.work) = (Some(outcome), None);
+        }
+        true
+    }
+}
+
+/// The plans that all runs of a thread begin from.
+fn config() -> CheckedConfig {
+    CheckedConfig::parse(CONFIG, "simulation.toml")
+}
+
+fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
+    let around = Surroundings { via_name: "weir".into(), seed, workers: 1, due_upstreams: Arc::default() };
+    let snapshot = Arc::new(Snapshot::new(config, &around).expect("it has no TLS"));
+    let shared = Arc::new(Shared {
+        loads: Box::new([crate::state::shared::Load::default()]),
+        hand_over: Box::new([]),
+        room_wanted: Box::new([]),
+        connections: weir_traffic::limit::ConnectionLimit::new(u32::MAX),
+        stop_announced: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+        closed: std::sync::atomic::AtomicUsize::new(0),
+    });
+    let worker = Worker::new(&WorkerSeed {
+        index: 0,
+        shared: &shared,
+        shard: &Arc::new(WorkerShard::new(weir_observe::ShardSizes { listeners: 1, servers: &[SERVERS, 1] })),
+        snapshot: &snapshot,
+        recorder: &config.recorder,
+        random_seed: seed,
+    });
+    Rc::new(worker.expect("there are descriptors"))
+}
+
+fn client(worker: &Rc<Worker>, number: usize) -> Client {
+    let plan = Arc::clone(&worker.view.borrow().snapshot.listeners[0]);
+    Client {
+        worker: Rc::clone(worker),
+        listener: LocalListener::new(&plan, 0, 0, None),
+        is_tls: false,
+        protocol: ListenerProtocol::Http,
+        peer: Peer::Inet(([192, 0, 2, number as u8], 5000).into()),
+        arrival: None,
+        pinned: Default::default(),
+        local_port: None,
+        deadline: Deadline::new(&worker.timers),
+        now: clock::now(),
+        requests: 0,
+        number: number as u64,
+        called: worker.roll.number(),
+        opened_at: clock::now(),
+    }
+}
+
+/// What a client asks for.
+fn draw_client(seed: u64, number: usize) -> ClientWorld {
+    let world = World::new(seed ^ (number as u64) << 32, Vec::new(), 0);
+    let path =
+        ["/many/a", "/many/b", "/many/c", "/one/a", "/one/b", "/fixed", "/away", "/none"][world.below(8)];
+    let method = ["GET", "GET", "GET", "HEAD", "PUT", "POST", "POST"][world.below(7)];
+    let has_body = matches!(method, "PUT" | "POST");
+    let len = if has_body { [1, 500, 3_000, 30_000][world.below(4)] } else { 0 };
+    let framing = match len {
+        0 => String::new(),
+        len if world.below(3) > 0 => format!("Content-Length: {len}\r\n"),
+        _ => "Transfer-Encoding: chunked\r\n".to_owned(),
+    };
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n");
+    ClientWorld::new(head, (0..len).map(|at| (at * 13 + number) as u8).collect())
+}
+
+/// Runs the exchanges of one seed to their end, and checks them. Gives a digest of all that has happened.
+fn simulate(config: &weir_config::Config, seed: u64) -> u64 {
+    clock::set(Some(Instant::test(Duration::from_secs(1_000))));
+    let worker = worker(config, seed);
+    let clients: Vec<Rc<ClientWorld>> =
+        (0..CLIENTS).map(|number| Rc::new(draw_client(seed, number))).collect();
+    let world = World::new(seed, clients, SERVERS);
+    let mut tasks: Vec<Task> = (0..CLIENTS).map(|number| begin(&worker, &world, number)).collect();
+    let end = clock::now() + TIME_MAX;
+    loop {
+        while tasks.iter_mut().fold(false, |any, task| task.poll() | any) {
+            check_load(&worker);
+        }
+        for (task, client) in tasks.iter().zip(&world.clients) {
+            if task.outcome.is_some() {
+                client.end();
+            }
+        }
+        if tasks.iter().all(|task| task.outcome.is_some()) {
+            break;
+        }
+        let next = [world.next_at(), worker.timers.next_due()].into_iter().flatten().min();
+        let next = next.expect("an exchange waits for nothing: its waker is lost");
+        clock::set(Some(next.max(clock::now())));
+        assert!(clock::now() < end, "an exchange does not end");
+        worker.timers.fire();
+        if world.next_at().is_some_and(|at| at <= clock::now()) {
+            world.step();
+        }
+    }
+    check_idle(&worker);
+    let mut digest = 0_u64;
+    for (number, task) in tasks.iter().enumerate() {
+        let outcome = task.outcome.as_ref().expect("all are over");
+        check(&world, number, outcome);
+        let got = world.clients[number].reply.got.borrow().len() as u64;
+        digest = digest.rotate_left(7) ^ got ^ u64::from(outcome.status) << 32;
+    }
+    clock::set(None);
+    digest ^ world.attempts.borrow().len() as u64
+}
+
+/// The exchange of a client, and what happens to it whatever becomes of it.
+fn begin(worker: &Rc<Worker>, world: &Rc<World>, number: usize) -> Task {
+    let start = world.below(30_000);
+    world.after(start, Event::ClientSends(number));
+    world.after(start, Event::ClientReads(number));
+    if world.below(8) == 0 {
+        world.after(start + world.below(60_000), Event::ClientLeaves(number));
+    }
+    let (mut client, mut stream) = (client(worker, number), MemoryClient::new(&world.clients[number]));
+    let mut servers = MemoryServers { world: Rc::clone(world), client: number };
+    Task::new(async move {
+        poll_fn(|cx| {
+            client.deadline.enter(cx);
+            Poll::Ready(())
+        })
+        .await;
+        let mut exchange = Exchange::new();
+        let end = run(&mut client, &mut stream, &mut servers, &mut exchange).await;
+        client.deadline.leave();
+        Outcome { end, failure: exchange.record.failure, status: exchange.record.status }
+    })
+}
+
+/// No server works on more than it may.
+fn check_load(worker: &Worker) {
+    let view = worker.view.borrow();
+    for upstream in &view.snapshot.upstreams {
+        let max = if &*upstream.config.name == "many" { REQUESTS_MAX[0] } else { REQUESTS_MAX[1] };
+        for state in upstream.balancer().states() {
+            assert!(state.in_flight() <= max, "{} on a server that may have {max}", state.in_flight());
+        }
+    }
+}
+
+/// When all is over, every slot and every place in a queue is free again.
+fn check_idle(worker: &Worker) {
+    let view = worker.view.borrow();
+    for (index, upstream) in view.snapshot.upstreams.iter().enumerate() {
+        let in_flight: u32 = upstream.balancer().states().iter().map(|state| state.in_flight()).sum();
+        assert_eq!(in_flight, 0, "slots of `{}` are left taken", upstream.config.name);
+        assert_eq!(view.upstream_shard(index).queue_length.value(), 0, "places in the queue are left taken");
+    }
+    assert_eq!(worker.timers.len(), 0, "timers are left");
+}
+
+/// What must hold of an exchange, however it went.
+fn check(world: &World, number: usize, outcome: &Outcome) {
+    let client = &world.clients[number];
+    let (got, statuses) = (client.reply.got.borrow(), client.statuses.borrow());
+    let attempts = world.attempts.borrow();
+    let attempts: Vec<_> = attempts.iter().filter(|attempt| attempt.client == number).collect();
+    let finals = statuses.iter().filter(|status| **status >= 200).count();
+    assert!(finals <= 1, "{statuses:?}");
+    let label = format!(
+        "client {number} {} {:?} {statuses:?}",
+        client.head.lines().next().unwrap_or(""),
+        outcome.failure
+    );
+    let is_relayed =
+        outcome.failure.is_none() && client.head.contains("/many") | client.head.contains("/one");
+    match &outcome.end {
+        End::Done => {
+            assert_eq!(statuses.last(), Some(&outcome.status), "{label}");
+            assert!(got.len() >= HEAD_BYTES, "{label}: the head has not come whole");
+            if is_relayed {
+                let last = attempts.last().expect("a server has answered");
+                assert_eq!(
+                    got[HEAD_BYTES..],
+                    last.body.bytes[..],
+                    "{label}: another body than the server sent"
+                );
+                assert_eq!(outcome.status, last.status, "{label}");
+                assert!(
+                    last.play != Play::CutBody || last.body.bytes.len() < 2,
+                    "{label}: a cut body passed for whole"
+                );
+                if last.play == Play::Answer {
+                    let request = last.request.got.borrow();
+                    assert_eq!(
+                        request[HEAD_BYTES..],
+                        client.body.bytes[..],
+                        "{label}: another body than was sent"
+                    );
+                }
+            }
+        }
+        End::CutShort => {
+            let last = attempts.last().expect("a server has begun to answer");
+            let body = got.get(HEAD_BYTES..).unwrap_or_default();
+            assert!(last.body.bytes.starts_with(body), "{label}: bytes that the server has not sent");
+            assert!(body.len() < last.body.bytes.len(), "{label}: whole, and said to be cut");
+        }
+        End::Aborted | End::Closed => {
+            assert!(client.is_gone(), "{label}: nothing was said to a client that is there")
+        }
+        End::Tunnel(_) => unreachable!("nothing asks for tunnels here"),
+    }
+    if client.head.starts_with("POST") {
+        // What may have had an effect is never sent twice, unless a kept connection was dead.
+        let reached = attempts.iter().filter(|attempt| attempt.request.got.borrow().len() > HEAD_BYTES);
+        let acted = reached.filter(|attempt| attempt.play != Play::Close).count();
+        assert!(acted <= 1, "{label}: sent to {acted} servers");
+    }
+}
+
+/// Runs `count` seeds from `first` on.
+fn simulate_many(first: u64, count: u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it can be made");
+    let _in_runtime = runtime.enter();
+    let config = config().into_result().expect("the config is good");
+    for seed in first..first + count {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulate(&config, seed)));
+        assert!(outcome.is_ok(), "SIMULATION_SEED={seed} repeats this");
+    }
+}
+
+#[test]
+fn every_schedule_keeps_the_rules() {
+    if let Some(seed) = std::env::var("SIMULATION_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return simulate_many(seed, 1);
+    }
+    let began = clock::now();
+    let count = 400;
+    simulate_many(1, count);
+    let seconds = (clock::now() - began).as_secs_f64();
+    println!("{:.0} exchanges a second", (count * CLIENTS as u64) as f64 / seconds);
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it can be made");
+    let _in_runtime = runtime.enter();
+    let config = config().into_result().expect("the config is good");
+    for seed in 1..20 {
+        assert_eq!(simulate(&config, seed), simulate(&config, seed), "{seed}");
+    }
+}

@@ -1,0 +1,312 @@
+//! Servers in memory: how each attempt on them goes is decided by the seed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use weir_http::{ChunkedLimits, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead, Rule};
+use weir_observe::Failure;
+
+use super::client::HEAD_BYTES;
+use super::fields::FieldList;
+use super::pipe::{Arriving, Reader, Reading, Receiving, Sending, Writer};
+use super::world::{Event, World};
+use crate::net::buffer::BufferStock;
+use crate::net::clock::{self, Instant};
+use crate::net::failure::of_connect;
+use crate::net::socket::Behind;
+use crate::state::pool::ServerConnection;
+use crate::state::worker::Worker;
+use crate::upstream::pinned::PinnedConnections;
+use crate::upstream::proxy_header::Header;
+use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
+
+/// How an attempt on a server goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Play {
+    /// It answers the whole request.
+    Answer,
+    /// It answers at once, whatever is still to come of the request.
+    AnswerEarly,
+    /// It answers, and cuts the body of its response short.
+    CutBody,
+    /// It closes the connection before it says anything.
+    Close,
+    /// It sends what is no head.
+    Garbage,
+    /// It never answers.
+    Hang,
+}
+
+/// One attempt on a server; shared with the schedule.
+#[derive(Debug)]
+pub(super) struct ServerWorld {
+    pub(super) server: usize,
+    pub(super) client: usize,
+    pub(super) play: Play,
+    /// Heads that are here and not yet read.
+    heads: RefCell<VecDeque<String>>,
+    pub(super) request: Receiving,
+    pub(super) body: Arriving,
+    is_closed: Cell<bool>,
+    is_over: Cell<bool>,
+    is_broken: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+    /// The status of its final response.
+    pub(super) status: u16,
+}
+
+impl ServerWorld {
+    pub(super) fn say(&self, head: String) {
+        self.heads.borrow_mut().push_back(head);
+        self.wake();
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closed.set(true);
+        self.request.leave();
+        self.body.cut();
+        self.wake();
+    }
+
+    pub(super) fn break_head(&self) {
+        self.is_broken.set(true);
+        self.wake();
+    }
+
+    /// Whether the attempt is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Servers as the exchanges of one client see them.
+pub(super) struct MemoryServers {
+    pub(super) world: Rc<World>,
+    pub(super) client: usize,
+}
+
+/// A connection that is being opened.
+#[derive(Debug, Default)]
+pub(super) struct Connecting {
+    outcome: Cell<Option<bool>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Connecting {
+    pub(super) fn end(&self, is_open: bool) {
+        self.outcome.set(Some(is_open));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl MemoryServers {
+    fn stream(&self, to: Destination<'_>, carried: u64) -> MemoryServerStream {
+        let world = self.world.begin_attempt(self.client, to.server, carried > 0);
+        MemoryServerStream {
+            world,
+            all: Rc::clone(&self.world),
+            opened_at: clock::now(),
+            carried,
+            request: Sending::default(),
+            reading: Reading::default(),
+            head: String::new(),
+            received_any: false,
+        }
+    }
+}
+
+impl Servers for MemoryServers {
+    type Stream = MemoryServerStream;
+    type Opened = ();
+
+    fn take_kept(
+        &mut self,
+        to: Destination<'_>,
+        _pinned: &mut PinnedConnections,
+        _now: Instant,
+        _careful: bool,
+    ) -> Option<MemoryServerStream> {
+        let carried = self.world.take_kept(to.server)?;
+        Some(self.stream(to, carried))
+    }
+
+    fn forget_kept(&mut self, to: Destination<'_>, _pinned: &mut PinnedConnections) {
+        while self.world.take_kept(to.server).is_some() {}
+    }
+
+    fn open(
+        &mut self,
+        _to: Destination<'_>,
+        _header: Option<Header>,
+        _behind: Behind,
+        _worker: Rc<Worker>,
+    ) -> impl Future<Output = Result<(), Failure>> {
+        let connecting = self.world.connect();
+        poll_fn(move |cx| match connecting.outcome.get() {
+            Some(true) => Poll::Ready(Ok(())),
+            Some(false) => Poll::Ready(Err(of_connect(&io::ErrorKind::ConnectionRefused.into()))),
+            None => {
+                connecting.waker.replace(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        })
+    }
+
+    fn begin(&mut self, (): (), to: Destination<'_>, _now: Instant) -> MemoryServerStream {
+        self.stream(to, 0)
+    }
+
+    fn finish(
+        &mut self,
+        stream: MemoryServerStream,
+        to: Destination<'_>,
+        _pinned: &mut PinnedConnections,
+        _now: Instant,
+        was_sent: bool,
+    ) {
+        if was_sent && !stream.world.is_closed.get() {
+            self.world.keep(to.server, stream.carried + 1);
+        }
+    }
+
+    fn drop_stream(&mut self, _stream: MemoryServerStream) {}
+}
+
+/// One attempt on a server.
+pub(super) struct MemoryServerStream {
+    world: Rc<ServerWorld>,
+    all: Rc<World>,
+    opened_at: Instant,
+    carried: u64,
+    request: Sending,
+    reading: Reading,
+    /// The head that has been read last.
+    head: String,
+    received_any: bool,
+}
+
+impl Drop for MemoryServerStream {
+    fn drop(&mut self) {
+        self.world.is_over.set(true);
+    }
+}
+
+impl ServerStream for MemoryServerStream {
+    type Request<'a> = Writer<'a>;
+    type Body<'a> = Reader<'a>;
+    type Fields = FieldList;
+
+    fn history(&self) -> (Instant, u64) {
+        (self.opened_at, self.carried)
+    }
+
+    fn set_private(&mut self) {}
+
+    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut FieldList)) {
+        let mut list = FieldList::default();
+        fields(&mut list);
+        assert!(list.get("x-forwarded-for").is_some(), "servers hear of the client");
+        assert!(!head.host.is_empty() && head.target.starts_with(b"/"), "a request has a host and a path");
+        self.request.stage(&[b'#'; HEAD_BYTES]);
+        self.all.at_once(Event::Request(Rc::clone(&self.world)));
+    }
+
+    fn request(&mut self) -> Writer<'_> {
+        Writer { receiving: &self.world.request, sending: &mut self.request }
+    }
+
+    fn sent(&self) -> u64 {
+        self.request.sent
+    }
+
+    fn received_any(&self) -> bool {
+        self.received_any
+    }
+
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        _stock: &Rc<BufferStock>,
+        response: &mut ResponseHead,
+        limits: &HeadLimits,
+    ) -> Poll<Result<(), HeadError>> {
+        if let Some(head) = self.world.heads.borrow_mut().pop_front() {
+            self.received_any = true;
+            let parsed = response.parse(head.as_bytes(), limits);
+            assert!(matches!(parsed, Ok(HeadProgress::Complete { .. })), "{head}: {parsed:?}");
+            self.head = head;
+            return Poll::Ready(Ok(()));
+        }
+        if self.world.is_broken.get() {
+            self.received_any = true;
+            return Poll::Ready(Err(HeadError::Broken(Rule::BadStatusLine)));
+        }
+        if self.world.is_closed.get() {
+            return Poll::Ready(Err(HeadError::Closed));
+        }
+        self.world.waker.replace(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    fn head(&self) -> &[u8] {
+        self.head.as_bytes()
+    }
+
+    fn take_head(&mut self) {}
+
+    fn begin_body(
+        &mut self,
+        response: &ResponseHead,
+        method: Method,
+        _limits: ChunkedLimits,
+    ) -> ResponseBody {
+        response.body(method)
+    }
+
+    fn is_body_here(&self) -> bool {
+        self.world.body.arrived() == self.world.body.bytes.len()
+    }
+
+    fn body<'a>(&'a mut self, _stock: &'a Rc<BufferStock>) -> Reader<'a> {
+        Reader { arriving: &self.world.body, reading: &mut self.reading }
+    }
+
+    fn into_tunnel(self) -> ServerConnection {
+        unreachable!("nothing asks for tunnels here")
+    }
+}
+
+/// What an attempt has to go on with.
+pub(super) fn attempt(
+    server: usize,
+    client: usize,
+    play: Play,
+    status: u16,
+    body: Vec<u8>,
+) -> Rc<ServerWorld> {
+    Rc::new(ServerWorld {
+        server,
+        client,
+        play,
+        heads: RefCell::default(),
+        request: Receiving::default(),
+        body: Arriving::new(body),
+        is_closed: Cell::new(false),
+        is_over: Cell::new(false),
+        is_broken: Cell::new(false),
+        waker: RefCell::default(),
+        status,
+    })
+}
