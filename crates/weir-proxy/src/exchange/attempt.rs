@@ -65,11 +65,9 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     }
     write_request(&mut server, client, stream, exchange, plans, attempt.slot.server);
     exchange.waits.begin_attempt(client.now);
-    let mut send_failed = None;
-    let outcome = std::future::poll_fn(|cx| {
-        attempt.poll_response(cx, client, stream, exchange, &mut server, plans, &mut send_failed)
-    })
-    .await;
+    let outcome =
+        std::future::poll_fn(|cx| attempt.poll_response(cx, client, stream, exchange, &mut server, plans))
+            .await;
     attempt.sent_any = server.sent() > 0;
     attempt.received_any = server.received_any();
     tell_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
@@ -78,7 +76,7 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
             local.shard.requests.increment();
             let judged = plans.upstream.ejector.judge(exchange.response.status());
             tell_outcome(plans, local, attempt.slot.server, judged, began);
-            let Attempt { slot, sent_any, .. } = attempt;
+            let Attempt { slot, sent_any, send_failed, .. } = attempt;
             Ok(Serving { server, slot, sent_any, send_failed: send_failed.is_some() })
         }
         Err((failure, kind)) => {
@@ -169,13 +167,15 @@ struct Attempt {
     received_any: bool,
     reused: bool,
     interim: u32,
+    /// Why the request could not be sent whole.
+    send_failed: Option<Failure>,
 }
 
 type AttemptError = (Failure, Kind);
 
 impl Attempt {
     fn new(slot: Slot) -> Self {
-        Self { slot, sent_any: false, received_any: false, reused: false, interim: 0 }
+        Self { slot, sent_any: false, received_any: false, reused: false, interim: 0, send_failed: None }
     }
 
     fn failed(self, failure: Failure, kind: Kind) -> Failed {
@@ -269,11 +269,10 @@ impl Attempt {
         exchange: &mut Exchange,
         server: &mut T,
         plans: Plans<'_>,
-        send_failed: &mut Option<Failure>,
     ) -> Poll<Result<(), AttemptError>> {
         flush_interim(cx, stream)?;
-        if send_failed.is_none() {
-            poll_send(cx, client, stream, exchange, server, send_failed)?;
+        if self.send_failed.is_none() {
+            poll_send(cx, client, stream, exchange, server, &mut self.send_failed)?;
         }
         loop {
             let (stock, limits) = (&client.worker.stock, &plans.upstream.head_limits);
@@ -284,12 +283,13 @@ impl Attempt {
                 }
                 Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, plans)),
                 Poll::Ready(Err(error)) => {
-                    let failure = of_head(error, server.received_any(), *send_failed);
+                    let failure = of_head(error, server.received_any(), self.send_failed);
                     return Poll::Ready(Err((failure, Kind::Server(retry::Cause::Broken))));
                 }
                 Poll::Pending => {
                     let sent = server.sent();
-                    return poll_wait(cx, client, stream, exchange, sent, send_failed.is_some()).map(Err);
+                    return poll_wait(cx, client, stream, exchange, sent, self.send_failed.is_some())
+                        .map(Err);
                 }
             }
         }

@@ -102,10 +102,10 @@ impl Worker {
         let exchanges_max = process.buffers_max / BUFFERS_PER_EXCHANGE / start.shared.loads.len() as u32;
         Ok(Self {
             index: start.index,
-            shared: Arc::clone(&start.shared),
-            shard: Arc::clone(&start.shard),
+            shared: Arc::clone(start.shared),
+            shard: Arc::clone(start.shard),
             stock: BufferStock::new(process.buffer_size.as_usize()),
-            view: RefCell::new(Rc::new(View::new(&start.snapshot, start.index))),
+            view: RefCell::new(Rc::new(View::new(start.snapshot, start.index))),
             listeners: RefCell::default(),
             leaving: RefCell::default(),
             timers: Timers::new()?,

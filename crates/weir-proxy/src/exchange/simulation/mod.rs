@@ -307,7 +307,7 @@ fn check(world: &World, number: usize, outcome: &Outcome) {
             assert!(body.len() < last.body.bytes.len(), "{label}: whole, and said to be cut");
         }
         End::Aborted | End::Closed => {
-            assert!(client.is_gone(), "{label}: nothing was said to a client that is there")
+            assert!(client.is_gone(), "{label}: nothing was said to a client that is there");
         }
         End::Tunnel(_) => unreachable!("nothing asks for tunnels here"),
     }

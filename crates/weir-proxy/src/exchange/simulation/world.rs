@@ -219,7 +219,7 @@ impl World {
     }
 
     fn send_on(&self, server: Rc<ServerWorld>) {
-        let (len, arrived) = (server.body.bytes.len(), server.body.arrived());
+        let len = server.body.bytes.len();
         if server.play == Play::CutBody {
             server.body.arrive(len / 2);
             return self.after(self.below(4_000), Event::ServerCloses(server));
