@@ -3,22 +3,25 @@
 //! Each check is a module that takes the tree as text and returns findings; none of them writes. What rustc, clippy,
 //! rustfmt or typos can check is left to them. An exception needs an entry with its reason in `xtask/tidy.toml`.
 
-mod rule;
-mod finding;
-mod exceptions;
-mod tree;
 mod text;
 mod files;
 mod items;
 mod documents;
-mod paths;
 mod imports;
 mod crates;
+mod exceptions;
+mod finding;
+mod rule;
+mod tree;
+mod paths;
+mod test_code;
+mod words;
 
 use anyhow::bail;
 
 use self::exceptions::Exceptions;
-use self::finding::{Finding, Weight};
+use self::finding::Finding;
+use self::rule::Weight;
 use self::tree::Tree;
 use crate::workspace::Workspace;
 

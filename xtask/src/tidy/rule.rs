@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::finding::Weight;
-
 /// One rule of the house.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -48,6 +46,13 @@ pub(super) enum Rule {
     Absence,
     /// An entry of `xtask/tidy.toml` that excepts nothing.
     Exception,
+}
+
+/// Whether a finding fails the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    Error,
+    Note,
 }
 
 impl Rule {
