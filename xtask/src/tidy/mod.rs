@@ -6,6 +6,7 @@
 mod text;
 mod files;
 mod items;
+mod type_names;
 mod documents;
 mod imports;
 mod crates;
@@ -37,8 +38,15 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
 
 /// All checks that need nothing but the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let checks =
-        [text::check, files::check, items::check, documents::check, imports::check, crates::check_sources];
+    let checks = [
+        text::check,
+        files::check,
+        items::check,
+        type_names::check,
+        documents::check,
+        imports::check,
+        crates::check_sources,
+    ];
     checks.iter().flat_map(|check| check(tree)).collect()
 }
 

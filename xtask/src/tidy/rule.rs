@@ -20,6 +20,8 @@ pub(super) enum Rule {
     Opening,
     /// A file or type has a name that says nothing.
     Name,
+    /// A type has the name of another one.
+    TypeName,
     /// A file is longer than anyone reads.
     FileLength,
     /// A file is longer than most should be.
@@ -58,7 +60,7 @@ pub(super) enum Weight {
 impl Rule {
     pub(super) fn weight(self) -> Weight {
         match self {
-            Self::FileLengthSoft | Self::FunctionLengthSoft => Weight::Note,
+            Self::FileLengthSoft | Self::FunctionLengthSoft | Self::TypeName => Weight::Note,
             _ => Weight::Error,
         }
     }
