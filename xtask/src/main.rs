@@ -3,16 +3,8 @@
 //! Each command is a module. This file only parses the command line and says which module runs; the commands start
 //! other programs (cargo, valgrind, the lab) and judge what they say. Nothing here is part of Weir itself.
 
-mod workspace;
-mod clock;
-mod process;
-mod packages;
-mod tools;
-mod wheel;
-mod peers;
-mod setup;
 mod ci;
-mod summary;
+
 mod test;
 mod tidy;
 mod generate;
@@ -21,6 +13,16 @@ mod typos;
 mod fuzz;
 mod bench;
 mod instructions;
+mod setup;
+mod peers;
+
+mod summary;
+mod packages;
+mod wheel;
+mod tools;
+mod process;
+mod workspace;
+mod clock;
 
 use std::process::ExitCode;
 

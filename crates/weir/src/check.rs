@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use weir_config::{CheckedConfig, Colour};
 
-use crate::command_line::with_exit_codes;
 use crate::diagnostics;
 use crate::error::{CommandError, UNUSABLE};
+use crate::help_text::with_exit_codes;
 use crate::output::{self, counted};
 
 const EXAMPLES: &str = "\

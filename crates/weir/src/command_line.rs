@@ -9,6 +9,7 @@ use crate::completions::CompletionsArguments;
 use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
+use crate::help_text::with_exit_codes;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::plan::PlanArguments;
@@ -59,11 +60,6 @@ pub(crate) enum Subcommand {
     /// Print the JSON Schema of the config, for editors.
     #[command(hide = true)]
     Schema,
-}
-
-/// What stands below the options in the long help.
-pub(crate) fn with_exit_codes(examples: &str, exit_codes: &str) -> String {
-    format!("{examples}\n\n{exit_codes}")
 }
 
 #[cfg(test)]

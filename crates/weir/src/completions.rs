@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::command_line::{CommandLine, with_exit_codes};
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -28,9 +28,10 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &CompletionsArguments) -> Result<ExitCode, CommandError> {
+/// Prints the completions for the command line `root`.
+pub(crate) fn run(arguments: &CompletionsArguments, mut root: Command) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut CommandLine::command(), "weir", &mut script);
+    clap_complete::generate(arguments.shell, &mut root, "weir", &mut script);
     output::print(&String::from_utf8(script)?)?;
     Ok(ExitCode::SUCCESS)
 }

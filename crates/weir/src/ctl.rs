@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::admin_client::{AdminArguments, AdminClient, Answer, overview};
-use crate::command_line::with_exit_codes;
+use crate::admin_client::{AdminArguments, AdminClient, overview, path_segment};
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 use crate::output;
 use crate::profile::{self, ProfileArguments};
 use crate::sessions::{self, EndArguments, SessionsArguments};
@@ -151,26 +150,13 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
 
 fn look(client: &AdminClient, target: &str) -> Result<String, CommandError> {
     let answer = client.get(target)?;
-    fine(&answer)
-}
-
-/// The body of an answer that says yes.
-pub(crate) fn fine(answer: &Answer) -> Result<String, CommandError> {
-    let text = answer.text();
-    if (200..300).contains(&answer.status) {
-        return Ok(text);
-    }
-    let errors = serde_json::from_str::<Value>(&text).ok();
-    let errors = errors.as_ref().and_then(|value| value["errors"].as_array());
-    let lines = errors.map(|errors| errors.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"));
-    let what = lines.unwrap_or_else(|| text.trim_end().to_owned());
-    Err(CommandError::Failed { error: anyhow!("{what} ({})", answer.status), help: None })
+    answer.accepted()
 }
 
 fn change(client: &AdminClient, server: &ServerArguments, wanted: &Value) -> Result<String, CommandError> {
-    let target = format!("/api/servers/{}/{}", encoded(&server.upstream), encoded(&server.server));
+    let target = format!("/api/servers/{}/{}", path_segment(&server.upstream), path_segment(&server.server));
     let answer = client.post(&target, "application/json", wanted.to_string().as_bytes())?;
-    let now: Value = serde_json::from_str(&fine(&answer)?)?;
+    let now: Value = serde_json::from_str(&answer.accepted()?)?;
     let field = |name: &str| match &now[name] {
         Value::String(text) => text.clone(),
         Value::Null => "off".to_owned(),
@@ -190,7 +176,7 @@ fn change(client: &AdminClient, server: &ServerArguments, wanted: &Value) -> Res
 
 fn reload(client: &AdminClient) -> Result<String, CommandError> {
     let answer = client.post("/api/reload", "application/json", b"")?;
-    let outcome: Value = serde_json::from_str(&fine(&answer)?)?;
+    let outcome: Value = serde_json::from_str(&answer.accepted()?)?;
     let mut text = format!("the config was reloaded, generation {}\n", outcome["generation"]);
     for key in outcome["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text.push_str(&format!("a change of `{key}` holds only after a restart\n"));
@@ -201,45 +187,9 @@ fn reload(client: &AdminClient) -> Result<String, CommandError> {
 fn raw(client: &AdminClient, command: &str) -> Result<String, CommandError> {
     let first = command.split_whitespace().next().unwrap_or_default();
     let answer = if matches!(first, "show" | "get" | "help") {
-        client.get(&format!("/api/raw?command={}", encoded(command)))?
+        client.get(&format!("/api/raw?command={}", path_segment(command)))?
     } else {
         client.post("/api/raw", "text/plain", command.as_bytes())?
     };
-    fine(&answer)
-}
-
-/// A text as a part of a URL (RFC 3986 section 2.1).
-pub(crate) fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                encoded.push(char::from(byte));
-            }
-            other => encoded.push_str(&format!("%{other:02X}")),
-        }
-    }
-    encoded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_encoded_so_that_they_stay_one_part_of_a_path() {
-        assert_eq!(encoded("10.0.0.1:80"), "10.0.0.1:80");
-        assert_eq!(encoded("unix:/run/a b"), "unix:%2Frun%2Fa%20b");
-    }
-
-    #[test]
-    fn a_refusal_is_told_with_all_its_reasons() {
-        let answer = Answer {
-            status: 409,
-            content_type: "application/json".into(),
-            body: br#"{"errors": ["one", "two"]}"#.to_vec(),
-        };
-        let Err(CommandError::Failed { error, .. }) = fine(&answer) else { panic!("it said no") };
-        assert_eq!(error.to_string(), "one\ntwo (409)");
-    }
+    answer.accepted()
 }

@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode};
 
 use clap::Args;
 
-use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,40 +1,43 @@
-//! The `weir` program: one module per command, this file chooses.
+//! The `weir` program: one module per command, this file chooses. Below the commands stands what they share.
 
-mod allocator;
 mod command_line;
-mod error;
-mod diagnostics;
-mod output;
-mod log;
-mod clock;
-mod admin_client;
 
 mod serve;
 mod reload;
 mod events;
 mod watch;
-mod start;
 mod supervisor;
+
 mod check;
+mod explain;
+mod why;
 mod plan;
 mod ctl;
 mod sessions;
-mod explain;
-mod why;
-mod top;
 mod profile;
+mod top;
 mod demo;
 mod lab;
 mod completions;
 mod manual;
 mod reference;
 
+mod start;
+mod log;
+mod admin_client;
+mod allocator;
+mod clock;
+mod error;
+mod diagnostics;
+mod output;
+mod help_text;
+
 #[cfg(test)]
 mod commands_page;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use command_line::{CommandLine, Subcommand};
 
@@ -49,8 +52,8 @@ fn main() -> ExitCode {
         Subcommand::Top(arguments) => top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),
-        Subcommand::Completions(arguments) => completions::run(&arguments),
-        Subcommand::Man(arguments) => manual::run(&arguments),
+        Subcommand::Completions(arguments) => completions::run(&arguments, CommandLine::command()),
+        Subcommand::Man(arguments) => manual::run(&arguments, CommandLine::command()),
         Subcommand::Reference => reference::run_reference(),
         Subcommand::Schema => reference::run_schema(),
     };

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::command_line::{CommandLine, with_exit_codes};
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -28,8 +28,9 @@ pub(crate) struct ManArguments {
     command: Option<String>,
 }
 
-pub(crate) fn run(arguments: &ManArguments) -> Result<ExitCode, CommandError> {
-    let mut root = CommandLine::command().disable_help_subcommand(true);
+/// Prints the manual page of the command line `root`, or of one of its commands.
+pub(crate) fn run(arguments: &ManArguments, root: Command) -> Result<ExitCode, CommandError> {
+    let mut root = root.disable_help_subcommand(true);
     root.build();
     let command = match &arguments.command {
         None => &root,
@@ -84,7 +85,10 @@ fn verbatim(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::command_line::CommandLine;
 
     fn page_of(name: Option<&str>) -> String {
         let mut root = CommandLine::command().disable_help_subcommand(true);

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
+use serde_json::Value;
 use weir_config::Colour;
 
 /// Writes `text` to standard output at once.
@@ -29,4 +30,19 @@ pub(crate) fn colour_of(stream: &impl IsTerminal) -> Colour {
 /// `1 server`, `2 servers`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A text of an answer for a terminal: what could steer it is shown as its number.
+pub(crate) fn shown(value: &Value) -> String {
+    let mut text = String::new();
+    for char in value.as_str().unwrap_or_default().chars() {
+        if char.is_control()
+            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            text.push_str(&format!("\\u{{{:x}}}", char as u32));
+        } else {
+            text.push(char);
+        }
+    }
+    text
 }

@@ -12,8 +12,8 @@ use weir_config::{
 };
 
 use crate::admin_client::AdminArguments;
-use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 use crate::output::{self, counted};
 
 const EXAMPLES: &str = "\

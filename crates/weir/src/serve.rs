@@ -12,9 +12,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
-use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
 use crate::events::{Event, Events};
+use crate::help_text::with_exit_codes;
 use crate::log;
 use crate::output;
 use crate::reload;

@@ -4,11 +4,9 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
 
-use crate::admin_client::AdminClient;
-use crate::ctl::{encoded, fine};
+use crate::admin_client::{AdminClient, path_segment};
 use crate::error::CommandError;
-use crate::output::counted;
-use crate::why::shown;
+use crate::output::{counted, shown};
 
 /// Which sessions are listed.
 #[derive(Debug, Args)]
@@ -57,26 +55,26 @@ pub(crate) fn list(client: &AdminClient, arguments: &SessionsArguments) -> Resul
         ("min_age", &arguments.min_age),
     ] {
         if let Some(value) = value {
-            target.push_str(&format!("&{name}={}", encoded(value)));
+            target.push_str(&format!("&{name}={}", path_segment(value)));
         }
     }
-    let told: Value = serde_json::from_str(&fine(&client.get(&target)?)?)?;
+    let told: Value = serde_json::from_str(&client.get(&target)?.accepted()?)?;
     Ok(if arguments.json { format!("{told:#}\n") } else { table(&told) })
 }
 
 /// Ends what is asked for, and says what that was.
 pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<String, CommandError> {
     let target = match (&arguments.id, &arguments.upstream, &arguments.server) {
-        (Some(id), ..) => format!("/api/sessions/{}/end", encoded(id)),
+        (Some(id), ..) => format!("/api/sessions/{}/end", path_segment(id)),
         (None, Some(upstream), Some(server)) => {
-            format!("/api/sessions/end?upstream={}&server={}", encoded(upstream), encoded(server))
+            format!("/api/sessions/end?upstream={}&server={}", path_segment(upstream), path_segment(server))
         }
         (None, ..) => {
             let what = "it is not said which session".to_owned();
             return Err(CommandError::Usage { what, help: None });
         }
     };
-    let told: Value = serde_json::from_str(&fine(&client.post(&target, "application/json", b"")?)?)?;
+    let told: Value = serde_json::from_str(&client.post(&target, "application/json", b"")?.accepted()?)?;
     let Some(count) = told["count"].as_u64() else {
         return Err(CommandError::Failed {
             error: anyhow!("{} answers something else", client.endpoint),

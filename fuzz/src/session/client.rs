@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::task::yield_now;
 
-use crate::pieces;
+use crate::pieces::pieces;
 
 /// Sends `bytes` on a new connection and gives all that comes back.
 ///

@@ -6,10 +6,10 @@
 
 mod rig;
 mod client;
-mod memory;
-mod request;
 mod response;
 mod replies;
+mod request;
+mod memory;
 
 pub use client::exchange;
 pub use replies::{Asked, Replies, Reply, read_replies};

@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{spawn_local, yield_now};
 
 use super::memory::Memory;
-use crate::pieces;
+use crate::pieces::pieces;
 
 /// More than Weir accepts.
 const FIELDS_MAX: usize = 400;

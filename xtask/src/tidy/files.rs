@@ -1,33 +1,15 @@
 //! Checks on a source file as a whole: how it opens, how it is called, how long it is.
 
 use super::finding::Finding;
-use super::items::lines_of_tests;
 use super::rule::Rule;
+use super::test_code::lines_of_tests;
 use super::tree::{RustFile, Tree};
+use super::words::is_empty_word;
 
 /// More is several concerns in one file.
 const LINES_MAX: usize = 800;
 /// Most files stay below.
 const LINES_USUAL: usize = 500;
-
-/// Words that fit anything and so say nothing.
-const EMPTY_WORDS: &[&str] = &[
-    "common",
-    "context",
-    "contexts",
-    "core",
-    "handler",
-    "handlers",
-    "helper",
-    "helpers",
-    "manager",
-    "managers",
-    "misc",
-    "smart",
-    "util",
-    "utils",
-    "utilities",
-];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let checks = [opening, name, length];
@@ -52,11 +34,6 @@ fn name(source: &RustFile) -> Option<Finding> {
         word,
         format!("`{word}` says nothing: name what is inside"),
     ))
-}
-
-/// Whether a word (lower case) is one that no file and no type may be called.
-pub(super) fn is_empty_word(word: &str) -> bool {
-    EMPTY_WORDS.contains(&word)
 }
 
 fn length(source: &RustFile) -> Option<Finding> {

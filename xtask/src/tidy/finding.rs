@@ -2,14 +2,7 @@
 
 use std::fmt;
 
-use super::rule::Rule;
-
-/// Whether a finding fails the check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    Error,
-    Note,
-}
+use super::rule::{Rule, Weight};
 
 /// One breach of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::finding::Finding;
-use super::items::is_test_only;
 use super::paths::{Imports, NamedPath, imports, named_paths};
 use super::rule::Rule;
+use super::test_code::is_test_only;
 use super::tree::{RustFile, Tree};
 
 /// One module of a crate that has a file of its own.

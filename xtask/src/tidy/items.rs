@@ -5,10 +5,11 @@
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
 
-use super::files::is_empty_word;
 use super::finding::Finding;
 use super::rule::Rule;
+use super::test_code::is_test_only;
 use super::tree::{RustFile, Tree};
+use super::words::{camel_case_words, is_empty_word};
 
 /// More cannot be read in one go.
 const LINES_MAX: usize = 100;
@@ -42,33 +43,6 @@ fn check_source(source: &RustFile) -> Vec<Finding> {
     let mut items = Items { path: &source.path, test: source.test, may_unwrap, findings: Vec::new() };
     items.visit_file(syntax);
     items.findings
-}
-
-/// Whether an item is compiled for tests only.
-pub(super) fn is_test_only(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let path = attribute.path();
-        if path.segments.last().is_some_and(|segment| segment.ident == "test") {
-            return true;
-        }
-        let syn::Meta::List(list) = &attribute.meta else { return false };
-        let condition = list.tokens.to_string();
-        path.is_ident("cfg") && (condition == "test" || condition.starts_with("all (test"))
-    })
-}
-
-/// Lines of the modules inside a file that are compiled for tests only, attributes included.
-pub(super) fn lines_of_tests(file: &syn::File) -> usize {
-    let lines = file.items.iter().filter_map(|item| match item {
-        syn::Item::Mod(module) if is_test_only(&module.attrs) => {
-            let (brace, _) = module.content.as_ref()?;
-            let first =
-                module.attrs.first().map_or(module.mod_token.span, |attribute| attribute.pound_token.span);
-            Some(brace.span.close().end().line + 1 - first.start().line)
-        }
-        _ => None,
-    });
-    lines.sum()
 }
 
 /// Walks one file.
@@ -117,7 +91,7 @@ impl Items<'_> {
 
     fn type_name(&mut self, ident: &syn::Ident) {
         let name = ident.to_string();
-        if let Some(word) = words(&name).into_iter().find(|word| is_empty_word(word)) {
+        if let Some(word) = camel_case_words(&name).into_iter().find(|word| is_empty_word(word)) {
             self.find(Rule::Name, ident.span(), &name, format!("`{word}` in `{name}` says nothing"));
         }
     }
@@ -207,18 +181,6 @@ impl<'ast> Visit<'ast> for Items<'_> {
     }
 }
 
-/// The words of a name in camel case, in lower case.
-fn words(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for letter in name.chars() {
-        match words.last_mut() {
-            Some(word) if !letter.is_uppercase() => word.push(letter),
-            _ => words.push(letter.to_lowercase().collect()),
-        }
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,12 +260,5 @@ mod tests {
     #[test]
     fn what_does_not_parse_is_told() {
         assert_eq!(found("a.rs", "fn a() {}\nfn\n").first().map(|found| found.0), Some(Rule::Syntax));
-    }
-
-    #[test]
-    fn test_modules_are_measured_with_their_attributes() {
-        let file =
-            syn::parse_file("fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nmod c {\n}\n").unwrap();
-        assert_eq!(lines_of_tests(&file), 4);
     }
 }

@@ -3,22 +3,26 @@
 //! Each check is a module that takes the tree as text and returns findings; none of them writes. What rustc, clippy,
 //! rustfmt or typos can check is left to them. An exception needs an entry with its reason in `xtask/tidy.toml`.
 
-mod rule;
-mod finding;
-mod exceptions;
-mod tree;
 mod text;
 mod files;
 mod items;
+mod type_names;
 mod documents;
-mod paths;
 mod imports;
 mod crates;
+mod exceptions;
+mod finding;
+mod rule;
+mod tree;
+mod paths;
+mod test_code;
+mod words;
 
 use anyhow::bail;
 
 use self::exceptions::Exceptions;
-use self::finding::{Finding, Weight};
+use self::finding::Finding;
+use self::rule::Weight;
 use self::tree::Tree;
 use crate::workspace::Workspace;
 
@@ -34,8 +38,15 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
 
 /// All checks that need nothing but the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let checks =
-        [text::check, files::check, items::check, documents::check, imports::check, crates::check_sources];
+    let checks = [
+        text::check,
+        files::check,
+        items::check,
+        type_names::check,
+        documents::check,
+        imports::check,
+        crates::check_sources,
+    ];
     checks.iter().flat_map(|check| check(tree)).collect()
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use syn::visit::{self, Visit};
 
-use super::items::is_test_only;
+use super::test_code::is_test_only;
 
 /// A path and the line that it stands in.
 pub(super) struct NamedPath {
@@ -101,6 +101,9 @@ impl<'ast> Visit<'ast> for Names {
         }
     }
 
+    /// `pub(in a::b)` says who may use the item, and uses nothing.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if let Some(first) = path.segments.first() {
             let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
@@ -145,6 +148,11 @@ mod tests {
         assert_eq!(named("use std::fs;"), [("std::fs".to_owned(), 1)]);
         assert_eq!(named("\nuse std::fs::*;"), [("std::fs".to_owned(), 2)]);
         assert!(names("use std::{io, net::{IpAddr, TcpStream}};", "std::net::TcpStream"));
+    }
+
+    #[test]
+    fn visibility_names_nothing() {
+        assert_eq!(named("pub(crate) struct A;\npub(in crate::b) fn c() {}\n"), []);
     }
 
     #[test]

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::finding::Weight;
-
 /// One rule of the house.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -22,6 +20,8 @@ pub(super) enum Rule {
     Opening,
     /// A file or type has a name that says nothing.
     Name,
+    /// A type has the name of another one.
+    TypeName,
     /// A file is longer than anyone reads.
     FileLength,
     /// A file is longer than most should be.
@@ -50,10 +50,17 @@ pub(super) enum Rule {
     Exception,
 }
 
+/// Whether a finding fails the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    Error,
+    Note,
+}
+
 impl Rule {
     pub(super) fn weight(self) -> Weight {
         match self {
-            Self::FileLengthSoft | Self::FunctionLengthSoft => Weight::Note,
+            Self::FileLengthSoft | Self::FunctionLengthSoft | Self::TypeName => Weight::Note,
             _ => Weight::Error,
         }
     }

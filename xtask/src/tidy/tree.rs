@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use ignore::WalkBuilder;
 
-use super::items::is_test_only;
+use super::test_code::is_test_only;
 
 /// One text file.
 pub(super) struct TextFile {

@@ -3,12 +3,14 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use anyhow::anyhow;
+use serde_json::Value;
 use weir_http::{FieldName, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead};
 
-use super::endpoint::Endpoint;
 use crate::clock;
+use crate::error::CommandError;
 
 /// Bytes of an answer, its head included: the largest is a picture of where the time goes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -25,6 +27,23 @@ impl Answer {
     /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body of an answer that says yes.
+    ///
+    /// # Errors
+    /// When it says no, with all its reasons.
+    pub(crate) fn accepted(&self) -> Result<String, CommandError> {
+        let text = self.text();
+        if (200..300).contains(&self.status) {
+            return Ok(text);
+        }
+        let errors = serde_json::from_str::<Value>(&text).ok();
+        let errors = errors.as_ref().and_then(|value| value["errors"].as_array());
+        let lines =
+            errors.map(|errors| errors.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"));
+        let what = lines.unwrap_or_else(|| text.trim_end().to_owned());
+        Err(CommandError::Failed { error: anyhow!("{what} ({})", self.status), help: None })
     }
 }
 
@@ -99,14 +118,12 @@ pub(super) fn write_request(
     request
 }
 
-/// Connects, sends the request and reads the answer to its end.
+/// Sends the request and reads the answer to its end.
 pub(super) fn exchange(
-    endpoint: &Endpoint,
+    mut connection: Connection,
     request: &[u8],
-    time_max: Duration,
+    end: Instant,
 ) -> Result<Answer, Unanswered> {
-    let end = clock::now() + time_max;
-    let mut connection = endpoint.connect().map_err(Unanswered::Unconnected)?;
     let refused = send(&mut connection, request, end).err();
     let mut received = Vec::new();
     let read = receive(&mut connection, &mut received, end);
@@ -178,4 +195,20 @@ fn parse(received: &[u8]) -> Result<Option<Answer>, Unanswered> {
         content_type: String::from_utf8_lossy(content_type).into_owned(),
         body: body.to_vec(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_with_all_its_reasons() {
+        let answer = Answer {
+            status: 409,
+            content_type: "application/json".into(),
+            body: br#"{"errors": ["one", "two"]}"#.to_vec(),
+        };
+        let Err(CommandError::Failed { error, .. }) = answer.accepted() else { panic!("it said no") };
+        assert_eq!(error.to_string(), "one\ntwo (409)");
+    }
 }

@@ -3,9 +3,10 @@
 //! The options are the same for all commands that ask one. Secrets come from files, never from the command line, where everybody on the
 //! machine can read them. Must not know what is asked for.
 
+mod overview;
 mod endpoint;
 mod http;
-mod overview;
+mod url;
 #[cfg(test)]
 mod tests;
 
@@ -18,10 +19,11 @@ use data_encoding::BASE64;
 use weir_config::{CheckedConfig, ListenAddress};
 
 use crate::error::CommandError;
-use crate::output;
+use crate::{clock, output};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use http::Answer;
 pub(crate) use overview::overview;
+pub(crate) use url::path_segment;
 
 /// How long an answer may take, unless a command asks for something that takes its time.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -168,7 +170,10 @@ impl AdminClient {
     fn ask(&self, method: &str, target: &str, body: Option<(&str, &[u8])>) -> Result<Answer, CommandError> {
         let request =
             http::write_request(method, target, &self.endpoint.host(), self.authorization.as_deref(), body);
-        let answer = http::exchange(&self.endpoint, &request, self.time_max).map_err(|unanswered| {
+        let end = clock::now() + self.time_max;
+        let connection = self.endpoint.connect().map_err(http::Unanswered::Unconnected);
+        let answer = connection.and_then(|connection| http::exchange(connection, &request, end));
+        let answer = answer.map_err(|unanswered| {
             let (error, help) = self.endpoint.explain(&unanswered);
             CommandError::Failed { error: anyhow!(error), help: Some(help) }
         })?;

@@ -5,8 +5,8 @@
 
 mod server;
 mod load;
-mod interval;
 mod table;
+mod interval;
 mod screen;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,8 +22,8 @@ use weir_observe::Figures;
 use weir_proxy::{BoundAddress, Proxy};
 
 use crate::clock;
-use crate::command_line::with_exit_codes;
 use crate::error::{CommandError, FAILED};
+use crate::help_text::with_exit_codes;
 use crate::start::{self, Origin};
 use load::Load;
 use screen::Screen;

@@ -7,7 +7,6 @@ use weir_http::{FieldName, HeadProgress, RequestHead, Rule, TargetForm, x_forwar
 use weir_proxy::head_limits;
 use weir_traffic::route::RouteRequest;
 
-use super::explanation::lossy;
 use super::url::Url;
 use crate::error::CommandError;
 
@@ -139,4 +138,9 @@ fn write_request(url: &Url, method: &str, headers: &[String]) -> Vec<u8> {
     }
     text.push_str("\r\n");
     text.into_bytes()
+}
+
+/// Bytes of a request as text to show.
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -13,7 +13,7 @@ use weir_traffic::Standing;
 use weir_traffic::balance::{Candidate, Excluded, HashKey, Pick};
 use weir_traffic::route::{Considered, Outcome, RouteRequest};
 
-use super::asked::Asked;
+use super::asked::{Asked, lossy};
 use super::listener::Why;
 
 /// What would become of a request.
@@ -243,8 +243,4 @@ fn with_shares(candidates: Vec<Candidate>) -> Vec<(Candidate, Share)> {
 
 fn percent(part: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
-}
-
-pub(super) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

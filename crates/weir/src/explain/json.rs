@@ -6,7 +6,8 @@ use weir_traffic::Standing;
 use weir_traffic::balance::Candidate;
 use weir_traffic::route::{Outcome, RouteRequest as _};
 
-use super::explanation::{Destination, Ending, Explanation, Forward, Share, lossy};
+use super::asked::lossy;
+use super::explanation::{Destination, Ending, Explanation, Forward, Share};
 use super::sentence;
 
 pub(super) fn render(explanation: &Explanation<'_>) -> String {

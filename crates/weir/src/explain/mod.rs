@@ -3,13 +3,13 @@
 //! The request goes through the same parser, route table, rewrite and balancer as on the data path; what is explained is
 //! the state right after a start: no load, every server up. Nothing is connected to.
 
-mod url;
-mod asked;
-mod listener;
-mod explanation;
-mod sentence;
 mod text;
 mod json;
+mod sentence;
+mod explanation;
+mod asked;
+mod listener;
+mod url;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use weir_config::Config;
 
-use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 use crate::output;
 use asked::Asked;
 use explanation::Explanation;

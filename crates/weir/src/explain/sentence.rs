@@ -8,8 +8,8 @@ use weir_config::{
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
 
-use super::asked::Asked;
-use super::explanation::{Key, lossy};
+use super::asked::{Asked, lossy};
+use super::explanation::Key;
 
 /// Why a route takes the request, or does not.
 pub(super) fn outcome(outcome: &Outcome, matches: &RouteMatch, asked: &Asked) -> String {

@@ -7,7 +7,8 @@ use weir_observe::Failure;
 use weir_traffic::balance::Candidate;
 use weir_traffic::route::{Outcome, RouteRequest as _};
 
-use super::explanation::{Destination, Ending, Explanation, Forward, Share, lossy};
+use super::asked::lossy;
+use super::explanation::{Destination, Ending, Explanation, Forward, Share};
 use super::{listener, sentence};
 
 /// Columns of the label, the space behind it included.

@@ -24,8 +24,8 @@ use serde_json::Value;
 use self::screen::Screen;
 use self::table::Order;
 use crate::admin_client::{AdminArguments, AdminClient, overview};
-use crate::command_line::with_exit_codes;
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,7 +3,8 @@
 //! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
 
 mod story;
-mod words;
+mod failures;
+mod values;
 #[cfg(test)]
 mod tests;
 
@@ -13,11 +14,10 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
 
-use crate::admin_client::{AdminArguments, Answer};
-use crate::command_line::with_exit_codes;
+use crate::admin_client::{AdminArguments, Answer, path_segment};
 use crate::error::CommandError;
+use crate::help_text::with_exit_codes;
 use crate::output;
-pub(crate) use words::shown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +53,7 @@ pub(crate) struct WhyArguments {
 pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?;
     let target = match &arguments.id {
-        Some(id) => format!("/api/exchanges/{}", encoded(id)),
+        Some(id) => format!("/api/exchanges/{}", path_segment(id)),
         None => format!("/api/failures?limit={LISTED}"),
     };
     let answer = client.get(&target)?;
@@ -64,12 +64,12 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
     })?;
     if answer.status != 200 {
         let id = arguments.id.as_deref().unwrap_or_default();
-        return Err(CommandError::Failed { error: anyhow!(words::unknown(id, &told)), help: None });
+        return Err(CommandError::Failed { error: anyhow!(failures::unknown(id, &told)), help: None });
     }
     let text = match (arguments.json, &arguments.id) {
         (true, _) => format!("{told:#}\n"),
         (false, Some(_)) => stories(&told),
-        (false, None) => words::failures(&told),
+        (false, None) => failures::list(&told),
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -97,17 +97,5 @@ fn stories(told: &Value) -> String {
     }
     let all: Vec<String> = exchanges.iter().map(story::tell).collect();
     text.push_str(&all.join("\n"));
-    text
-}
-
-/// An id as a segment of a path (RFC 3986 section 2.1).
-fn encoded(id: &str) -> String {
-    let mut text = String::new();
-    for byte in id.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(byte.into()),
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
     text
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::words::{number, shown};
-use crate::output::counted;
+use super::values::{millis, number};
+use crate::output::{counted, shown};
 
 /// Columns of the label, the space behind it included.
 const LABEL: usize = 11;
@@ -314,10 +314,4 @@ fn where_the_time_went(page: &mut Page, exchange: &Value) {
 
 fn named(name: &Value) -> String {
     if name.is_null() { "(name not kept)".to_owned() } else { shown(name) }
-}
-
-/// Milliseconds with as many digits as mean something.
-pub(super) fn millis(value: &Value) -> String {
-    let millis = value.as_f64().unwrap_or(0.0);
-    if millis < 100.0 { format!("{millis:.3}") } else { format!("{millis:.0}") }
 }

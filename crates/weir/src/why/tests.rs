@@ -130,14 +130,14 @@ fn what_is_not_known_says_why_that_may_be() {
         "error": "unknown", "silent_workers": 1,
         "kept": { "exchanges_per_worker": 4096, "failures_per_worker": 1000, "since": "2026-11-22T10:00:00Z" },
     });
-    let said = words::unknown("x", &told);
+    let said = failures::unknown("x", &told);
     for part in
         ["be older than the last 4096 exchanges and 1000 failures", "another instance", "did not answer"]
     {
         assert!(said.contains(part), "{said}");
     }
     let off = json!({ "kept": { "exchanges_per_worker": 0, "failures_per_worker": 0 } });
-    assert!(words::unknown("x", &off).contains("`recorder` is off"));
+    assert!(failures::unknown("x", &off).contains("`recorder` is off"));
 }
 
 #[test]
@@ -146,16 +146,10 @@ fn failures_are_listed_one_a_line() {
         "id": "an-id", "time": "2026-11-22T10:00:00Z", "kind": "request", "method": "GET", "host": "h", "path": "/p",
         "total_ms": 1.0, "failure": { "reason": "no-route" },
     });
-    let text = words::failures(&json!({ "failures": [line] }));
+    let text = failures::list(&json!({ "failures": [line] }));
     assert!(text.contains("no-route") && text.contains("an-id  GET h/p\n"), "{text}");
     assert!(
-        words::failures(&json!({ "failures": [], "kept": { "since": "then" } }))
+        failures::list(&json!({ "failures": [], "kept": { "since": "then" } }))
             .contains("No failure since then")
     );
-}
-
-#[test]
-fn an_id_is_a_segment_of_a_path() {
-    assert_eq!(encoded("a-B_9~."), "a-B_9~.");
-    assert_eq!(encoded("a/b?c%"), "a%2Fb%3Fc%25");
 }

@@ -1,8 +1,9 @@
-//! What is said about exchanges besides their stories: the list of failures, an id that is not known; and how text of peers is shown.
+//! What is said about exchanges besides their stories: the list of failures, and an id that is not known.
 
 use serde_json::Value;
 
-use super::story::millis;
+use super::values::{millis, number};
+use crate::output::shown;
 
 /// Why an id may not be known.
 pub(super) fn unknown(id: &str, told: &Value) -> String {
@@ -23,7 +24,7 @@ pub(super) fn unknown(id: &str, told: &Value) -> String {
 }
 
 /// The last failures, one a line.
-pub(super) fn failures(told: &Value) -> String {
+pub(super) fn list(told: &Value) -> String {
     let failures = told["failures"].as_array().map_or(&[][..], Vec::as_slice);
     if failures.is_empty() {
         return format!("No failure since {}.\n", shown(&told["kept"]["since"]));
@@ -45,24 +46,5 @@ pub(super) fn failures(told: &Value) -> String {
         ));
     }
     text.push_str("\nThe story of one: weir why ID\n");
-    text
-}
-
-pub(super) fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-/// A text for a terminal: what could steer it is shown as its number.
-pub(crate) fn shown(value: &Value) -> String {
-    let mut text = String::new();
-    for char in value.as_str().unwrap_or_default().chars() {
-        if char.is_control()
-            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            text.push_str(&format!("\\u{{{:x}}}", char as u32));
-        } else {
-            text.push(char);
-        }
-    }
     text
 }
