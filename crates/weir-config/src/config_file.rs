@@ -17,7 +17,7 @@ use crate::load::CheckedConfig;
 use crate::print::dump;
 use crate::source::{Loading, Tree, load};
 use crate::source_map::SourceMap;
-use crate::text::{Document, PersistenceText, UpstreamText};
+use crate::text::{AffinityText, Document, UpstreamText};
 
 /// A config file that is read again and again.
 #[derive(Debug)]
@@ -232,14 +232,12 @@ fn changed_servers(before: &Tables, after: &Tables, config: &Config) -> Option<V
     let (old, new) = (&before.document.upstream.0, &after.document.upstream.0);
     let have_the_same_keys =
         |(old, new): (&(_, SpannedTable<UpstreamText>), &(_, SpannedTable<UpstreamText>))| {
-            let persistence = |text: &SpannedTable<UpstreamText>| {
+            let affinity = |text: &SpannedTable<UpstreamText>| {
                 let keys =
-                    |text: &SpannedTable<PersistenceText>| text.keys().map(str::to_owned).collect::<Vec<_>>();
-                text.value.persistence.as_ref().map(keys)
+                    |text: &SpannedTable<AffinityText>| text.keys().map(str::to_owned).collect::<Vec<_>>();
+                text.value.affinity.as_ref().map(keys)
             };
-            old.1.keys().eq(new.1.keys())
-                && persistence(&old.1) == persistence(&new.1)
-                && new.1.value.tls.is_none()
+            old.1.keys().eq(new.1.keys()) && affinity(&old.1) == affinity(&new.1) && new.1.value.tls.is_none()
         };
     if old.len() != new.len() || !old.iter().zip(new).all(have_the_same_keys) {
         return None;

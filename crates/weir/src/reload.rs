@@ -35,7 +35,7 @@ pub(crate) fn run(
                 tracing::error!("{}", diagnostics.line(diagnostic));
             }
             let count = diagnostics.errors().count();
-            tracing::error!(file = %file.path().display(), diagnostics = count, "the config was not reloaded: that of before stays in use");
+            tracing::error!(file = %file.path().display(), errors = count, "the config was not reloaded: that of before stays in use");
             return Err(diagnostics.errors().map(|error| diagnostics.line(error)).collect());
         }
     };
@@ -66,7 +66,7 @@ pub(crate) fn run(
                 .map(|help| format!(" ({help})"))
                 .unwrap_or_default();
             tracing::error!("{error}{help}");
-            tracing::error!(file = %file.path().display(), diagnostics = 1, "the config was not reloaded: that of before stays in use");
+            tracing::error!(file = %file.path().display(), errors = 1, "the config was not reloaded: that of before stays in use");
             Err(vec![format!("{error}{help}")])
         }
     }

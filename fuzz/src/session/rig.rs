@@ -29,7 +29,7 @@ process.name = "weir"
 listener.web.address = "unix:{web}"
 listener.web.upstream = "app"
 listener.web.abort_on_close = false
-listener.web.allow.unencoded_target = false
+listener.web.lenient.unencoded_target = false
 upstream.app.servers = ["unix:{app}"]
 "#;
 

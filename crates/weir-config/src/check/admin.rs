@@ -45,7 +45,7 @@ pub(super) fn check(
 
 /// Names of hosts, without ports: whichever port leads here is the right one.
 fn check_hosts(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
-    for host in &text.value.hosts {
+    for host in &text.value.allowed_hosts {
         if !is_host_with_port(host) || host.contains([':', '[']) {
             let message = format!("`{host}` is not the name of a host");
             let help = "write a name alone, such as `weir.internal`";

@@ -14,8 +14,8 @@ const NOT_OF_MAX_FAILS: [&str; 9] = [
     "latency_difference_min",
     "interval",
     "requests_min",
-    "time",
-    "time_max",
+    "base_time",
+    "max_time",
     "servers_max",
 ];
 
@@ -68,10 +68,10 @@ fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diag
             Diagnostic::new(DiagnosticKind::Unused, text.span, message).help("write `ejection = \"off\"`"),
         );
     }
-    let at = text.written("time_max").or_else(|| text.written("time"));
-    if let Some(at) = at.filter(|_| value.time > value.time_max) {
-        let (time, time_max) = (print_duration(value.time), print_duration(value.time_max));
-        let message = format!("`time` ({time}) is longer than `time_max` ({time_max})");
+    let at = text.written("max_time").or_else(|| text.written("base_time"));
+    if let Some(at) = at.filter(|_| value.base_time > value.max_time) {
+        let (base_time, max_time) = (print_duration(value.base_time), print_duration(value.max_time));
+        let message = format!("`base_time` ({base_time}) is longer than `max_time` ({max_time})");
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Conflict, at, message)
                 .help("`time` is the length of the first ejection"),

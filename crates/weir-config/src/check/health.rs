@@ -55,7 +55,7 @@ pub(super) fn check(
     let dialogue = dialogue::check(text, kind, diagnostics);
     let tls = kind == ProbeKind::Tls || (kind == ProbeKind::Http && wants_tls);
     let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
-    let interval_changing = value.interval_changing.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
+    let fast_interval = value.fast_interval.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
     check_times(text, timeout, diagnostics);
     HealthCheck {
         probe,
@@ -68,7 +68,7 @@ pub(super) fn check(
             .and_then(|host| name_of(&host.0)),
         interval: value.interval,
         jitter: value.jitter,
-        interval_changing,
+        fast_interval,
         timeout,
         rise: value.rise,
         fall: value.fall,
@@ -186,11 +186,11 @@ fn is_unix(address: &ServerAddress) -> bool {
 
 fn check_times(text: &SpannedTable<HealthText>, timeout: Duration, diagnostics: &mut Vec<Diagnostic>) {
     let interval = text.value.interval;
-    if let (Some(changing), Some(at)) = (text.value.interval_changing, text.written("interval_changing"))
+    if let (Some(changing), Some(at)) = (text.value.fast_interval, text.written("fast_interval"))
         && changing > interval
     {
         let (changing, interval) = (print_duration(changing), print_duration(interval));
-        let message = format!("`interval_changing` ({changing}) is longer than `interval` ({interval})");
+        let message = format!("`fast_interval` ({changing}) is longer than `interval` ({interval})");
         let help = "it is there to see changes sooner";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }

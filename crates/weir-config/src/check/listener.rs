@@ -177,8 +177,8 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
     if text.value.protocol != ListenerProtocol::Tcp {
         return;
     }
-    let of_listener =
-        ["allow", "paths", "trusted_proxies", "forwarded", "request_id"].map(|key| (key, text.changed(key)));
+    let of_listener = ["lenient", "paths", "trusted_proxies", "forwarded", "request_id"]
+        .map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];
     let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));
     let of_limits = [
@@ -188,7 +188,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "trailer_size",
         "chunk_extension_size",
         "body_size",
-        "requests_per_session",
+        "requests_per_connection",
     ];
     let of_limits = of_limits.map(|key| (key, text.value.limits.changed(key)));
     for (key, at) in of_listener.into_iter().chain(of_timeouts).chain(of_limits) {
@@ -208,8 +208,9 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
 
 fn warn_request_id(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     let id = &text.value.request_id;
-    if let Some(at) = id.changed("respond").filter(|_| id.value.respond && id.value.header.is_none()) {
-        let message = "`respond` does nothing here: `header` is off, so there is no id";
+    if let Some(at) = id.changed("in_response").filter(|_| id.value.in_response && id.value.header.is_none())
+    {
+        let message = "`in_response` does nothing here: `header` is off, so there is no id";
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Unused, at, message)
                 .help("name a header, such as `x-request-id`"),
@@ -219,11 +220,11 @@ fn warn_request_id(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diag
 
 fn warn_limits(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     let ListenerText { timeouts, limits, .. } = &text.value;
-    if let Some(session) = timeouts.value.session {
-        let session = (timeouts, "session", session);
+    if let Some(age) = timeouts.value.connection_age {
+        let age = (timeouts, "connection_age", age);
         let limit = |key, limit: Duration| (timeouts, key, limit);
-        warn_unreachable(limit("idle", timeouts.value.idle), session, diagnostics);
-        warn_unreachable(limit("request", timeouts.value.request), session, diagnostics);
+        warn_unreachable(limit("idle", timeouts.value.idle), age, diagnostics);
+        warn_unreachable(limit("request", timeouts.value.request), age, diagnostics);
     }
     let (target, head) = (limits.value.target_size, limits.value.head_size);
     if let Some(at) = limits.changed("target_size").filter(|_| target > head) {

@@ -14,7 +14,7 @@ mod upstream_tls;
 mod health;
 mod dialogue;
 mod ejection;
-mod persistence;
+mod affinity;
 mod tcp;
 mod traces;
 mod tls;
@@ -72,7 +72,7 @@ pub(crate) fn check(
     }
     sockets::check(document, diagnostics);
     tcp::check_upstreams(document, diagnostics);
-    persistence::warn_shared(document, diagnostics);
+    affinity::warn_shared(document, diagnostics);
     check_process(document, diagnostics);
     access_log::check(&document.access_log, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);

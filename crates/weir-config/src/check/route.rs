@@ -155,7 +155,7 @@ fn replace_regex(
     replacement: &SpannedTable<RegexReplacement>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Rewrite> {
-    let (pattern, with) = (replacement.value.pattern.as_ref()?, replacement.value.with.as_ref()?);
+    let (pattern, with) = (replacement.value.pattern.as_ref()?, replacement.value.replacement.as_ref()?);
     match Rewrite::regex(pattern.0.as_str(), &with.value) {
         Ok(rewrite) => Some(rewrite),
         Err(error) => {

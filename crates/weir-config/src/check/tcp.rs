@@ -66,22 +66,29 @@ fn check_upstream(
     if !matches!(text.value.hash_key, None | Some(HashKey::ClientAddress(_))) {
         report("hash_key", "this `hash_key` is part of a request", "write `hash_key = \"client-address\"`");
     }
-    if text.value.persistence.is_some() {
+    if text.value.affinity.is_some() {
         let help = "write `balance = \"consistent-hash\"` and `hash_key = \"client-address\"`";
-        report("persistence", "`persistence` needs the cookies of requests", help);
+        report("affinity", "`affinity` needs the cookies of requests", help);
     }
 }
 
 /// Warns of what only requests make use of.
 fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
-    let UpstreamText { timeouts, idle, retry, .. } = &text.value;
+    let UpstreamText { timeouts, pool, retry, .. } = &text.value;
     let of_timeouts = ["send", "response", "relay", "idle"].map(|key| (key, timeouts.changed(key)));
-    let of_retry =
-        ["methods", "body_size", "on_broken", "on_timeout", "on_status", "budget", "budget_per_second"];
+    let of_retry = [
+        "methods",
+        "body_size",
+        "on_connection_error",
+        "on_timeout",
+        "on_status",
+        "budget",
+        "budget_per_second",
+    ];
     let of_retry = of_retry.map(|key| (key, retry.changed(key).filter(|_| retry.value.attempts_max > 1)));
     // Probes over HTTP keep within the limits too.
     let limits = text.changed("limits").filter(|_| text.value.health.is_none());
-    let of_upstream = [("idle", text.changed("idle").filter(|_| idle.value.keeps_any())), ("limits", limits)];
+    let of_upstream = [("pool", text.changed("pool").filter(|_| pool.value.keeps_any())), ("limits", limits)];
     for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {
         let Some(at) = at else { continue };
         let message = format!(

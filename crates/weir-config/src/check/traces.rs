@@ -49,8 +49,8 @@ pub(super) fn check(
     Some(TraceSettings {
         ratio: value.ratio,
         rate: value.rate,
-        follow: value.follow,
-        queue: value.queue as usize,
+        accept: value.accept,
+        queue_max: value.queue_max as usize,
         collector,
     })
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{Files, check_name, ejection, health, persistence, upstream_tls, warn_unreachable};
+use super::{Files, affinity, check_name, ejection, health, upstream_tls, warn_unreachable};
 use crate::config::{Interner, Server, Upstream, UpstreamSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -27,20 +27,20 @@ pub(crate) fn check(
     let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, diagnostics));
     let ejection = ejection::check(&text.value, diagnostics);
     let tls = upstream_tls::check(&text.value, &servers, files, diagnostics);
-    let persistence = text.value.persistence.as_ref();
-    let persistence = persistence.map(|text| persistence::check(&name.value, text, diagnostics));
-    let UpstreamText { timeouts, limits, allow, idle, queue, retry, .. } = text.value.clone();
+    let affinity = text.value.affinity.as_ref();
+    let affinity = affinity.map(|text| affinity::check(&name.value, text, diagnostics));
+    let UpstreamText { timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
     let settings = UpstreamSettings {
         balance: balance(text, diagnostics),
         slow_start: text.value.slow_start,
         timeouts: timeouts.value,
         limits,
-        allow,
-        idle: idle.value,
+        lenient,
+        pool: pool.value,
         proxy_protocol: text.value.proxy_protocol,
         queue: queue.value,
         retry: retry.value,
-        persistence,
+        affinity,
         health,
         on_down: text.value.on_down,
         ejection,
@@ -183,10 +183,10 @@ fn warn_without_effect(
         let help = "write for example `health = {}`, or one with a `preset`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
-    let belongs = value.balance.0 == "consistent-hash" || value.persistence.is_some();
-    if let Some(at) = value.queue.changed("own_server").filter(|_| !belongs) {
-        let message = "`own_server` does nothing: no request belongs to one server";
-        let help = "requests do with `persistence` or with `balance = \"consistent-hash\"`";
+    let belongs = value.balance.0 == "consistent-hash" || value.affinity.is_some();
+    if let Some(at) = value.queue.changed("affinity_wait").filter(|_| !belongs) {
+        let message = "`affinity_wait` does nothing: no request belongs to one server";
+        let help = "requests do with `affinity` or with `balance = \"consistent-hash\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
     if value.queue.value.delay_target.is_none()
@@ -195,12 +195,12 @@ fn warn_without_effect(
         let message = "`delay_interval` does nothing without `delay_target`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
-    if !value.idle.value.keeps_any() {
+    if !value.pool.value.keeps_any() {
         let of_idle =
-            ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.idle.changed(key)?, key)));
+            ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.pool.changed(key)?, key)));
         let of_timeouts = value.timeouts.changed("idle").map(|at| (at, "idle"));
         for (at, key) in of_idle.chain(of_timeouts) {
-            let message = format!("`{key}` does nothing: with `connections_max = 0` no connection is kept");
+            let message = format!("`{key}` does nothing: with `idle_max = 0` no connection is kept");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
@@ -209,7 +209,7 @@ fn warn_without_effect(
             "elapsed_max",
             "methods",
             "body_size",
-            "on_broken",
+            "on_connection_error",
             "on_timeout",
             "on_status",
             "budget",
@@ -225,9 +225,9 @@ fn warn_without_effect(
 }
 
 fn warn_time_limits(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
-    let UpstreamText { timeouts, idle, retry, .. } = &text.value;
-    if let Some(age_max) = idle.value.age_max {
-        warn_unreachable((timeouts, "idle", timeouts.value.idle), (idle, "age_max", age_max), diagnostics);
+    let UpstreamText { timeouts, pool, retry, .. } = &text.value;
+    if let Some(age_max) = pool.value.age_max {
+        warn_unreachable((timeouts, "idle", timeouts.value.idle), (pool, "age_max", age_max), diagnostics);
     }
     if retry.value.attempts_max == 1 {
         return;

@@ -10,21 +10,21 @@ use crate::key::{TextFormat, section, text_values};
 use crate::value::ValueError;
 
 section! {
-    /// One line per exchange. What a listener says for itself replaces all of this, not key by key.
+    /// One line per exchange. The table of a listener replaces this one as a whole, not key by key.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct AccessLog at "access_log" {
-        /// What a line looks like: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's; on TCP listeners its `tcplog`), an own text with `{placeholders}`, or
-        /// `json` and a list of placeholders. `"off"` writes none.
+        /// The format of a line: `"common"`, `"combined"`, `"json"`, `"httplog"` (HAProxy's; on TCP listeners its `tcplog`), a text with
+        /// `{placeholders}`, or `json` and a list of placeholders. `"off"` writes none.
         format: Option<AccessLogFormat> = "off", like "nginx `log_format`, HAProxy `option httplog`, `log-format`";
-        /// Where lines go. A file is opened again on SIGUSR1; syslog is RFC 5424.
+        /// The destination of the lines. A file is opened again on SIGUSR1; syslog is RFC 5424.
         output: AccessLogOutput = "stdout", like "nginx `access_log`, HAProxy `log`";
-        /// Lines that may wait for the writer; more are dropped and counted, since a full disk must not stop traffic. The default is
-        /// two seconds of 30 000 requests/s, about 20 MB.
+        /// Lines that may wait for the writer; further ones are dropped and counted, since a full disk must not stop traffic. The default
+        /// is two seconds of 30 000 requests/s, about 20 MB.
         lines_max: usize = 65_536, in 16..=16_777_216;
     }
 }
 
-/// What a line of the access log looks like: a text that is known to be a format.
+/// The format of a line of the access log: a text that has been parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogFormat {
     text: Box<str>,
@@ -71,7 +71,7 @@ impl fmt::Display for AccessLogFormat {
     }
 }
 
-/// Where lines of the access log go.
+/// The destination of the access log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AccessLogOutput {
     /// Standard output.

@@ -10,43 +10,43 @@ use crate::value::HeaderName;
 /// Certificates of the clients of a listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientCertificates {
-    /// Whether every client has to have one.
+    /// Whether a certificate is required.
     pub verify: ClientVerification,
-    /// Who is trusted. Absent only when the config was read without its files.
+    /// The trusted authorities. Absent only when the config was read without its files.
     pub authorities: Option<Arc<Authorities>>,
-    /// Whom they no longer vouch for.
+    /// Certificates that their authorities have revoked.
     pub revocations: Option<Arc<RevocationLists>>,
     /// The headers for servers.
     pub headers: ClientCertificateHeaders,
 }
 
 choice! {
-    /// Who has to show a certificate.
+    /// Whether a certificate is required.
     pub enum ClientVerification {
-        /// every client
+        /// yes
         #[default]
         Required = "required",
-        /// nobody, but a certificate that is shown has to be good
+        /// no, but a certificate that is presented has to be valid
         Optional = "optional",
     }
 }
 
 section! {
-    /// Headers that tell servers about the certificate of the client; `"off"` leaves one out. What clients send under these names reaches no
-    /// server, whichever listener of this process they use; it passes only from `trusted_proxies` of a listener that has no `client_certificates`.
+    /// Request headers that describe the certificate of the client; `"off"` omits one. No server receives a client's own headers with these
+    /// names, on any listener of this process; only `trusted_proxies` of a listener without `client_certificates` may send them.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientCertificateHeaders at "listener.NAME.tls.client_certificates.headers" {
-        /// `SUCCESS`, or `NONE` when the client has shown no certificate; then there are none of the others.
+        /// `SUCCESS`, or `NONE` when the client has presented no certificate; then the others are omitted.
         verify: Option<HeaderName> = "x-ssl-client-verify", like "nginx `$ssl_client_verify`, HAProxy `ssl_c_verify`";
         /// The subject by RFC 4514, such as `CN=Ann,O=Example`, in ASCII: other characters are escaped.
         subject: Option<HeaderName> = "x-ssl-client-s-dn", like "nginx `$ssl_client_s_dn`, HAProxy `ssl_c_s_dn`";
-        /// Who issued it, in the same form. With several authorities only both together say who it is.
+        /// The issuer, in the same form. With several authorities, only subject and issuer together identify the client.
         issuer: Option<HeaderName> = "off", like "nginx `$ssl_client_i_dn`, HAProxy `ssl_c_i_dn`";
         /// The serial number in hexadecimal.
         serial: Option<HeaderName> = "off", like "nginx `$ssl_client_serial`, HAProxy `ssl_c_serial`";
         /// SHA-256 of the certificate in lower-case hexadecimal.
         fingerprint: Option<HeaderName> = "x-ssl-client-fingerprint", like "nginx `$ssl_client_fingerprint`, HAProxy `ssl_c_sha1`";
-        /// The whole certificate as in `Client-Cert` (RFC 9440), which is the name to give it.
+        /// The whole certificate in the form of `Client-Cert` (RFC 9440), which is the name to use.
         certificate: Option<HeaderName> = "off", like "nginx `$ssl_client_escaped_cert`, HAProxy `ssl_c_der`";
     }
 }

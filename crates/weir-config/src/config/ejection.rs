@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weir_traffic::ejection::Rules;
 
-/// What becomes of servers on which requests fail.
+/// The ejection of servers on which requests fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutlierEjection {
-    /// Who is ejected, and how long.
+    /// When servers are ejected, and how long.
     pub rules: Rules,
     /// Status codes that are failures; sorted.
     pub on_status: Vec<u16>,

@@ -11,25 +11,25 @@ use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 /// How the servers of an upstream are probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What a probe is.
+    /// The kind of probe.
     pub probe: HealthProbe,
-    /// What is said on the connection, with [`HealthProbe::Tcp`] and [`HealthProbe::Tls`]; `None`: nothing.
+    /// The dialogue on the connection, with [`HealthProbe::Tcp`] and [`HealthProbe::Tls`]; `None`: none.
     pub dialogue: Option<Dialogue>,
     /// Whether it uses TLS; always with [`HealthProbe::Tls`], never with [`HealthProbe::Tcp`].
     pub tls: bool,
     /// What a server is asked for by probes of an upstream without TLS; `None`: nothing.
     pub server_name: Option<ServerName<'static>>,
-    /// From one probe of a server to the next.
+    /// The time between two probes of a server.
     pub interval: Duration,
-    /// How much later than planned a probe may come, as a share of the interval; at most 50 %.
+    /// The random delay of a probe, as a share of the interval; at most 50 %.
     pub jitter: Percent,
-    /// From one probe to the next while a server may be about to change; not longer than `interval`.
-    pub interval_changing: Duration,
-    /// How long a probe may take.
+    /// The time between two probes while the state of the server is changing; not longer than `interval`.
+    pub fast_interval: Duration,
+    /// The time limit of a probe.
     pub timeout: Duration,
-    /// Probes that have to pass in a row until a server that is down is up; at least 1.
+    /// Consecutive successes that mark a server that is down as up; at least 1.
     pub rise: u32,
-    /// Probes that have to fail in a row until a server that is up is down; at least 1.
+    /// Consecutive failures that mark a server that is up as down; at least 1.
     pub fall: u32,
     /// How long one connection carries probes; `None`: a new one for each.
     pub connection_age: Option<Duration>,
@@ -37,7 +37,7 @@ pub struct HealthCheck {
     pub port: Option<u16>,
 }
 
-/// What a probe is.
+/// The kind of probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthProbe {
     /// A connection that is opened and closed again.
@@ -48,7 +48,7 @@ pub enum HealthProbe {
     Http(Box<HttpProbe>),
 }
 
-/// What a probe says on a connection that is not HTTP, and what it expects.
+/// What a probe sends on a connection that is not HTTP, and what it expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dialogue {
     /// As the config has it.
@@ -108,7 +108,7 @@ pub struct HttpProbe {
     pub body_size: Size,
 }
 
-/// What a body has to be like.
+/// The condition on a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyRule {
     /// It holds this text, which is not empty.
@@ -122,7 +122,7 @@ impl HealthCheck {
     pub fn pace(&self) -> Pace {
         Pace {
             interval: self.interval,
-            interval_changing: self.interval_changing,
+            interval_changing: self.fast_interval,
             jitter_percent: self.jitter.percent(),
         }
     }

@@ -25,9 +25,9 @@ pub struct Listener {
     pub backlog: u32,
     /// Whether small writes leave at once (`TCP_NODELAY`).
     pub tcp_nodelay: bool,
-    /// Silence after which the kernel asks whether a client is still there (`SO_KEEPALIVE`), in whole seconds.
+    /// Silence after which the kernel probes the connection (`SO_KEEPALIVE`), in whole seconds.
     pub tcp_keepalive: Option<Duration>,
-    /// How long the kernel keeps a connection to itself until its first byte is here (`TCP_DEFER_ACCEPT`), in whole seconds.
+    /// How long the kernel holds a connection until its first byte arrives (`TCP_DEFER_ACCEPT`), in whole seconds.
     pub defer_accept: Option<Duration>,
     /// The kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`).
     pub fast_open: Option<u32>,
@@ -35,7 +35,7 @@ pub struct Listener {
     pub connections_max: Option<u32>,
     /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits. Those of trusted proxies do not count.
     pub connections_per_client_max: Option<u32>,
-    /// Whether a client that closes its half of the connection gives up the request whose response has not begun.
+    /// Whether a client that closes its half of the connection cancels a request whose response has not begun.
     pub abort_on_close: bool,
     /// TLS with the clients; `None` for plain connections.
     pub tls: Option<ListenerTls>,
@@ -44,16 +44,16 @@ pub struct Listener {
     /// Size and count limits on what a client sends.
     pub limits: ListenerLimits,
     /// Rules of HTTP/1 that are not enforced here.
-    pub allow: Leniency,
-    /// What rules and servers see of a path.
+    pub lenient: Leniency,
+    /// The form of a path for rules and servers.
     pub paths: PathSettings,
-    /// Whose word on the client's address is taken.
+    /// Peers whose forwarding headers are trusted.
     pub trusted_proxies: TrustedProxies,
-    /// Who says whose connection it is, with the PROXY protocol; `None`: nobody.
+    /// Peers that send a PROXY protocol header; `None`: no peer.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// What servers are told about the client.
+    /// Headers that describe the client to servers.
     pub forwarded: ForwardedHeaders,
-    /// The id that follows a request through the systems.
+    /// The id of a request, in logs and headers.
     pub request_id: RequestId,
     /// One line per exchange.
     pub access_log: AccessLog,
@@ -62,9 +62,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The routes in the form that finds the one which takes a request; an id is the place in `routes`.
+    /// The routes as a table that finds the one for a request; an id is the index in `routes`.
     ///
     /// # Panics
+    ///
     /// When two routes are tied, which the check of a config reports.
     pub fn route_table(&self) -> RouteTable {
         let rules = (0..).map(RouteId).zip(&self.routes).map(|(id, route)| (Arc::clone(&route.matches), id));
@@ -76,101 +77,102 @@ impl Listener {
 choice! {
     /// What the clients of a listener speak.
     pub enum ListenerProtocol {
-        /// HTTP/1: each request finds its way on its own.
+        /// HTTP/1: each request is routed on its own.
         #[default]
         Http = "http",
-        /// Anything over TCP: each connection finds its way once.
+        /// Anything over TCP: each connection is routed once.
         Tcp = "tcp",
     }
 }
 
 section! {
-    /// Time limits on the side of the client, each named after the phase that it ends.
+    /// Time limits on the client side, each named after the phase that it limits.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ListenerTimeouts at "listener.NAME.timeouts" {
-        /// From the first byte of a request to the end of its head. With the default, four lost packets in a row
-        /// (1 + 2 + 4 + 8 s) still make it; a client that sends a byte now and then does not.
+        /// From the first byte of a request to the end of its head. The default tolerates four lost packets in a row (1 + 2 + 4 + 8 s), but
+        /// not a client that sends a byte now and then.
         request: Duration = "20s", like "nginx `client_header_timeout`, HAProxy `timeout http-request`";
         /// The request body, by progress.
         request_body: Option<ProgressLimit> = { credit = "30s", rate_min = "500B/s" },
             like "nginx `client_body_timeout`, HAProxy `timeout client`, Apache httpd `RequestReadTimeout`";
-        /// The response on its way to the client, by progress, counted only while bytes wait for the client.
+        /// Sending the response to the client, by progress, counted only while bytes wait for the client.
         send: Option<ProgressLimit> = { credit = "60s", rate_min = "500B/s" },
             like "nginx `send_timeout`, HAProxy `timeout client`";
-        /// The beginning of TLS: from the connection to the end of the handshake; or, where TLS passes through and routes go by `sni`, from the
-        /// first byte to the name of the server.
+        /// The TLS handshake, from the start of the connection; where TLS passes through and routes match on `sni`, from the first byte to
+        /// the server name.
         tls: Duration = "10s", like "nginx `preread_timeout`, HAProxy `timeout client-hs`, `tcp-request inspect-delay`";
-        /// A connection without a request under way, also before its first. Longer than the 60 s of the balancers and
-        /// gateways that may stand in front, so that they are the ones who close.
+        /// A connection without a request in progress, also before its first. It is longer than the 60 s that balancers and gateways in
+        /// front commonly use, so that they close first.
         idle: Duration = "75s", like "nginx `keepalive_timeout`, HAProxy `timeout http-keep-alive`";
-        /// The age at which a connection ends: after the exchange under way, or, with `protocol = "tcp"`, at once.
-        session: Option<Duration> = "off", like "nginx `keepalive_time`";
+        /// The age at which a connection ends: after the exchange in progress, or, with `protocol = "tcp"`, at once.
+        connection_age: Option<Duration> = "off", like "nginx `keepalive_time`";
     }
 }
 
 section! {
-    /// Limits on what a client sends.
+    /// Limits on requests.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ListenerLimits at "listener.NAME.limits" {
         /// Request line and headers together; more is answered 431.
         head_size: Size = "32KiB", in 1024..=1_048_576, like "nginx `large_client_header_buffers`, HAProxy `tune.bufsize`";
-        /// The request target; a longer one is answered 414. RFC 9112 section 3 asks for 8000 bytes.
+        /// The request target; a longer one is answered 414. RFC 9112 section 3 recommends 8000 bytes.
         target_size: Size = "8KiB", in 256..=1_048_576, like "nginx `large_client_header_buffers`";
         /// Header lines of a request; more is answered 431.
         headers: usize = 100, in 1..=10_000, like "HAProxy `tune.http.maxhdr`, Apache httpd `LimitRequestFields`";
         /// The trailer section of a chunked body.
         trailer_size: Size = "8KiB", in 0..=1_048_576;
-        /// The chunk extensions of one body together. Hardly anybody but attackers sends any.
+        /// The chunk extensions of one body together. In practice, only attacks send any.
         chunk_extension_size: Size = "16KiB", in 0..=1_048_576;
-        /// The request body; a larger one is answered 413. Off, since Weir never holds a whole body. A route can set its own.
+        /// The request body; a larger one is answered 413. Off by default, since Weir never buffers a whole body. A route can set its own
+        /// limit.
         body_size: Option<Size> = "off", like "nginx `client_max_body_size`";
         /// Requests on one connection, which is closed after the last.
-        requests_per_session: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`";
-        /// What one client may send through a tunnel per second: an upgrade such as a WebSocket, or a connection with `protocol = "tcp"`.
+        requests_per_connection: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`";
+        /// The rate at which one client may send through a tunnel: an upgrade such as a WebSocket, or a connection with `protocol = "tcp"`.
         upload_rate: Option<ByteRate> = "off", like "nginx `proxy_upload_rate`";
-        /// What one client may receive through a tunnel per second.
+        /// The rate at which one client may receive through a tunnel.
         download_rate: Option<ByteRate> = "off", like "nginx `proxy_download_rate`";
     }
 }
 
 section! {
-    /// Rules of HTTP/1 that a legacy client may break, each by its name. What breaks a rule and is allowed is written anew:
-    /// no server sees it as it came.
+    /// Rules of HTTP/1 that a legacy client may break, each by its name. Messages that break an allowed rule are normalised: no server
+    /// receives the original form.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Leniency at "listener.NAME.allow" {
+    pub struct Leniency at "listener.NAME.lenient" {
         /// A line of the head may end with LF alone (RFC 9112 section 2.2).
         bare_lf: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
-        /// A header may go on in a second line (RFC 9112 section 5.2), except `Host`, `Content-Length` and `Transfer-Encoding`.
+        /// A header may continue on a second line (RFC 9112 section 5.2), except `Host`, `Content-Length` and `Transfer-Encoding`.
         obs_fold: bool = false;
-        /// A target may hold quotes, `<`, `>`, ``\``, `^`, backquotes, braces, `|` and bytes over 0x7F, as browsers and scripts send them
-        /// unencoded; they are percent-encoded for routes and servers alike.
+        /// A target may contain quotes, `<`, `>`, ``\``, `^`, backquotes, braces, `|` and bytes over 0x7F, as browsers and scripts send
+        /// them unencoded; they are percent-encoded for routes and servers alike.
         unencoded_target: bool = true;
-        /// The same, and spaces, `#`, DEL and `%` without digits, which others may read in another way.
+        /// The same, and spaces, `#`, DEL and `%` without digits, which other parsers may interpret differently.
         unsafe_target: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
-        /// `Content-Length` may be repeated with one and the same value (RFC 9110 section 8.6).
+        /// `Content-Length` may be repeated with the same value (RFC 9110 section 8.6).
         repeated_length: bool = false;
         /// `Content-Length` may begin with zeros.
         padded_length: bool = true;
-        /// White space may stand behind the size of a chunk, and any number of zeros before it.
+        /// White space may follow the size of a chunk, and any number of zeros may precede it.
         padded_chunk_size: bool = false;
         /// A chunk extension may be empty: `5;` and the end of the line.
         empty_chunk_extension: bool = true;
-        /// A path may hold `%00`. It is forwarded as it came.
+        /// A path may contain `%00`, which is forwarded as received.
         encoded_nul: bool = true;
-        /// Header names may hold `_`. If not, such headers are dropped, since CGI-style servers take `_` for `-`.
+        /// Header names may contain `_`. If not, such headers are dropped, since CGI-style servers do not distinguish `_` and `-`.
         underscore_names: bool = false, like "nginx `underscores_in_headers`";
     }
 }
 
 section! {
-    /// What rules and servers see of a path. Routes, hash keys and rewrites go by its normal form, whatever stands here: dot segments are
-    /// resolved, doubled slashes are one, nothing is percent-encoded without need (RFC 3986 section 6.2.2). So a route for `/admin` also takes
-    /// `//admin`, `/x/../admin` and `/%61dmin`.
+    /// The form in which rules and servers see a path. Routes, hash keys and rewrites always use the normal form: dot segments are
+    /// resolved, doubled slashes are merged, and only bytes that need it are percent-encoded (RFC 3986 section 6.2.2). So a route for
+    /// `/admin` also matches `//admin`, `/x/../admin` and `/%61dmin`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct PathSettings at "listener.NAME.paths" {
-        /// Which form servers get of a path that came in another than its normal form.
+        /// The form that servers receive of a path that is not in its normal form.
         forward: PathForm = "normalised", like "nginx `proxy_pass` with a path, HAProxy `http-request normalize-uri`, Envoy `normalize_path`";
-        /// What `%2F` in a path is.
+        /// How `%2F` in a path is treated.
         encoded_slash: EncodedSlashAction = "keep", like "Envoy `path_with_escaped_slashes_action`, Apache httpd `AllowEncodedSlashes`";
     }
 }
@@ -178,10 +180,10 @@ section! {
 choice! {
     /// A form of a path.
     pub enum PathForm {
-        /// the one that rules were matched on
+        /// the form that rules were matched on
         #[default]
         Normalised = "normalised",
-        /// the one in which it came; servers then have to resolve it as Weir does
+        /// the form that was received; servers then have to resolve it as Weir does
         AsReceived = "as-received",
         /// none: the request is answered 400
         Refused = "refused",
@@ -189,19 +191,19 @@ choice! {
 }
 
 choice! {
-    /// What an encoded slash is.
+    /// How an encoded slash is treated.
     pub enum EncodedSlashAction {
-        /// a byte of its segment, forwarded encoded
+        /// as a byte of its segment, forwarded encoded
         #[default]
         Keep = "keep",
-        /// a slash
+        /// as a slash
         Decode = "decode",
-        /// a mistake: the request is answered 400
+        /// as an error: the request is answered 400
         Refuse = "refuse",
     }
 }
 
-/// `proxy_protocol`: peers whose connections begin with a header of the PROXY protocol.
+/// `proxy_protocol`: peers whose connections begin with a PROXY protocol header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyProtocol {
     /// The peers; at least one.
@@ -212,7 +214,7 @@ pub struct ProxyProtocol {
     pub header_size: Size,
 }
 
-/// `trusted_proxies`: peers whose `X-Forwarded-*` and `Forwarded` are believed and added to. What others send is replaced.
+/// `trusted_proxies`: peers whose `X-Forwarded-*` and `Forwarded` headers are trusted and extended. Those of other peers are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrustedProxies {
     /// Networks of trusted peers.
@@ -262,43 +264,43 @@ impl ConfigValue for TrustedProxies {
 }
 
 section! {
-    /// What servers are told about the client. What the client itself sends in these headers is replaced, unless it is one of
-    /// `trusted_proxies`: then it is believed and added to.
+    /// Headers that describe the client to servers. What the client itself sends in them is replaced, unless it is one of
+    /// `trusted_proxies`: then it is trusted and extended.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct ForwardedHeaders at "listener.NAME.forwarded" {
         /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Forwarded-Port`.
         x_forwarded: bool = true, like "HAProxy `option forwardfor`";
         /// `Forwarded` (RFC 7239).
         rfc7239: bool = false, like "HAProxy `option forwarded`";
-        /// `Via`, which RFC 9110 section 7.6.3 asks for and by which loops are found. An nginx behind Weir does not
-        /// compress for requests that have it, unless its `gzip_proxied` says so.
+        /// `Via`, which RFC 9110 section 7.6.3 requires and which detects loops. An nginx behind Weir does not compress responses to
+        /// requests with it, unless its `gzip_proxied` permits that.
         via: bool = true, like "Apache httpd `ProxyVia`";
     }
 }
 
 section! {
-    /// The id that follows a request through the systems. It stands in the access log and goes to the server; `weir why` tells by it what became of a request.
+    /// The id of a request, in the access log and in the request to the server; `weir why ID` explains that request.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RequestId at "listener.NAME.request_id" {
-        /// The header that carries the id. Off makes none.
+        /// The header that carries the id. Off: no id.
         header: Option<HeaderName> = "x-request-id", like "HAProxy `unique-id-header`";
-        /// Whose id is taken over; for all others a new one is made.
+        /// The peers whose id is kept; requests of all others get a new one.
         accept: AcceptFrom = "trusted-proxies";
-        /// Whether clients get it, too, in the same header of every response; what a server sends there gives way. The pages
-        /// of failures name it in any case.
-        respond: bool = false, like "nginx `add_header X-Request-ID $request_id always`";
+        /// Whether the response to the client carries the id too, in the same header, replacing one from the server. The error pages
+        /// contain it in any case.
+        in_response: bool = false, like "nginx `add_header X-Request-ID $request_id always`";
     }
 }
 
 choice! {
-    /// Whose word is taken.
+    /// Peers whose value is accepted.
     pub enum AcceptFrom {
-        /// Nobody's.
+        /// none
         Never = "never",
-        /// That of peers in `trusted_proxies`.
+        /// peers in `trusted_proxies`
         #[default]
         TrustedProxies = "trusted-proxies",
-        /// Everybody's.
+        /// all
         Always = "always",
     }
 }

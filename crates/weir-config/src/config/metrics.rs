@@ -14,11 +14,11 @@ section! {
     /// The metrics for Prometheus, at `/metrics` of the admin listener.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Metrics at "metrics" {
-        /// The upper bounds of the buckets of all histograms, in ascending order, at most 64, from `"1us"` to `"15m"`, such as
-        /// `["1ms", "5ms", "25ms", "100ms", "1s"]`; a last one for everything above (`+Inf`) is always there. `"auto"` is `"128us"` to
-        /// `"33.554432s"`, each twice the one before. Each bound is a series for every server and upstream that gets requests. Times are
-        /// kept in eight buckets for each power of two: a count is exact at bounds that are an eighth of a power of two of microseconds, and between those
-        /// it is interpolated, so a value less than 12.5 % from the bound may count on its other side.
+        /// The upper bounds of the buckets of all histograms, in ascending order, at most 64, from `"1us"` to `"15m"`, such as `["1ms",
+        /// "5ms", "25ms", "100ms", "1s"]`; the last bucket, `+Inf`, is always added. `"auto"` is `"128us"` to `"33.554432s"`, each twice
+        /// the previous one. Each bound is a time series for every server and upstream with requests. Times are recorded in eight buckets
+        /// for each power of two: a count is exact at bounds that are an eighth of a power of two of microseconds, and interpolated between
+        /// those, so a value less than 12.5 % from the bound may count on its other side.
         buckets: HistogramBuckets = "auto", like "Envoy `histogram_bucket_settings`, Traefik `metrics.prometheus.buckets`";
     }
 }

@@ -16,7 +16,7 @@ mod upstream;
 mod process;
 mod ejection;
 mod health;
-mod persistence;
+mod affinity;
 mod token;
 mod upstream_tls;
 mod tls;
@@ -25,6 +25,7 @@ mod client_certificates;
 use std::sync::Arc;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use affinity::{CookieAffinity, CookieMode, CookieSecret};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
 pub use dump::ConfigDump;
@@ -36,7 +37,6 @@ pub use listener::{
     ListenerTimeouts, PathForm, PathSettings, ProxyProtocol, RequestId, TrustedProxies,
 };
 pub use metrics::{HistogramBuckets, Metrics};
-pub use persistence::{CookieMode, CookiePersistence, CookieSecret};
 pub use process::{
     Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
     ReloadTrigger, WorkerCount,

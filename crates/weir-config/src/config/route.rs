@@ -11,27 +11,27 @@ use weir_traffic::route::RouteMatch;
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderValue, Size};
 
-/// Position of an upstream in [`Config::upstreams`](crate::Config::upstreams).
+/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpstreamIndex(pub usize);
 
-/// One rule of a listener: the requests that it takes and what becomes of them.
+/// One rule of a listener: the requests that it matches and its action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The name in logs and metrics; unique in its listener. Default: made from host and path.
     pub name: Box<str>,
-    /// The requests that it takes.
+    /// The requests that it matches.
     pub matches: Arc<RouteMatch>,
-    /// What happens to a request of this route.
+    /// The action for these requests.
     pub action: RouteAction,
-    /// The rest, which routes that say the same have in common: its fields are read and set as if they stood here.
+    /// The rest, shared between routes with equal settings: its fields are read and set as if they were here.
     pub settings: Arc<RouteSettings>,
 }
 
-/// What a route says besides which requests it takes and where they go.
+/// The settings of a route other than its match and its action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteSettings {
-    /// What becomes of the path before the request goes to the server; `None` leaves it as it came.
+    /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
     /// Changes to the headers of the request before it goes to the server.
     pub request_headers: HeaderChanges,
@@ -41,7 +41,7 @@ pub struct RouteSettings {
     pub forward_host: ForwardHost,
     /// Which requests leave the queue of the upstream first.
     pub queue_priority: QueuePriority,
-    /// Whether `CONNECT` is passed on (RFC 9110 section 9.3.6). Default: no, it is answered 501.
+    /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6). Default: no, it is answered 501.
     pub allow_connect: bool,
     /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
     pub upgrades: Vec<Box<str>>,
@@ -94,14 +94,14 @@ impl Default for RouteSettings {
 }
 
 choice! {
-    /// Who leaves the queue of an upstream first.
+    /// The priority of requests in the queue of an upstream.
     pub enum QueuePriority {
         /// Before all others.
         High = "high",
         /// After those with `"high"`.
         #[default]
         Normal = "normal",
-        /// When nobody else waits.
+        /// When no other request waits.
         Low = "low",
     }
 }
@@ -116,34 +116,34 @@ impl From<QueuePriority> for Priority {
     }
 }
 
-/// What happens to a request.
+/// The action of a route.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteAction {
-    /// It goes to a server of this upstream.
+    /// The request goes to a server of this upstream.
     Upstream(UpstreamIndex),
-    /// It goes to one of these upstreams, drawn by weight; at least one, not all weights 0.
+    /// The request goes to one of these upstreams, chosen at random by weight; at least one, not all weights 0.
     Split(Vec<SplitTarget>),
-    /// It is answered with a redirect.
+    /// The response is a redirect.
     Redirect(Redirect),
-    /// It is answered with this response.
+    /// The response comes from the config.
     Respond(Box<FixedResponse>),
 }
 
-/// One part of a weighted split.
+/// One target of a weighted split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitTarget {
-    /// Where this part goes.
+    /// The upstream.
     pub upstream: UpstreamIndex,
     /// Its share, relative to the sum of all weights; 0 to 1 000 000.
     pub weight: u32,
 }
 
-/// `redirect`: the client is sent elsewhere.
+/// `redirect`: the response sends the client to another URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// The parts of the `Location`, one after the other; together they begin with `http://`, `https://` or one `/`.
     pub to: Vec<RedirectPart>,
-    /// 301, 302, 303, 307 or 308. Default 308: permanent, and the method stays.
+    /// 301, 302, 303, 307 or 308. Default 308: permanent, with the same method.
     pub status: u16,
 }
 
@@ -192,14 +192,14 @@ pub struct FixedResponse {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Changes to headers, done in this order: remove, set, add.
+/// Changes to headers, in this order: remove, set, add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeaderChanges {
-    /// Headers taken out.
+    /// Headers that are removed.
     pub remove: Vec<HeaderName>,
-    /// Headers that have this value afterwards, whatever came and whatever Weir would write itself.
+    /// Headers that get this value, replacing any received value and any of Weir's own.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Headers that come in addition.
+    /// Headers that are added to those present.
     pub add: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -213,10 +213,10 @@ impl HeaderChanges {
 /// The `Host` that a server gets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ForwardHost {
-    /// The one that the client sent.
+    /// The one from the client.
     #[default]
     Keep,
-    /// The address of the server as the config has it.
+    /// The address of the server as in the config.
     Server,
     /// This one.
     Literal(Box<str>),
@@ -226,8 +226,7 @@ section! {
     /// Time limits of the exchanges of a route.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RouteTimeouts at "listener.NAME.route.timeouts" {
-        /// The whole exchange, from the end of the request head to the last byte of the response. A tunnel is exempt once it
-        /// stands.
+        /// The whole exchange, from the end of the request head to the last byte of the response. Established tunnels are exempt.
         exchange: Option<Duration> = "off", like "Envoy `timeout` (of a route)";
     }
 }

@@ -8,12 +8,12 @@ use super::ClientCertificates;
 use crate::certificate::{LoadedCertificate, OcspResponse};
 use crate::key::choice;
 
-/// A certificate that clients are shown, and what its authority says about it.
+/// A certificate for clients, with the OCSP response of its authority.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListenerCertificate {
     /// With its chain and its key.
     pub certificate: Arc<LoadedCertificate>,
-    /// The response for stapling (RFC 6066 section 8), which may be of no use at the moment: see [`OcspResponse::doubt`].
+    /// The response for stapling (RFC 6066 section 8), which may be outdated: see [`OcspResponse::warning`].
     pub ocsp: Option<Arc<OcspResponse>>,
 }
 
@@ -34,11 +34,11 @@ pub struct ListenerTls {
     pub session_cache: Option<u32>,
     /// Handshakes that may begin per second.
     pub handshake_rate: Option<u32>,
-    /// Certificates of clients; none are asked for without.
+    /// Certificates of clients; `None`: clients are not asked for one.
     pub client_certificates: Option<ClientCertificates>,
-    /// The file that gets the secrets of every connection.
+    /// The file for the secrets of every connection.
     pub key_log: Option<PathBuf>,
-    /// How often the files of the certificates are looked at.
+    /// How often the files of the certificates are checked for changes.
     pub reload: Option<Duration>,
 }
 
@@ -100,7 +100,7 @@ impl CipherSuite {
 choice! {
     /// A group of the key exchange, by its name in the IANA registry.
     pub enum KeyExchangeGroup {
-        /// hybrid with ML-KEM-768, safe from those who record now and have a quantum computer later
+        /// hybrid with ML-KEM-768, safe from decryption of recorded traffic by a future quantum computer
         #[default]
         X25519Mlkem768 = "X25519MLKEM768",
         /// hybrid with ML-KEM-768 on P-256

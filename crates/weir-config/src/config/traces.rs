@@ -11,19 +11,19 @@ use crate::value::{Fraction, HeaderName, HeaderValue};
 /// Traces by OpenTelemetry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
-    /// The share of traces begun here that are sampled.
+    /// The share of the traces begun here that are sampled.
     pub ratio: Fraction,
-    /// Exchanges a second that are sampled at most.
+    /// The maximum number of sampled exchanges per second.
     pub rate: u32,
-    /// Whose `traceparent` is followed.
-    pub follow: AcceptFrom,
-    /// Sampled exchanges that wait to be sent at most.
-    pub queue: usize,
-    /// Where their spans go.
+    /// The peers whose `traceparent` is accepted.
+    pub accept: AcceptFrom,
+    /// The maximum number of sampled exchanges that wait to be sent.
+    pub queue_max: usize,
+    /// The destination of the spans.
     pub collector: Collector,
 }
 
-/// Where spans go.
+/// The destination of spans.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collector {
     /// Where it takes them.

@@ -11,7 +11,7 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::Method;
 use weir_traffic::{Mode, ServerState};
 
-use super::{ConnectionsMax, CookiePersistence, HealthCheck, OutlierEjection, UpstreamTls};
+use super::{ConnectionsMax, CookieAffinity, HealthCheck, OutlierEjection, UpstreamTls};
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
@@ -22,42 +22,42 @@ pub struct Upstream {
     pub name: Box<str>,
     /// The servers; at least one, names unique, not all of weight 0.
     pub servers: Vec<Server>,
-    /// How servers are spoken to in private; `None`: they are not.
+    /// TLS with the servers; `None`: plain connections.
     pub tls: Option<Box<UpstreamTls>>,
-    /// The rest, which upstreams that say the same have in common: its fields are read and set as if they stood here.
+    /// The rest, shared between upstreams with equal settings: its fields are read and set as if they were here.
     pub settings: Arc<UpstreamSettings>,
 }
 
-/// What an upstream says besides what its servers are and how they prove it.
+/// The settings of an upstream other than its servers and its TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamSettings {
-    /// How a server is chosen.
+    /// The policy that chooses a server.
     pub balance: Policy,
-    /// The time in which a server that comes back works its way up; `None`: it has its whole weight at once.
+    /// The time over which a server that comes back reaches its full weight; `None`: it has its full weight at once.
     pub slow_start: Option<Duration>,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on what a server sends.
     pub limits: UpstreamLimits,
     /// Rules of HTTP/1 that are not enforced here.
-    pub allow: ServerLeniency,
-    /// Server connections kept for the next request.
-    pub idle: PoolSettings,
-    /// How servers are told whose connection it is; `None`: they are not.
+    pub lenient: ServerLeniency,
+    /// Server connections that are kept for further requests.
+    pub pool: PoolSettings,
+    /// The version of the PROXY protocol header that servers get; `None`: no header.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Requests that wait for a server.
     pub queue: QueueSettings,
     /// Failed attempts that go to another server.
     pub retry: RetrySettings,
     /// How the requests of a client stay on one server; `None`: they do not.
-    pub persistence: Option<CookiePersistence>,
+    pub affinity: Option<CookieAffinity>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
-    /// What becomes of the connections through a server that goes down.
+    /// How connections through a server that goes down are treated.
     pub on_down: OnDown,
-    /// What becomes of servers on which requests fail; `None`: nothing.
+    /// When servers on which requests fail are ejected; `None`: never.
     pub ejection: Option<OutlierEjection>,
-    /// The share of the servers below which all get requests; `None`: those that are usable only, however few.
+    /// The share of available servers below which all get requests; `None`: requests go to available servers only.
     pub panic_threshold: Option<Percent>,
 }
 
@@ -82,12 +82,12 @@ impl Default for UpstreamSettings {
             slow_start: None,
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
-            allow: ServerLeniency::default(),
-            idle: PoolSettings::default(),
+            lenient: ServerLeniency::default(),
+            pool: PoolSettings::default(),
             proxy_protocol: None,
             queue: QueueSettings::default(),
             retry: RetrySettings::default(),
-            persistence: None,
+            affinity: None,
             health: None,
             on_down: OnDown::default(),
             ejection: Some(OutlierEjection::default()),
@@ -107,13 +107,13 @@ impl Upstream {
         Self { name: name.into(), servers, tls: None, settings: Arc::default() }
     }
 
-    /// What keeps clients on their servers, ready for use.
-    pub fn persistence(&self) -> Option<Persistence> {
+    /// The affinity of clients to servers, ready for use.
+    pub fn affinity(&self) -> Option<Persistence> {
         let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
-        self.persistence.as_ref().map(|persistence| persistence.build(&self.name, &names))
+        self.affinity.as_ref().map(|affinity| affinity.build(&self.name, &names))
     }
 
-    /// The servers, up and without load, with the balancer that chooses among them; `seed` decides with which it begins.
+    /// The servers, up and without load, with their balancer; `seed` decides with which server it begins.
     pub fn balancer(&self, seed: u64) -> Balancer {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
@@ -126,12 +126,12 @@ impl Upstream {
 }
 
 choice! {
-    /// What becomes of the connections through a server that its probes find down.
+    /// How connections are treated whose server goes down by its probes.
     pub enum OnDown {
-        /// they go on: the server may still be at work on them
+        /// they continue: the server may still work on them
         #[default]
         Keep = "keep",
-        /// tunnels are closed at once, and requests under way end as when the server closes its connection
+        /// tunnels are closed at once, and requests in progress end as when the server closes its connection
         Close = "close",
     }
 }
@@ -141,7 +141,7 @@ choice! {
     pub enum ProxyVersion {
         /// a line of text with the addresses
         V1 = "v1",
-        /// binary, with the id of the request that opened the connection and what else is known
+        /// binary, with the id of the request that opened the connection and further details
         #[default]
         V2 = "v2",
     }
@@ -152,26 +152,26 @@ choice! {
 pub struct Server {
     /// The name in logs and metrics, and what consistent hashing places it by; unique in its upstream. Default: the address.
     pub name: Box<str>,
-    /// Where it is.
+    /// The address.
     pub address: ServerAddress,
     /// Its share, relative to the weights of the others; 0 to 256. With 0 it gets no new requests. Default 1.
     pub weight: u16,
-    /// Requests that it works on at the same time, over all workers; more wait in the queue. Default: `None`.
+    /// Concurrent requests, over all workers; more wait in the queue. Default: `None`.
     pub max_requests: Option<u32>,
-    /// Whether it only gets requests when no other server can take them. Default: no.
+    /// Whether it gets requests only when no other server can take them. Default: no.
     pub backup: bool,
-    /// What is wanted of it at the start. Default: serving.
+    /// The mode at start. Default: serving.
     pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
     pub health: bool,
-    /// Whether it may be ejected if its upstream does that. Default: yes.
+    /// Whether it may be ejected if its upstream ejects servers. Default: yes.
     pub ejection: bool,
     /// The port that is probed. Default: what the upstream says.
     pub health_port: Option<u16>,
 }
 
 impl Server {
-    /// A server with the defaults of the product, named as its address.
+    /// A server with the defaults of the product, named after its address.
     pub fn new(address: ServerAddress) -> Self {
         Self {
             name: address.to_string().into(),
@@ -198,14 +198,14 @@ impl Server {
 }
 
 section! {
-    /// Time limits towards servers, each named after the phase that it ends.
+    /// Time limits on the server side, each named after the phase that it limits.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct UpstreamTimeouts at "upstream.NAME.timeouts" {
-        /// Waiting for a server that may take one more request. Who has waited longer has gone away.
+        /// Waiting for a free server. On timeout the request is answered 503: by then its client has usually given up.
         queue: Duration = "10s", like "HAProxy `timeout queue`";
-        /// From the first packet to an open connection. With the default, two lost packets (1 + 2 s) still make it.
+        /// From the first packet to an open connection. The default tolerates two lost packets (1 + 2 s).
         connect: Duration = "5s", like "nginx `proxy_connect_timeout`, HAProxy `timeout connect`";
-        /// The request on its way to the server, by progress, counted only while bytes wait for the server.
+        /// Sending the request to the server, by progress, counted only while bytes wait for the server.
         send: Option<ProgressLimit> = { credit = "30s" }, like "nginx `proxy_send_timeout`, HAProxy `timeout server`";
         /// From the end of the request to the end of the response head.
         response: Option<Duration> = "60s", like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
@@ -213,14 +213,13 @@ section! {
         relay: Option<ProgressLimit> = { credit = "60s" }, like "nginx `proxy_read_timeout`, HAProxy `timeout server`";
         /// Silence in both directions of a tunnel such as a WebSocket.
         tunnel: Option<Duration> = "1h", like "nginx `proxy_read_timeout`, HAProxy `timeout tunnel`";
-        /// How long a connection is kept without a request. What a server says in `Keep-Alive: timeout=` holds when it is
-        /// shorter.
+        /// How long a connection is kept without a request. A shorter time in the `Keep-Alive: timeout=` of the server takes precedence.
         idle: Duration = "30s", like "nginx `keepalive_timeout` (in `upstream`), HAProxy `pool-purge-delay`";
     }
 }
 
 section! {
-    /// Limits on what a server sends.
+    /// Limits on responses.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct UpstreamLimits at "upstream.NAME.limits" {
         /// Status line and headers together; more is answered 502.
@@ -235,28 +234,28 @@ section! {
 }
 
 section! {
-    /// Rules of HTTP/1 that a server may break, each by its name. What has one meaning is allowed unless it says otherwise here; what two
-    /// programs may read in two ways is answered 502. What breaks a rule and is allowed is written anew: no client sees it as it came.
+    /// Rules of HTTP/1 that a server may break, each by its name. Violations with only one interpretation are allowed by default; ambiguous
+    /// ones are answered 502. Messages that break an allowed rule are normalised: no client receives the original form.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct ServerLeniency at "upstream.NAME.allow" {
+    pub struct ServerLeniency at "upstream.NAME.lenient" {
         /// A line of the head may end with LF alone (RFC 9112 section 2.2).
         bare_lf: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-response`";
-        /// A header may go on in a second line (RFC 9112 section 5.2), except those that frame the response.
+        /// A header may continue on a second line (RFC 9112 section 5.2), except those that frame the response.
         obs_fold: bool = false;
-        /// Up to four empty lines may stand before the status line.
+        /// Up to four empty lines may precede the status line.
         empty_lines: bool = true;
-        /// The status may be 600 to 999. It is passed on as it is, and counts as 5xx.
+        /// The status may be 600 to 999. It is forwarded unchanged, and counts as 5xx.
         high_status: bool = true;
-        /// Control bytes in headers and in the reason phrase are dropped. NUL and a CR alone are never allowed, nor is any of them in headers that
-        /// frame the response.
+        /// Control bytes in headers and in the reason phrase are dropped. NUL and a lone CR are never allowed, nor any control byte in
+        /// headers that frame the response.
         control_bytes: bool = true;
-        /// `Content-Length` may be repeated with one and the same value (RFC 9110 section 8.6).
+        /// `Content-Length` may be repeated with the same value (RFC 9110 section 8.6).
         repeated_length: bool = true;
         /// `Content-Length` may begin with zeros.
         padded_length: bool = true;
-        /// `Transfer-Encoding: chunked` may stand there twice; the body is taken to be chunked once.
+        /// `Transfer-Encoding: chunked` may be stated twice; the body is read as chunked once.
         repeated_chunked: bool = false;
-        /// White space may stand behind the size of a chunk, and any number of zeros before it.
+        /// White space may follow the size of a chunk, and any number of zeros may precede it.
         padded_chunk_size: bool = true;
         /// A chunk extension may be empty: `5;` and the end of the line.
         empty_chunk_extension: bool = true;
@@ -264,16 +263,16 @@ section! {
 }
 
 section! {
-    /// Server connections that are kept for the next request.
+    /// The pool: server connections that are kept for further requests.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct PoolSettings at "upstream.NAME.idle" {
-        /// Kept per server and worker; 0 keeps none. `"auto"` has no limit for a single server. In any case, a worker that has more connections
-        /// to servers open, in use or idle, than its share of half of the files that may be open closes an idle one for each that it would keep.
-        /// Servers with `max_requests` have no more idle connections than that, over all workers.
-        connections_max: ConnectionsMax = "auto", in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
-        /// The age at which a connection is not used again.
+    pub struct PoolSettings at "upstream.NAME.pool" {
+        /// Idle connections per server and worker; 0 keeps none. `"auto"` has no limit for a single server. In any case, a worker with more
+        /// server connections, in use or idle, than its share of half of the open files allowed closes an idle one for each that it would
+        /// keep. Servers with `max_requests` have no more idle connections than that, over all workers.
+        idle_max: ConnectionsMax = "auto", in 0..=1_000_000, like "nginx `keepalive` (in `upstream`), HAProxy `pool-max-conn`";
+        /// The age at which a connection is no longer reused.
         age_max: Option<Duration> = "off", like "nginx `keepalive_time`";
-        /// Requests after which a connection is not used again.
+        /// The number of requests after which a connection is no longer reused.
         requests_max: Option<u64> = "off", in 1..=1_000_000_000, like "nginx `keepalive_requests`, HAProxy `max-reuse`";
     }
 }
@@ -281,61 +280,60 @@ section! {
 impl PoolSettings {
     /// Whether any connection is kept.
     pub fn keeps_any(&self) -> bool {
-        self.connections_max != ConnectionsMax::Exactly(0)
+        self.idle_max != ConnectionsMax::Exactly(0)
     }
 }
 
 section! {
-    /// Requests that wait because every server has its `max_requests`. Those of a higher `queue_priority` leave first, those of
-    /// one priority in the order in which they came. An answer 503 from here says in `Retry-After` how long the queue takes
-    /// at the pace of the last ten seconds.
+    /// Requests that wait because every server has its `max_requests`. Those with a higher `queue_priority` leave first, those with the
+    /// same priority in order of arrival. A response 503 from the queue states in `Retry-After` how long the queue takes at the rate of the
+    /// last ten seconds.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct QueueSettings at "upstream.NAME.queue" {
-        /// Requests that may wait, over all workers; more are answered 503 at once. 0 lets none wait. The default is ten seconds of 1000
-        /// requests/s.
+        /// Requests that may wait, over all workers; further ones are answered 503 at once. 0: no request waits. The default is ten seconds
+        /// of 1000 requests/s.
         length_max: usize = 10_000, in 0..=10_000_000, like "HAProxy `maxqueue`";
         /// Whether clients take turns within a priority: a client (an IPv4 address, an IPv6 network of 64 bits) with a thousand requests
-        /// does not hold up one with a single one, and gives up its last place to that one when the queue is full.
+        /// does not delay one with a single request, and gives up its last place to that one when the queue is full.
         fair_share: bool = false;
-        /// A wait that is acceptable for good. When for `delay_interval` no request was served sooner, those that have waited longer are
-        /// answered 503, until waits are well below it again: what is served is then served in time. Without it, requests wait
-        /// until `timeouts.queue`.
+        /// The acceptable delay (CoDel). When no request has waited less for `delay_interval`, requests that have waited longer are
+        /// answered 503, until delays are well below the target again: those that are served are served in time. Off: requests wait until
+        /// `timeouts.queue`.
         delay_target: Option<Duration> = "off";
-        /// How long waits must have been above `delay_target`. Shorter bursts wait.
+        /// How long delays must have exceeded `delay_target`. Shorter bursts wait.
         delay_interval: Duration = "1s";
-        /// How long a request that belongs to one server, by its cookie (`persistence`) or its key (`consistent-hash`), waits for a slot on
-        /// that one before it takes any. Off: not at all; with no less than `timeouts.queue` it never goes elsewhere.
-        own_server: Option<Duration> = "5s", like "HAProxy `timeout queue` with `option redispatch`";
+        /// How long a request with affinity to a server, by its cookie (`affinity`) or its key (`consistent-hash`), waits for that server
+        /// before it takes any. Off: not at all; a value of at least `timeouts.queue` never lets it go to another server.
+        affinity_wait: Option<Duration> = "5s", like "HAProxy `timeout queue` with `option redispatch`";
     }
 }
 
 section! {
-    /// Failed attempts that go to another server. A request that may have had an effect is only repeated if `methods` says so and its
-    /// body is still at hand; one that never left Weir always may be.
+    /// Failed attempts that are repeated on another server. A request that may have had an effect is repeated only if `methods` allows it
+    /// and its body is still buffered; one that never left Weir can always be repeated.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RetrySettings at "upstream.NAME.retry" {
         /// Attempts of one request, the first included; 1 means no retries.
         attempts_max: u32 = 2, in 1..=100, like "nginx `proxy_next_upstream_tries`, HAProxy `retries`";
-        /// No retry begins later than this after the first attempt began. The default leaves time for one after an attempt that ran into
-        /// `timeouts.response`, where `on_timeout` allows it.
+        /// The time after the first attempt began within which a retry may begin. The default leaves time for one after an attempt that ran
+        /// into `timeouts.response`, where `on_timeout` allows it.
         elapsed_max: Duration = "90s", like "nginx `proxy_next_upstream_timeout`";
-        /// Methods that may be done twice. Without being told, Weir trusts those whose definition says so, the idempotent ones (RFC 9110 section
-        /// 9.2.2). With `POST` in the list, a server that dies while it works makes another one do the work again.
+        /// Methods that may be repeated. The default is the idempotent ones (RFC 9110 section 9.2.2). With `POST` in the list, a request on
+        /// which a server fails is executed again by another.
         methods: Vec<Method> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
             like "nginx `proxy_next_upstream non_idempotent`, HAProxy `http-request disable-l7-retry`";
-        /// How much of a request body is kept until the response begins, so that it can be sent again; a request with a longer
-        /// one is not repeated once its body has begun. 0 keeps nothing.
+        /// How much of a request body is buffered until the response begins, so that it can be sent again; a request with a longer body is
+        /// not repeated once sending the body has begun. 0 buffers nothing.
         body_size: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_request_buffering`, HAProxy `tune.bufsize`";
-        /// Whether such a request goes again when the connection broke or the answer was malformed.
-        on_broken: bool = true, like "nginx `proxy_next_upstream error`, HAProxy `retry-on empty-response junk-response`";
-        /// Whether such a request goes again when no answer came in time. Off, since a server that takes long may be at work: a client
-        /// may poll with a request that is answered when there is news, and a slow report would be made twice. A connection that is not there in
-        /// time (`timeouts.connect`) is another matter: such a request always goes again.
+        /// Whether such a request is repeated after the connection failed or the response was malformed.
+        on_connection_error: bool = true, like "nginx `proxy_next_upstream error`, HAProxy `retry-on empty-response junk-response`";
+        /// Whether such a request is repeated after `timeouts.response`. Off, since a slow server may still be working: a client may be
+        /// long polling, and an expensive report would be computed twice. After `timeouts.connect` a request is always repeated.
         on_timeout: bool = false, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
-        /// Status codes for which such a request goes again. When it cannot, the client gets the response as it stands.
+        /// Status codes after which such a request is repeated. When it cannot be, the client gets the response unchanged.
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
-        /// Retries as a share of the requests of the last ten seconds, so that retries do not feed an outage. A request that reached no
-        /// server, as when the connection was refused, goes again in any case: that is no more load than without the failure.
+        /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
+        /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
         /// Retries per second that the budget allows in any case, for upstreams with little traffic.
         budget_per_second: u32 = 10, in 0..=1_000_000, like "Envoy `min_retry_concurrency`";
@@ -343,14 +341,14 @@ section! {
 }
 
 impl RetrySettings {
-    /// The rules by which an attempt is judged.
+    /// The policy that decides about retries.
     pub fn policy(&self) -> RetryPolicy {
         let mut on_status = self.on_status.clone();
         on_status.sort_unstable();
         RetryPolicy {
             attempts_max: self.attempts_max,
             elapsed_max: self.elapsed_max,
-            on_broken: self.on_broken,
+            on_broken: self.on_connection_error,
             on_timeout: self.on_timeout,
             on_status,
         }

@@ -134,8 +134,8 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         ConfigPart::Route(..) | ConfigPart::Traces => Effect::NextRequest,
         ConfigPart::Upstream(_) => match first {
             "tls" | "proxy_protocol" => Effect::Reconnects,
-            "persistence" if learned => Effect::Forgets,
-            "persistence" | "retry" | "timeouts" | "limits" | "allow" => Effect::NextRequest,
+            "affinity" if learned => Effect::Forgets,
+            "affinity" | "retry" | "timeouts" | "limits" | "lenient" => Effect::NextRequest,
             _ => Effect::AtOnce,
         },
         ConfigPart::Server(..) => match first {

@@ -153,7 +153,7 @@ fn keys(
     (old, old_sources): (&FlatPart<'_>, &SourceMap),
     (new, new_sources): (&FlatPart<'_>, &SourceMap),
 ) -> Vec<KeyChange> {
-    let learned = old.value("persistence.mode") == Some("\"learn\"");
+    let learned = old.value("affinity.mode") == Some("\"learn\"");
     let gone = old.entries.iter().filter(|(key, _)| new.value(key).is_none());
     let all = new.entries.iter().chain(gone).map(|(key, _)| key);
     // A secret that was left out is not another one.

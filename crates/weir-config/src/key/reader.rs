@@ -1,7 +1,7 @@
 //! Walking the tree against the declared keys, collecting every mistake on the way.
 
 use super::ConfigValue;
-use super::migration::{find_unsupported, value_help, word_help};
+use super::migration::{find_unsupported, new_name, value_help, word_help};
 use super::schema::{Bounds, Presence, SectionSchema, ValueKind};
 use super::vocabulary::Vocabulary;
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean, one_of};
@@ -65,7 +65,8 @@ impl<'a> TreeReader<'a> {
 
     /// The key of `section` that a word, which is none, most likely stands for.
     pub(super) fn meant_by(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
-        section.key(word).is_none().then(|| (self.vocabulary)().meant_by(section, word))?
+        let meant = || new_name(section.path, word).or_else(|| (self.vocabulary)().meant_by(section, word));
+        section.key(word).is_none().then(meant)?
     }
 
     /// The value of a key; `None` when it is not there or wrong.
@@ -191,6 +192,10 @@ impl<'a> TreeReader<'a> {
             if section.path.is_empty() { "the file".to_owned() } else { format!("`{}`", section.path) };
         let unknown =
             Diagnostic::new(DiagnosticKind::UnknownKey, entry.key_at, format!("{place} has no key `{key}`"));
+        if let Some(new) = new_name(section.path, key) {
+            self.report(unknown.help(format!("`{key}` was renamed to `{new}`")));
+            return;
+        }
         let near = || section.slip_of(key).map(|near| format!("did you mean `{near}`?"));
         let advice = || word_help(key).map(str::to_owned);
         if let Some(help) = vocabulary.help_here(section, key).or_else(near).or_else(advice) {

@@ -31,8 +31,8 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         }
     }
     for (_, upstream) in &mut document.upstream.0 {
-        if let Some(persistence) = &mut upstream.value.persistence {
-            let secret = &mut persistence.value.secret;
+        if let Some(affinity) = &mut upstream.value.affinity {
+            let secret = &mut affinity.value.secret;
             *secret = secret.take().map(|_| CookieSecretText(LEFT_OUT.into()));
         }
         if let Some(health) = &mut upstream.value.health {
@@ -80,7 +80,7 @@ mod tests {
             request_headers = { set = { Authorization = "Bearer hush-3" }, add = { "X-Secret" = "hush-4" } }
             [upstream.app]
             servers = ["127.0.0.1:1"]
-            persistence = { secret = "hush-5-hush-5-hush-5" }
+            affinity = { secret = "hush-5-hush-5-hush-5" }
             health = { path = "/", headers = { Cookie = "hush-6" } }
         "#;
         let checked = CheckedConfig::parse_alone(text, "weir.toml", &|_| None);

@@ -7,29 +7,29 @@ use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, Record
 use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
 
 section! {
-    /// Everything is in one of these tables. At least one listener has to be there.
+    /// All keys are in one of these tables. At least one listener is required.
     #[derive(Debug, Clone)]
     pub(crate) struct Document at "" {
-        /// Files that are read as if they were part of this one, as paths or patterns (`*`, `?`, `[a-z]`, `**`) relative to this file.
-        /// Listeners, upstreams and routes of all files come together; any other key is set in one file only.
+        /// Files that are read as part of this one, as paths or patterns (`*`, `?`, `[a-z]`, `**`) relative to this file. Listeners,
+        /// upstreams and routes may be spread over files; any other key is set in one file only.
         include: OneOrMany<Box<str>> = optional, like "nginx `include`";
-        /// Workers, limits of the whole process, and its end.
+        /// Workers, limits of the whole process, stop and reload.
         process: SpannedTable<Process> = {};
         /// Weir's own log.
         log: LogSettings = {};
-        /// The access log of every listener that has none of its own.
+        /// The access log of every listener without one of its own.
         access_log: SpannedTable<AccessLog> = {};
         /// How names of servers are resolved.
         dns: SpannedTable<Dns> = {};
-        /// Figures about Weir itself.
+        /// Status page, metrics and runtime changes.
         admin: SpannedTable<Admin> = {};
-        /// What is kept of exchanges that are over.
+        /// Completed exchanges that are kept for `weir why`.
         recorder: RecorderSettings = {};
         /// The metrics for Prometheus.
         metrics: Metrics = {};
         /// Traces by OpenTelemetry.
         traces: SpannedTable<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
-        /// Where clients connect, by name.
+        /// Sockets that accept clients, by name.
         listener: Map<SpannedTable<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.
         upstream: Map<SpannedTable<UpstreamText>> = {}, like "nginx `upstream`, HAProxy `backend`, Envoy cluster, Traefik service";
@@ -37,7 +37,7 @@ section! {
 }
 
 impl Document {
-    /// Every table that a document can hold, and what other products call the keys.
+    /// Every table of a document, and what other products call its keys.
     pub(crate) fn vocabulary() -> &'static Vocabulary {
         static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::of(Document::SECTION));
         &VOCABULARY

@@ -34,9 +34,9 @@ section! {
         requests_min: u64 = 50, in 1..=1_000_000, like "Envoy `failure_percentage_request_volume`";
         /// How long a server is ejected the first time; twice as long the second time in a row, three times the third. Each such time in good
         /// standing makes one forgotten.
-        time: Duration = "10s", in 10..=3_600_000, like "nginx `fail_timeout=`, Envoy `base_ejection_time`";
+        base_time: Duration = "10s", in 10..=3_600_000, like "nginx `fail_timeout=`, Envoy `base_ejection_time`";
         /// The longest that a server is ejected. Trying costs one request, which goes elsewhere if it can be repeated.
-        time_max: Duration = "1m", in 10..=86_400_000, like "Envoy `max_ejection_time`";
+        max_time: Duration = "1m", in 10..=86_400_000, like "Envoy `max_ejection_time`";
         /// The largest share of the servers that may be ejected at the same time, of the backups and of the others; one always may, while another is
         /// left.
         servers_max: Percent = "50%", in 1..=100, like "Envoy `max_ejection_percent`";
@@ -63,8 +63,8 @@ impl EjectionText {
                     .latency_factor
                     .map(|factor| LatencyRule { factor, difference_min: self.latency_difference_min }),
                 requests_min: self.requests_min,
-                time: self.time,
-                time_max: self.time_max,
+                time: self.base_time,
+                time_max: self.max_time,
                 servers_max_percent: self.servers_max.percent(),
             }),
         };

@@ -60,7 +60,7 @@ section! {
         jitter: Percent = "10%", in 0..=50, like "nginx `health_check jitter=`, HAProxy `spread-checks`";
         /// From one probe to the next while the last one speaks against what holds, so that changes are seen sooner. Without it, a
         /// quarter of `interval`.
-        interval_changing: Duration = optional, in 10..=3_600_000, like "HAProxy `fastinter`";
+        fast_interval: Duration = optional, in 10..=3_600_000, like "HAProxy `fastinter`";
         /// How long a probe may take, from the first packet to its last byte. Without it, half of `interval`, at most 5 s.
         timeout: Duration = optional, in 1..=600_000, like "HAProxy `timeout check`";
         /// Probes that have to pass in a row until a server that is down is up.

@@ -12,68 +12,70 @@ use crate::key::{OneOrMany, Spanned, SpannedTable, section};
 use crate::value::ListenAddress;
 
 section! {
-    /// Where clients connect, what they may do, and which routes their requests take.
+    /// Where clients connect, what they may send, and the routes of their requests.
     #[derive(Debug, Clone)]
     pub(crate) struct ListenerText at "listener.NAME" {
-        /// Where it accepts connections: one address or a list. An address may be a part of another one, as `127.0.0.1:80` is of `:80`: then
-        /// it gets its connections, and the other one the rest.
+        /// The addresses on which it accepts connections: one or a list. An address may be more specific than another one, as
+        /// `127.0.0.1:80` is than `:80`: then it gets the connections to it, and the other one the rest.
         address: OneOrMany<Spanned<ListenAddress>> = required, like "nginx `listen`, HAProxy `bind`";
-        /// What clients speak. With `"tcp"`, each connection goes to a server as it is, and counts there as one request as long as it lasts.
+        /// What clients speak. With `"tcp"`, each connection is forwarded to a server as it is, and counts there as one request for its
+        /// whole duration.
         protocol: ListenerProtocol = "http", like "HAProxy `mode`, nginx `stream`";
-        /// The upstream of all requests: short for a single route that takes everything.
+        /// The upstream of all requests: short for a single route that matches everything.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `default_backend`";
-        /// The rules that choose an upstream or another answer, written as `[[listener.NAME.route]]`. The most specific rule that
-        /// fits wins, wherever it stands.
+        /// The rules that choose an upstream or another action, written as `[[listener.NAME.route]]`. The most specific match wins,
+        /// regardless of the order.
         route: Vec<SpannedTable<RouteText>> = [], like "nginx `location`, HAProxy `use_backend`";
-        /// Connections that the kernel holds until a worker accepts them, per worker and address. The kernel lowers it to
-        /// `net.core.somaxconn`. The default is as many as it gives, since a full backlog costs a client seconds.
+        /// Connections that the kernel queues until a worker accepts them, per worker and address. The kernel caps it at
+        /// `net.core.somaxconn`. The default is the maximum, since a full backlog costs a client seconds.
         backlog: u32 = 65_535, in 1..=65_535, like "nginx `listen backlog=`, HAProxy `backlog`";
-        /// Whether small writes leave at once (`TCP_NODELAY`).
+        /// Whether small writes are sent at once (`TCP_NODELAY`).
         tcp_nodelay: bool = true, like "nginx `tcp_nodelay`";
-        /// Silence after which the kernel asks whether a client is still there (`SO_KEEPALIVE`), in whole seconds.
+        /// Silence after which the kernel probes the connection (`SO_KEEPALIVE`), in whole seconds.
         tcp_keepalive: Option<Duration> = "60s", in 1000..=32_767_000,
             like "nginx `listen so_keepalive=`, HAProxy `option clitcpka`";
-        /// How long the kernel keeps a connection to itself until its first byte is here (`TCP_DEFER_ACCEPT`), in whole
-        /// seconds. Off: a connection is accepted at once.
+        /// How long the kernel holds a connection until its first byte arrives (`TCP_DEFER_ACCEPT`), in whole seconds. Off: a connection is
+        /// accepted at once.
         defer_accept: Option<Duration> = "off", in 1000..=60_000, like "nginx `listen deferred`, HAProxy `bind defer-accept`";
-        /// Length of the kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`). The kernel has to
-        /// allow it (`net.ipv4.tcp_fastopen` with 2 in it); if not, Weir says so at the start and serves as without it.
+        /// The length of the kernel's queue of connections whose request came with the first packet (`TCP_FASTOPEN`). The kernel has to
+        /// permit it (`net.ipv4.tcp_fastopen` with bit 2 set); if it does not, Weir logs that at start and continues without.
         fast_open: Option<u32> = "off", in 1..=65_535, like "nginx `listen fastopen=`, HAProxy `bind tfo`";
-        /// Client connections of this listener; more wait in the backlog. `connections_max` of the process holds in any case.
+        /// The maximum number of client connections of this listener; further ones wait in the backlog. `connections_max` of the process
+        /// applies as well.
         connections_max: Option<u32> = "off", in 1..=100_000_000, like "HAProxy `maxconn` (in `frontend`)";
-        /// Client connections from one client: an IPv4 address or an IPv6 network of 64 bits. Those of `trusted_proxies` do not count:
-        /// they stand for many. Off, since a whole office may share one address.
+        /// The maximum number of connections from one client: an IPv4 address or an IPv6 network of 64 bits. Connections from
+        /// `trusted_proxies` do not count, since they carry many clients. Off by default, since a whole office may share one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
-        /// Whether a request is given up when its client closes the connection or its half of it (FIN, `close_notify`) before the response
-        /// has begun: it leaves the queue, or the connection to its server is closed; logged as 499. With `false`, clients that half-close
-        /// on purpose (`nc -N`, some scripts) get their response, and requests of clients that have gone are still served.
+        /// Whether a request is cancelled when its client closes the connection or its half of it (FIN, `close_notify`) before the response
+        /// has begun: it leaves the queue, or its server connection is closed; the log says 499. With `false`, clients that half-close on
+        /// purpose (`nc -N`, some scripts) get their response, but requests of clients that have disconnected are still served.
         abort_on_close: bool = true, like "nginx `proxy_ignore_client_abort`, HAProxy `option abortonclose`";
         /// TLS with the clients.
         tls: SpannedTable<ListenerTlsText> = optional, like "nginx `listen ssl`, HAProxy `bind ssl`";
-        /// Time limits on the side of the client.
+        /// Time limits on the client side.
         timeouts: SpannedTable<ListenerTimeouts> = {};
-        /// Limits on what a client sends.
+        /// Limits on requests.
         limits: SpannedTable<ListenerLimits> = {};
         /// Rules of HTTP/1 that legacy clients may break.
-        allow: Leniency = {};
-        /// What rules and servers see of a path.
+        lenient: Leniency = {};
+        /// The form in which rules and servers see a path.
         paths: PathSettings = {};
-        /// Peers whose `X-Forwarded-*` and `Forwarded` headers are believed and added to; what others send is replaced. Networks, addresses,
-        /// and `"unix"` for every peer on a Unix socket.
+        /// Peers whose `X-Forwarded-*` and `Forwarded` headers are trusted and extended; those of other peers are replaced. Networks,
+        /// addresses, and `"unix"` for every peer on a Unix socket.
         trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
-        /// Balancers in front that speak the PROXY protocol.
+        /// Balancers in front that send PROXY protocol headers.
         proxy_protocol: SpannedTable<ProxyProtocolText> = optional, like "nginx `listen proxy_protocol`, HAProxy `bind accept-proxy`";
-        /// What servers are told about the client.
+        /// Headers that describe the client to servers.
         forwarded: ForwardedHeaders = {};
-        /// The id that follows a request through the systems.
+        /// The id of a request, in logs and headers.
         request_id: SpannedTable<RequestId> = {};
-        /// The access log of this listener, instead of the one at the top of the file.
+        /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
     }
 }
 
 impl ListenerText {
-    /// What needs no check against anything else; name, addresses, PROXY protocol, TLS and routes are left empty.
+    /// The part that needs no check against anything else; name, addresses, PROXY protocol, TLS and routes are left empty.
     pub(crate) fn into_listener(self, access_log: AccessLog) -> Listener {
         Listener {
             name: Box::default(),
@@ -90,7 +92,7 @@ impl ListenerText {
             tls: None,
             timeouts: self.timeouts.value,
             limits: self.limits.value,
-            allow: self.allow,
+            lenient: self.lenient,
             paths: self.paths,
             trusted_proxies: self.trusted_proxies,
             proxy_protocol: None,

@@ -112,7 +112,7 @@ fn parse_pattern(text: &str) -> Result<RegexPattern, ValueError> {
     }
 }
 
-/// What a header or a query parameter must be like.
+/// A rule on the value of a header or a query parameter.
 #[derive(Debug, Clone)]
 pub(crate) enum ValueRule {
     /// Exactly this value.
@@ -126,13 +126,13 @@ pub(crate) enum ValueRule {
 }
 
 section! {
-    /// What a header or a query parameter must be like; exactly one of the keys. Of several headers or parameters with one name, the first
-    /// counts. `"text"` is short for the exact value; `true` stands for any value, `false` for none.
+    /// A rule on the value of a header or a query parameter; exactly one of the keys. Of several headers or parameters with one name, the
+    /// first counts. `"text"` is short for the exact value; `true` matches any value, `false` the absence.
     #[derive(Debug, Clone)]
     pub(crate) struct ValueRuleTable at "rule" {
-        /// It begins with this.
+        /// The value begins with this.
         prefix: Box<str> = optional;
-        /// The regular expression is found in it.
+        /// The value contains a match.
         regex: RegexPattern = optional;
     }
 }

@@ -12,19 +12,17 @@ mod upstream;
 mod upstream_tls;
 mod ejection;
 mod health;
-mod persistence;
+mod affinity;
 mod route;
 mod matching;
 
+pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use listener::ListenerText;
 pub(crate) use matching::ValueRule;
-pub(crate) use persistence::{
-    CookieSecretText, PersistenceMode, PersistenceText, SameSiteWord, is_cookie_domain,
-};
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,

@@ -10,21 +10,21 @@ use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, se
 use crate::value::{HeaderName, HeaderValue, Size, Token, ValueError};
 
 section! {
-    /// A rule: which requests it takes, and what becomes of them. A request takes the most specific route that fits, wherever it
-    /// stands: host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any),
-    /// a rule on the method, more rules on headers, more on the query, the longest network of `source`, the higher `priority`. Two routes
-    /// that are equal in all of this and could take the same request are a mistake.
+    /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order:
+    /// host (exact, then the longest wildcard, then any), path (exact, then regular expression, then the longest prefix, then any), a rule
+    /// on the method, more rules on headers, more on the query, the longest network of `source`, the higher `priority`. Two routes that are
+    /// equal in all of this and can match the same request are an error.
     #[derive(Debug, Clone)]
     pub(crate) struct RouteText at "listener.NAME.route" {
-        /// What it is called in logs and metrics. Without it, its host and path.
+        /// The name in logs and metrics. Without it, host and path.
         name: Spanned<Box<str>> = optional;
         /// One of these hosts.
         host: OneOrMany<HostPattern> = optional, like "nginx `server_name`, HAProxy `hdr(host)`";
         /// This path and everything below it.
         path: Spanned<PathPrefix> = optional, like "nginx `location /path`, HAProxy `path_beg`";
-        /// This path and no other.
+        /// This path only.
         path_exact: ExactPath = optional, like "nginx `location =`, HAProxy `path`";
-        /// Every path in which this is found.
+        /// Every path that contains a match.
         path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
         /// One of these methods.
         method: OneOrMany<Method> = optional, like "HAProxy `method`";
@@ -32,40 +32,40 @@ section! {
         header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
         /// All of these query parameters, compared as sent: a table of names and rules.
         query: Map<ValueRule> = {}, like "HAProxy `url_param`";
-        /// One of these names of servers, of those that a client of TLS names (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether
-        /// TLS passes through to the server or ends at the listener (`tls`).
+        /// One of these server names, as sent by a TLS client (SNI, RFC 6066 section 3): only with `protocol = "tcp"`, whether TLS passes
+        /// through to the server or ends at the listener (`tls`).
         sni: OneOrMany<HostPattern> = optional, like "nginx `ssl_preread`, HAProxy `req.ssl_sni`, Traefik `HostSNI`";
         /// A client in one of these networks.
         source: OneOrMany<IpNet> = optional, like "HAProxy `src`";
-        /// Decides between routes that are equally specific otherwise; the higher goes first.
+        /// Decides between routes that are otherwise equally specific; the higher value wins.
         priority: u32 = 0, in 0..=1_000_000;
 
         /// Action: the request goes to a server of this upstream.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `use_backend`";
-        /// Action: the request goes to one of these upstreams, drawn by weight.
+        /// Action: the request goes to one of these upstreams, chosen at random by weight.
         split: NonEmpty<SpannedTable<SplitText>> = optional, like "nginx `split_clients`, Envoy `weighted_clusters`";
-        /// Action: the client is sent elsewhere.
+        /// Action: the response is a redirect.
         redirect: SpannedTable<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
-        /// Action: the client gets this response.
+        /// Action: the response comes from the config.
         respond: SpannedTable<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
 
-        /// Whether `path` is taken off before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
+        /// Whether `path` is removed before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
         strip_prefix: bool = false, like "Traefik `StripPrefix`";
-        /// What takes the place of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.
+        /// The replacement of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.
         replace_prefix: PathPrefix = optional, like "nginx `proxy_pass` with a path, HAProxy `http-request replace-path`";
         /// Replaces the first match in the path.
         replace_regex: SpannedTable<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
-        /// Changes to the headers of the request before it goes to the server.
+        /// Changes to the headers of the request to the server.
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
-        /// Changes to the headers of the response before it goes to the client.
+        /// Changes to the headers of the response to the client.
         response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
-        /// The `Host` that the server gets.
+        /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
-        /// Which requests leave the queue of the upstream first when its servers are all full.
+        /// The priority in the queue of the upstream when its servers are all full.
         queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";
-        /// Whether `CONNECT` is passed on (RFC 9110 section 9.3.6); otherwise it is answered 501.
+        /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6); otherwise it is answered 501.
         allow_connect: bool = false;
-        /// Protocols that a client may upgrade to. For any other, the request goes on without its `Upgrade`.
+        /// Protocols that a client may upgrade to. For any other, the request is forwarded without its `Upgrade`.
         upgrades: Vec<Spanned<Token>> = ["websocket"];
         /// Time limits of the exchange.
         timeouts: SpannedTable<RouteTimeouts> = {};
@@ -78,29 +78,29 @@ section! {
     /// Limits on the requests of a route.
     #[derive(Debug, Clone)]
     pub(crate) struct RouteLimits at "listener.NAME.route.limits" {
-        /// The request body; a larger one is answered 413. Without it, what the listener says.
+        /// The request body; a larger one is answered 413. Without it, the listener's limit.
         body_size: Option<Size> = optional, like "nginx `client_max_body_size`";
     }
 }
 
 section! {
-    /// A part of the requests of a route.
+    /// A target of a weighted split.
     #[derive(Debug, Clone)]
     pub(crate) struct SplitText at "listener.NAME.route.split" {
-        /// Where this part goes.
+        /// The upstream.
         upstream: Spanned<Box<str>> = required;
-        /// Its share, relative to the sum of all weights.
+        /// The share of the requests, relative to the sum of all weights.
         weight: u32 = required, in 0..=1_000_000;
     }
 }
 
 section! {
-    /// The client is sent elsewhere.
+    /// A redirect to another URL.
     #[derive(Debug, Clone)]
     pub(crate) struct RedirectText at "listener.NAME.route.redirect" {
-        /// Where to.
+        /// The target.
         to: Spanned<RedirectTarget> = required;
-        /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays; 301 and 308 are kept by clients for good.
+        /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays the same; 301 and 308 are cached by clients permanently.
         status: u16 = 308, in 301..=308;
     }
 }
@@ -111,7 +111,7 @@ section! {
     pub(crate) struct RespondText at "listener.NAME.route.respond" {
         /// The status code.
         status: u16 = 200, in 200..=599;
-        /// The body, sent as it stands.
+        /// The body, sent unchanged.
         body: Box<str> = "";
         /// The `Content-Type` of a body that is not empty.
         content_type: HeaderValue = "text/plain; charset=utf-8";
@@ -121,31 +121,31 @@ section! {
 }
 
 section! {
-    /// A replacement in the path. What is replaced is the first match of `pattern`; nothing happens when there is none.
+    /// A replacement in the path: of the first match of `pattern`; without a match the path stays unchanged.
     #[derive(Debug, Clone)]
     pub(crate) struct RegexReplacement at "listener.NAME.route.replace_regex" {
-        /// What is looked for.
+        /// The pattern to replace.
         pattern: RegexPattern = required;
-        /// What takes its place. `$1` and `$name` stand for groups of the pattern. As `${...}` is an environment variable, a group in
-        /// braces is written `$${1}`. A `?` begins a query, which that of the request is added to.
-        with: Spanned<Box<str>> = required;
+        /// The replacement. `$1` and `$name` refer to groups of the pattern. As `${...}` is an environment variable, a group in braces is
+        /// written `$${1}`. A `?` begins a query, to which that of the request is appended.
+        replacement: Spanned<Box<str>> = required;
     }
 }
 
 section! {
-    /// Changes to headers, done in this order: remove, set, add. `Host`, `Connection` and the headers of framing are Weir's own.
+    /// Changes to headers, in this order: remove, set, add. `Host`, `Connection` and the headers of framing cannot be changed.
     #[derive(Debug, Clone)]
     pub(crate) struct HeaderChangesText at "headers" {
-        /// Headers that are taken out.
+        /// Headers that are removed.
         remove: Vec<Spanned<HeaderName>> = [], like "HAProxy `del-header`";
-        /// Headers that have this value afterwards, whatever came and whatever Weir would write itself.
+        /// Headers that get this value, replacing any received value and any of Weir's own.
         set: Map<HeaderValue> = {}, like "HAProxy `set-header`";
-        /// Headers that come in addition.
+        /// Headers that are added to those present.
         add: Map<HeaderValue> = {}, like "HAProxy `add-header`";
     }
 }
 
-/// Where a redirect goes.
+/// The target of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedirectTarget {
     pub(crate) parts: Vec<RedirectPart>,
@@ -283,7 +283,7 @@ fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
     }
 }
 
-/// Whether a text is a host, with or without a port, that may stand in `Host`.
+/// Whether a text is a host, with or without a port, as in `Host`.
 pub(crate) fn is_host_with_port(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.ends_with(':') && !port.contains(']') => (host, Some(port)),

@@ -21,7 +21,7 @@ section! {
         rate: u32 = 1000, in 1..=1_000_000;
         /// Whose `traceparent` is followed: the trace goes on, sampled if it was. For all others a new trace begins, and their `traceparent` and
         /// `tracestate` stop here.
-        follow: AcceptFrom = "trusted-proxies", like "nginx `otel_trace_context`";
+        accept: AcceptFrom = "trusted-proxies", like "nginx `otel_trace_context`";
         /// What the spans say they are from.
         service_name: Box<str> = "weir", like "nginx `otel_service_name`";
         /// Headers of the requests to the collector. The status page does not show them.
@@ -33,7 +33,7 @@ section! {
         /// How long one request to the collector may take.
         timeout: Duration = "10s", in 1..=600_000;
         /// Sampled exchanges that wait to be sent at most, at about 1.2 KiB each, in memory that is taken as it is needed. More are dropped and counted.
-        queue: u32 = 2048, in 1..=1_000_000, like "nginx `otel_exporter { batch_size, batch_count }`";
+        queue_max: u32 = 2048, in 1..=1_000_000, like "nginx `otel_exporter { batch_size, batch_count }`";
     }
 }
 

@@ -6,7 +6,7 @@ use weir_traffic::Mode;
 use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 
 use super::upstream_tls::TlsServerName;
-use super::{EjectionText, HealthText, PersistenceText, UpstreamTlsText};
+use super::{AffinityText, EjectionText, HealthText, UpstreamTlsText};
 use crate::config::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, UpstreamLimits,
     UpstreamTimeouts,
@@ -44,9 +44,9 @@ section! {
         /// Limits on what a server sends.
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
-        allow: ServerLeniency = {};
+        lenient: ServerLeniency = {};
         /// Server connections that are kept for the next request.
-        idle: SpannedTable<PoolSettings> = {};
+        pool: SpannedTable<PoolSettings> = {};
         /// With which version of the PROXY protocol servers are told whose connection it is. Since a connection is then one client's, it is kept
         /// for further requests on the same client connection only. Probes say that they are Weir's own, unless they go to another port.
         proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
@@ -55,7 +55,7 @@ section! {
         /// Failed attempts that go to another server.
         retry: SpannedTable<RetrySettings> = {};
         /// Requests of one client that stay on one server.
-        persistence: SpannedTable<PersistenceText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
+        affinity: SpannedTable<AffinityText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
         /// Probes that find out whether a server answers.
         health: SpannedTable<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
         /// What becomes of the connections through a server that goes down by its probes: TCP connections, WebSockets, and requests under way, which are tried again

@@ -33,7 +33,7 @@ fn what_is_printed_is_the_same_configuration() {
 fn text_with_dollars_survives_printing() {
     let text = format!(
         "{MINIMAL}[[listener.web.route]]\npath_regex = '^/(a|b)$'\nupstream = \"app\"\n\
-         replace_regex = {{ pattern = '^/(a)$', with = '/$1/$${{1}}/$$$$' }}\n\
+         replace_regex = {{ pattern = '^/(a)$', replacement = '/$1/$${{1}}/$$$$' }}\n\
          request_headers.set = {{ x-price = \"$$${{PRICE:-5}}\", \"x.dotted\" = 'quote \"' }}\n"
     );
     let first = checked(&text);

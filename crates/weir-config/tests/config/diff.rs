@@ -21,7 +21,7 @@ upstream = "app"
 
 [upstream.app]
 servers = [{ name = "a", address = "10.0.0.1:80" }, "10.0.0.2:80"]
-persistence = { mode = "learn", cookie = "id" }
+affinity = { mode = "learn", cookie = "id" }
 "#;
 
 /// `sign part: key before after effect` or `sign part: effect`, one for each change of a key or of a part.
@@ -101,7 +101,7 @@ fn every_part_that_comes_goes_or_changes_is_told() {
             "{ address = \"10.0.0.2:80\", weight = 7 }",
             "~ upstream `app`, server `10.0.0.2:80`: weight 1 7 at-once",
         ),
-        ("\"id\"", "\"sid\"", "~ upstream `app`: persistence.cookie \"id\" \"sid\" forgets"),
+        ("\"id\"", "\"sid\"", "~ upstream `app`: affinity.cookie \"id\" \"sid\" forgets"),
         (
             "[upstream.app]\n",
             "[upstream.app]\nproxy_protocol = \"v1\"\n",
@@ -161,7 +161,7 @@ fn a_secret_is_compared_and_not_shown() {
         OLD.replace("\"learn\", cookie = \"id\"", &format!("\"insert\", secret = \"{secret}\""))
     };
     let lines = told(&with("0123456789abcdef"), &with("fedcba9876543210"));
-    assert_eq!(lines, ["~ upstream `app`: persistence.secret (secret) (secret) next-request"]);
+    assert_eq!(lines, ["~ upstream `app`: affinity.secret (secret) (secret) next-request"]);
 }
 
 #[test]

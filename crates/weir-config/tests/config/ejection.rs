@@ -51,7 +51,7 @@ fn it_is_on_where_nothing_is_said() {
 fn every_key_has_its_place() {
     let ejection = ejection(
         "ejection = { consecutive_failures = \"off\", error_rate = \"20%\", latency_factor = 4, latency_difference_min = \"50ms\", \
-         interval = \"5s\", requests_min = 7, time = \"3s\", time_max = \"9s\", servers_max = \"30%\", on_status = [504, 429] }",
+         interval = \"5s\", requests_min = 7, base_time = \"3s\", max_time = \"9s\", servers_max = \"30%\", on_status = [504, 429] }",
     );
     let expected = Outliers {
         consecutive_failures: None,
@@ -99,7 +99,7 @@ fn what_has_no_effect_is_said_and_holds() {
         assert!(checked.config.is_some(), "{}", checked.diagnostics);
         assert!(checked.diagnostics.to_string().contains(warning), "{}", checked.diagnostics);
     }
-    for more in ["slow_start = \"10s\"", "panic_threshold = \"50%\"", "ejection = { time_max = \"10s\" }"] {
+    for more in ["slow_start = \"10s\"", "panic_threshold = \"50%\"", "ejection = { max_time = \"10s\" }"] {
         let checked = checked(&text(more));
         assert!(checked.diagnostics.is_empty(), "{more}: {}", checked.diagnostics);
     }

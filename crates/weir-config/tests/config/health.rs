@@ -77,7 +77,7 @@ fn tls_follows_the_traffic() {
 fn times_follow_the_interval() {
     let times = |text: &str| {
         let check = health(text);
-        [check.interval, check.interval_changing, check.timeout].map(|time| time.as_millis())
+        [check.interval, check.fast_interval, check.timeout].map(|time| time.as_millis())
     };
     assert_eq!(times("{}"), [2000, 500, 1000]);
     assert_eq!(times("{ interval = \"1s\" }"), [1000, 250, 500]);
@@ -87,7 +87,7 @@ fn times_follow_the_interval() {
         "a time limit of half a minute is none"
     );
     assert_eq!(times("{ interval = \"10ms\" }"), [10, 10, 5]);
-    assert_eq!(times("{ interval_changing = \"2s\", timeout = \"50ms\" }"), [2000, 2000, 50]);
+    assert_eq!(times("{ fast_interval = \"2s\", timeout = \"50ms\" }"), [2000, 2000, 50]);
     let check = health("{ interval = \"3s\", jitter = \"0%\", rise = 1, fall = 5 }");
     assert_eq!((check.pace().interval, check.pace().jitter_percent), (Duration::from_secs(3), 0));
     assert_eq!((check.thresholds().rise, check.thresholds().fall), (1, 5));

@@ -12,7 +12,7 @@ mod environment;
 mod examples;
 mod health;
 mod ocsp;
-mod persistence;
+mod affinity;
 mod proxy_protocol;
 mod include;
 mod large;

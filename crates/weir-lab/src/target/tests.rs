@@ -202,7 +202,7 @@ fn a_cookie_binds_clients_unless_the_variant_takes_it_away() {
         let without = Description { variant: TargetVariant::NoPersistence, ..usual };
         let plain = UpstreamSetup { persistence_cookie: false, ..upstream };
         for (product, words) in [
-            (Product::Weir, &["persistence = { mode = \"insert\" }"][..]),
+            (Product::Weir, &["affinity = { mode = \"insert\" }"][..]),
             (Product::Haproxy, &["cookie SRV insert indirect nocache", ":8100 cookie origin"]),
         ] {
             let text = words_of(product, &usual);

@@ -65,7 +65,9 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     }
     text.push_str(&upstream(description));
     if !description.reuses() {
-        text.push_str("\n[upstream.origin.idle]\n# The variant without reuse of server connections.\nconnections_max = 0\n");
+        text.push_str(
+            "\n[upstream.origin.pool]\n# The variant without reuse of server connections.\nidle_max = 0\n",
+        );
     }
     for PathBranch { name, servers, .. } in &description.extra.branches {
         let servers: Vec<String> = servers.iter().map(|addr| format!("\"{addr}\"")).collect();
@@ -101,7 +103,7 @@ fn upstream(description: &Description<'_>) -> String {
         None => {}
     }
     if description.has_persistence_cookie() {
-        text.push_str("persistence = { mode = \"insert\" }\n");
+        text.push_str("affinity = { mode = \"insert\" }\n");
     }
     if let Some(max) = description.max_requests() {
         text.push_str(&format!("max_requests = {max}\n"));
@@ -116,7 +118,7 @@ fn upstream(description: &Description<'_>) -> String {
     if let Some(health) = upstream.health {
         text.push_str(&format!(
             "\n[upstream.origin.health]\npath = \"{HEALTH_PATH}\"\ninterval = \"{}ms\"\n\
-             interval_changing = \"{timeout}ms\"\ntimeout = \"{timeout}ms\"\nfall = {}\nrise = {}\n",
+             fast_interval = \"{timeout}ms\"\ntimeout = \"{timeout}ms\"\nfall = {}\nrise = {}\n",
             health.interval.as_millis(),
             health.fall,
             health.rise,

@@ -64,10 +64,10 @@ const fn is_body_rule(rule: Rule) -> bool {
 /// What the operator can do about a request that breaks the rule.
 pub(super) const fn request_change(rule: Rule) -> &'static str {
     match rule {
-        Rule::BareLf => "Correct the client, or set `listener.NAME.allow.bare_lf`.",
-        Rule::ObsFold => "Correct the client, or set `listener.NAME.allow.obs_fold`.",
+        Rule::BareLf => "Correct the client, or set `listener.NAME.lenient.bare_lf`.",
+        Rule::ObsFold => "Correct the client, or set `listener.NAME.lenient.obs_fold`.",
         Rule::BadTarget => {
-            "Have the client percent-encode the target, or set `listener.NAME.allow.unsafe_target`."
+            "Have the client percent-encode the target, or set `listener.NAME.lenient.unsafe_target`."
         }
         Rule::PathNotNormal => {
             "Correct the client, or set `listener.NAME.paths.forward` to `\"normalised\"` or `\"as-received\"`."
@@ -76,17 +76,17 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
             "Correct the client, or set `listener.NAME.paths.encoded_slash` to `\"keep\"` or `\"decode\"`."
         }
         Rule::BadRequestLine => {
-            "Correct the client. If it sends spaces in targets, set `listener.NAME.allow.unsafe_target`."
+            "Correct the client. If it sends spaces in targets, set `listener.NAME.lenient.unsafe_target`."
         }
         Rule::BadChunkSize => {
-            "Correct the client. If it sends white space behind sizes or many zeros before them, set `listener.NAME.allow.padded_chunk_size`."
+            "Correct the client. If it sends white space behind sizes or many zeros before them, set `listener.NAME.lenient.padded_chunk_size`."
         }
         Rule::BadChunkExtension => {
-            "Correct the client. If its extensions are empty, set `listener.NAME.allow.empty_chunk_extension`."
+            "Correct the client. If its extensions are empty, set `listener.NAME.lenient.empty_chunk_extension`."
         }
-        Rule::RepeatedLength => "Correct the client, or set `listener.NAME.allow.repeated_length`.",
+        Rule::RepeatedLength => "Correct the client, or set `listener.NAME.lenient.repeated_length`.",
         Rule::BadLength => {
-            "Correct the client. If it pads lengths with zeros, set `listener.NAME.allow.padded_length`."
+            "Correct the client. If it pads lengths with zeros, set `listener.NAME.lenient.padded_length`."
         }
         Rule::TargetTooLong => {
             "Raise `listener.NAME.limits.target_size` if such long targets are legitimate."
@@ -127,29 +127,29 @@ pub(super) const fn response_change(rule: Rule) -> &'static str {
         Rule::ChunkExtensionsTooLarge => {
             "Raise `upstream.NAME.limits.chunk_extension_size`, or have the server send none."
         }
-        Rule::BareLf => "Correct the server, or set `upstream.NAME.allow.bare_lf`.",
-        Rule::ObsFold => "Correct the server, or set `upstream.NAME.allow.obs_fold`.",
+        Rule::BareLf => "Correct the server, or set `upstream.NAME.lenient.bare_lf`.",
+        Rule::ObsFold => "Correct the server, or set `upstream.NAME.lenient.obs_fold`.",
         Rule::ControlByte => {
-            "Correct the server. Where such a header does not frame the response, set `upstream.NAME.allow.control_bytes`."
+            "Correct the server. Where such a header does not frame the response, set `upstream.NAME.lenient.control_bytes`."
         }
-        Rule::RepeatedLength => "Correct the server, or set `upstream.NAME.allow.repeated_length`.",
+        Rule::RepeatedLength => "Correct the server, or set `upstream.NAME.lenient.repeated_length`.",
         Rule::BadLength => {
-            "Correct the server. If it pads lengths with zeros, set `upstream.NAME.allow.padded_length`."
+            "Correct the server. If it pads lengths with zeros, set `upstream.NAME.lenient.padded_length`."
         }
         Rule::BadTransferEncoding => {
-            "Correct the server. If it says `chunked` twice and chunks the body once, set `upstream.NAME.allow.repeated_chunked`."
+            "Correct the server. If it says `chunked` twice and chunks the body once, set `upstream.NAME.lenient.repeated_chunked`."
         }
         Rule::BadStatus => {
-            "Correct the server. For status codes of 600 to 999, set `upstream.NAME.allow.high_status`."
+            "Correct the server. For status codes of 600 to 999, set `upstream.NAME.lenient.high_status`."
         }
         Rule::BadChunkSize => {
-            "Correct the server. If it sends white space behind sizes or many zeros before them, set `upstream.NAME.allow.padded_chunk_size`."
+            "Correct the server. If it sends white space behind sizes or many zeros before them, set `upstream.NAME.lenient.padded_chunk_size`."
         }
         Rule::BadChunkExtension => {
-            "Correct the server. If its extensions are empty, set `upstream.NAME.allow.empty_chunk_extension`."
+            "Correct the server. If its extensions are empty, set `upstream.NAME.lenient.empty_chunk_extension`."
         }
         Rule::BadStatusLine => {
-            "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it. If it sends empty lines first, set `upstream.NAME.allow.empty_lines`."
+            "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it. If it sends empty lines first, set `upstream.NAME.lenient.empty_lines`."
         }
         Rule::BadVersion | Rule::UnsupportedVersion => {
             "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it."

@@ -251,7 +251,7 @@ rows! {
         "Check that the server runs and that the path in `upstream.NAME.servers` is right, also inside a chroot.";
     "connect-ports-exhausted": PortsExhausted, Weir, [Connect], answer 503, BUSY,
         "No local port is free for a connection to this server.",
-        "The server is not judged by it. Let more connections be reused (`upstream.NAME.idle.connections_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
+        "The server is not judged by it. Let more connections be reused (`upstream.NAME.pool.idle_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
         "No connection to the server could be opened: the process or the system has no file descriptor left.",
         "The server is not judged by it. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
@@ -402,7 +402,7 @@ rows! {
         "See in the log in which phase the time went, or raise `listener.NAME.route.timeouts.exchange`.";
     "session-too-old": SessionTooOld, Weir, [Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "The session reached its greatest age in the middle of an exchange.",
-        "Raise `listener.NAME.timeouts.session`.";
+        "Raise `listener.NAME.timeouts.connection_age`.";
     "server-down": ServerDown, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "The server was marked down by its health check while the exchange ran, and `upstream.NAME.on_down` has connections through such a server closed.",
         "Look for the reason in the server; if it was well, the health check is too strict. `on_down = \"keep\"` lets exchanges go on.";

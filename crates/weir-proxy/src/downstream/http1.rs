@@ -178,7 +178,7 @@ fn begin(exchange: &mut Exchange, now: Instant) {
 
 /// Whether another request may follow on this connection.
 fn may_go_on(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
-    let used_up = listener.config.limits.requests_per_session.is_some_and(|max| client.requests >= max);
+    let used_up = listener.config.limits.requests_per_connection.is_some_and(|max| client.requests >= max);
     let aged = client.ends_at().is_some_and(|end| end <= client.now);
     // RFC 9931: what stands behind a CONNECT that is refused was meant for the tunnel.
     let connects = exchange.request.method() == Method::Connect;

@@ -60,7 +60,7 @@ impl Client {
 
     /// When the age limit of the connection ends it, if it has one.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
-        self.listener.plan().config.timeouts.session.map(|age: Duration| self.opened_at + age)
+        self.listener.plan().config.timeouts.connection_age.map(|age: Duration| self.opened_at + age)
     }
 
     /// Whether the connection ends after the present exchange in any case: Weir stops, or the listener is gone.

@@ -164,7 +164,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     let changes = &route.config.request_headers;
     let others = request.connection().others();
     // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
-    let underscores = !listener.config.allow.underscore_names && memchr::memchr(b'_', text).is_some();
+    let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
     let stripped = listener.stripped(client.peer);
     let also_drop = |field: &Field| {

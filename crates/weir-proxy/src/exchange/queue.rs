@@ -129,7 +129,7 @@ async fn wait(
     }
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
-    let own_until = own.and(plan.config.queue.own_server).map(|wait| wait.min(limit));
+    let own_until = own.and(plan.config.queue.affinity_wait).map(|wait| wait.min(limit));
     let own_until = own_until.filter(|_| own != private_server(client, plans));
     let shard = plans.upstream_shard();
     // Only now: whoever sees this one counted may rely on it that later ones stand behind it.

@@ -174,10 +174,10 @@ impl DescriptorBudget {
         let wanted = config.upstreams.iter().map(|upstream| (idle_wanted(upstream, workers), upstream));
         let too_many = wanted.filter(|(wanted, _)| *wanted > servers);
         let (wanted, upstream) = too_many.max_by_key(|(wanted, _)| *wanted)?;
-        let ConnectionsMax::Exactly(kept) = upstream.idle.connections_max else { return None };
+        let ConnectionsMax::Exactly(kept) = upstream.pool.idle_max else { return None };
         let needed = self.limit_for_servers(config, wanted);
         Some(format!(
-            "`upstream.{}.idle.connections_max = {kept}` cannot be had: over {workers} workers that is {wanted} connections to one server; the limit on \
+            "`upstream.{}.pool.idle_max = {kept}` cannot be had: over {workers} workers that is {wanted} connections to one server; the limit on \
              open files is {limit}, of which {servers} are for all servers. Raise it to {needed} (`LimitNOFILE=` in systemd, `ulimit -n`)",
             upstream.name
         ))
@@ -200,7 +200,7 @@ impl DescriptorBudget {
 
 /// The most idle connections that an upstream lets one of its servers have.
 fn idle_wanted(upstream: &Upstream, workers: u32) -> u32 {
-    let ConnectionsMax::Exactly(kept) = upstream.idle.connections_max else { return 0 };
+    let ConnectionsMax::Exactly(kept) = upstream.pool.idle_max else { return 0 };
     let of_server =
         |max_requests: Option<u32>| kept.saturating_mul(workers).min(max_requests.unwrap_or(u32::MAX));
     upstream.servers.iter().map(|server| of_server(server.max_requests)).max().unwrap_or(0)
@@ -385,17 +385,17 @@ mod tests {
                 &["`listener.b.connections_max = 30000`"],
             ),
             (256, "process.connections_max = 1000", &["`process.connections_max = 1000` cannot be had"]),
-            (20_000, "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 4_000 }", &[]),
+            (20_000, "upstream.b = { servers = ['127.0.0.1:3'], pool.idle_max = 4_000 }", &[]),
             (
                 20_000,
-                "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 6_000 }",
+                "upstream.b = { servers = ['127.0.0.1:3'], pool.idle_max = 6_000 }",
                 &[
-                    "`upstream.b.idle.connections_max = 6000` cannot be had: over 2 workers that is 12000 connections",
+                    "`upstream.b.pool.idle_max = 6000` cannot be had: over 2 workers that is 12000 connections",
                 ],
             ),
             (
                 20_000,
-                "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 6_000, max_requests = 100 }",
+                "upstream.b = { servers = ['127.0.0.1:3'], pool.idle_max = 6_000, max_requests = 100 }",
                 &[],
             ),
         ] {
@@ -413,7 +413,7 @@ mod tests {
     fn the_limit_that_a_warning_names_is_enough() {
         for settings in [
             "process.connections_max = 3000",
-            "upstream.b = { servers = ['127.0.0.1:3'], idle.connections_max = 3000 }",
+            "upstream.b = { servers = ['127.0.0.1:3'], pool.idle_max = 3000 }",
         ] {
             assert_named_limit_is_enough(settings);
         }

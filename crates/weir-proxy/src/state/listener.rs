@@ -141,7 +141,7 @@ impl ListenerPlan {
         if id.is_some() && own_id.is_none() {
             replaced.push(FieldName::XRequestId);
         }
-        if !config.allow.underscore_names {
+        if !config.lenient.underscore_names {
             replaced.push(FieldName::Underscored);
         }
         Ok(Self {
@@ -154,8 +154,8 @@ impl ListenerPlan {
                 trailer_bytes_max: limits.trailer_size.as_usize(),
                 trailer_fields_max: limits.headers,
                 lenient: LenientChunks {
-                    padded_size: config.allow.padded_chunk_size,
-                    empty_extension: config.allow.empty_chunk_extension,
+                    padded_size: config.lenient.padded_chunk_size,
+                    empty_extension: config.lenient.empty_chunk_extension,
                 },
             },
             route_plans: route_plans(config, around, before),
@@ -206,7 +206,7 @@ impl ListenerPlan {
     /// The field in which clients get the id of a request, if they do.
     pub(crate) fn id_of_responses(&self) -> Option<&[u8]> {
         let id = &self.config.request_id;
-        id.header.as_ref().filter(|_| id.respond).map(|header| header.as_bytes())
+        id.header.as_ref().filter(|_| id.in_response).map(|header| header.as_bytes())
     }
 
     /// The request-id field when it is not `X-Request-Id`.
@@ -256,7 +256,7 @@ fn terms(config: &Listener, before: Option<&ListenerPlan>) -> Result<Option<Arc<
 
 /// What a listener allows the head of a request to be.
 pub fn head_limits(listener: &Listener) -> HeadLimits {
-    let (limits, allow) = (&listener.limits, &listener.allow);
+    let (limits, allow) = (&listener.limits, &listener.lenient);
     HeadLimits {
         head_bytes_max: limits.head_size.as_usize(),
         target_bytes_max: limits.target_size.as_usize(),

@@ -22,7 +22,7 @@ impl TracePlan {
         Self {
             share: Share::of_million(config.ratio.of_million()),
             pace: Pace::of(config.rate, workers),
-            follow: config.follow,
+            follow: config.accept,
             outlet: Arc::clone(outlet),
         }
     }

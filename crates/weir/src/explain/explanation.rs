@@ -3,7 +3,7 @@
 //! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
 
 use weir_config::{
-    Config, CookiePersistence, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
+    Config, CookieAffinity, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
     UpstreamIndex,
 };
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
@@ -78,7 +78,7 @@ pub(super) struct Key<'a> {
 
 /// The cookie that keeps a client on its server.
 pub(super) struct Cookie<'a> {
-    pub(super) persistence: &'a CookiePersistence,
+    pub(super) persistence: &'a CookieAffinity,
     /// The server that the cookie of the request stands for.
     pub(super) server: Option<ServerId>,
 }
@@ -216,10 +216,10 @@ impl<'a> Destination<'a> {
             }
             _ => None,
         };
-        let cookie = upstream.persistence.as_ref().map(|persistence| {
+        let cookie = upstream.affinity.as_ref().map(|persistence| {
             let cookies = asked.head().fields().all(FieldName::Cookie);
             let bond = upstream
-                .persistence()
+                .affinity()
                 .map(|ready| ready.bond(cookies.map(|field| field.value.of(asked.text())), 0));
             Cookie { persistence, server: bond.unwrap_or_default().server }
         });

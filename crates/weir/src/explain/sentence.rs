@@ -2,7 +2,7 @@
 //! policy does.
 
 use weir_config::{
-    CookieMode, CookiePersistence, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
+    CookieAffinity, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
     print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
@@ -90,7 +90,7 @@ pub(super) fn key_value(key: &Key<'_>, asked: &Asked) -> Option<String> {
 }
 
 /// Which server the cookie of the request stands for, and what follows.
-pub(super) fn cookie(persistence: &CookiePersistence, server: Option<&str>) -> String {
+pub(super) fn cookie(persistence: &CookieAffinity, server: Option<&str>) -> String {
     let name = &persistence.cookie;
     match (server, &persistence.mode) {
         (Some(server), _) => {

@@ -67,7 +67,7 @@ servers = [
 
 [upstream.site]
 servers = ["10.0.0.3:80", { address = "10.0.0.4:80", weight = 0 }]
-persistence = {}
+affinity = {}
 health = { path = "/healthz", interval = "1s" }
 "#;
 
@@ -131,7 +131,7 @@ fn the_key_decides_on_the_first_server() {
 fn the_cookie_of_a_request_is_read() {
     let bound = Config::parse(CONFIG, "weir.toml").unwrap();
     let site = bound.upstreams.iter().find(|upstream| &*upstream.name == "site").unwrap();
-    let persistence = site.persistence().unwrap();
+    let persistence = site.affinity().unwrap();
     let set = persistence.set_cookie(Bond::default(), ServerId(1)).unwrap();
     let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
     let told = text(&["http://any.test/", "-H", &cookie]);

@@ -89,10 +89,10 @@ pub(super) const ADVICE: &[Advice] = &[
             "max_ejection_percent",
             "consecutive_5xx",
         ],
-        "`ejection` has `consecutive_failures`, `error_rate`, `time`, `time_max` and `servers_max`",
+        "`ejection` has `consecutive_failures`, `error_rate`, `base_time`, `max_time` and `servers_max`",
     ),
     advice(&["healthy_panic_threshold"], "it is `panic_threshold` of an upstream"),
-    advice(&["keepalive"], "connections are kept by default; see `idle` of an upstream"),
+    advice(&["keepalive"], "connections are kept by default; see `pool` of an upstream"),
     advice(&["client_max_body_size"], "the size of a body is limited by `body_size` in `limits`"),
     advice(
         &[
@@ -112,11 +112,11 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice(
         &["inter", "uri", "passes", "fails", "fastinter", "expect", "expected_statuses"],
-        "a health check has `path`, `status`, `interval`, `interval_changing`, `rise` and `fall`",
+        "a health check has `path`, `status`, `interval`, `fast_interval`, `rise` and `fall`",
     ),
     advice(
         &["sticky", "cookie", "stick", "appsession"],
-        "a client stays on its server with `persistence` of an upstream",
+        "a client stays on its server with `affinity` of an upstream",
     ),
     advice(
         &[

@@ -4,10 +4,12 @@
 //! exists: a test looks.
 
 mod advice;
+mod renamed;
 mod unsupported;
 mod values;
 
 use self::advice::ADVICE;
+pub(super) use self::renamed::new_name;
 use self::unsupported::{UNSUPPORTED, Unsupported};
 use self::values::{NO_VALUES, VALUES};
 use super::vocabulary::squashed;

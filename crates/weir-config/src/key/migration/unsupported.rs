@@ -232,6 +232,6 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
     unsupported(
         "Shared state of several balancers",
         &["peers", "zone_sync", "cluster_peers"],
-        "cookies of `persistence` need none",
+        "cookies of `affinity` need none",
     ),
 ];

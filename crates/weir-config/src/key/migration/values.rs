@@ -12,7 +12,7 @@ pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["uri", "uri_hash"], "consistent-hash", ", with `hash_key = \"path\"`"),
     (&["url_param", "query"], "consistent-hash", ", with `hash_key = \"query:NAME\"`"),
     (&["hdr", "header"], "consistent-hash", ", with `hash_key = \"header:NAME\"`"),
-    (&["cookie"], "consistent-hash", ", with `hash_key = \"cookie:NAME\"`; for sessions see `persistence`"),
+    (&["cookie"], "consistent-hash", ", with `hash_key = \"cookie:NAME\"`; for sessions see `affinity`"),
     (&["random_two", "random two", "random(2)", "random_choose", "p2c"], "power-of-two", ""),
     (&["least_time", "ewma", "latency", "peakewma"], "peak-ewma", ""),
     (&["maint", "down", "disabled"], "maintenance", ""),
@@ -37,7 +37,7 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
     (
         &["sticky"],
         "least-requests",
-        "clients stay on their server with `persistence` of the upstream, under any policy",
+        "clients stay on their server with `affinity` of the upstream, under any policy",
     ),
     (&["https", "ssl", "tls"], "tcp", "`protocol` is `http`, and the listener has `tls`"),
     (

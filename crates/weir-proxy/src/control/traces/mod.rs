@@ -110,12 +110,13 @@ impl Traces {
             self.leaving.extend(self.running.take());
             return Ok(None);
         };
-        let is_same =
-            |running: &&Running| running.collector == traces.collector && running.queue_max == traces.queue;
+        let is_same = |running: &&Running| {
+            running.collector == traces.collector && running.queue_max == traces.queue_max
+        };
         if let Some(running) = self.running.as_ref().filter(is_same) {
             return Ok(Some(TracePlan::new(traces, workers, &running.outlet)));
         }
-        let (outlet, receiver) = TraceSender::new(traces.queue);
+        let (outlet, receiver) = TraceSender::new(traces.queue_max);
         let outlet = Arc::new(outlet);
         let ended = thread::start(thread::Work {
             receiver,
@@ -126,7 +127,7 @@ impl Traces {
             desk: Arc::clone(&self.desk),
         })?;
         let plan = TracePlan::new(traces, workers, &outlet);
-        let (collector, queue_max) = (traces.collector.clone(), traces.queue);
+        let (collector, queue_max) = (traces.collector.clone(), traces.queue_max);
         self.leaving.extend(self.running.replace(Running { collector, queue_max, outlet, ended }));
         Ok(Some(plan))
     }

@@ -162,7 +162,7 @@ impl UpstreamPlan {
             ejector,
             admission,
             persistence: persistence(config, &leaves_at, before),
-            patience: match config.queue.own_server {
+            patience: match config.queue.affinity_wait {
                 Some(_) => Patience::ForOwn,
                 None => Patience::None,
             },
@@ -327,7 +327,7 @@ impl UpstreamPlan {
 }
 
 fn head_limits(config: &Upstream) -> HeadLimits {
-    let allow = &config.allow;
+    let allow = &config.lenient;
     HeadLimits {
         head_bytes_max: config.limits.head_size.as_usize(),
         fields_max: config.limits.headers,
@@ -352,22 +352,22 @@ fn chunked_limits(config: &Upstream) -> ChunkedLimits {
         trailer_bytes_max: config.limits.trailer_size.as_usize(),
         trailer_fields_max: config.limits.headers,
         lenient: LenientChunks {
-            padded_size: config.allow.padded_chunk_size,
-            empty_extension: config.allow.empty_chunk_extension,
+            padded_size: config.lenient.padded_chunk_size,
+            empty_extension: config.lenient.empty_chunk_extension,
         },
     }
 }
 
 fn pool_limits(config: &Upstream, workers: usize) -> PoolLimits {
     PoolLimits {
-        kept_max: match config.idle.connections_max {
+        kept_max: match config.pool.idle_max {
             ConnectionsMax::Auto => usize::MAX,
             ConnectionsMax::Exactly(connections) => connections as usize,
         },
         open_max: (ServerPlace::count_max() as usize / workers).max(1),
         idle_max: Some(config.timeouts.idle),
-        age_max: config.idle.age_max,
-        requests_max: config.idle.requests_max.unwrap_or(u64::MAX),
+        age_max: config.pool.age_max,
+        requests_max: config.pool.requests_max.unwrap_or(u64::MAX),
     }
 }
 
@@ -414,8 +414,8 @@ fn persistence(
     before: Option<&UpstreamPlan>,
 ) -> Option<Persistence> {
     let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
-    let new = config.persistence()?.preferring(stay.map(|(id, _)| ServerId(id)));
-    let before = before.filter(|before| before.config.persistence == config.persistence);
+    let new = config.affinity()?.preferring(stay.map(|(id, _)| ServerId(id)));
+    let before = before.filter(|before| before.config.affinity == config.affinity);
     Some(match before.and_then(|before| before.persistence.as_ref()) {
         Some(before) => new.remembering(before),
         None => new,

@@ -103,7 +103,7 @@ fn a_reload_changes_the_secrets() {
 #[test]
 fn a_name_that_leads_here_is_not_enough() {
     let origin = Origin::serving("answer");
-    let weir = weir(&origin, "admin.hosts = [\"weir.internal\"]");
+    let weir = weir(&origin, "admin.allowed_hosts = [\"weir.internal\"]");
     let admin = weir.address("admin");
     for host in [format!("{admin}"), "localhost:1".into(), "weir.internal".into(), "weir:9000".into()] {
         assert_eq!(ask(&weir, "GET /metrics", &[&format!("Host: {host}")]).status, 200, "{host}");
@@ -111,7 +111,7 @@ fn a_name_that_leads_here_is_not_enough() {
     for host in ["evil.test", "127.0.0.1.evil.test:9000"] {
         let refused = ask(&weir, "GET /metrics", &[&format!("Host: {host}")]);
         assert_eq!(refused.status, 421, "{host}");
-        for way in ["admin.hosts = [", "admin.token_file", "scrape by address"] {
+        for way in ["admin.allowed_hosts = [", "admin.token_file", "scrape by address"] {
             assert!(refused.text().contains(way), "{way}: {}", refused.text());
         }
     }

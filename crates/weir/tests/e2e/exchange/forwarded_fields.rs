@@ -192,7 +192,7 @@ fn clients_get_the_id_where_they_are_to_have_it() {
         )
     };
     let ids = |response: &Response, name: &str| response.fields().all(name).join(" and ");
-    let weir = Weir::start(&config("listener.web.request_id.respond = true"));
+    let weir = Weir::start(&config("listener.web.request_id.in_response = true"));
     for path in ["/only", "/fixed", "/nowhere"] {
         assert_eq!(ids(&Client::get(weir.web(), path), "x-request-id").len(), 32, "{path}");
     }
@@ -202,7 +202,7 @@ fn clients_get_the_id_where_they_are_to_have_it() {
     let weir = Weir::start(&config(""));
     assert_eq!(ids(&Client::get(weir.web(), "/only"), "x-request-id"), "of-the-server");
     assert_eq!(ids(&Client::get(weir.web(), "/fixed"), "x-request-id"), "");
-    let renamed = "listener.web.request_id = { header = \"x-trace\", respond = true }";
+    let renamed = "listener.web.request_id = { header = \"x-trace\", in_response = true }";
     let weir = Weir::start(&config(renamed));
     let response = Client::get(weir.web(), "/only");
     assert_eq!(ids(&response, "x-request-id"), "of-the-server");

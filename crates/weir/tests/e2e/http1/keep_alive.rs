@@ -127,7 +127,7 @@ fn an_http_1_0_server_is_closed_unless_it_says_keep_alive() {
 #[test]
 fn no_idle_connection_is_kept_when_none_is_allowed() {
     let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "upstream.app.idle.connections_max = 0");
+    let weir = Weir::proxying_with(&origin, "upstream.app.pool.idle_max = 0");
     let mut client = Client::connect(weir.web());
     for _ in 0..3 {
         assert_eq!(client.fetch("/").status, 200);
@@ -155,7 +155,7 @@ fn idle_server_connections_are_counted_whoever_keeps_them() {
 #[test]
 fn a_server_connection_retires_after_its_requests() {
     let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "upstream.app.idle.requests_max = 2");
+    let weir = Weir::proxying_with(&origin, "upstream.app.pool.requests_max = 2");
     let mut client = Client::connect(weir.web());
     for _ in 0..6 {
         assert_eq!(client.fetch("/").status, 200);
@@ -166,7 +166,7 @@ fn a_server_connection_retires_after_its_requests() {
 #[test]
 fn a_session_ends_after_its_requests() {
     let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_session = 3");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_connection = 3");
     let mut client = Client::connect(weir.web());
     for n in 1..=3 {
         let response = client.fetch("/");
@@ -188,7 +188,7 @@ fn a_last_response_is_whole_whatever_comes_behind_its_request() {
         gate.wait("the client has sent a second request");
         conn.send(vec![b'x'; BYTES])
     });
-    let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_session = 1");
+    let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_connection = 1");
     let mut client = Client::connect_narrow(weir.web());
     client.send_get("/last");
     assert!(client.head().fields.lists("connection", "close"));

@@ -62,8 +62,7 @@ fn slow_readers_take_no_more_pipes_than_there_are_descriptors() {
 #[test]
 fn without_a_descriptor_no_server_is_judged() {
     let origins = [origin(), origin()];
-    let settings =
-        "upstream.app.ejection = { consecutive_failures = 1 }\nupstream.app.idle.connections_max = 0";
+    let settings = "upstream.app.ejection = { consecutive_failures = 1 }\nupstream.app.pool.idle_max = 0";
     let weir = Weir::start(&config(&origins, settings));
     let mut client = Client::connect(weir.web());
     let mut get = || {

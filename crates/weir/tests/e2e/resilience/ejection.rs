@@ -60,7 +60,7 @@ fn one_of_three_servers_is_ill() {
         // Short only where the server is to run into it: on a busy machine the others could.
         let timeout = if reason == "response-timeout" { "2s" } else { "30s" };
         let more = format!(
-            "retry.on_status = [503]\nretry.on_timeout = true\ntimeouts.response = \"{timeout}\"\nejection = {{ consecutive_failures = 2, time = \"100ms\" }}"
+            "retry.on_status = [503]\nretry.on_timeout = true\ntimeouts.response = \"{timeout}\"\nejection = {{ consecutive_failures = 2, base_time = \"100ms\" }}"
         );
         let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], &more));
         let mut client = Client::connect(weir.web());
@@ -110,8 +110,10 @@ fn one_of_three_servers_is_ill() {
 fn a_server_that_is_not_there() {
     let entry = format!("{{ name = \"gone\", address = \"{CLOSED_PORT}\" }}");
     let b = Origin::serving("b");
-    let weir =
-        Weir::start(&config(&[entry, b.named("b")], "ejection.time = \"1h\"\nejection.time_max = \"1h\""));
+    let weir = Weir::start(&config(
+        &[entry, b.named("b")],
+        "ejection.base_time = \"1h\"\nejection.max_time = \"1h\"",
+    ));
     for _ in 0..20 {
         let response =
             Client::exchange(weir.web(), "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi");
@@ -136,7 +138,7 @@ fn an_ejected_server_gets_no_requests() {
     let servers = [a.named("a"), b.named("b")];
     let weir = Weir::start(&config(
         &servers,
-        "ejection = { consecutive_failures = 3, time = \"1h\", time_max = \"1h\" }",
+        "ejection = { consecutive_failures = 3, base_time = \"1h\", max_time = \"1h\" }",
     ));
     let mut statuses = Vec::new();
     for _ in 0..100 {
@@ -145,7 +147,8 @@ fn an_ejected_server_gets_no_requests() {
     assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 3, "{statuses:?}");
     assert_eq!(a.requests().len(), 3);
 
-    let weir = Weir::start(&config(&servers, "ejection = { consecutive_failures = 1, time = \"50ms\" }"));
+    let weir =
+        Weir::start(&config(&servers, "ejection = { consecutive_failures = 1, base_time = \"50ms\" }"));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");
     }
@@ -162,7 +165,7 @@ fn all_servers_are_ill() {
         ["a", "b", "c"].iter().zip(&origins).map(|(name, origin)| origin.named(name)).collect();
     let weir = Weir::start(&config(
         &servers,
-        "ejection = { consecutive_failures = 2, time = \"1h\", time_max = \"1h\" }",
+        "ejection = { consecutive_failures = 2, base_time = \"1h\", max_time = \"1h\" }",
     ));
     for _ in 0..60 {
         let response = Client::get(weir.web(), "/");
@@ -182,7 +185,7 @@ fn the_last_that_is_left_comes_back_at_once() {
     let is_ill = FailureSwitch::new(true);
     let a = is_ill.origin("a", answering(503));
     let b = Origin::serving("b");
-    let more = "ejection = { consecutive_failures = 1, time = \"1h\", time_max = \"1h\" }";
+    let more = "ejection = { consecutive_failures = 1, base_time = \"1h\", max_time = \"1h\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");
@@ -267,7 +270,7 @@ fn a_server_that_fails_more_often_than_the_others() {
         Some(())
     });
     let (b, c) = (Origin::serving("b"), Origin::serving("c"));
-    let more = "ejection = { error_rate = \"30%\", requests_min = 10, interval = \"200ms\", time = \"1h\", time_max = \"1h\" }";
+    let more = "ejection = { error_rate = \"30%\", requests_min = 10, interval = \"200ms\", base_time = \"1h\", max_time = \"1h\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], more));
     let mut client = Client::connect(weir.web());
     eventually("the server is ejected", || {
@@ -294,7 +297,7 @@ fn a_server_that_is_slower_than_the_others() {
         });
         let (b, c) = (Origin::serving("b"), Origin::serving("c"));
         let more = format!(
-            "ejection = {{ {latency}requests_min = 2, interval = \"500ms\", time = \"1h\", time_max = \"1h\" }}"
+            "ejection = {{ {latency}requests_min = 2, interval = \"500ms\", base_time = \"1h\", max_time = \"1h\" }}"
         );
         let weir = Weir::start(&config(&[a.named("a"), b.named("b"), c.named("c")], &more));
         let mut client = Client::connect(weir.web());
@@ -405,7 +408,7 @@ fn a_server_whose_time_is_up_serves_those_who_wait() {
     let a = gated(&gate, "/slow", "a");
     let is_ill = FailureSwitch::new(true);
     let b = is_ill.origin("b", answering(503));
-    let more = "max_requests = 1\nejection = { consecutive_failures = 1, time = \"1500ms\" }";
+    let more = "max_requests = 1\nejection = { consecutive_failures = 1, base_time = \"1500ms\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "b") {
         Client::get(weir.web(), "/");
@@ -427,7 +430,7 @@ fn a_server_that_comes_back_starts_slowly() {
     let is_ill = FailureSwitch::new(true);
     let a = is_ill.origin("a", answering(503));
     let b = Origin::serving("b");
-    let more = "slow_start = \"1h\"\nejection = { consecutive_failures = 1, time = \"50ms\" }";
+    let more = "slow_start = \"1h\"\nejection = { consecutive_failures = 1, base_time = \"50ms\" }";
     let weir = Weir::start(&config(&[a.named("a"), b.named("b")], more));
     while !is_ejected(&weir, "a") {
         Client::get(weir.web(), "/");

@@ -294,7 +294,7 @@ fn a_whole_exchange_that_does_not_get_to_its_server() {
 #[test]
 fn an_old_session() {
     let origin = Origin::serving("fine");
-    let weir = Weir::proxying_with(&origin, "listener.web.timeouts.session = \"300ms\"");
+    let weir = Weir::proxying_with(&origin, "listener.web.timeouts.connection_age = \"300ms\"");
     let mut client = Client::connect(weir.web());
     let start = now();
     // Kept busy, it is never idle; its age ends it, after a whole exchange.

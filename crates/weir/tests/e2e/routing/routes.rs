@@ -174,7 +174,7 @@ fn paths_are_rewritten() {
          {{ path = \"/\", upstream = \"app\" }},\n\
          {{ path = \"/strip\", strip_prefix = true, upstream = \"app\" }},\n\
          {{ path = \"/old\", replace_prefix = \"/new\", upstream = \"app\" }},\n\
-         {{ path = \"/item\", replace_regex = {{ pattern = '^/item/([0-9]+)', with = '/items?id=$1' }}, upstream = \"app\" }},\n]\n",
+         {{ path = \"/item\", replace_regex = {{ pattern = '^/item/([0-9]+)', replacement = '/items?id=$1' }}, upstream = \"app\" }},\n]\n",
         origin.address()
     ));
     for (sent, received) in [
@@ -232,8 +232,8 @@ fn headers_of_weirs_own_are_changed() {
     for trusted in ["", "listener.web.trusted_proxies = [\"127.0.0.0/8\"]\n"] {
         let weir = Weir::start(&format!(
             "{WEB}{trusted}upstream.app.servers = [\"{}\"]\n\
-             listener.web.forwarded = {{ rfc7239 = true, via = true }}\nlistener.web.request_id.respond = true\n\
-             [upstream.app.persistence]\nmode = \"insert\"\n\
+             listener.web.forwarded = {{ rfc7239 = true, via = true }}\nlistener.web.request_id.in_response = true\n\
+             [upstream.app.affinity]\nmode = \"insert\"\n\
              [[listener.web.route]]\npath = \"/fixed\"\nrespond = {{ body = \"x\", headers = {{ x-fixed = \"1\" }} }}\n\
              response_headers = {{ remove = [\"date\"], set = {{ Content-Type = \"own\", X-Fixed = \"own\", X-Request-Id = \"own\" }} }}\n\
              [[listener.web.route]]\npath = \"/\"\nupstream = \"app\"\n\

@@ -28,7 +28,7 @@ fn silence_ends_a_tunnel_and_bytes_keep_it() {
 #[test]
 fn the_age_of_a_connection_is_bounded_even_in_use() {
     let server = echo();
-    let weir = Weir::start(&config(&[&address(&server)], "", "timeouts.session = \"400ms\""));
+    let weir = Weir::start(&config(&[&address(&server)], "", "timeouts.connection_age = \"400ms\""));
     let mut client = Client::connect(weir.web());
     assert_eq!(client.take(5), b"hello");
     eventually("the connection is too old", || {

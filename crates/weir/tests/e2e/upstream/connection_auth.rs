@@ -102,9 +102,9 @@ fn a_handshake_stays_on_its_server_whatever_the_balancer_says() {
     for settings in [
         "balance = \"round-robin\"",
         "balance = \"random\"",
-        "balance = \"round-robin\"\npersistence = {}",
-        "balance = \"round-robin\"\nidle.connections_max = 0",
-        "balance = \"round-robin\"\nidle.requests_max = 1",
+        "balance = \"round-robin\"\naffinity = {}",
+        "balance = \"round-robin\"\npool.idle_max = 0",
+        "balance = \"round-robin\"\npool.requests_max = 1",
         "balance = \"round-robin\"\nmax_requests = 1",
         "balance = \"consistent-hash\"\nhash_key = \"path\"",
     ] {

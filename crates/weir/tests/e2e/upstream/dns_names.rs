@@ -150,7 +150,7 @@ fn addresses_outlive_a_failing_name_server() {
     let (old, _new) = (serving(old, "old"), serving(new, "new"));
     let names = NameServer::start(&["127.0.0.1"]);
     // Every request needs a new connection, and with it the address.
-    let weir = named(&names, &old, "upstream.app.idle.connections_max = 0");
+    let weir = named(&names, &old, "upstream.app.pool.idle_max = 0");
     let mut client = Client::connect(weir.web());
     assert_eq!(ask(&mut client), "old");
     for failure in [DnsAnswer::ServerFailure, DnsAnswer::NoSuchName, DnsAnswer::Addresses(Vec::new())] {
@@ -171,7 +171,7 @@ fn both_families_are_used() {
     };
     let (four, six) = (serving(four, "four"), serving(six, "six"));
     let names = NameServer::start(&["127.0.0.1", "::1"]);
-    let weir = named(&names, &four, "upstream.app.idle.connections_max = 0");
+    let weir = named(&names, &four, "upstream.app.pool.idle_max = 0");
     let mut client = Client::connect(weir.web());
     // RFC 8305 section 4: IPv6 comes first.
     assert_eq!(ask(&mut client), "six");

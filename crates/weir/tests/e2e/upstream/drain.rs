@@ -24,7 +24,7 @@ fn row(weir: &Weir, server: &str) -> Vec<String> {
 #[test]
 fn a_draining_server_keeps_its_own_clients_and_gets_no_others() {
     let origins = numbered(2, &Gate::new());
-    let weir = start(&origins, "persistence = {}");
+    let weir = start(&origins, "affinity = {}");
     let mine = [get(&weir, ""), get(&weir, "")].into_iter().find(|response| response.text() == "0");
     let mine = mine.expect("round robin has been at both").cookie();
     weir.set_mode("s0", "draining");
@@ -44,7 +44,7 @@ fn a_draining_server_keeps_its_own_clients_and_gets_no_others() {
 #[test]
 fn a_deadline_ends_a_drain_for_all() {
     let origins = numbered(2, &Gate::new());
-    let weir = start(&origins, "persistence = {}");
+    let weir = start(&origins, "affinity = {}");
     let mine = [get(&weir, ""), get(&weir, "")].into_iter().find(|response| response.text() == "0");
     let mine = mine.expect("round robin has been at both").cookie();
     weir.set_mode("s0", "draining&deadline=300ms");
@@ -75,7 +75,7 @@ fn what_runs_runs_on_and_is_counted() {
 fn one_who_waits_for_a_server_that_leaves_takes_another() {
     let gate = Gate::new();
     let origins = numbered(2, &gate);
-    let weir = start(&origins, "persistence = {}\nmax_requests = 1\nqueue.own_server = \"10s\"");
+    let weir = start(&origins, "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"10s\"");
     let first = get(&weir, "");
     let own = format!("s{}", first.text());
     eventually("its slot is free", || row(&weir, &own)[5] == "0");

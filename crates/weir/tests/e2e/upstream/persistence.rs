@@ -51,7 +51,7 @@ fn seen_cookies(origins: &[Origin]) -> Vec<Option<String>> {
 #[test]
 fn a_client_stays_where_its_cookie_says() {
     let origins = numbered(3, "", &Gate::new());
-    let weir = start(&origins, "persistence = {}");
+    let weir = start(&origins, "affinity = {}");
     for _ in 0..6 {
         let first = get(&weir, "/", "");
         let set = first.field("Set-Cookie").expect("a new client gets its cookie").to_owned();
@@ -81,8 +81,8 @@ fn two_upstreams_of_one_site_keep_the_same_client_each() {
     };
     let weir = Weir::start(&format!(
         "listener.web = {{ address = \"127.0.0.1:0\", route = [{{ path = \"/a\", upstream = \"a\" }}, {{ path = \"/b\", upstream = \"b\" }}] }}\n\
-         upstream.a = {{ balance = \"round-robin\", servers = [{}], persistence = {{}} }}\n\
-         upstream.b = {{ balance = \"round-robin\", servers = [{}], persistence = {{}} }}\n",
+         upstream.a = {{ balance = \"round-robin\", servers = [{}], affinity = {{}} }}\n\
+         upstream.b = {{ balance = \"round-robin\", servers = [{}], affinity = {{}} }}\n",
         servers(&origins[..3]),
         servers(&origins[3..])
     ));
@@ -106,7 +106,7 @@ fn two_upstreams_of_one_site_keep_the_same_client_each() {
 #[test]
 fn the_cookie_alone_is_left_out_as_a_whole() {
     let origins = numbered(1, "", &Gate::new());
-    let weir = start(&origins, "persistence = {}");
+    let weir = start(&origins, "affinity = {}");
     let first = get(&weir, "/", "");
     assert_eq!(get(&weir, "/", &first.cookie()).status, 200);
     assert_eq!(seen_cookies(&origins), [None, None]);
@@ -118,8 +118,7 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
     let place = ReservedAddress::new();
     let mut origins = vec![numbered_on(place.listener(), 0, "", &gate)];
     origins.extend((1..3).map(|number| numbered_on(loopback(), number, "", &gate)));
-    let weir =
-        start(&origins, "persistence = { cookie = \"SRV\", secure = true }\nbalance = \"round-robin\"");
+    let weir = start(&origins, "affinity = { cookie = \"SRV\", secure = true }\nbalance = \"round-robin\"");
     let mut clients: Vec<(String, String)> =
         (0..9).map(|_| get(&weir, "/", "")).map(|response| (response.cookie(), response.text())).collect();
     drop(origins.remove(0));
@@ -146,7 +145,7 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
 fn a_client_follows_its_server_to_another_address_and_back() {
     let origins = numbered(3, "", &Gate::new());
     let config = |a: &Origin| {
-        let settings = "balance = \"round-robin\"\npersistence = {}";
+        let settings = "balance = \"round-robin\"\naffinity = {}";
         let text = config_of(&[], settings);
         text.replace("servers = []", &format!("servers = [{}, {}]", a.named("a"), origins[1].named("b")))
     };
@@ -166,9 +165,9 @@ fn a_client_follows_its_server_to_another_address_and_back() {
 #[test]
 fn a_cookie_that_weir_did_not_sign_binds_to_nothing() {
     let origins = numbered(2, "", &Gate::new());
-    let unsigned = start(&origins, "persistence = {}");
-    let signed = start(&origins, "persistence = { secret = \"0123456789abcdef\" }");
-    let again = start(&origins, "persistence = { secret = \"0123456789abcdef\" }");
+    let unsigned = start(&origins, "affinity = {}");
+    let signed = start(&origins, "affinity = { secret = \"0123456789abcdef\" }");
+    let again = start(&origins, "affinity = { secret = \"0123456789abcdef\" }");
     let forged = get(&unsigned, "/", "").cookie();
     let renewed = get(&signed, "/", &forged).cookie();
     assert_ne!(renewed, forged);
@@ -182,8 +181,7 @@ fn a_cookie_that_weir_did_not_sign_binds_to_nothing() {
 #[test]
 fn a_cookie_with_a_lifetime_is_renewed() {
     let origins = numbered(1, "", &Gate::new());
-    let weir =
-        start(&origins, "persistence = { lifetime = \"1h\", same_site = \"strict\", path = \"/app\" }");
+    let weir = start(&origins, "affinity = { max_age = \"1h\", same_site = \"strict\", path = \"/app\" }");
     let first = get(&weir, "/", "");
     let set = first.field("Set-Cookie").map(str::to_owned).unwrap_or_default();
     assert!(set.ends_with("; Path=/app; Max-Age=3600; HttpOnly; SameSite=Strict"), "{set}");
@@ -194,7 +192,7 @@ fn a_cookie_with_a_lifetime_is_renewed() {
 fn the_cookie_of_an_application_is_marked_and_unmarked() {
     let origins =
         numbered(3, "Set-Cookie: SID=abc#; Path=/\r\nX-Between: 1\r\nSet-Cookie: other=x\r\n", &Gate::new());
-    let weir = start(&origins, "persistence = { mode = \"prefix\", cookie = \"SID\" }");
+    let weir = start(&origins, "affinity = { mode = \"prefix\", cookie = \"SID\" }");
     for _ in 0..6 {
         let first = get(&weir, "/", "");
         let sets = first.fields().all("Set-Cookie");
@@ -213,7 +211,7 @@ fn the_cookie_of_an_application_is_marked_and_unmarked() {
 fn what_servers_give_out_is_learned() {
     let origins = numbered(3, "Set-Cookie: SID=abc#; Path=/\r\n", &Gate::new());
     let weir =
-        start(&origins, "persistence = { mode = \"learn\", cookie = \"SID\" }\nbalance = \"round-robin\"");
+        start(&origins, "affinity = { mode = \"learn\", cookie = \"SID\" }\nbalance = \"round-robin\"");
     let mut servers = Vec::new();
     for _ in 0..3 {
         let first = get(&weir, "/", "SID=unknown");
@@ -229,7 +227,7 @@ fn what_servers_give_out_is_learned() {
 fn one_whose_server_is_full_waits_for_it() {
     let gate = Gate::new();
     let origins = numbered(2, "", &gate);
-    let weir = start(&origins, "persistence = {}\nmax_requests = 1\nqueue.own_server = \"10s\"");
+    let weir = start(&origins, "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"10s\"");
     let first = get(&weir, "/", "");
     let mine = first.cookie();
     let ask = |target: &str| {
@@ -255,8 +253,8 @@ fn one_whose_server_is_full_waits_for_it() {
 #[test]
 fn and_goes_elsewhere_when_that_takes_too_long() {
     for settings in [
-        "persistence = {}\nmax_requests = 1\nqueue.own_server = \"100ms\"",
-        "persistence = {}\nmax_requests = 1\nqueue.own_server = \"off\"",
+        "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"100ms\"",
+        "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"off\"",
     ] {
         let gate = Gate::new();
         let origins = numbered(2, "", &gate);

@@ -7,7 +7,7 @@ use super::{
 use crate::harness::Weir;
 
 fn judge_with(setting: &str, cases: &[Case]) {
-    judge_on(|origin| Weir::proxying_with(origin, &format!("listener.web.allow.{setting}")), cases);
+    judge_on(|origin| Weir::proxying_with(origin, &format!("listener.web.lenient.{setting}")), cases);
 }
 
 fn get(target: &str, fields: &[&str]) -> Want {

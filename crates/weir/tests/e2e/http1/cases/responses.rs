@@ -301,7 +301,7 @@ fn what_has_one_meaning_is_written_anew() {
 /// Row 43.
 #[test]
 fn what_has_one_meaning_is_refused_on_request() {
-    let allow = "upstream.app.allow = { empty_lines = false, high_status = false, control_bytes = false, \
+    let allow = "upstream.app.lenient = { empty_lines = false, high_status = false, control_bytes = false, \
         repeated_length = false, padded_length = false, padded_chunk_size = false, empty_chunk_extension = false }";
     let refused = |(variant, response, ..): &(&'static str, &str, &'static str, &'static str)| {
         case(43, *variant, *response, After::Stays, Want::BadGateway)
@@ -321,7 +321,7 @@ fn what_has_two_meanings_is_taken_on_request() {
             "Transfer-Encoding: chunked",
         ),
     ];
-    let allow = "upstream.app.allow = { bare_lf = true, obs_fold = true, repeated_chunked = true }";
+    let allow = "upstream.app.lenient = { bare_lf = true, obs_fold = true, repeated_chunked = true }";
     let mut cases: Vec<Case> = mended
         .iter()
         .map(|(variant, response, head)| {

@@ -19,7 +19,7 @@ fn a_config_with_mistakes_changes_nothing_and_all_are_told() {
     assert_eq!(client.fetch("/").text(), "x");
     weir.line(&["ERROR", &format!("weir.toml:{line}:"), "balnce", "balance"]);
     weir.line(&["ERROR", &format!("weir.toml:{}:", line + 1), "soon"]);
-    weir.line(&["ERROR", "the config was not reloaded", "mistakes=2"]);
+    weir.line(&["ERROR", "the config was not reloaded", "errors=2"]);
     assert_eq!((reloads(&weir, "failed"), reloads(&weir, "succeeded")), (1.0, 0.0));
     assert_eq!(weir.metrics().sum("weir_config_last_reload_success", &[]), 0.0);
     weir.reload(&good);

@@ -157,7 +157,7 @@ fn those_who_wait_get_the_servers_that_come() {
 fn cookies_and_counters_go_on() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let text = |number: u32| {
-        let persistence = "upstream.app.persistence = { mode = \"learn\", cookie = \"s\" }";
+        let persistence = "upstream.app.affinity = { mode = \"learn\", cookie = \"s\" }";
         config(&[("a", &a), ("b", &b)], &format!("{persistence}\n{}", changed(number)))
     };
     let giving =

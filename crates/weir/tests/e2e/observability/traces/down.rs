@@ -51,7 +51,7 @@ fn a_collector_that_says_nothing_costs_no_memory() {
     let origin = Origin::serving("seen");
     let gate = Gate::new();
     let collector = Collector::silent(&gate);
-    let more = ", queue = 50, rate = 100000, timeout = \"500ms\"";
+    let more = ", queue_max = 50, rate = 100000, timeout = \"500ms\"";
     let weir = tracing(&origin, &collector, more);
     // Until everything has been done once, and memory taken for it.
     eventually("the oldest make room", || {

@@ -18,7 +18,7 @@ const SPAN: &str = "00f067aa0ba902b7";
 
 /// A Weir that traces to `collector`, follows everybody, and has more keys of `[traces]` if need be.
 fn tracing(origin: &Origin, collector: &Collector, more: &str) -> Weir {
-    Weir::start(&config(origin, &format!("endpoint = \"{}\", follow = \"always\"{more}", collector.url())))
+    Weir::start(&config(origin, &format!("endpoint = \"{}\", accept = \"always\"{more}", collector.url())))
 }
 
 /// One worker, one listener, one server, and these keys of `[traces]`.

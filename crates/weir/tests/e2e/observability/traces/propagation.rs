@@ -74,12 +74,12 @@ fn the_trace_of_a_trusted_proxy_goes_on() {
 
 #[test]
 fn nobody_else_is_followed_unless_all_are() {
-    for follow in ["", ", follow = \"trusted-proxies\"", ", follow = \"never\""] {
+    for follow in ["", ", accept = \"trusted-proxies\"", ", accept = \"never\""] {
         let request = forwarded(follow, "", CALLER);
         assert_ne!(told(&request)[0], TRACE, "{follow}");
         assert_eq!(request.fields().all("tracestate"), [""; 0], "{follow}");
     }
-    let request = forwarded(", follow = \"always\"", "", CALLER);
+    let request = forwarded(", accept = \"always\"", "", CALLER);
     assert_eq!(told(&request)[0], TRACE);
 }
 
@@ -101,7 +101,7 @@ fn a_route_has_the_last_word() {
     {
         let (origin, collector) = (Origin::serving("seen"), Collector::start());
         let text = format!(
-            "traces = {{ endpoint = \"{}\", follow = \"always\" }}\nlistener.web.address = \"127.0.0.1:0\"\n\
+            "traces = {{ endpoint = \"{}\", accept = \"always\" }}\nlistener.web.address = \"127.0.0.1:0\"\n\
              listener.web.route = [{{ path = \"/\", upstream = \"app\", request_headers = {{ {headers} }} }}]\n\
              upstream.app.servers = [\"{}\"]\n",
             collector.url(),

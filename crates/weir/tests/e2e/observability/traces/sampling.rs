@@ -89,7 +89,7 @@ fn the_share_is_of_traces_that_begin_here() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = Weir::start(&config(
         &origin,
-        &format!("endpoint = \"{}\", follow = \"always\", ratio = \"0%\"", collector.url()),
+        &format!("endpoint = \"{}\", accept = \"always\", ratio = \"0%\"", collector.url()),
     ));
     let fields = format!("traceparent: 00-{:032x}-{SPAN}-01\r\n", 7);
     assert_eq!(sampled_of(&weir, &origin, 1, &fields), 1, "the caller wants it");

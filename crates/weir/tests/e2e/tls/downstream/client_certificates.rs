@@ -203,8 +203,8 @@ fn what_a_client_says_about_itself_reaches_no_server() {
     let site = Site::start(
         &origin,
         &format!(
-            "{OPTIONAL}\nlistener.web.allow.underscore_names = true\nlistener.web.trusted_proxies = [\"127.0.0.1\"]\n\
-             listener.plain = {{ address = \"127.0.0.1:0\", upstream = \"app\", allow = {{ underscore_names = true }} }}\n\
+            "{OPTIONAL}\nlistener.web.lenient.underscore_names = true\nlistener.web.trusted_proxies = [\"127.0.0.1\"]\n\
+             listener.plain = {{ address = \"127.0.0.1:0\", upstream = \"app\", lenient = {{ underscore_names = true }} }}\n\
              listener.inner = {{ address = \"127.0.0.1:0\", upstream = \"app\", trusted_proxies = [\"127.0.0.1\"] }}"
         ),
     );

@@ -8,7 +8,7 @@ use crate::harness::tls::ECDSA;
 use crate::harness::{CertificateAuthority, Client, Weir, config_with, eventually};
 
 /// A connection for each request, and files that are looked at again and again.
-const SETTINGS: &str = "upstream.app.idle.connections_max = 0";
+const SETTINGS: &str = "upstream.app.pool.idle_max = 0";
 
 fn write(folder: &Path, file: &str, text: &str) {
     // Swapped in whole, as tools that renew certificates do.

@@ -7,7 +7,7 @@ use crate::harness::origin::ok;
 use crate::harness::{CertificateAuthority, Client, Gate, Origin};
 
 /// A connection for each request.
-const NONE_KEPT: &str = "process.workers = 2\nupstream.app.idle.connections_max = 0\n";
+const NONE_KEPT: &str = "process.workers = 2\nupstream.app.pool.idle_max = 0\n";
 
 #[test]
 fn a_new_connection_goes_on_with_the_session_of_the_last() {

@@ -100,7 +100,7 @@ fn a_server_whose_certificate_was_revoked_gets_nothing() {
     std::fs::write(folder.path().join("ca.pem"), trusted).expect("a file");
     std::fs::write(folder.path().join("revoked.pem"), authority.revoking(&[], 4000)).expect("a file");
     let tls = "ca = \"ca.pem\", crl = \"revoked.pem\", server_name = \"app.test\", reload = \"100ms\", session_reuse = false";
-    let settings = "upstream.app.idle.connections_max = 0";
+    let settings = "upstream.app.pool.idle_max = 0";
     let weir = start(folder, &origin.entry(), tls, settings);
     assert_eq!(Client::get(weir.web(), "/").status, 200);
     for (list, reason) in [

@@ -4,31 +4,31 @@ use std::collections::HashMap;
 
 use weir_traffic::affinity::{Attributes, SameSite};
 
-use crate::config::{CookieMode, CookiePersistence, CookieSecret};
+use crate::config::{CookieAffinity, CookieMode, CookieSecret};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
-use crate::text::{Document, PersistenceMode, PersistenceText, SameSiteWord, UpstreamText, is_cookie_domain};
+use crate::text::{AffinityMode, AffinityText, Document, SameSiteWord, UpstreamText, is_cookie_domain};
 
 /// How the name of Weir's own cookie begins when the config gives it none; the name of the upstream follows, so that two on one site do
 /// not take each other's cookie for their own.
 const COOKIE_DEFAULT: &str = "weir-server-";
 
 /// Keys that say something about a cookie that Weir gives out.
-const OF_INSERT: [&str; 6] = ["lifetime", "path", "domain", "secure", "http_only", "same_site"];
+const OF_INSERT: [&str; 6] = ["max_age", "path", "domain", "secure", "http_only", "same_site"];
 
 /// Keys that say something about the table of learned cookies.
-const OF_LEARN: [&str; 2] = ["entries_max", "idle"];
+const OF_LEARN: [&str; 2] = ["entries_max", "expire"];
 
 pub(super) fn check(
     upstream: &str,
-    text: &SpannedTable<PersistenceText>,
+    text: &SpannedTable<AffinityText>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> CookiePersistence {
+) -> CookieAffinity {
     let value = &text.value;
     let (name, without_effect): (&str, Vec<&str>) = match value.mode {
-        PersistenceMode::Insert => ("insert", OF_LEARN.to_vec()),
-        PersistenceMode::Prefix => ("prefix", [&OF_INSERT[..], &OF_LEARN].concat()),
-        PersistenceMode::Learn => ("learn", [&OF_INSERT[..], &["secret"]].concat()),
+        AffinityMode::Insert => ("insert", OF_LEARN.to_vec()),
+        AffinityMode::Prefix => ("prefix", [&OF_INSERT[..], &OF_LEARN].concat()),
+        AffinityMode::Learn => ("learn", [&OF_INSERT[..], &["secret"]].concat()),
     };
     for key in without_effect {
         if let Some(at) = text.changed(key) {
@@ -36,7 +36,7 @@ pub(super) fn check(
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }
-    if value.mode != PersistenceMode::Insert && text.is_missing("cookie") {
+    if value.mode != AffinityMode::Insert && text.is_missing("cookie") {
         let message = format!("`mode = \"{name}\"` needs a `cookie`");
         let help =
             "write the name of the cookie that your application sets, such as `cookie = \"JSESSIONID\"`";
@@ -44,17 +44,15 @@ pub(super) fn check(
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.key_at("mode"), message).help(help));
     }
     let secret = value.secret.as_ref().map(|secret| CookieSecret(secret.0.clone()));
-    CookiePersistence {
+    CookieAffinity {
         cookie: match &value.cookie {
             Some(cookie) => (**cookie).into(),
             None => format!("{COOKIE_DEFAULT}{upstream}").into(),
         },
         mode: match value.mode {
-            PersistenceMode::Insert => {
-                CookieMode::Insert { secret, attributes: attributes(text, diagnostics) }
-            }
-            PersistenceMode::Prefix => CookieMode::Prefix { secret },
-            PersistenceMode::Learn => CookieMode::Learn { entries_max: value.entries_max, idle: value.idle },
+            AffinityMode::Insert => CookieMode::Insert { secret, attributes: attributes(text, diagnostics) },
+            AffinityMode::Prefix => CookieMode::Prefix { secret },
+            AffinityMode::Learn => CookieMode::Learn { entries_max: value.entries_max, expire: value.expire },
         },
     }
 }
@@ -62,12 +60,12 @@ pub(super) fn check(
 /// Warns of upstreams that give out the same cookie: a client of both would change its server with every request.
 pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let given = |upstream: &'_ SpannedTable<UpstreamText>| {
-        let text = upstream.value.persistence.clone()?;
-        (text.value.mode == PersistenceMode::Insert && text.value.cookie.is_some()).then_some(text)
+        let text = upstream.value.affinity.clone()?;
+        (text.value.mode == AffinityMode::Insert && text.value.cookie.is_some()).then_some(text)
     };
     let given: Vec<_> =
         document.upstream.0.iter().filter_map(|(name, text)| Some((name, given(text)?))).collect();
-    let cookie = |text: &SpannedTable<PersistenceText>| {
+    let cookie = |text: &SpannedTable<AffinityText>| {
         let value = &text.value;
         let domain = value.domain.as_ref().map(|domain| domain.value.clone());
         (value.cookie.as_ref().map(|cookie| (**cookie).to_owned()), value.path.0.clone(), domain)
@@ -86,7 +84,7 @@ pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>
     }
 }
 
-fn attributes(text: &SpannedTable<PersistenceText>, diagnostics: &mut Vec<Diagnostic>) -> Attributes {
+fn attributes(text: &SpannedTable<AffinityText>, diagnostics: &mut Vec<Diagnostic>) -> Attributes {
     let value = &text.value;
     if let Some(domain) = value.domain.as_ref().filter(|domain| !is_cookie_domain(&domain.value)) {
         let message = format!("`{}` is not the domain of a cookie", domain.value);
@@ -100,7 +98,7 @@ fn attributes(text: &SpannedTable<PersistenceText>, diagnostics: &mut Vec<Diagno
             .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("same_site"), message).help(help));
     }
     Attributes {
-        lifetime: value.lifetime,
+        lifetime: value.max_age,
         path: value.path.0.clone(),
         domain: value.domain.as_ref().map(|domain| domain.value.clone()),
         secure: value.secure,

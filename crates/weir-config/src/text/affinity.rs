@@ -1,4 +1,4 @@
-//! `[upstream.NAME.persistence]` as it is written.
+//! `[upstream.NAME.affinity]` as it is written.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::value::{Token, ValueError};
 
 section! {
     /// The requests of a client stay on one server, by a cookie, as long as that server takes them. When it goes, its clients move to
-    /// others and stay there; nobody else moves. A request whose server is full waits for it, see `queue.own_server`. For persistence without a
+    /// others and stay there; nobody else moves. A request whose server is full waits for it, see `queue.affinity_wait`. For affinity without a
     /// cookie, by the address of the client say, see `balance = "consistent-hash"`.
     #[derive(Debug, Clone)]
-    pub(crate) struct PersistenceText at "upstream.NAME.persistence" {
+    pub(crate) struct AffinityText at "upstream.NAME.affinity" {
         /// How the client is told apart.
-        mode: PersistenceMode = "insert", like "HAProxy `cookie NAME insert|prefix`, nginx `sticky cookie|learn`, Traefik `sticky`";
+        mode: AffinityMode = "insert", like "HAProxy `cookie NAME insert|prefix`, nginx `sticky cookie|learn`, Traefik `sticky`";
         /// The name of the cookie. Without it, `weir-server-NAME` with the name of the upstream, but the cookie of an application has to be
         /// named.
         cookie: Token = optional, like "HAProxy `cookie NAME`, nginx `sticky cookie NAME`";
@@ -21,7 +21,7 @@ section! {
         /// upstream. Keep it out of the file: `"${COOKIE_SECRET}"`. Without it, anybody who knows the name of a server can ask for that one.
         secret: CookieSecretText = optional, like "HAProxy `dynamic-cookie-key`";
         /// How long an inserted cookie lasts after the last response, which then renews it every time. Off: until the browser is closed.
-        lifetime: Option<Duration> = "off", in 1_000..=315_360_000_000, like "nginx `sticky cookie expires=`, HAProxy `cookie maxidle`";
+        max_age: Option<Duration> = "off", in 1_000..=315_360_000_000, like "nginx `sticky cookie expires=`, HAProxy `cookie maxidle`";
         /// Under which path the client sends an inserted cookie.
         path: CookiePath = "/", like "nginx `sticky cookie path=`";
         /// In which domain the client sends an inserted cookie. Without it, to the host that it asked and no other.
@@ -35,13 +35,13 @@ section! {
         /// Learned cookies that are remembered, at 16 bytes each. The ones not used for longest make room.
         entries_max: usize = 100_000, in 8..=100_000_000, like "nginx `sticky learn zone=`, HAProxy `stick-table size`";
         /// How long a learned cookie is remembered that no request brings.
-        idle: Duration = "1h", in 1_000..=31_536_000_000, like "nginx `sticky learn timeout=`, HAProxy `stick-table expire`";
+        expire: Duration = "1h", in 1_000..=31_536_000_000, like "nginx `sticky learn timeout=`, HAProxy `stick-table expire`";
     }
 }
 
 choice! {
     /// How a client is told apart.
-    pub(crate) enum PersistenceMode {
+    pub(crate) enum AffinityMode {
         /// Weir gives the client a cookie of its own, which servers do not see
         #[default]
         Insert = "insert",

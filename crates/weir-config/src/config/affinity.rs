@@ -1,4 +1,4 @@
-//! `[upstream.NAME.persistence]`: how the requests of a client stay on one server.
+//! `[upstream.NAME.affinity]`: how the requests of a client stay on one server.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use super::token::token;
 
 /// How the requests of a client stay on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CookiePersistence {
+pub struct CookieAffinity {
     /// The name of the cookie.
     pub cookie: Box<str>,
-    /// Whose cookie it is, and what is done with it.
+    /// The kind of cookie.
     pub mode: CookieMode,
 }
 
-/// Whose cookie it is, and what is done with it.
+/// The kind of cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CookieMode {
-    /// Weir's own.
+    /// Weir's own cookie.
     Insert {
         /// What signs its value.
         secret: Option<CookieSecret>,
         /// What the client is told about it.
         attributes: Attributes,
     },
-    /// The application's, marked with the server.
+    /// The application's cookie, prefixed with the server.
     Prefix {
         /// What signs the mark.
         secret: Option<CookieSecret>,
     },
-    /// The application's as it is; which server gave it out is remembered.
+    /// The application's cookie, unchanged; Weir remembers which server set it.
     Learn {
         /// Cookies that are remembered.
         entries_max: usize,
-        /// How long one is remembered that no request brings.
-        idle: Duration,
+        /// How long an entry is kept without a request.
+        expire: Duration,
     },
 }
 
@@ -51,7 +51,7 @@ impl CookieMode {
     }
 }
 
-/// What only those know who share an upstream; no debug output shows it.
+/// The secret that all processes with this upstream share; debug output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CookieSecret(pub(crate) Box<str>);
 
@@ -61,7 +61,7 @@ impl fmt::Debug for CookieSecret {
     }
 }
 
-impl CookiePersistence {
+impl CookieAffinity {
     /// Ready for use by the upstream called `upstream`, with these servers in the order of the config.
     pub fn build(&self, upstream: &str, servers: &[&str]) -> Persistence {
         let tokens = |secret: &Option<CookieSecret>| {
@@ -73,9 +73,9 @@ impl CookiePersistence {
                 Persistence::insert(&self.cookie, tokens(secret), attributes)
             }
             CookieMode::Prefix { secret } => Persistence::prefix(&self.cookie, tokens(secret)),
-            CookieMode::Learn { entries_max, idle } => Persistence::learned(
+            CookieMode::Learn { entries_max, expire } => Persistence::learned(
                 &self.cookie,
-                LearnedLimits { entries_max: *entries_max, idle_max: *idle },
+                LearnedLimits { entries_max: *entries_max, idle_max: *expire },
             ),
         }
     }
