@@ -101,6 +101,9 @@ impl<'ast> Visit<'ast> for Names {
         }
     }
 
+    /// `pub(crate)` names nothing.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if let Some(first) = path.segments.first() {
             let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
