@@ -14,10 +14,11 @@ mod relay;
 mod state;
 mod net;
 
-pub use control::commands::{ServerChange, Unfulfilled, Wanted, Wish, Wishes};
+pub use control::commands::{Reloaded, ServerChange, Unfulfilled, Wanted, Wish, Wishes};
+pub use control::listening_sockets::Listened;
 pub use control::own_log::OwnLog;
-pub use control::proxy::{Listened, Proxy, StartError, Stopped, workers_by_default};
-pub use control::reload::Reloaded;
+pub use control::proxy::{Proxy, Stopped, workers_by_default};
+pub use control::start_error::StartError;
 pub use net::descriptors::DescriptorBudget;
 pub use net::listening::BoundAddress;
 pub use net::memory::give_back_memory_by;

@@ -21,7 +21,7 @@ use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Framing, Severity};
 use weir_observe::access_log::{LogFormat, UnixMicros};
 
-use crate::control::profile::threads;
+use crate::control::threads;
 use crate::net::clock;
 use crate::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress};
 

@@ -2,15 +2,12 @@
 //! by the thread that owns the [`Proxy`](crate::Proxy), one after the other.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Config, Server, ServerAddress};
-
-use crate::control::reload::Reloaded;
-use crate::control::runtime::address_at;
 
 /// The config as its file has it, for those who show it.
 pub(crate) type Written = Arc<ArcSwap<Config>>;
@@ -123,6 +120,15 @@ pub enum Unfulfilled {
     Nobody,
 }
 
+/// How a reload went that did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Which config is in use now: 1 is that of the start.
+    pub generation: u64,
+    /// Keys whose new values do not hold before Weir is started anew.
+    pub needs_restart: Vec<&'static str>,
+}
+
 impl fmt::Display for Reloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the config was reloaded, generation {}", self.generation)?;
@@ -180,4 +186,10 @@ impl Wishes {
 fn find<'a>(upstreams: &'a [Arc<weir_config::Upstream>], change: &ServerChange) -> Option<&'a Server> {
     let upstream = upstreams.iter().find(|upstream| *upstream.name == *change.upstream)?;
     upstream.servers.iter().find(|server| *server.name == *change.server)
+}
+
+/// The address of a server that moves to `ip`; without a port it keeps its own.
+fn address_at(before: &ServerAddress, ip: IpAddr, port: Option<u16>) -> Option<ServerAddress> {
+    let port = port.or_else(|| before.port())?;
+    Some(ServerAddress::Ip(SocketAddr::new(ip, port)))
 }

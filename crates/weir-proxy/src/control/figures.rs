@@ -10,9 +10,11 @@ use weir_observe::{
 use weir_traffic::ejection::Grounds;
 use weir_traffic::{Health, ServerId};
 
-use super::traces::TraceCounts;
-use super::{certificates, modes, own_log};
-use crate::control::reload::Reloads;
+use crate::control::certificates::seconds;
+use crate::control::own_log;
+use crate::control::reload_counts::Reloads;
+use crate::control::server_modes::LEAVING;
+use crate::control::trace_counts::TraceCounts;
 use crate::net::tls::terms::Terms;
 use crate::state::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
@@ -135,7 +137,7 @@ pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateFigures> {
     let in_use = tls.certificates.in_use();
     let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
         file: certificate.files.certificate.display().to_string(),
-        expiry_seconds: certificates::seconds(certificate.not_after),
+        expiry_seconds: seconds(certificate.not_after),
     });
     in_use.collect()
 }
@@ -143,14 +145,14 @@ pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateFigures> {
 /// The lists of revoked certificates that clients are verified by.
 pub(super) fn revocations(tls: &Terms) -> Option<CertificateFigures> {
     let lists = tls.trusted()?.revocations.clone()?;
-    let (file, expiry_seconds) = (lists.file.display().to_string(), certificates::seconds(lists.next_update));
+    let (file, expiry_seconds) = (lists.file.display().to_string(), seconds(lists.next_update));
     Some(CertificateFigures { file, expiry_seconds })
 }
 
 /// What the operator wants of a server, or that the config does not name it any more.
 pub(super) fn mode(plan: &UpstreamPlan, server: usize) -> &'static str {
     let is_leaving = plan.leaves_at[server].is_some();
-    if is_leaving { modes::LEAVING } else { plan.balancer().states()[server].mode().name() }
+    if is_leaving { LEAVING } else { plan.balancer().states()[server].mode().name() }
 }
 
 /// Idle connections to a server that belong to all workers together.

@@ -17,14 +17,14 @@ use weir_observe::{
 };
 use weir_traffic::{Health, Mode};
 
-use super::admin::Guard;
-use super::figures;
-use super::modes::{Modes, Unknown};
-use super::process;
-use super::pulse::{BEAT, Pulse};
-use super::traces::TraceCounts;
-use crate::control::proxy::{Listened, open_files_max};
-use crate::control::reload::Reloads;
+use crate::control::admin_access::Guard;
+use crate::control::figures;
+use crate::control::listening_sockets::Listened;
+use crate::control::live_rates::{BEAT, Pulse};
+use crate::control::process::{self, open_files_max};
+use crate::control::reload_counts::Reloads;
+use crate::control::server_modes::{Modes, Unknown};
+use crate::control::trace_counts::TraceCounts;
 use crate::net::clock;
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};

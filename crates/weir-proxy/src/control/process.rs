@@ -1,10 +1,10 @@
-//! What the kernel says of this process: CPU time, memory, descriptors, when it was started. Read for each request that shows it.
+//! What the kernel says of this process: CPU time, memory, descriptors, when it was started, and the limit on open files.
+//!
+//! Read for each request that shows it.
 
 use std::fs;
 
 use weir_observe::ProcessFigures;
-
-use crate::control::proxy::open_files_max;
 
 /// Microseconds of a second.
 const SECOND: u64 = 1_000_000;
@@ -26,6 +26,21 @@ pub(crate) fn figures() -> ProcessFigures {
 fn open_files() -> u64 {
     // Without the one that the folder is read through.
     fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
+}
+
+/// Raises the soft limit on open files to the hard one: nobody means the soft default of 1 024 for a proxy.
+pub(crate) fn raise_open_files() {
+    let resource = rustix::process::Resource::Nofile;
+    let mut limit = rustix::process::getrlimit(resource);
+    limit.current = limit.maximum;
+    if let Err(error) = rustix::process::setrlimit(resource, limit) {
+        tracing::warn!(%error, "the limit on open files cannot be raised");
+    }
+}
+
+/// How many files the process may open.
+pub(crate) fn open_files_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// The fields of `proc_pid_stat(5)`; the name in parentheses may hold anything, so they are counted behind it.

@@ -9,15 +9,15 @@ use weir_config::parse_duration;
 use weir_traffic::Mode;
 use weir_traffic::route::query_value;
 
-use super::Served;
-use super::answer::Answer;
-use super::guard::Peer;
 use super::query::decoded;
 use super::request::Request;
+use super::response::Answer;
+use crate::control::admin_access::Peer;
 use crate::control::commands::{ServerChange, Unfulfilled};
-use crate::control::modes::Unknown;
-use crate::control::runtime::answer::{correct, obey};
-use crate::control::runtime::command::{self, LINE_BYTES_MAX};
+use crate::control::operations::Served;
+use crate::control::runtime_commands::command::{self, LINE_BYTES_MAX};
+use crate::control::runtime_commands::run::{correct, obey};
+use crate::control::server_modes::Unknown;
 
 /// What the path of a server begins with: `/api/servers/UPSTREAM/SERVER`.
 pub(super) const SERVERS: &[u8] = b"/api/servers/";

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use weir_config::parse_duration;
 use weir_traffic::route::query_value;
 
-use super::Served;
-use super::answer::Answer;
 use super::query::{decoded, only_known};
 use super::request::Request;
-use super::story::{Narrator, rfc3339};
-use crate::control::recorder::{Desk, Filter, Found, RunningFound, Wanted};
+use super::response::Answer;
+use crate::control::operations::Served;
+use crate::control::reports::{Narrator, rfc3339};
+use crate::control::worker_queries::{Desk, Filter, Found, RunningFound, Wanted};
 use crate::state::running::Question;
 
 /// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.

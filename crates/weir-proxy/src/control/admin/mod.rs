@@ -3,20 +3,20 @@
 //! One short request per connection, with bounds on its size, its time and on how many there are; `guard` decides who is answered. Must
 //! not be reachable through the data path, nor through the pages of other sites in somebody's browser.
 
-mod answer;
-mod api;
-mod exchanges;
-mod guard;
-mod metrics;
-mod places;
-mod profile;
-mod query;
-mod ready;
-mod request;
 mod reserve;
-mod servers;
-mod sessions;
-mod story;
+mod routes;
+mod scrape;
+mod api;
+mod server_modes;
+mod exchanges;
+mod connections;
+mod profile;
+mod ready;
+mod guard;
+mod request;
+mod response;
+mod query;
+mod connection_slots;
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,18 +28,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use weir_observe::AdminRefusal;
 
-use self::answer::Answer;
-use self::guard::Refused;
-pub(crate) use self::guard::{Guard, Peer};
-pub(crate) use self::metrics::Scrapes;
-use self::places::Reply;
+use self::connection_slots::Seats;
 use self::request::Received;
 use self::reserve::Reserve;
-pub(crate) use self::story::{Narrator, client, unix_micros};
-use super::modes::Modes;
-use super::overview::Sources;
-use crate::control::commands::{Wishes, Written};
-use crate::control::recorder::Desk;
+use self::response::Refused;
+use self::routes::Reply;
+use crate::control::admin_access::Peer;
+use crate::control::operations::Served;
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -53,19 +48,6 @@ const GUESS_TIME: Duration = Duration::from_millis(500);
 /// What is read and forgotten after a refusal, so that the client gets to read the answer before it hears of the close.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 const LINGER_TIME: Duration = Duration::from_secs(2);
-
-/// What is served.
-pub(crate) struct Served {
-    pub(crate) sources: Arc<Sources>,
-    pub(crate) modes: Arc<Modes>,
-    pub(crate) guard: Arc<Guard>,
-    pub(crate) wishes: Wishes,
-    /// The config as its file has it.
-    pub(crate) written: Written,
-    /// Where the recorders of the workers are asked.
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) scrapes: Scrapes,
-}
 
 /// Binds the admin address.
 ///
@@ -81,12 +63,12 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<(std::net::TcpListener, Socke
 /// Serves until the task is dropped.
 pub(crate) async fn serve(listener: std::net::TcpListener, served: Arc<Served>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let mut reserve = Reserve::default();
+    let (seats, mut reserve) = (Arc::new(Seats::default()), Reserve::default());
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 let peer = Peer::Network(address);
-                let Some(seat) = served.guard.seat(address.ip()) else {
+                let Some(seat) = seats.take(address.ip()) else {
                     reserve.take(stream, &served, peer);
                     continue;
                 };
@@ -122,8 +104,8 @@ pub(crate) async fn serve_one(
             Ok(Received::Refused(refused)) => (Err(refused), true),
             Ok(Received::Whole(request)) => {
                 let with_body = request.method() != weir_http::Method::Head;
-                let outcome = match served.guard.check(&request, peer) {
-                    Ok(()) => places::reply(&request, served, peer).await,
+                let outcome = match guard::check(&served.guard, &request, peer) {
+                    Ok(()) => routes::reply(&request, served, peer).await,
                     Err(refused) => Err(refused),
                 };
                 (outcome, with_body)

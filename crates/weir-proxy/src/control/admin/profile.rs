@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use weir_observe::{ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerShard};
 use weir_traffic::route::query_value;
 
-use super::Served;
-use super::answer::Answer;
 use super::query::decoded;
 use super::request::Request;
+use super::response::Answer;
+use crate::control::operations::Served;
 use crate::control::overview::Sources;
 use crate::control::profile::cpu::{self, CpuProfile, NoProfile};
 use crate::control::profile::memory::{Class, MemoryProfile};

@@ -2,10 +2,10 @@
 
 use weir_traffic::route::query_value;
 
-use super::Served;
-use super::answer::Answer;
 use super::query::decoded;
 use super::request::Request;
+use super::response::Answer;
+use crate::control::operations::Served;
 
 /// 200 while it should, 503 once the process is about to stop; with `?upstream=NAME` also while that upstream has no usable server.
 pub(super) fn answer(request: &Request, served: &Served) -> Answer {

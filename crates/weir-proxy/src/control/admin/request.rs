@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use weir_http::{HeadLimits, HeadProgress, Method, RequestBody, RequestHead, Rule, Version};
 use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
-use super::guard::Refused;
+use super::response::Refused;
 
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 

@@ -14,9 +14,12 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use weir_observe::AdminRefusal;
 
-use super::guard::{Peer, is_open};
+use super::guard::is_open;
 use super::request::{self, Received};
-use super::{Served, linger, places};
+use super::response::Answer;
+use super::{linger, routes};
+use crate::control::admin_access::Peer;
+use crate::control::operations::Served;
 
 /// Connections in reserve.
 const PLACES: usize = 16;
@@ -55,14 +58,14 @@ async fn answer(mut stream: TcpStream, served: &Arc<Served>, peer: Peer) -> io::
         Received::Whole(request) if is_open(&request) => {
             served.guard.count_answer();
             let with_body = request.method() != weir_http::Method::Head;
-            match places::answer(&request, served, peer).await {
+            match routes::answer(&request, served, peer).await {
                 Ok(answer) => answer.into_bytes(with_body),
                 Err(refused) => refused.answer.into_bytes(with_body),
             }
         }
         Received::Whole(_) | Received::Refused(_) => {
             served.guard.count_refusal(AdminRefusal::TooMany, peer);
-            super::Answer::plain(503, "Too many connections to the admin listener.\n").into_bytes(true)
+            Answer::plain(503, "Too many connections to the admin listener.\n").into_bytes(true)
         }
     };
     stream.write_all(&answer).await?;

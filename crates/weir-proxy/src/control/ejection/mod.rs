@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
 use weir_traffic::ejection::{Change, Rules, Window};
 
-use super::slow_start;
+use crate::control::slow_start;
 use crate::net::clock::{self, Instant};
 use crate::state::due_upstreams::DueUpstreams;
 use crate::state::snapshot::UpstreamPlan;

@@ -3,7 +3,7 @@
 use weir_traffic::ejection::{Change, Event, Grounds, Return};
 use weir_traffic::{Health, ServerId};
 
-use crate::control::history;
+use crate::control::outcome_history;
 use crate::state::snapshot::UpstreamPlan;
 
 /// Writes the line about something that was decided.
@@ -12,7 +12,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
     let (upstream, servers, servers_usable) = (&*plan.config.name, plan.config.servers.len(), usable(plan));
     match event.change {
         Change::Ejected { server, grounds, for_ms, times } => {
-            let history = history::describe(plan.ejector.lock().history(server));
+            let history = outcome_history::describe(plan.ejector.lock().history(server));
             let (seconds, why) = (seconds(for_ms), why(grounds));
             plan.live[server.index()].last_change.record(format!("ejected for {seconds}: {why}"));
             let (reason, server) = (grounds.name(), name(server));

@@ -5,8 +5,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -15,16 +17,24 @@ use tokio::task::{AbortHandle, JoinSet};
 use weir_traffic::ServerState;
 use weir_traffic::health::{Pacer, Schedule, Verdict};
 
+use super::checked_server::CheckedServer;
+use super::jitter::Random;
 use super::probe::Probe;
-use super::thread::{Following, Rest};
-use super::{CheckedServer, Random};
-use crate::control::proxy::open_files_max;
-use crate::control::recorder::Desk;
+use super::thread_pause::Rest;
+use crate::control::process::open_files_max;
+use crate::control::worker_queries::Desk;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::probes_max;
 use crate::net::failure::Fault;
 use crate::state::snapshot::{Snapshot, UpstreamPlan};
+
+/// A snapshot whose servers are probed from now on.
+pub(super) struct Following {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Dropped once no probe goes by the snapshot before.
+    pub(super) done: Sender<Infallible>,
+}
 
 /// How many probes the config asks for.
 pub(super) fn probes_per_second(snapshot: &Snapshot) -> f64 {

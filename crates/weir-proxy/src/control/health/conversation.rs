@@ -8,9 +8,8 @@ use std::time::Duration;
 use weir_config::Dialogue;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::probe::send;
 use super::protocols::{self, Judgement};
-use super::response::{Source, read};
+use super::stream::{Source, read, send};
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::failure::Fault;

@@ -12,13 +12,13 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::conversation;
 use super::request::{Kept, write_request};
-use super::response::{Expected, Source};
+use super::response::Expected;
+use super::stream::{Source, send};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::endpoint::Endpoint;
 use crate::net::failure::Fault;
-use crate::net::failure::of_server;
 use crate::net::socket::Behind;
 use crate::net::tls::trust::{Introduction, Trust};
 use crate::state::snapshot::UpstreamPlan;
@@ -227,14 +227,4 @@ async fn exchange(
 fn is_stale(failure: Failure) -> bool {
     matches!(failure.phase, Phase::Send | Phase::Response)
         && matches!(failure.cause, Cause::Closed | Cause::Reset)
-}
-
-pub(super) async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Result<(), Failure> {
-    while !bytes.is_empty() || connection.has_unsent() {
-        let sent =
-            std::future::poll_fn(|cx| connection.poll_write(cx, [bytes, &[], &[]], Behind::Unknown)).await;
-        let len = sent.map_err(|error| of_server(Phase::Send, &error))?;
-        bytes = &bytes[len..];
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use weir_traffic::Health;
 use weir_traffic::health::{Change, Verdict};
 
-use crate::control::history;
+use crate::control::outcome_history;
 use crate::net::failure::Fault;
 use crate::state::snapshot::UpstreamPlan;
 
@@ -12,7 +12,7 @@ pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &
     let (upstream, server) = (&*plan.config.name, &*plan.config.servers[index].name);
     let servers_up = plan.balancer().states().iter().filter(|state| state.health() == Health::Up).count();
     let servers = plan.config.servers.len();
-    let (count, history) = (change.outcomes, history::describe(verdict.history()));
+    let (count, history) = (change.outcomes, outcome_history::describe(verdict.history()));
     match change.health {
         Health::Down => {
             let failure = verdict.history().newest().and_then(|outcome| outcome.failure);

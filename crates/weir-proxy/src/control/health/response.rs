@@ -2,8 +2,6 @@
 //!
 //! The head decides by its status; the body is read only if something is looked for in it, and only up to its bound.
 
-use std::rc::Rc;
-
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
 use weir_http::{
@@ -12,10 +10,8 @@ use weir_http::{
 use weir_observe::{Cause, Failure, Phase};
 
 use super::request::Kept;
-use crate::net::buffer::BufferStock;
-use crate::net::connection::Connection;
+use super::stream::{Source, read};
 use crate::net::failure::Fault;
-use crate::net::failure::of_server;
 use crate::state::snapshot::UpstreamPlan;
 
 /// Responses of the class 1xx before the final one; a probe asks for none.
@@ -158,24 +154,4 @@ impl Expected {
             }
         }
     }
-}
-
-/// Where the bytes of a response come from.
-pub(super) struct Source<'a> {
-    pub(super) connection: &'a mut Connection,
-    pub(super) stock: &'a Rc<BufferStock>,
-}
-
-/// Appends what the server sends next; 0 at its end.
-pub(super) async fn read(
-    source: &mut Source<'_>,
-    received: &mut Vec<u8>,
-    phase: Phase,
-) -> Result<usize, Failure> {
-    let Source { connection, stock } = source;
-    let outcome = std::future::poll_fn(|cx| connection.poll_fill(cx, stock)).await;
-    let len = outcome.map_err(|error| of_server(phase, &error))?;
-    received.extend_from_slice(connection.received());
-    connection.consume(len);
-    Ok(len)
 }

@@ -4,58 +4,23 @@
 //! answer. So above [`BUSY`] it rests after each look, and finds what has become due and what has been answered
 //! meanwhile in one go.
 
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::checks::{keep_checked, probes_per_second};
-use crate::control::profile::threads;
-use crate::control::recorder::Desk;
-use crate::net::clock;
+use super::checks::{Following, keep_checked, probes_per_second};
+use super::thread_pause::Rest;
+use crate::control::threads;
+use crate::control::worker_queries::Desk;
 use crate::state::snapshot::Snapshot;
-
-/// Probes per second from which the thread rests between its looks.
-const BUSY: f64 = 200.0;
-
-/// How long it rests, and by how much a probe may then start late and seem to last longer.
-const REST: Duration = Duration::from_millis(16);
 
 /// How long it may take to hear of another config: long for a thread that waits for nobody.
 const FOLLOW_TIME: Duration = Duration::from_secs(2);
-
-/// How long the thread rests between its looks, in milliseconds.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Rest(Arc<AtomicU64>);
-
-impl Rest {
-    /// Makes it right for so many probes per second; gives it.
-    pub(super) fn set_for(&self, per_second: f64) -> Duration {
-        let rest = if per_second < BUSY { Duration::ZERO } else { REST };
-        self.0.store(rest.as_millis() as u64, Ordering::Relaxed);
-        rest
-    }
-
-    fn take(&self) {
-        let millis = self.0.load(Ordering::Relaxed);
-        if millis > 0 {
-            clock::pause(Duration::from_millis(millis));
-        }
-    }
-}
-
-/// A snapshot whose servers are probed from now on.
-pub(super) struct Following {
-    pub(super) snapshot: Arc<Snapshot>,
-    /// Dropped once no probe goes by the snapshot before.
-    pub(super) done: Sender<Infallible>,
-}
 
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]

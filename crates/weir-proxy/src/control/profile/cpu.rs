@@ -11,8 +11,8 @@ use weir_observe::flame;
 
 use super::images::Image;
 use super::symbols::Symbols;
-use super::threads::enrolled;
 use super::unwind::{Stack, Unwinder};
+use crate::control::threads::enrolled;
 use crate::net::clock;
 use crate::net::sys::sampling::{SampledThread, Sampler};
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::maps::{Mapping, mapping};
-use super::threads::enrolled;
+use crate::control::threads::enrolled;
 
 /// Everything about the memory of the process, in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,9 +5,8 @@
 //! while nobody asks, nothing here runs.
 
 pub(crate) mod cpu;
+pub(crate) mod memory;
+mod symbols;
+mod unwind;
 mod images;
 mod maps;
-pub(crate) mod memory;
-pub(crate) mod symbols;
-pub(crate) mod threads;
-mod unwind;

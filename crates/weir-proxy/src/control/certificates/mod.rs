@@ -1,0 +1,11 @@
+//! Certificates and authorities whose files change: those of listeners and of upstreams, read again while Weir runs.
+
+mod listener;
+mod upstream;
+mod client_authorities;
+mod ocsp_responses;
+mod files;
+
+pub(crate) use files::seconds;
+pub(crate) use listener::keep_current as keep_listener_current;
+pub(crate) use upstream::keep_current as keep_upstream_current;

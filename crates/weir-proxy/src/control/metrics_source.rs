@@ -1,0 +1,195 @@
+//! What `/metrics` reads, piece by piece while it is written: the counters of the workers, and what is known of servers and
+//! certificates.
+//!
+//! Holds the snapshot that was current at its beginning, and of each server one number. Must not take the figures of all servers at once.
+
+use std::sync::Arc;
+
+use weir_observe::prometheus::{Buckets, ListenerPart, Source, UpstreamPart};
+use weir_observe::{
+    CertificateFigures, Figures, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, UpstreamShard,
+};
+use weir_traffic::{Health, ServerId};
+
+use crate::control::figures::{self, Shown};
+use crate::control::overview::Sources;
+use crate::control::process;
+use crate::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
+
+/// What one scrape shows.
+pub(crate) struct Reading {
+    snapshot: Arc<Snapshot>,
+    general: Figures,
+    /// The listeners that are shown.
+    listeners: Vec<usize>,
+    /// The upstreams and servers that are shown: servers come and go, but not during a scrape.
+    shown: Shown,
+}
+
+/// Why nothing is shown.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unknown {
+    #[error("There is no upstream `{0}`.")]
+    Upstream(String),
+    #[error("There is no listener `{0}`.")]
+    Listener(String),
+}
+
+impl Reading {
+    /// Of the upstreams and the listeners of these names; of all, where no name is given.
+    ///
+    /// # Errors
+    /// The first name that the config does not have.
+    pub(crate) fn new(
+        sources: &Sources,
+        upstreams: &[String],
+        listeners: &[String],
+    ) -> Result<Self, Unknown> {
+        let snapshot = sources.current.load_full();
+        let upstreams = places(upstreams, snapshot.upstreams.len(), |name| Some(snapshot.upstream(name)?.0));
+        let listeners = places(listeners, snapshot.listeners.len(), |name| Some(snapshot.listener(name)?.0));
+        let mut general = figures::of_process(&sources.shards, &snapshot, &sources.reloads, &sources.traces);
+        general.admin = sources.guard.figures();
+        // Not with all figures: the pulse takes those every second, and this counts every descriptor.
+        general.process = process::figures();
+        let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
+        Ok(Self {
+            general,
+            listeners: listeners.map_err(Unknown::Listener)?,
+            shown: upstreams.map_err(Unknown::Upstream)?.into_iter().map(shown).collect(),
+            snapshot,
+        })
+    }
+}
+
+/// The places of what has these names, in the order of the config; without names all.
+fn places(
+    names: &[String],
+    count: usize,
+    place_of: impl Fn(&str) -> Option<usize>,
+) -> Result<Vec<usize>, String> {
+    if names.is_empty() {
+        return Ok((0..count).collect());
+    }
+    let places = names.iter().map(|name| place_of(name).ok_or_else(|| name.clone()));
+    let mut places = places.collect::<Result<Vec<usize>, String>>()?;
+    places.sort_unstable();
+    // A series that is there twice is an error of the whole scrape.
+    places.dedup();
+    Ok(places)
+}
+
+impl Source for Reading {
+    fn general(&self) -> &Figures {
+        &self.general
+    }
+
+    fn buckets(&self) -> &Buckets {
+        &self.snapshot.buckets
+    }
+
+    fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
+    fn listener(&self, index: usize) -> &dyn ListenerPart {
+        &*self.snapshot.listeners[self.listeners[index]]
+    }
+
+    fn upstreams(&self) -> usize {
+        self.shown.len()
+    }
+
+    fn upstream(&self, index: usize) -> &dyn UpstreamPart {
+        &*self.snapshot.upstreams[self.shown[index].0]
+    }
+
+    fn servers(&self, upstream: usize) -> &[usize] {
+        &self.shown[upstream].1
+    }
+}
+
+impl ListenerPart for ListenerPlan {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn shards(&self) -> &[Arc<ListenerShard>] {
+        &self.state.shards
+    }
+
+    fn certificates(&self) -> Vec<CertificateFigures> {
+        self.tls.as_deref().map(figures::certificates_in_use).unwrap_or_default()
+    }
+
+    fn certificate_reloads(&self) -> [u64; 2] {
+        self.tls.as_ref().map_or([0; 2], |tls| tls.certificates.reloads())
+    }
+
+    fn revocations(&self) -> Option<CertificateFigures> {
+        self.tls.as_deref().and_then(figures::revocations)
+    }
+
+    fn routes(&self) -> usize {
+        self.route_plans.len()
+    }
+
+    fn route_name(&self, route: usize) -> &str {
+        &self.route_plans[route].config.name
+    }
+
+    fn route_shards(&self, route: usize) -> &PerWorker<RouteShard> {
+        &self.route_plans[route].shards
+    }
+}
+
+impl UpstreamPart for UpstreamPlan {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn shards(&self) -> &PerWorker<UpstreamShard> {
+        &self.shards
+    }
+
+    fn is_in_panic(&self) -> bool {
+        self.ejector.lock().is_in_panic()
+    }
+
+    fn server_name(&self, server: usize) -> &str {
+        &self.config.servers[server].name
+    }
+
+    fn server_shards(&self, server: usize) -> &PerWorker<ServerShard> {
+        &self.server_shards[server]
+    }
+
+    fn attempts_open(&self, server: usize) -> u32 {
+        self.balancer().states()[server].in_flight()
+    }
+
+    fn idle_shared(&self, server: usize) -> usize {
+        figures::idle_shared(self, server)
+    }
+
+    fn mode(&self, server: usize) -> &'static str {
+        figures::mode(self, server)
+    }
+
+    fn is_up(&self, server: usize) -> bool {
+        self.balancer().states()[server].health() == Health::Up
+    }
+
+    fn probes(&self, server: usize) -> Option<&ProbeShard> {
+        figures::probes(self, server)
+    }
+
+    fn is_ejected(&self, server: usize) -> bool {
+        self.balancer().states()[server].is_ejected()
+    }
+
+    fn ejections(&self, server: usize) -> Vec<(&'static str, u64)> {
+        let counts = self.ejector.lock().ejections(ServerId(server as u32));
+        figures::ejections(self, server, counts)
+    }
+}

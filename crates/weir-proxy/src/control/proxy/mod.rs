@@ -1,0 +1,137 @@
+//! The running proxy: what it holds, and what is asked of it while it runs.
+//!
+//! `start` brings it up, `reload` takes it over to another config, `stop` ends it.
+
+mod start;
+mod reload;
+mod stop;
+mod restart_only;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use weir_config::Config;
+use weir_observe::{Figures, WorkerShard};
+
+use self::restart_only::Fixed;
+use crate::control::access_log::AccessLogs;
+use crate::control::admin_access::Guard;
+use crate::control::background_tasks::Following;
+use crate::control::commands::{Wishes, Written};
+use crate::control::figures::collect;
+use crate::control::health::CheckThread;
+use crate::control::listening_sockets::{Doors, Listened};
+use crate::control::overview::ListenedNow;
+use crate::control::reload_counts::Reloads;
+use crate::control::threads::Enrolment;
+use crate::control::trace_counts::TraceCounts;
+use crate::control::trace_export::Traces;
+use crate::control::worker_queries::Desk;
+use crate::net::descriptors::DescriptorBudget;
+use crate::net::listening::SocketFile;
+use crate::state::log_batches::LogBatches;
+use crate::state::shared::Shared;
+use crate::state::snapshot::{Current, Snapshot};
+use crate::state::surroundings::Surroundings;
+use crate::worker::apply_config::Turn;
+
+pub use start::workers_by_default;
+pub use stop::Stopped;
+
+/// How much longer than one DNS answer may take the start waits for names.
+const NAMES_GRACE: Duration = Duration::from_millis(500);
+
+/// A running proxy. Dropping it stops it at once.
+pub struct Proxy {
+    shared: Arc<Shared>,
+    descriptors: DescriptorBudget,
+    current: Current,
+    around: Surroundings,
+    /// What a reload cannot change.
+    fixed: Fixed,
+    shards: Vec<Arc<WorkerShard>>,
+    doors: Doors,
+    admin: Option<Listened>,
+    runtime: Option<Listened>,
+    /// That of the runtime socket, if it is a Unix socket.
+    runtime_file: Option<SocketFile>,
+    /// The config as its file has it, and with what was changed since.
+    written: Written,
+    in_use: Config,
+    wishes: Wishes,
+    admin_guard: Option<Arc<Guard>>,
+    /// What [`Proxy::listened`] says, for the control thread.
+    listened_now: ListenedNow,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    stop_workers: Vec<Arc<Notify>>,
+    /// How each worker hears of another config.
+    turns: Vec<UnboundedSender<Turn>>,
+    control: Option<JoinHandle<()>>,
+    stop_control: Arc<Notify>,
+    followings: UnboundedSender<Following>,
+    checks: Option<CheckThread>,
+    logs: Option<AccessLogs>,
+    traces: Option<Traces>,
+    trace_counts: Arc<TraceCounts>,
+    reloads: Arc<Reloads>,
+    /// The thread that has started it, and that reloads.
+    _enrolled: Enrolment,
+    /// Where the recorders of the workers are asked.
+    desk: Arc<Desk>,
+}
+
+impl Proxy {
+    /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with
+    /// patience: a name may also come up later.
+    fn follow_on_control(&self, snapshot: &Arc<Snapshot>) {
+        let (asked, all_asked) = channel();
+        let _stopped = self.followings.send(Following { snapshot: Arc::clone(snapshot), asked });
+        let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
+    }
+
+    /// The ends of the access log for a worker.
+    fn logs_of(&self, worker: usize) -> Vec<Option<LogBatches>> {
+        self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
+    }
+
+    /// The addresses in use, in the order of the config, those of the admin listener and the runtime socket last.
+    pub fn listened(&self) -> Vec<Listened> {
+        let mut listened = self.doors.listened();
+        listened.extend(self.admin.clone());
+        listened.extend(self.runtime.clone());
+        listened
+    }
+
+    /// Who has which share of the descriptors of the process, by the config in use.
+    pub const fn descriptor_budget(&self) -> &DescriptorBudget {
+        &self.descriptors
+    }
+
+    /// How many workers run.
+    pub fn worker_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The sum of what all workers have counted.
+    pub fn figures(&self) -> Figures {
+        collect(&self.shards, &self.current.load(), &self.reloads, &self.trace_counts)
+    }
+
+    /// Client connections that are open.
+    pub fn sessions_open(&self) -> u64 {
+        let open = self.shards.iter().map(|shard| shard.sessions_open.value()).sum::<i64>();
+        u64::try_from(open).unwrap_or(0)
+    }
+
+    /// Opens the files of the access log again.
+    pub fn reopen_logs(&self) {
+        if let Some(logs) = &self.logs {
+            logs.reopen();
+        }
+    }
+}
