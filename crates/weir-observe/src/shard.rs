@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use weir_http::Rule;
 
+use crate::affinity::AffinityOutcome;
 use crate::counter::{Counter, Gauge};
 use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
-use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 
@@ -178,8 +178,8 @@ pub struct UpstreamShard {
     pub retries: [Counter; RETRY_CAUSES.len()],
     /// Failed attempts that were not repeated, by [`RETRY_REFUSALS`].
     pub retries_refused: [Counter; RETRY_REFUSALS.len()],
-    /// Responses under persistence, by [`Kept`].
-    pub persistence: [Counter; Kept::ALL.len()],
+    /// Responses under persistence, by [`AffinityOutcome`].
+    pub persistence: [Counter; AffinityOutcome::ALL.len()],
     /// Failures of exchanges sent here, by reason.
     pub failures: FailureCounters,
     /// One part per server, in the order of the config.

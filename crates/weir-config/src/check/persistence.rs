@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_traffic::affinity::{Attributes, SameSite};
+use weir_traffic::affinity::{CookieAttributes, SameSite};
 
 use crate::config::{CookieMode, CookiePersistence, CookieSecret};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -86,7 +86,7 @@ pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>
     }
 }
 
-fn attributes(text: &SpannedTable<PersistenceText>, diagnostics: &mut Vec<Diagnostic>) -> Attributes {
+fn attributes(text: &SpannedTable<PersistenceText>, diagnostics: &mut Vec<Diagnostic>) -> CookieAttributes {
     let value = &text.value;
     if let Some(domain) = value.domain.as_ref().filter(|domain| !is_cookie_domain(&domain.value)) {
         let message = format!("`{}` is not the domain of a cookie", domain.value);
@@ -99,7 +99,7 @@ fn attributes(text: &SpannedTable<PersistenceText>, diagnostics: &mut Vec<Diagno
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("same_site"), message).help(help));
     }
-    Attributes {
+    CookieAttributes {
         lifetime: value.lifetime,
         path: value.path.0.clone(),
         domain: value.domain.as_ref().map(|domain| domain.value.clone()),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
-use weir_traffic::affinity::Persistence;
-use weir_traffic::balance::{Balancer, Member, Policy};
+use weir_traffic::affinity::CookieAffinity;
+use weir_traffic::balance::{Balancer, BalancerMember, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
-use weir_traffic::route::Method;
+use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState};
 
 use super::{ConnectionsMax, CookiePersistence, HealthCheck, OutlierEjection, UpstreamTls};
@@ -108,7 +108,7 @@ impl Upstream {
     }
 
     /// What keeps clients on their servers, ready for use.
-    pub fn persistence(&self) -> Option<Persistence> {
+    pub fn persistence(&self) -> Option<CookieAffinity> {
         let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
         self.persistence.as_ref().map(|persistence| persistence.build(&self.name, &names))
     }
@@ -118,7 +118,7 @@ impl Upstream {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
             state.set_mode(server.mode);
-            let member = Member::new(&server.name, Arc::new(state));
+            let member = BalancerMember::new(&server.name, Arc::new(state));
             if server.backup { member.as_backup() } else { member }
         });
         Balancer::new(&self.balance, members.collect(), seed)
@@ -321,7 +321,7 @@ section! {
         elapsed_max: Duration = "90s", like "nginx `proxy_next_upstream_timeout`";
         /// Methods that may be done twice. Without being told, Weir trusts those whose definition says so, the idempotent ones (RFC 9110 section
         /// 9.2.2). With `POST` in the list, a server that dies while it works makes another one do the work again.
-        methods: Vec<Method> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
+        methods: Vec<MethodMatch> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
             like "nginx `proxy_next_upstream non_idempotent`, HAProxy `http-request disable-l7-retry`";
         /// How much of a request body is kept until the response begins, so that it can be sent again; a request with a longer
         /// one is not repeated once its body has begun. 0 keeps nothing.

@@ -7,7 +7,7 @@ use super::{Cause, Party};
 use crate::phase::Phase;
 
 /// One reason.
-pub(super) struct Row {
+pub(super) struct FailureRow {
     pub(super) code: &'static str,
     pub(super) cause: Cause,
     pub(super) party: Party,
@@ -34,7 +34,7 @@ const GONE: &str = "";
 macro_rules! rows {
     ($($code:literal: $cause:ident, $party:ident, [$($phase:ident)+], $how:ident $status:literal,
         $client:expr, $happened:literal, $change:literal;)+) => {
-        pub(super) const ROWS: &[Row] = &[$(Row {
+        pub(super) const ROWS: &[FailureRow] = &[$(FailureRow {
             code: $code,
             cause: Cause::$cause,
             party: Party::$party,

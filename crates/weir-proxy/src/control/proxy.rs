@@ -14,8 +14,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
-use weir_observe::{Figures, ShardSizes, WorkerShard};
-use weir_traffic::limit::ConnectionLimit;
+use weir_observe::{ShardSizes, Stats, WorkerShard};
+use weir_traffic::limit::ConnectionCount;
 
 use crate::control::access_log::AccessLogs;
 use crate::control::admin;
@@ -378,7 +378,7 @@ impl Proxy {
     }
 
     /// The sum of what all workers have counted.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Stats {
         collect(&self.shards, &self.current.load(), &self.reloads, &self.trace_counts)
     }
 
@@ -494,7 +494,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         room_wanted: hand_over.iter().map(|_| RoomWanted::default()).collect(),
         hand_over: hand_over.into(),
-        connections: ConnectionLimit::new(descriptors.clients),
+        connections: ConnectionCount::new(descriptors.clients),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         closed: AtomicUsize::new(0),

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use weir_config::{Admin, Config, LogSettings, Process, RecorderSettings, Server};
-use weir_observe::ReloadFigures;
+use weir_observe::ReloadStats;
 
 use crate::control::commands::{ServerChange, Unfulfilled};
 use crate::control::doors::Opened;
@@ -107,8 +107,8 @@ impl Reloads {
     }
 
     /// The figures, with what is known of the snapshots.
-    pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadFigures {
-        ReloadFigures {
+    pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadStats {
+        ReloadStats {
             succeeded: self.succeeded.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             last_succeeded: self.last_succeeded.load(Ordering::Relaxed),

@@ -286,7 +286,7 @@ impl Attempt {
                 Poll::Ready(Ok(len)) if len > 0 => self.received_any = true,
                 Poll::Ready(outcome) => {
                     let failure = self.server_closed(outcome, *send_failed);
-                    return Poll::Ready(Err((failure, Kind::Server(retry::Cause::Broken))));
+                    return Poll::Ready(Err((failure, Kind::Server(retry::RetryCause::Broken))));
                 }
                 Poll::Pending => {
                     return poll_wait(cx, client, stream, exchange, send_failed.is_some()).map(Err);
@@ -387,8 +387,8 @@ fn poll_wait<S: ClientStream>(
     over.map(|failure| {
         let kind = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
-            (_, Cause::ServerDown) => Kind::Server(retry::Cause::Broken),
-            (Party::Server, _) => Kind::Server(retry::Cause::Timeout),
+            (_, Cause::ServerDown) => Kind::Server(retry::RetryCause::Broken),
+            (Party::Server, _) => Kind::Server(retry::RetryCause::Timeout),
             _ => Kind::Other,
         };
         (failure, kind)
@@ -414,9 +414,10 @@ fn parse_head(
             }
             Ok(None)
         }
-        Err(rule) => {
-            Err((Failure::server(Phase::Response, Cause::Rule(rule)), Kind::Server(retry::Cause::Broken)))
-        }
+        Err(rule) => Err((
+            Failure::server(Phase::Response, Cause::Rule(rule)),
+            Kind::Server(retry::RetryCause::Broken),
+        )),
     }
 }
 
@@ -534,8 +535,9 @@ async fn open<S: ClientEnd>(
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
             // Of ports there may be some left for another server, of anything else there is none.
             let is_final = |failure| descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
-            let kind =
-                |failure| if is_final(failure) { Kind::Other } else { Kind::Server(retry::Cause::Connect) };
+            let kind = |failure| {
+                if is_final(failure) { Kind::Other } else { Kind::Server(retry::RetryCause::Connect) }
+            };
             return Poll::Ready(outcome.map_err(|failure| (failure, kind(failure))));
         }
         if let Some(cause) = stream.poll_gone(cx, client) {
@@ -547,14 +549,14 @@ async fn open<S: ClientEnd>(
                 let server = failure.party == Party::Server;
                 return Err((
                     failure,
-                    if server { Kind::Server(retry::Cause::Connect) } else { Kind::Other },
+                    if server { Kind::Server(retry::RetryCause::Connect) } else { Kind::Other },
                 ));
             }
             if client.deadline.ends_with_ceiling() {
                 // Another server would have no time either.
                 return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), Kind::Other));
             }
-            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::Cause::Connect)))
+            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::RetryCause::Connect)))
         })
     })
     .await

@@ -33,7 +33,7 @@ pub(crate) mod waits;
 use weir_config::ListenerProtocol;
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::{Failure, Phase};
-use weir_traffic::affinity::Bond;
+use weir_traffic::affinity::RequestAffinity;
 
 use crate::relay::Relay;
 use crate::relay::http1::{Incoming, Outgoing};
@@ -186,7 +186,7 @@ pub(crate) struct Exchange {
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
     /// What the request says about the server that it belongs to.
-    pub(crate) bond: Bond,
+    pub(crate) bond: RequestAffinity,
     /// When the client may try again with more hope, in seconds.
     pub(crate) retry_after: Option<u32>,
 
@@ -216,7 +216,7 @@ impl Exchange {
             response_body: Incoming::nothing(),
             response_relay: Relay::new(),
             answered: false,
-            bond: Bond::default(),
+            bond: RequestAffinity::default(),
             retry_after: None,
             waits: Waits::new(),
             record: Record::new(),
@@ -243,7 +243,7 @@ impl Exchange {
         self.server_keeps_alive = false;
         self.keep_alive_announced = None;
         self.answered = false;
-        self.bond = Bond::default();
+        self.bond = RequestAffinity::default();
         self.retry_after = None;
         self.record.reset();
         self.story.reset();

@@ -1,6 +1,6 @@
 //! Families of the listeners and of their routes.
 
-use super::{Family, Kind, Samples, Write, families, level, sum, sums, write_classes, write_reasons};
+use super::{Family, MetricType, Samples, Write, families, level, sum, sums, write_classes, write_reasons};
 use crate::prometheus::source::ListenerPart;
 use crate::shard::TLS_VERSIONS;
 

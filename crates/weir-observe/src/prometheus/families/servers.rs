@@ -1,6 +1,8 @@
 //! Families of the servers.
 
-use super::{Family, Kind, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons};
+use super::{
+    Family, MetricType, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons,
+};
 use crate::phase::Phase;
 use crate::prometheus::source::UpstreamPart;
 use crate::shard::{ProbeShard, ServerShard};

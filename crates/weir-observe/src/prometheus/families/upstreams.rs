@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Family, Kind, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons};
+use super::{
+    Family, MetricType, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons,
+};
+use crate::affinity::AffinityOutcome;
 use crate::counter::Counter;
-use crate::kept::Kept;
 use crate::per_worker::PerWorker;
 use crate::prometheus::source::UpstreamPart;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
@@ -50,8 +52,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| {
             let counts = sums(upstream.shards().used(), |shard| values(&shard.persistence));
             // Only of upstreams that have it: the others would show three zeros each.
-            if counts != [0; Kept::ALL.len()] {
-                write_by(samples, upstream, "outcome", Kept::ALL.map(Kept::name), || counts);
+            if counts != [0; AffinityOutcome::ALL.len()] {
+                write_by(samples, upstream, "outcome", AffinityOutcome::ALL.map(AffinityOutcome::name), || counts);
             }
         };
     "weir_upstream_queue_time_seconds" Histogram Upstream, "Time that exchanges waited for a server, of those that waited.",

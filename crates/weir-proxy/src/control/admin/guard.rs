@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use data_encoding::{BASE64, HEXLOWER};
 use weir_config::{Config, ConfigDump, Credentials};
 use weir_http::Method;
-use weir_observe::{AdminFigures, AdminRefusal, AdminShard};
+use weir_observe::{AdminRefusal, AdminShard, AdminStats};
 use weir_traffic::limit::ClientKey;
 
 use super::answer::Answer;
@@ -144,8 +144,8 @@ impl Guard {
         self.terms.store(Arc::new(Terms::of(config)));
     }
 
-    pub(crate) fn figures(&self) -> AdminFigures {
-        self.shard.figures()
+    pub(crate) fn figures(&self) -> AdminStats {
+        self.shard.stats()
     }
 
     /// What Weir's own page has to send with a change; `None` when it can change nothing.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use weir_config::OnDown;
 use weir_observe::ProbeShard;
-use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
+use weir_traffic::health::{HealthChange, HealthState, PastOutcome, ProbePacer, ProbeSchedule};
 use weir_traffic::{Health, ServerId, ServerState};
 
 use self::probe::Probe;
@@ -41,14 +41,14 @@ struct CheckedServer {
     index: usize,
     shard: Arc<ProbeShard>,
     probe: Probe,
-    schedule: Schedule,
+    schedule: ProbeSchedule,
     /// Shared with the check that follows, if the config changes it.
-    verdict: Rc<RefCell<Verdict<Fault>>>,
+    verdict: Rc<RefCell<HealthState<Fault>>>,
     random: Random,
     /// How sessions are told to end.
     desk: Arc<Desk>,
     /// Keeps the probes of all servers apart.
-    pacer: Rc<RefCell<Pacer>>,
+    pacer: Rc<RefCell<ProbePacer>>,
     /// How many may probe at once, for the descriptors that there are.
     places: Arc<Semaphore>,
     interval: Duration,
@@ -90,7 +90,7 @@ impl CheckedServer {
             }
             self.count(ended - began, failure);
             let now_ms = self.millis(ended);
-            let change = self.verdict.borrow_mut().record(Outcome { at_ms: now_ms, failure });
+            let change = self.verdict.borrow_mut().record(PastOutcome { at_ms: now_ms, failure });
             if let Some(change) = change {
                 self.plan = Arc::clone(&self.plans.borrow_and_update());
                 self.carry_out(change);
@@ -121,7 +121,7 @@ impl CheckedServer {
     }
 
     /// Tells the balancer, and whoever waits for a server.
-    fn carry_out(&self, change: Change) {
+    fn carry_out(&self, change: HealthChange) {
         self.shard.changes.increment();
         match change.health {
             // Before it is up, so that its first requests are few.

@@ -15,7 +15,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use weir_config::{Collector, Config};
-use weir_observe::{TraceFigures, TraceLoss};
+use weir_observe::{TraceLoss, TraceStats};
 
 use crate::control::recorder::Desk;
 use crate::net::clock::{self, Instant};
@@ -37,8 +37,8 @@ pub(crate) struct TraceCounts {
 }
 
 impl TraceCounts {
-    pub(crate) fn figures(&self) -> TraceFigures {
-        TraceFigures {
+    pub(crate) fn figures(&self) -> TraceStats {
+        TraceStats {
             spans_exported: self.exported.load(Ordering::Relaxed),
             spans_dropped: std::array::from_fn(|loss| self.dropped[loss].load(Ordering::Relaxed)),
             exports_failed: self.exports_failed.load(Ordering::Relaxed),
