@@ -50,9 +50,9 @@ impl AdminRefusal {
             AdminRefusal::CrossSite => "cross-site",
             AdminRefusal::ChangesOff => "changes-off",
             AdminRefusal::TooLarge => "too-large",
-            AdminRefusal::TooSlow => "too-slow",
+            AdminRefusal::TooSlow => "timeout",
             AdminRefusal::Malformed => "malformed",
-            AdminRefusal::TooMany => "too-many",
+            AdminRefusal::TooMany => "connection-limit",
         }
     }
 }

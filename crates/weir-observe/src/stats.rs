@@ -235,11 +235,11 @@ impl Stats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in WorkerShard")]
 pub struct WorkerStats {
-    pub sessions_accepted: u64,
-    pub sessions_open: Level,
-    pub sessions_handed_in: u64,
-    pub sessions_handed_out: u64,
-    pub sessions_displaced: u64,
+    pub connections_accepted: u64,
+    pub connections_open: Level,
+    pub connections_handed_in: u64,
+    pub connections_handed_out: u64,
+    pub idle_connections_closed: u64,
     pub exchanges: u64,
     pub exchanges_open: Level,
     pub buffers_in_use: Level,
@@ -256,11 +256,11 @@ pub struct WorkerStats {
 impl WorkerStats {
     fn of(shard: &WorkerShard) -> WorkerStats {
         WorkerStats {
-            sessions_accepted: shard.sessions_accepted.value(),
-            sessions_open: shard.sessions_open.level(),
-            sessions_handed_in: shard.sessions_handed_in.value(),
-            sessions_handed_out: shard.sessions_handed_out.value(),
-            sessions_displaced: shard.sessions_displaced.value(),
+            connections_accepted: shard.connections_accepted.value(),
+            connections_open: shard.connections_open.level(),
+            connections_handed_in: shard.connections_handed_in.value(),
+            connections_handed_out: shard.connections_handed_out.value(),
+            idle_connections_closed: shard.idle_connections_closed.value(),
             exchanges: shard.exchanges.value(),
             exchanges_open: shard.exchanges_open.level(),
             buffers_in_use: shard.buffers_in_use.level(),
@@ -282,8 +282,8 @@ impl WorkerStats {
 pub struct ListenerStats {
     #[serde(skip)]
     pub name: String,
-    pub sessions: u64,
-    pub sessions_open: Level,
+    pub connections: u64,
+    pub connections_open: Level,
     pub proxy_headers: u64,
     pub requests: u64,
     pub responses: [u64; 5],
@@ -346,8 +346,8 @@ impl ListenerStats {
     }
 
     fn add(&mut self, shard: &ListenerShard) {
-        self.sessions += shard.sessions.value();
-        self.sessions_open.merge(shard.sessions_open.level());
+        self.connections += shard.connections.value();
+        self.connections_open.merge(shard.connections_open.level());
         self.proxy_headers += shard.proxy_headers.value();
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());
@@ -385,7 +385,7 @@ pub struct UpstreamStats {
     #[serde(skip)]
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
     #[serde(skip)]
-    pub persistence: [u64; AffinityOutcome::ALL.len()],
+    pub affinity: [u64; AffinityOutcome::ALL.len()],
     #[serde(skip)]
     pub failures: FailureStats,
     /// Whether all servers get requests because too few are usable.
@@ -415,7 +415,7 @@ impl UpstreamStats {
         self.exchange_time.add(&shard.exchange_time);
         add_each(&mut self.retries, values(&shard.retries));
         add_each(&mut self.retries_refused, values(&shard.retries_refused));
-        add_each(&mut self.persistence, values(&shard.persistence));
+        add_each(&mut self.affinity, values(&shard.affinity));
         self.failures.add(&shard.failures);
         for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
             total.add(part);
@@ -451,7 +451,7 @@ pub struct ServerStats {
     pub connect_time: HistogramSnapshot,
     #[serde(skip)]
     pub failures: [u64; Phase::COUNT],
-    pub faults: u64,
+    pub outlier_failures: u64,
     /// Whether it gets no requests because of those that failed.
     pub is_ejected: bool,
     /// How often it was ejected, by reason; empty when it never is.
@@ -489,7 +489,7 @@ impl ServerStats {
         self.response_time.add(&shard.response_time);
         self.connect_time.add(&shard.connect_time);
         add_each(&mut self.failures, shard.failures.values());
-        self.faults += shard.faults.value();
+        self.outlier_failures += shard.outlier_failures.value();
     }
 }
 
@@ -579,9 +579,9 @@ mod tests {
         };
         let shards = [(); 2].map(|()| WorkerShard::new(ShardSizes { listeners: 1, servers: &[2] }));
         for (worker, shard) in shards.iter().enumerate() {
-            shard.sessions_accepted.add(worker as u64 + 1);
+            shard.connections_accepted.add(worker as u64 + 1);
             shard.listeners[0].bytes_in.add(10);
-            shard.listeners[0].sessions_open.set(3);
+            shard.listeners[0].connections_open.set(3);
             shard.listeners[0].failures.record(Failure::weir(Phase::Route, Cause::NoRoute));
             shard.upstreams[0].queue_time.record(70);
             shard.upstreams[0].servers[1].responses.record(204);
@@ -589,10 +589,13 @@ mod tests {
             shard.upstreams[0].servers[1].failures.record(Phase::Connect);
         }
         let stats = Stats::collect(&names, &shards);
-        assert_eq!(stats.workers.iter().map(|worker| worker.sessions_accepted).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            stats.workers.iter().map(|worker| worker.connections_accepted).collect::<Vec<_>>(),
+            [1, 2]
+        );
         let listener = &stats.listeners[0];
         assert_eq!((listener.name.as_str(), listener.bytes_in), ("web", 20));
-        assert_eq!(listener.sessions_open, Level { now: 6, peak: 6 });
+        assert_eq!(listener.connections_open, Level { now: 6, peak: 6 });
         assert_eq!(listener.failures.total(), 2);
         let occurred: Vec<_> =
             listener.failures.occurred().map(|(reason, count)| (reason.code(), count)).collect();

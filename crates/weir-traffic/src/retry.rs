@@ -47,7 +47,7 @@ pub enum RetryCause {
     /// No connection: refused, unreachable, TLS failed, or not there in time.
     Connect,
     /// The connection broke, or the response was malformed, before the response head was complete.
-    Broken,
+    ConnectionError,
     /// The request could not be sent, or the response head did not come, in time.
     Timeout,
     /// A response came, with this status.
@@ -113,21 +113,21 @@ pub enum NextServer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RetryRefusal {
     /// The client has part of the answer.
-    Answered,
+    ResponseStarted,
     /// The server may have acted on it, and the method is not idempotent.
     NotIdempotent,
     /// Part of the body is gone.
-    BodyGone,
+    BodyNotReplayable,
     /// The policy does not retry this kind of failure.
     NotConfigured,
     /// All attempts are used.
-    AttemptsUsed,
+    AttemptsExhausted,
     /// Too much time has gone by.
-    TooLate,
+    TimeLimit,
     /// The same server would only be given more of what it could not do, and no other may take it.
     NoOtherServer,
     /// The upstream's budget is used: more retries would feed an outage.
-    BudgetUsed,
+    BudgetExhausted,
 }
 
 impl RetryCause {
@@ -135,7 +135,7 @@ impl RetryCause {
     pub const fn index(self) -> usize {
         match self {
             RetryCause::Connect => 0,
-            RetryCause::Broken => 1,
+            RetryCause::ConnectionError => 1,
             RetryCause::Timeout => 2,
             RetryCause::Status(_) => 3,
         }
@@ -145,7 +145,7 @@ impl RetryCause {
     pub const fn name(self) -> &'static str {
         match self {
             RetryCause::Connect => "connect",
-            RetryCause::Broken => "broken",
+            RetryCause::ConnectionError => "connection-error",
             RetryCause::Timeout => "timeout",
             RetryCause::Status(_) => "status",
         }
@@ -155,27 +155,27 @@ impl RetryCause {
 impl RetryRefusal {
     /// All of them, in the order of their values.
     pub const ALL: [RetryRefusal; 8] = [
-        RetryRefusal::Answered,
+        RetryRefusal::ResponseStarted,
         RetryRefusal::NotIdempotent,
-        RetryRefusal::BodyGone,
+        RetryRefusal::BodyNotReplayable,
         RetryRefusal::NotConfigured,
-        RetryRefusal::AttemptsUsed,
-        RetryRefusal::TooLate,
+        RetryRefusal::AttemptsExhausted,
+        RetryRefusal::TimeLimit,
         RetryRefusal::NoOtherServer,
-        RetryRefusal::BudgetUsed,
+        RetryRefusal::BudgetExhausted,
     ];
 
     /// The stable kebab-case name: label in metrics, word in the log.
     pub const fn name(self) -> &'static str {
         match self {
-            RetryRefusal::Answered => "answered",
+            RetryRefusal::ResponseStarted => "response-started",
             RetryRefusal::NotIdempotent => "not-idempotent",
-            RetryRefusal::BodyGone => "body-gone",
+            RetryRefusal::BodyNotReplayable => "body-not-replayable",
             RetryRefusal::NotConfigured => "not-configured",
-            RetryRefusal::AttemptsUsed => "attempts-used",
-            RetryRefusal::TooLate => "too-late",
+            RetryRefusal::AttemptsExhausted => "attempts-exhausted",
+            RetryRefusal::TimeLimit => "time-limit",
             RetryRefusal::NoOtherServer => "no-other-server",
-            RetryRefusal::BudgetUsed => "budget-used",
+            RetryRefusal::BudgetExhausted => "budget-exhausted",
         }
     }
 }
@@ -190,20 +190,22 @@ impl RetryPolicy {
             None if failed.is_stale() => {
                 RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
             }
-            None if failed.sent_any && !take_from_budget() => RetryDecision::GiveUp(RetryRefusal::BudgetUsed),
+            None if failed.sent_any && !take_from_budget() => {
+                RetryDecision::GiveUp(RetryRefusal::BudgetExhausted)
+            }
             None => RetryDecision::Retry { server: failed.cause.next_server(), counts_as_attempt: true },
         }
     }
 
     fn objection(&self, failed: &FailedAttempt) -> Option<RetryRefusal> {
         if failed.answered_any {
-            return Some(RetryRefusal::Answered);
+            return Some(RetryRefusal::ResponseStarted);
         }
         if failed.sent_any && !failed.repeatable {
             return Some(RetryRefusal::NotIdempotent);
         }
         if !failed.body_replayable {
-            return Some(RetryRefusal::BodyGone);
+            return Some(RetryRefusal::BodyNotReplayable);
         }
         if failed.is_stale() {
             return None;
@@ -212,10 +214,10 @@ impl RetryPolicy {
             return Some(RetryRefusal::NotConfigured);
         }
         if failed.attempts >= self.attempts_max {
-            return Some(RetryRefusal::AttemptsUsed);
+            return Some(RetryRefusal::AttemptsExhausted);
         }
         if failed.elapsed >= self.elapsed_max {
-            return Some(RetryRefusal::TooLate);
+            return Some(RetryRefusal::TimeLimit);
         }
         let lonely = failed.cause.next_server() == NextServer::OtherOnly && !failed.other_server;
         lonely.then_some(RetryRefusal::NoOtherServer)
@@ -224,7 +226,7 @@ impl RetryPolicy {
     fn covers(&self, cause: RetryCause) -> bool {
         match cause {
             RetryCause::Connect => true,
-            RetryCause::Broken => self.on_broken,
+            RetryCause::ConnectionError => self.on_broken,
             RetryCause::Timeout => self.on_timeout,
             RetryCause::Status(status) => self.on_status.contains(&status),
         }
@@ -234,7 +236,7 @@ impl RetryPolicy {
 impl RetryCause {
     fn next_server(self) -> NextServer {
         match self {
-            RetryCause::Connect | RetryCause::Broken => NextServer::OtherFirst,
+            RetryCause::Connect | RetryCause::ConnectionError => NextServer::OtherFirst,
             RetryCause::Timeout | RetryCause::Status(_) => NextServer::OtherOnly,
         }
     }
@@ -246,7 +248,7 @@ impl FailedAttempt {
     /// fresh connection.
     fn is_stale(&self) -> bool {
         self.reused_connection
-            && self.cause == RetryCause::Broken
+            && self.cause == RetryCause::ConnectionError
             && !self.received_any
             && self.stale_connections < self.attempts
     }

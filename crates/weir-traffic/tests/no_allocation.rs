@@ -113,7 +113,7 @@ fn rewriting_and_retrying_allocate_nothing() {
 
     let (policy, budget) = (RetryPolicy::default(), RetryBudget::default());
     let failed = FailedAttempt {
-        cause: RetryCause::Broken,
+        cause: RetryCause::ConnectionError,
         sent_any: true,
         received_any: false,
         answered_any: false,

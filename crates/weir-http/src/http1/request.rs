@@ -434,7 +434,7 @@ impl Facts {
     #[inline]
     fn add_host(&mut self, span: TextSpan, value: &[u8]) -> Result<(), Rule> {
         if self.host.is_some() {
-            return Err(Rule::SeveralHosts);
+            return Err(Rule::DuplicateHost);
         }
         let authority = Authority::parse(value).ok_or(Rule::BadHost)?;
         self.host = Some(span);

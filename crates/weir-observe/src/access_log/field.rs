@@ -44,7 +44,7 @@ fields! {
     PeerPort "peer_port" "Port at the other end of the client connection.",
     LocalAddress "local_address" "Address that the client connected to.",
     LocalPort "local_port" "Port that the client connected to.",
-    ExchangeNumber "exchange_number" "Place of the exchange in its session, from 1.",
+    ConnectionRequests "connection_requests" "Number of the request on its connection, from 1.",
     Method "method" "Method of the request.",
     Target "target" "Target of the request as received.",
     Path "path" "Target up to the question mark.",
@@ -67,9 +67,9 @@ fields! {
     Server "server" "Name of the server of the last attempt.",
     Attempts "attempts" "Attempts on servers.",
     Retries "retries" "Attempts beyond the first.",
-    Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
+    ServerConnection "server_connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges that stood before this one in the queue; 0 also when it did not have to wait.",
-    Persistence "persistence" "Whether the client was `kept` on its server, `moved` to another one, or came `new`.",
+    Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
     TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name that the client asked for in the TLS handshake (SNI).",
@@ -199,17 +199,17 @@ impl LogField {
             LogField::LocalPort => port(record.local),
 
             LogField::Listener => LogValue::bytes(record.listener.as_bytes()),
-            LogField::ExchangeNumber => LogValue::Number(record.exchange_number),
+            LogField::ConnectionRequests => LogValue::Number(record.exchange_number),
             LogField::Route => LogValue::bytes(record.route.as_bytes()),
             LogField::Upstream => LogValue::bytes(record.upstream.as_bytes()),
             LogField::Server => LogValue::bytes(record.server.as_bytes()),
             LogField::Attempts => LogValue::Number(record.attempts.into()),
             LogField::Retries => LogValue::Number(record.retries().into()),
-            LogField::Connection => {
+            LogField::ServerConnection => {
                 LogValue::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
             }
             LogField::QueuePosition => LogValue::Number(record.queue_position.into()),
-            LogField::Persistence => LogValue::word(record.kept.map(AffinityOutcome::name)),
+            LogField::Affinity => LogValue::word(record.kept.map(AffinityOutcome::name)),
             LogField::EndedBy => LogValue::word(record.ended_by.map(Party::name)),
 
             LogField::TlsVersion => LogValue::word(record.tls.map(|tls| tls.version)),

@@ -28,7 +28,7 @@ pub(super) const NAMED: &[(&str, &str)] = &[
         "json",
         "json {time} {listener} {client_address} {client_port} {local_address} {local_port} {request_id} {trace_id} {method} {host} \
          {target} {version} {user_agent} {referer} {status} {status_sent} {bytes_in} {bytes_out} {body_bytes_in} \
-         {body_bytes_out} {route} {upstream} {server} {attempts} {retries} {connection} {queue_position} {persistence} {duration} \
+         {body_bytes_out} {route} {upstream} {server} {attempts} {retries} {server_connection} {queue_position} {affinity} {duration} \
          {phase.accept} {phase.tls} {phase.request} {phase.route} {phase.queue} {phase.connect} {phase.send} \
          {phase.response} {phase.relay} {phase.finish} {reason} {failure.phase} {failure.party} {failure.cause} \
          {termination}",

@@ -186,7 +186,7 @@ fn named_formats_are_rendered_to_the_letter() {
         (
             "json",
             good,
-            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"connection":"reused","queue_position":4,"persistence":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
+            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"server_connection":"reused","queue_position":4,"affinity":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
         ),
     ];
     for (format, record, expected) in cases {
@@ -202,7 +202,7 @@ fn every_placeholder_has_its_value() {
         ("{time}", "2000-10-10T13:55:36.123456Z"),
         ("{time.seconds} {time.us}", "971186136.123456 971186136123456"),
         ("{peer_address} {peer_port}", "10.1.1.1 1024"),
-        ("{exchange_number} {path} {query}", r"3 /search q=a%20b"),
+        ("{connection_requests} {path} {query}", r"3 /search q=a%20b"),
         (
             "{host} {request_id} {trace_id} {route}",
             "www.example 01J9ZK 4bf92f3577b34da6a3ce929d0e0e4736 search",
@@ -223,11 +223,11 @@ fn every_placeholder_has_its_value() {
     for (format, expected) in cases {
         assert_eq!(line(format, &good), format!("{expected}\n"), "{format}");
     }
-    let format = "{reason} {failure} {failure.phase} {failure.party} {failure.cause} {connection} {query} {status_sent}";
+    let format = "{reason} {failure} {failure.phase} {failure.party} {failure.cause} {server_connection} {query} {status_sent}";
     assert_eq!(line(format, &bad()), "bare-lf request/client/bare-lf request client bare-lf - - 400\n");
     assert_eq!(line("{client_address}:{client_port}", &ExchangeRecord::default()), "unix:-\n");
     let new = ExchangeRecord { reused: Some(false), ..good };
-    assert_eq!(line("{connection}", &new), "new\n");
+    assert_eq!(line("{server_connection}", &new), "new\n");
     assert_eq!(line("{tls.client_subject} {tls.client_fingerprint}", &good), "CN=ann 9f86\n");
     let tls = "{tls.version} {tls.cipher_suite} {tls.server_name} {tls.session}";
     assert_eq!(line(tls, &bad()), "- - - -\n");

@@ -31,7 +31,7 @@ fn fields(overview: &Overview) -> Vec<StatField> {
     let addresses: usize = overview.listeners.iter().map(|listener| listener.addresses.len()).sum();
     let handshakes = overview.listeners.iter().flat_map(|listener| &listener.tls_handshakes);
     let handshakes = handshakes.map(|HandshakeCount { full, resumed, .. }| full + resumed).sum();
-    let Level { now: sessions, .. } = process.sessions_open;
+    let Level { now: sessions, .. } = process.connections_open;
     let number = |place, name, tags, number| StatField { place, name, tags, value: StatValue::U32(number) };
     let large = |place, name, tags, number| StatField { place, name, tags, value: StatValue::U64(number) };
     let text = |place, name, tags, text: &str| StatField { place, name, tags, value: StatValue::text(text) };
@@ -51,10 +51,10 @@ fn fields(overview: &Overview) -> Vec<StatField> {
         number(9, "Memmax_MB", "CLP", 0),
         number(13, "Ulimit-n", "CLP", process.open_files_max),
         number(14, "Maxsock", "CLP", process.open_files_max),
-        number(15, "Maxconn", "CLP", process.sessions_max),
-        number(16, "Hard_maxconn", "CLP", process.sessions_max),
+        number(15, "Maxconn", "CLP", process.connections_max),
+        number(16, "Hard_maxconn", "CLP", process.connections_max),
         number(17, "CurrConns", "MGP", whole(sessions)),
-        number(18, "CumConns", "MCP", sum(|worker| worker.stats.sessions_accepted)),
+        number(18, "CumConns", "MCP", sum(|worker| worker.stats.connections_accepted)),
         number(19, "CumReq", "MCP", sum(|worker| worker.stats.exchanges)),
         number(22, "CumSslConns", "MCP", handshakes),
         // Pipes are held by the workers and not counted.

@@ -176,9 +176,9 @@ pub(super) fn upstreams(overview: &Overview) -> impl Iterator<Item = (u64, &Upst
 fn frontend(overview: &Overview, listener: &ListenerOverview, id: u64) -> StatRow {
     let stats = &listener.stats;
     let mut row = StatRow::new(Object::Frontend, &listener.name, "FRONTEND", (id, 0));
-    row.level(["scur", "smax"], stats.sessions_open);
-    row.u32("slim", listener.connections_max.map_or(overview.process.sessions_max, u64::from));
-    row.u64("stot", stats.sessions);
+    row.level(["scur", "smax"], stats.connections_open);
+    row.u32("slim", listener.connections_max.map_or(overview.process.connections_max, u64::from));
+    row.u64("stot", stats.connections);
     row.u64("bin", stats.bytes_in);
     row.u64("bout", stats.bytes_out);
     row.u64("ereq", failures(&listener.failures, "client", &["request"]));
@@ -189,7 +189,7 @@ fn frontend(overview: &Overview, listener: &ListenerOverview, id: u64) -> StatRo
     row.u64("req_tot", stats.requests);
     row.text("mode", listener.protocol);
     row.rate(["conn_rate", "conn_rate_max"], listener.rates.connections);
-    row.u64("conn_tot", stats.sessions);
+    row.u64("conn_tot", stats.connections);
     row.u64("eint", failures(&listener.failures, "weir", &[]));
     let [full, resumed] = listener
         .tls_handshakes

@@ -76,8 +76,8 @@ fn overview() -> Overview {
         }],
         tls_handshakes: Vec::new(),
         stats: ListenerStats {
-            sessions: 21,
-            sessions_open: Level { now: 2, peak: 8 },
+            connections: 21,
+            connections_open: Level { now: 2, peak: 8 },
             requests: 12,
             ..ListenerStats::default()
         },
@@ -96,7 +96,7 @@ fn overview() -> Overview {
         failures: Vec::new(),
         retries: vec![NamedCount { name: "refused", count: 4 }],
         retries_refused: Vec::new(),
-        persistence: Vec::new(),
+        affinity: Vec::new(),
         servers: vec![
             server("a", ServerStatus::Up),
             server("b", ServerStatus::Down),
@@ -123,8 +123,8 @@ fn overview() -> Overview {
             at_ms: 100_000,
             started_ms: 3_000,
             is_stopping: false,
-            sessions_open: Level { now: 2, peak: 8 },
-            sessions_max: 1000,
+            connections_open: Level { now: 2, peak: 8 },
+            connections_max: 1000,
             open_files: 10,
             open_files_max: 4096,
             memory_bytes: 1,

@@ -72,9 +72,9 @@ pub struct ProcessOverview {
     /// Whether it goes on, or is about to end.
     pub is_stopping: bool,
     /// Client connections that are open.
-    pub sessions_open: Level,
+    pub connections_open: Level,
     /// How many may be.
-    pub sessions_max: u64,
+    pub connections_max: u64,
     /// Descriptors that are open.
     pub open_files: u64,
     /// How many may be.
@@ -168,8 +168,8 @@ pub struct UpstreamOverview {
     pub retries: Vec<NamedCount>,
     /// Failed attempts that were not repeated, by what kept them from it.
     pub retries_refused: Vec<NamedCount>,
-    /// Responses under persistence, by what became of it.
-    pub persistence: Vec<NamedCount>,
+    /// Responses under affinity, by what became of it.
+    pub affinity: Vec<NamedCount>,
     /// Its servers, in the order of the config, then those that leave.
     pub servers: Vec<ServerOverview>,
     /// What it counted.
@@ -336,12 +336,12 @@ impl ListenerOverview {
 }
 
 impl UpstreamOverview {
-    /// Retries by cause, those refused by what refused them, and responses by what became of persistence.
+    /// Retries by cause, those refused by what refused them, and responses by what became of affinity.
     pub fn counts_of(stats: &UpstreamStats) -> [Vec<NamedCount>; 3] {
         [
             named_counts(RETRY_CAUSES, &stats.retries),
             named_counts(RETRY_REFUSALS, &stats.retries_refused),
-            named_counts(AffinityOutcome::ALL.map(AffinityOutcome::name), &stats.persistence),
+            named_counts(AffinityOutcome::ALL.map(AffinityOutcome::name), &stats.affinity),
         ]
     }
 }

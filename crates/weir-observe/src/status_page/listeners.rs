@@ -14,7 +14,7 @@ pub(super) fn section(overview: &Overview) -> Markup {
             div.scroll { table.list {
                 caption.hidden { "Listeners: where clients connect" }
                 thead { tr {
-                    th scope="col" { "Listener" } th scope="col" { "Requests per second" } th scope="col" { "Sessions" }
+                    th scope="col" { "Listener" } th scope="col" { "Requests per second" } th scope="col" { "Connections" }
                     th scope="col" { "Bytes per second" } th scope="col" { "Responses" } th scope="col" { "Failures" }
                 } }
                 tbody {
@@ -41,11 +41,11 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
                 span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(listener.rates.requests.peak))) }
                 span.small { (live("requests", "count", &format::count(stats.requests))) " in all" }
             }
-            td data-label="Sessions" {
-                b { (live("sessions_open.now", "count", &level(stats.sessions_open.now))) }
-                span.small { "peak " (live("sessions_open.peak", "count", &level(stats.sessions_open.peak)))
+            td data-label="Connections" {
+                b { (live("connections_open.now", "count", &level(stats.connections_open.now))) }
+                span.small { "peak " (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
                     @if let Some(max) = listener.connections_max { " of " (format::count(max.into())) } }
-                span.small { (live("sessions", "count", &format::count(stats.sessions))) " in all" }
+                span.small { (live("connections", "count", &format::count(stats.connections))) " in all" }
                 @if stats.tunnels > 0 || listener.protocol == "tcp" {
                     span.small { (live("tunnels_open.now", "count", &level(stats.tunnels_open.now))) " tunnels, "
                         (live("tunnels", "count", &format::count(stats.tunnels))) " in all" }

@@ -227,8 +227,8 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
             @if !upstream.retries_refused.is_empty() {
                 div { dt { "Not retried" } dd { (named(&upstream.retries_refused, "retries_refused")) } }
             }
-            @if !upstream.persistence.is_empty() {
-                div { dt { "Persistence" } dd { (named(&upstream.persistence, "persistence")) } }
+            @if !upstream.affinity.is_empty() {
+                div { dt { "Affinity" } dd { (named(&upstream.affinity, "affinity")) } }
             }
             div { dt { "Failures" } dd {
                 @if upstream.failures.is_empty() { span.none { "none" } }

@@ -39,8 +39,8 @@ pub(super) fn tiles(overview: &Overview) -> Markup {
                 (tile("requests", "Requests per second", &format::rate(requests), &format!("peak {}", format::rate(peak))))
                 (tile("failures", "Failures per second", &format::rate(failures), ""))
                 (tile("p99", "P99, slowest upstream", &format::micros(p99), &format!("P50 {}{scope}", format::micros(p50))))
-                (tile("sessions", "Sessions open", &count(process.sessions_open.now),
-                    &format!("peak {} of {}", count(process.sessions_open.peak), format::count(process.sessions_max))))
+                (tile("connections", "Connections open", &count(process.connections_open.now),
+                    &format!("peak {} of {}", count(process.connections_open.peak), format::count(process.connections_max))))
                 (tile("waiting", "Waiting for a server", &count(waiting), &format!("peak {}{scope}", count(waiting_peak))))
                 (tile("servers", "Servers usable", &format::count(usable as u64), &format!("of {}{scope}", format::count(servers as u64))))
             }
@@ -58,7 +58,7 @@ pub(super) fn workers(overview: &Overview) -> Markup {
                 caption { "One per CPU. The bars compare what each did in the last second." }
                 thead { tr {
                     th scope="col" { "Worker" } th scope="col" { "Exchanges per second" } th scope="col" { "Exchanges" }
-                    th scope="col" { "Sessions, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
+                    th scope="col" { "Connections, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
                 } }
                 tbody {
                     @for (index, worker) in overview.workers.iter().enumerate() { (worker_row(index, worker, most)) }
@@ -79,13 +79,13 @@ fn worker_row(index: usize, worker: &WorkerOverview, most: f64) -> Markup {
                 (live("exchanges_rate.now", "rate", &format::rate(worker.exchanges_rate.now)))
             }
             td data-label="Exchanges" { (live("exchanges", "count", &format::count(stats.exchanges))) }
-            td data-label="Sessions, peak" {
-                (live("sessions_open.now", "count", &level(stats.sessions_open.now))) ", "
-                (live("sessions_open.peak", "count", &level(stats.sessions_open.peak)))
+            td data-label="Connections, peak" {
+                (live("connections_open.now", "count", &level(stats.connections_open.now))) ", "
+                (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
             }
             td data-label="Handed in, out" {
-                (live("sessions_handed_in", "count", &format::count(stats.sessions_handed_in))) ", "
-                (live("sessions_handed_out", "count", &format::count(stats.sessions_handed_out)))
+                (live("connections_handed_in", "count", &format::count(stats.connections_handed_in))) ", "
+                (live("connections_handed_out", "count", &format::count(stats.connections_handed_out)))
             }
             td data-label="Buffers, peak" {
                 (live("buffers_in_use.now", "count", &level(stats.buffers_in_use.now))) ", "

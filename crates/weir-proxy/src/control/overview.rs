@@ -126,11 +126,11 @@ impl Sources {
             let protocol = protocols[*place];
             UpstreamOverview { protocol, ..self.upstream(&snapshot.upstreams[*place], shown, figures) }
         });
-        let mut sessions_open = Level::default();
-        workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
+        let mut connections_open = Level::default();
+        workers.iter().for_each(|worker| connections_open.merge(worker.connections_open));
         Overview {
             page,
-            process: self.process(sessions_open),
+            process: self.process(connections_open),
             config: reload,
             listeners: listeners.collect(),
             upstreams: upstreams.collect(),
@@ -143,7 +143,7 @@ impl Sources {
         }
     }
 
-    fn process(&self, sessions_open: Level) -> ProcessOverview {
+    fn process(&self, connections_open: Level) -> ProcessOverview {
         let (open_files_max, system) = (open_files_max(), process::figures());
         ProcessOverview {
             version: env!("CARGO_PKG_VERSION"),
@@ -152,8 +152,8 @@ impl Sources {
             at_ms: unix_ms(),
             started_ms: self.started_ms,
             is_stopping: self.is_stopping(),
-            sessions_open,
-            sessions_max: u64::from(self.shared.connections.count_max()),
+            connections_open,
+            connections_max: u64::from(self.shared.connections.count_max()),
             open_files: system.open_fds,
             open_files_max,
             memory_bytes: system.resident_bytes,
@@ -192,7 +192,7 @@ impl Sources {
         let track = self.pulse.upstream(&plan.config.name);
         let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown);
         let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, *place, figures)).collect();
-        let [retries, retries_refused, persistence] = UpstreamOverview::counts_of(&figures);
+        let [retries, retries_refused, affinity] = UpstreamOverview::counts_of(&figures);
         UpstreamOverview {
             name: plan.config.name.to_string(),
             protocol: HTTP,
@@ -209,7 +209,7 @@ impl Sources {
             failures: overview::failure_counts(&figures.failures),
             retries,
             retries_refused,
-            persistence,
+            affinity,
             servers,
             stats: figures,
         }

@@ -383,8 +383,8 @@ impl Proxy {
     }
 
     /// Client connections that are open.
-    pub fn sessions_open(&self) -> u64 {
-        let open = self.shards.iter().map(|shard| shard.sessions_open.value()).sum::<i64>();
+    pub fn connections_open(&self) -> u64 {
+        let open = self.shards.iter().map(|shard| shard.connections_open.value()).sum::<i64>();
         u64::try_from(open).unwrap_or(0)
     }
 

@@ -138,7 +138,7 @@ struct Counts {
 impl Counts {
     fn of_listener<'a>(shards: impl Iterator<Item = &'a Arc<ListenerShard>>) -> Self {
         shards.fold(Self::default(), |sum, shard| Self {
-            connections: sum.connections + shard.sessions.value(),
+            connections: sum.connections + shard.connections.value(),
             requests: sum.requests + shard.requests.value(),
             failures: sum.failures + shard.failures.total(),
             bytes_in: sum.bytes_in + shard.bytes_in.value(),

@@ -137,7 +137,7 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 /// What a failed attempt says of its server.
 fn judge_failure(failed: &Failed) -> Outcome {
     // A client that holds back its body can have the server switch too early as often as it likes.
-    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::UpgradeEarly;
+    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
     if by_client || failed.is_stale() {
         return Outcome::Unknown;
     }
@@ -148,7 +148,7 @@ fn judge_failure(failed: &Failed) -> Outcome {
 #[inline]
 fn tell_outcome(plans: Plans<'_>, local: &LocalServer, server: ServerId, outcome: Outcome, began: Instant) {
     if matches!(outcome, Outcome::Failure(_)) {
-        local.shard.faults.increment();
+        local.shard.outlier_failures.increment();
     }
     plans.upstream.hear(server, outcome, began);
 }
@@ -286,7 +286,7 @@ impl Attempt {
                 Poll::Ready(Ok(len)) if len > 0 => self.received_any = true,
                 Poll::Ready(outcome) => {
                     let failure = self.server_closed(outcome, *send_failed);
-                    return Poll::Ready(Err((failure, Kind::Server(retry::RetryCause::Broken))));
+                    return Poll::Ready(Err((failure, Kind::Server(retry::RetryCause::ConnectionError))));
                 }
                 Poll::Pending => {
                     return poll_wait(cx, client, stream, exchange, send_failed.is_some()).map(Err);
@@ -387,7 +387,7 @@ fn poll_wait<S: ClientStream>(
     over.map(|failure| {
         let kind = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
-            (_, Cause::ServerDown) => Kind::Server(retry::RetryCause::Broken),
+            (_, Cause::ServerDown) => Kind::Server(retry::RetryCause::ConnectionError),
             (Party::Server, _) => Kind::Server(retry::RetryCause::Timeout),
             _ => Kind::Other,
         };
@@ -416,7 +416,7 @@ fn parse_head(
         }
         Err(rule) => Err((
             Failure::server(Phase::Response, Cause::Rule(rule)),
-            Kind::Server(retry::RetryCause::Broken),
+            Kind::Server(retry::RetryCause::ConnectionError),
         )),
     }
 }
@@ -426,10 +426,10 @@ fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError
     let status = exchange.response.status();
     let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
     if status == 101 && !asked {
-        return Err((Failure::server(Phase::Response, Cause::UpgradeUnasked), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::UnexpectedUpgrade), Kind::Other));
     }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {
-        return Err((Failure::server(Phase::Response, Cause::UpgradeEarly), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), Kind::Other));
     }
     Ok(())
 }

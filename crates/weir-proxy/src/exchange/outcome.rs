@@ -69,7 +69,7 @@ pub(crate) struct Failed {
 impl Failed {
     /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
     pub(crate) fn is_stale(&self) -> bool {
-        self.reused && self.kind == Kind::Server(retry::RetryCause::Broken) && !self.received_any
+        self.reused && self.kind == Kind::Server(retry::RetryCause::ConnectionError) && !self.received_any
     }
 }
 

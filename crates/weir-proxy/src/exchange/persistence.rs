@@ -73,7 +73,7 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
         Some(_) => AffinityOutcome::Moved,
     };
     exchange.record.kept = Some(kept);
-    plans.upstream_shard().persistence[kept as usize].increment();
+    plans.upstream_shard().affinity[kept as usize].increment();
 }
 
 /// Remembers what the server gave out in the response head `text`, and who serves a client that belonged elsewhere.

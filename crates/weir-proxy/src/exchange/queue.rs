@@ -77,7 +77,7 @@ pub(crate) async fn admit(
     if outcome.is_err() {
         exchange.story.nobody(balancer.states(), began);
     }
-    if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Cut) {
+    if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Killed) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }
     exchange.record.spend(Phase::Queue, now);

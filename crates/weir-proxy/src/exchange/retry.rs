@@ -151,7 +151,7 @@ mod tests {
     fn causes_and_reasons_are_told_by_the_same_words() {
         let causes = [
             retry::RetryCause::Connect,
-            retry::RetryCause::Broken,
+            retry::RetryCause::ConnectionError,
             retry::RetryCause::Timeout,
             retry::RetryCause::Status(503),
         ];

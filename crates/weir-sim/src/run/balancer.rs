@@ -115,7 +115,7 @@ impl SimBalancer {
         match self.admission.enter(&pick, wait, attempt) {
             Ok(Enqueued { ticket, displaced, .. }) => {
                 let displaced =
-                    displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueDisplaced));
+                    displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueEvicted));
                 told.extend(displaced);
                 SlotAnswer::Waits { ticket, own: own.is_some() }
             }
@@ -146,7 +146,7 @@ impl SimBalancer {
                 WaitOutcome::Server(server) => QueueDecision::Server(attempt, server),
                 WaitOutcome::NoServer => QueueDecision::SentAway(attempt, SimFailure::NoServer),
                 WaitOutcome::Overload => QueueDecision::SentAway(attempt, SimFailure::QueueOverload),
-                WaitOutcome::Displaced => QueueDecision::SentAway(attempt, SimFailure::QueueDisplaced),
+                WaitOutcome::Displaced => QueueDecision::SentAway(attempt, SimFailure::QueueEvicted),
             });
             true
         });

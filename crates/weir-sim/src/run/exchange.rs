@@ -233,7 +233,7 @@ impl Simulation<'_> {
     }
 
     pub(super) fn broken(&mut self, attempt: SimAttempt) {
-        self.failed(attempt, RetryCause::Broken, SimFailure::ResponseReset);
+        self.failed(attempt, RetryCause::ConnectionError, SimFailure::ResponseReset);
     }
 
     pub(super) fn response_timeout(&mut self, attempt: SimAttempt) {

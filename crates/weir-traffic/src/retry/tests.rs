@@ -4,7 +4,7 @@ use super::*;
 
 /// A GET that broke on a new connection after it was sent: the first attempt.
 const BROKEN_GET: FailedAttempt = FailedAttempt {
-    cause: RetryCause::Broken,
+    cause: RetryCause::ConnectionError,
     sent_any: true,
     received_any: false,
     answered_any: false,
@@ -69,18 +69,22 @@ fn the_default_policy_by_story() {
         (
             "GET, broken in the body",
             FailedAttempt { received_any: true, answered_any: true, ..get },
-            give_up(RetryRefusal::Answered),
+            give_up(RetryRefusal::ResponseStarted),
         ),
-        ("PUT, body gone", FailedAttempt { body_replayable: false, ..get }, give_up(RetryRefusal::BodyGone)),
+        (
+            "PUT, body gone",
+            FailedAttempt { body_replayable: false, ..get },
+            give_up(RetryRefusal::BodyNotReplayable),
+        ),
         (
             "PUT, body gone, stale",
             FailedAttempt { body_replayable: false, ..reused(get) },
-            give_up(RetryRefusal::BodyGone),
+            give_up(RetryRefusal::BodyNotReplayable),
         ),
         (
             "GET, second attempt broken",
             FailedAttempt { attempts: 2, ..get },
-            give_up(RetryRefusal::AttemptsUsed),
+            give_up(RetryRefusal::AttemptsExhausted),
         ),
         ("GET, second attempt stale", FailedAttempt { attempts: 2, ..reused(get) }, SAME),
         ("GET, stale twice", FailedAttempt { stale_connections: 1, ..reused(get) }, OTHER_FIRST),
@@ -92,7 +96,7 @@ fn the_default_policy_by_story() {
         (
             "GET, stale three times",
             FailedAttempt { attempts: 2, stale_connections: 2, ..reused(get) },
-            give_up(RetryRefusal::AttemptsUsed),
+            give_up(RetryRefusal::AttemptsExhausted),
         ),
         (
             "GET, unanswered for a minute",
@@ -102,7 +106,7 @@ fn the_default_policy_by_story() {
         (
             "GET, after a minute and a half",
             FailedAttempt { elapsed: Duration::from_secs(90), ..get },
-            give_up(RetryRefusal::TooLate),
+            give_up(RetryRefusal::TimeLimit),
         ),
         (
             "GET, stale after a minute and a half",
@@ -133,12 +137,15 @@ fn the_policy_decides_what_is_repeated() {
         policy
     };
     let never = policy(|policy| policy.attempts_max = 1);
-    assert_eq!(judge(&never, failed(RetryCause::Broken)), RetryDecision::GiveUp(RetryRefusal::AttemptsUsed));
+    assert_eq!(
+        judge(&never, failed(RetryCause::ConnectionError)),
+        RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted)
+    );
     let stale = FailedAttempt { reused_connection: true, ..BROKEN_GET };
     assert_eq!(judge(&never, stale), SAME, "a stale connection is not an attempt");
 
     let connect_only = policy(|policy| (policy.on_broken, policy.on_timeout) = (false, false));
-    for cause in [RetryCause::Broken, RetryCause::Timeout] {
+    for cause in [RetryCause::ConnectionError, RetryCause::Timeout] {
         assert_eq!(judge(&connect_only, failed(cause)), RetryDecision::GiveUp(RetryRefusal::NotConfigured));
         let unsent = FailedAttempt { sent_any: false, ..failed(cause) };
         assert!(
@@ -161,7 +168,7 @@ fn the_policy_decides_what_is_repeated() {
 fn the_budget_is_asked_last_and_once() {
     let policy = RetryPolicy::default();
     let refused = policy.judge(&BROKEN_GET, || false);
-    assert_eq!(refused, RetryDecision::GiveUp(RetryRefusal::BudgetUsed));
+    assert_eq!(refused, RetryDecision::GiveUp(RetryRefusal::BudgetExhausted));
     let nothing_sent = FailedAttempt { cause: RetryCause::Connect, sent_any: false, ..BROKEN_GET };
     assert_eq!(policy.judge(&nothing_sent, || false), OTHER_FIRST, "no server has had it");
     for failed in all_facts() {
@@ -211,7 +218,7 @@ fn no_combination_of_facts_breaks_the_law() {
 fn all_facts() -> impl Iterator<Item = FailedAttempt> {
     let causes = [
         RetryCause::Connect,
-        RetryCause::Broken,
+        RetryCause::ConnectionError,
         RetryCause::Timeout,
         RetryCause::Status(503),
         RetryCause::Status(500),

@@ -124,7 +124,7 @@ fn server(destination: &Destination<'_>, candidate: &ServerCandidate, share: Sha
         "max_requests": server.max_requests,
         "backup": candidate.backup,
         "eligible": candidate.eligibility == Eligibility::Eligible,
-        "standing": candidate.eligibility.sentence(),
+        "eligibility": candidate.eligibility.sentence(),
         "percent": share,
     })
 }

@@ -27,9 +27,9 @@ pub(super) const FAMILIES: &[Family] = families! {
             samples.labelled(&[("outcome", "succeeded")], stats.reload.succeeded);
             samples.labelled(&[("outcome", "failed")], stats.reload.failed);
         };
-    "weir_config_last_reload_success" Gauge Process, "Whether the last reload was taken over (1) or refused (0); 1 before the first.",
+    "weir_config_last_reload_successful" Gauge Process, "Whether the last reload was taken over (1) or refused (0); 1 before the first.",
         |samples, stats| samples.value(u8::from(stats.reload.last_succeeded));
-    "weir_config_since_timestamp_seconds" Gauge Process, "When the config in use was taken over, in seconds since 1970.",
+    "weir_config_last_reload_success_timestamp_seconds" Gauge Process, "When the config in use was taken over, in seconds since 1970.",
         |samples, stats| samples.value(stats.reload.since_seconds);
     "weir_config_generation" Gauge Process, "Which config is in use: 1 is that of the start, and each reload adds one.",
         |samples, stats| samples.value(stats.reload.generation);
@@ -59,12 +59,12 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_log_lines_dropped_total" Counter Process, "Lines of Weir's own log dropped because standard error was not read fast enough.",
         |samples, stats| samples.value(stats.own_log_lines_dropped);
 
-    "weir_worker_sessions_accepted_total" Counter Worker, "Connections accepted by the worker.",
-        |samples, worker| samples.value(worker.sessions_accepted);
-    "weir_worker_sessions_open" Gauge Worker, "Sessions that the worker runs.",
-        |samples, worker| samples.value(worker.sessions_open.now);
-    "weir_worker_idle_sessions_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or without a descriptor.",
-        |samples, worker| samples.value(worker.sessions_displaced);
+    "weir_worker_connections_accepted_total" Counter Worker, "Connections accepted by the worker.",
+        |samples, worker| samples.value(worker.connections_accepted);
+    "weir_worker_connections_open" Gauge Worker, "Sessions that the worker runs.",
+        |samples, worker| samples.value(worker.connections_open.now);
+    "weir_worker_idle_connections_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or without a descriptor.",
+        |samples, worker| samples.value(worker.idle_connections_closed);
     "weir_worker_exchanges_total" Counter Worker, "Exchanges begun.",
         |samples, worker| samples.value(worker.exchanges);
     "weir_worker_exchanges_open" Gauge Worker, "Exchanges that run.",
@@ -77,7 +77,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.panics);
     "weir_worker_accept_errors_total" Counter Worker, "Errors while accepting connections.",
         |samples, worker| samples.value(worker.accept_errors);
-    "weir_worker_local_failures_total" Counter Worker, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.",
+    "weir_worker_local_connect_errors_total" Counter Worker, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.",
         |samples, worker| samples.value(worker.local_failures);
     "weir_worker_log_lines_dropped_total" Counter Worker, "Access-log lines dropped because the writer was behind or could not write them.",
         |samples, worker| samples.value(worker.log_lines_dropped);
@@ -87,9 +87,9 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.traces_limited);
     "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
-    "weir_worker_sessions_handed_over_total" Counter Worker, "Sessions handed over between workers, by direction.",
+    "weir_worker_connections_handed_over_total" Counter Worker, "Sessions handed over between workers, by direction.",
         |samples, worker| {
-            samples.labelled(&[("direction", "in")], worker.sessions_handed_in);
-            samples.labelled(&[("direction", "out")], worker.sessions_handed_out);
+            samples.labelled(&[("direction", "in")], worker.connections_handed_in);
+            samples.labelled(&[("direction", "out")], worker.connections_handed_out);
         };
 };

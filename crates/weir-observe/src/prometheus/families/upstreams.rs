@@ -48,9 +48,9 @@ pub(super) const FAMILIES: &[Family] = families! {
             let refused = || sums(upstream.shards().used(), |shard| values(&shard.retries_refused));
             write_by(samples, upstream, "reason", RETRY_REFUSALS, refused);
         };
-    "weir_upstream_persistence_total" Counter Upstream, "Responses under persistence, by whether the client was kept on its server, moved to another, or came new.",
+    "weir_upstream_affinity_total" Counter Upstream, "Responses under affinity, by whether the client was kept on its server, moved to another, or came new.",
         |samples, upstream| {
-            let counts = sums(upstream.shards().used(), |shard| values(&shard.persistence));
+            let counts = sums(upstream.shards().used(), |shard| values(&shard.affinity));
             // Only of upstreams that have it: the others would show three zeros each.
             if counts != [0; AffinityOutcome::ALL.len()] {
                 write_by(samples, upstream, "outcome", AffinityOutcome::ALL.map(AffinityOutcome::name), || counts);

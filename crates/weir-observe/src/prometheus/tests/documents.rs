@@ -143,7 +143,7 @@ fn the_dashboard_asks_for_what_exists() {
     for family in [
         "weir_upstream_status_responses_total",
         "process_open_fds",
-        "weir_worker_local_failures_total",
+        "weir_worker_local_connect_errors_total",
         "weir_log_lines_dropped_total",
     ] {
         assert!(found.iter().any(|query| query.contains(family)), "{family} is not shown");

@@ -5,6 +5,7 @@ mod fixture;
 mod golden;
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -160,8 +161,8 @@ fn filtered(fixture: &Fixture, filter: &FamilyFilter) -> String {
 
 fn small_fixture() -> Fixture {
     let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
-    shard.sessions_accepted.add(7);
-    shard.sessions_handed_out.add(2);
+    shard.connections_accepted.add(7);
+    shard.connections_handed_out.add(2);
     let listener = &shard.listeners[0];
     listener.requests.add(12);
     listener.bytes_out.add(4096);
@@ -175,7 +176,7 @@ fn small_fixture() -> Fixture {
     for status in [200, 200, 404] {
         upstream.responses.record(status);
     }
-    upstream.persistence[0].increment();
+    upstream.affinity[0].increment();
     upstream.exchange_time.record(2_000);
     upstream.queue_time.record(3);
     let server = &upstream.servers[0];
@@ -225,7 +226,7 @@ fn note_certificates(listener: &mut fixture::FixtureListener) {
     listener.revocations = Some(certificate("revoked.pem", 1_800_000_000));
 }
 
-/// `golden.txt` is what the renderer made of these figures that took them all at once; it had samples for everything unused as well.
+/// `golden.txt` has the whole text for these stats; `UPDATE=1` writes it anew.
 #[test]
 fn the_pieces_are_the_text_that_was_made_at_once() {
     let upstreams: [(&str, &[&str]); 2] = [("app", &["a", "b"]), ("api", &["10.0.0.1:80"])];
@@ -242,6 +243,12 @@ fn the_pieces_are_the_text_that_was_made_at_once() {
     let shard = route_shard(9, 1, &[200, 200, 200, 200, 200, 200, 200, 404]);
     fixture.listeners[0].routes = vec![("/api/".to_owned(), shard)];
     note_certificates(&mut fixture.listeners[0]);
+    if std::env::var_os("UPDATE").is_some() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prometheus/tests/golden.txt");
+        let text = rendered(&fixture).replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        std::fs::write(golden, text).expect("the golden text is written");
+        return;
+    }
     let expected = include_str!("golden.txt").replace("VERSION", env!("CARGO_PKG_VERSION"));
     for (found, expected) in rendered(&fixture).lines().zip(expected.lines()) {
         assert_eq!(found, expected);
@@ -254,11 +261,11 @@ fn figures_are_rendered_to_the_letter() {
     let text = rendered(&small_fixture());
     check(&read(&text));
     for part in [
-        "# HELP weir_worker_sessions_accepted_total Connections accepted by the worker.\n\
-         # TYPE weir_worker_sessions_accepted_total counter\n\
-         weir_worker_sessions_accepted_total{worker=\"0\"} 7\n",
-        "weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
-         weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
+        "# HELP weir_worker_connections_accepted_total Connections accepted by the worker.\n\
+         # TYPE weir_worker_connections_accepted_total counter\n\
+         weir_worker_connections_accepted_total{worker=\"0\"} 7\n",
+        "weir_worker_connections_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
+         weir_worker_connections_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
         "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 12.340000\n",
         "process_start_time_seconds 1800000000.500000\n",
         "process_open_fds 12\n",

@@ -116,7 +116,7 @@ impl Narrator {
         put("peer", shown(entry.peer).into());
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
         put("balance", upstream.map(|upstream| upstream.balance).into());
-        put("persistence", entry.kept.map(weir_observe::AffinityOutcome::name).into());
+        put("affinity", entry.kept.map(weir_observe::AffinityOutcome::name).into());
         put("bytes_in", entry.bytes_in.into());
         put("bytes_out", entry.bytes_out.into());
         put("answered_by", answered_by(entry).into());
@@ -189,8 +189,8 @@ fn attempt<'a>(
                 "in_flight": glance.in_flight.saturating_sub(u32::from(is_chosen)),
                 "weight": glance.weight(),
                 "chosen": is_chosen,
-                "could_be": standing == Eligibility::Eligible,
-                "standing": standing.sentence(),
+                "eligible": standing == Eligibility::Eligible,
+                "eligibility": standing.sentence(),
             })
         })
         .collect();

@@ -160,7 +160,7 @@ impl Seen {
         let mut total = Self::nothing(plan);
         for shard in plan.server_shards[server].used() {
             total.attempts += shard.attempts.value();
-            total.faults += shard.faults.value();
+            total.faults += shard.outlier_failures.value();
             if let Some(latency) = &mut total.latency {
                 latency.add(&shard.response_time);
             }

@@ -22,7 +22,7 @@ pub(crate) fn tell(waiter: Waiter, outcome: WaitOutcome) -> bool {
         WaitOutcome::Server(server) => Ok(server),
         WaitOutcome::NoServer => Err(Cause::NoServer),
         WaitOutcome::Overload => Err(Cause::QueueOverload),
-        WaitOutcome::Displaced => Err(Cause::QueueDisplaced),
+        WaitOutcome::Displaced => Err(Cause::QueueEvicted),
     };
     waiter.send(told).is_ok()
 }
