@@ -40,17 +40,17 @@ pub use certificate::{
     RevocationLists,
 };
 pub use config::{
-    AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, BodyRule, CipherSuite,
+    AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieAffinity, CookieMode, CookieSecret, Credentials,
-    Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, HeaderChanges,
-    HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency, Listener,
-    ListenerCertificate, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel,
-    LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings,
-    Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect,
-    RedirectPart, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts,
-    Server, ServerLeniency, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Credentials, Dialogue, Dns,
+    EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, HeaderChanges, HealthCheck,
+    HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate,
+    ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings,
+    Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, Process, ProxyProtocol,
+    ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, RedirectPart, ReloadTrigger,
+    RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency,
+    SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
+    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

@@ -5,19 +5,19 @@
 
 /// A format for Weir's own answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReplyFormat {
     /// A page for people.
     Html,
     /// An object for programs.
     Json,
 }
 
-impl Format {
+impl ReplyFormat {
     /// The value of the `Content-Type` field.
     pub const fn content_type(self) -> &'static str {
         match self {
-            Format::Html => "text/html; charset=utf-8",
-            Format::Json => "application/json",
+            ReplyFormat::Html => "text/html; charset=utf-8",
+            ReplyFormat::Json => "application/json",
         }
     }
 }
@@ -30,7 +30,7 @@ struct Preference {
 }
 
 /// Chooses the format by the value of `Accept`; without one, HTML. Malformed ranges are skipped.
-pub fn choose_format(accept: Option<&[u8]>) -> Format {
+pub fn choose_format(accept: Option<&[u8]>) -> ReplyFormat {
     let (mut html, mut json) = (Preference::default(), Preference::default());
     for range in split_outside_quotes(accept.unwrap_or_default(), b',') {
         let mut parts = split_outside_quotes(range, b';').map(|part| part.trim_ascii());
@@ -39,7 +39,7 @@ pub fn choose_format(accept: Option<&[u8]>) -> Format {
         raise(&mut html, weight, html_specificity(media));
         raise(&mut json, weight, json_specificity(media));
     }
-    if json > html { Format::Json } else { Format::Html }
+    if json > html { ReplyFormat::Json } else { ReplyFormat::Html }
 }
 
 /// A more specific range overrules a less specific one, even when its weight is lower.
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn formats_are_chosen_by_weight_then_by_specificity() {
-        use Format::{Html, Json};
-        let cases: &[(&str, Format)] = &[
+        use ReplyFormat::{Html, Json};
+        let cases: &[(&str, ReplyFormat)] = &[
             ("", Html),
             ("*/*", Html),
             ("application/json", Json),

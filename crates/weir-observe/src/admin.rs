@@ -50,9 +50,9 @@ impl AdminRefusal {
             AdminRefusal::CrossSite => "cross-site",
             AdminRefusal::ChangesOff => "changes-off",
             AdminRefusal::TooLarge => "too-large",
-            AdminRefusal::TooSlow => "too-slow",
+            AdminRefusal::TooSlow => "timeout",
             AdminRefusal::Malformed => "malformed",
-            AdminRefusal::TooMany => "too-many",
+            AdminRefusal::TooMany => "connection-limit",
         }
     }
 }
@@ -76,8 +76,8 @@ impl AdminShard {
     }
 
     /// The counts at this moment.
-    pub fn figures(&self) -> AdminFigures {
-        AdminFigures {
+    pub fn stats(&self) -> AdminStats {
+        AdminStats {
             requests: self.requests.value(),
             refusals: std::array::from_fn(|refusal| self.refusals[refusal].value()),
         }
@@ -86,7 +86,7 @@ impl AdminShard {
 
 /// What was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AdminFigures {
+pub struct AdminStats {
     /// Requests that were answered as asked.
     pub requests: u64,
     /// Requests and connections that were refused, in the order of [`AdminRefusal::ALL`].
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(refusal as usize, index);
             (0..=index).for_each(|_| shard.record_refusal(refusal));
         }
-        let expected = AdminFigures { requests: 1, refusals: [1, 2, 3, 4, 5, 6, 7, 8] };
-        assert_eq!(shard.figures(), expected);
+        let expected = AdminStats { requests: 1, refusals: [1, 2, 3, 4, 5, 6, 7, 8] };
+        assert_eq!(shard.stats(), expected);
     }
 }

@@ -10,7 +10,7 @@ pub mod status_page;
 pub mod haproxy;
 pub mod overview;
 pub mod prometheus;
-mod figures;
+mod stats;
 
 // What the workers count, one writer each.
 mod per_worker;
@@ -21,7 +21,7 @@ mod histogram;
 mod counter;
 
 // The body of a response of Weir's own.
-mod page;
+mod local_reply;
 mod accept;
 
 // One line per exchange.
@@ -33,23 +33,19 @@ pub mod flame;
 // The words: phases, failures, affinity, retries.
 mod failure;
 mod phase;
-mod kept;
+mod affinity;
 mod retries;
 
-pub use accept::{Format, choose_format};
-pub use admin::{AdminFigures, AdminRefusal, AdminShard};
+pub use accept::{ReplyFormat, choose_format};
+pub use admin::{AdminRefusal, AdminShard, AdminStats};
+pub use affinity::AffinityOutcome;
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{
-    Cause, Closing, Explanation, Failure, Party, Reason, config_keys_named, failures_markdown,
-};
-pub use figures::{
-    CertificateFigures, FailureFigures, Figures, ListenerFigures, Names, ProbeFigures, ProcessFigures,
-    ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, UpstreamNames, WorkerFigures,
+    Cause, Closing, Failure, FailureExplanation, Party, Reason, config_keys_named, failures_markdown,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
-pub use kept::Kept;
+pub use local_reply::{LocalReply, status_text};
 pub use overview::Overview;
-pub use page::{Page, status_text};
 pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
@@ -57,4 +53,8 @@ pub use shard::{
     FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
     ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };
-pub use traces::{TraceFigures, TraceLoss};
+pub use stats::{
+    CertificateStats, FailureStats, ListenerStats, ProbeStats, ProcessStats, ReloadStats, RouteStats,
+    ServerStats, StatNames, Stats, UpstreamStatNames, UpstreamStats, WorkerStats,
+};
+pub use traces::{TraceLoss, TraceStats};

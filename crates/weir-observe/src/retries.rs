@@ -3,16 +3,16 @@
 //! The decision is taken elsewhere; a test there holds the words together.
 
 /// How the attempt before had failed.
-pub const RETRY_CAUSES: [&str; 4] = ["connect", "broken", "timeout", "status"];
+pub const RETRY_CAUSES: [&str; 4] = ["connect", "connection-error", "timeout", "status"];
 
 /// Why a failed attempt was not repeated.
 pub const RETRY_REFUSALS: [&str; 8] = [
-    "answered",
+    "response-started",
     "not-idempotent",
-    "body-gone",
+    "body-not-replayable",
     "not-configured",
-    "attempts-used",
-    "too-late",
+    "attempts-exhausted",
+    "time-limit",
     "no-other-server",
-    "budget-used",
+    "budget-exhausted",
 ];

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use weir_http::Rule;
 
+use crate::affinity::AffinityOutcome;
 use crate::counter::{Counter, Gauge};
 use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
-use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 
@@ -29,15 +29,15 @@ pub struct ShardSizes<'a> {
 #[repr(align(128))]
 pub struct WorkerShard {
     /// Connections taken from a listening socket.
-    pub sessions_accepted: Counter,
+    pub connections_accepted: Counter,
     /// Sessions that this worker runs, wherever they were accepted.
-    pub sessions_open: Gauge,
+    pub connections_open: Gauge,
     /// Sessions taken over from another worker.
-    pub sessions_handed_in: Counter,
+    pub connections_handed_in: Counter,
     /// Sessions accepted here and handed to another worker.
-    pub sessions_handed_out: Counter,
+    pub connections_handed_out: Counter,
     /// Idle sessions closed to make room for new ones.
-    pub sessions_displaced: Counter,
+    pub idle_connections_closed: Counter,
     /// Exchanges begun.
     pub exchanges: Counter,
     /// Exchanges that run.
@@ -89,11 +89,11 @@ impl WorkerShard {
         upstreams: Box<[Arc<UpstreamShard>]>,
     ) -> WorkerShard {
         WorkerShard {
-            sessions_accepted: Counter::new(),
-            sessions_open: Gauge::new(),
-            sessions_handed_in: Counter::new(),
-            sessions_handed_out: Counter::new(),
-            sessions_displaced: Counter::new(),
+            connections_accepted: Counter::new(),
+            connections_open: Gauge::new(),
+            connections_handed_in: Counter::new(),
+            connections_handed_out: Counter::new(),
+            idle_connections_closed: Counter::new(),
             exchanges: Counter::new(),
             exchanges_open: Gauge::new(),
             tunnels_open: Gauge::new(),
@@ -120,9 +120,9 @@ impl WorkerShard {
 #[repr(align(128))]
 pub struct ListenerShard {
     /// Client connections begun.
-    pub sessions: Counter,
+    pub connections: Counter,
     /// Client connections open.
-    pub sessions_open: Gauge,
+    pub connections_open: Gauge,
     /// Client connections that began with a valid header of the PROXY protocol.
     pub proxy_headers: Counter,
     /// Request heads read whole, well-formed or not.
@@ -178,8 +178,8 @@ pub struct UpstreamShard {
     pub retries: [Counter; RETRY_CAUSES.len()],
     /// Failed attempts that were not repeated, by [`RETRY_REFUSALS`].
     pub retries_refused: [Counter; RETRY_REFUSALS.len()],
-    /// Responses under persistence, by [`Kept`].
-    pub persistence: [Counter; Kept::ALL.len()],
+    /// Responses under affinity, by [`AffinityOutcome`].
+    pub affinity: [Counter; AffinityOutcome::ALL.len()],
     /// Failures of exchanges sent here, by reason.
     pub failures: FailureCounters,
     /// One part per server, in the order of the config.
@@ -209,7 +209,7 @@ impl UpstreamShard {
             exchange_time: Histogram::new(),
             retries: Default::default(),
             retries_refused: Default::default(),
-            persistence: Default::default(),
+            affinity: Default::default(),
             failures: FailureCounters::default(),
             servers,
         }
@@ -255,7 +255,7 @@ pub struct ServerShard {
     /// Attempts that failed, by phase.
     pub failures: PhaseCounters,
     /// Attempts that failed by the doing of the server, answers with a status that says so included: what ejection counts.
-    pub faults: Counter,
+    pub outlier_failures: Counter,
 }
 
 /// What the thread that probes counts of one server.

@@ -34,7 +34,7 @@ impl TraceLoss {
 
 /// What was counted since the start, whichever collectors there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TraceFigures {
+pub struct TraceStats {
     /// Spans that a collector took.
     pub spans_exported: u64,
     /// Spans that were lost, in the order of [`TraceLoss::ALL`].

@@ -10,7 +10,7 @@ pub(crate) enum SimFailure {
     /// As many wait as may.
     QueueFull,
     /// Somebody with a better claim took the place.
-    QueueDisplaced,
+    QueueEvicted,
     /// It waited longer than the delay target under lasting overload.
     QueueOverload,
     /// It waited as long as one may.
@@ -31,7 +31,7 @@ impl SimFailure {
         Self::NoServer,
         Self::AllServersFull,
         Self::QueueFull,
-        Self::QueueDisplaced,
+        Self::QueueEvicted,
         Self::QueueOverload,
         Self::QueueTimeout,
         Self::ConnectRefused,
@@ -46,7 +46,7 @@ impl SimFailure {
             Self::NoServer => "no-server",
             Self::AllServersFull => "all-servers-full",
             Self::QueueFull => "queue-full",
-            Self::QueueDisplaced => "queue-displaced",
+            Self::QueueEvicted => "queue-evicted",
             Self::QueueOverload => "queue-overload",
             Self::QueueTimeout => "queue-timeout",
             Self::ConnectRefused => "connect-refused",

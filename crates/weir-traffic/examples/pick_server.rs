@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_traffic::balance::{
-    Balancer, Choice, Excluded, HashKey, LoadFactor, Member, Patience, Pick, Policy,
+    Balancer, BalancerChoice, BalancerMember, Excluded, HashKey, LoadFactor, Pick, Policy, WhenFull,
 };
 use weir_traffic::{ServerId, ServerState};
 
@@ -45,7 +45,7 @@ fn balancer(name: &str, servers: usize) -> Balancer {
         let state = ServerState::new(if is_hot { 1 } else { 1 + number as u32 % 3 }, 0);
         let requests = if is_hot { 3 * usize::from(!number.is_multiple_of(4)) } else { 1 + number % 3 };
         assert!((0..requests).all(|_| state.try_acquire()));
-        Member::new(&format!("10.0.{}.{}:80", number / 256, number % 256), Arc::new(state))
+        BalancerMember::new(&format!("10.0.{}.{}:80", number / 256, number % 256), Arc::new(state))
     };
     Balancer::new(&policy, (0..servers).map(member).collect(), 7)
 }
@@ -56,8 +56,8 @@ fn picks(balancer: &Balancer, times: u64) {
     for number in 0..times {
         let hash = Some(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let pick = Pick { hash, excluded: Excluded::NONE, random: number, now_ms: 0 };
-        match balancer.choose_with(Patience::None, black_box(&pick)) {
-            Choice::Server(server) => balancer.release(black_box::<ServerId>(server)),
+        match balancer.choose_with(WhenFull::Spill, black_box(&pick)) {
+            BalancerChoice::Server(server) => balancer.release(black_box::<ServerId>(server)),
             other => panic!("{other:?} although all servers have room"),
         }
     }

@@ -15,7 +15,7 @@ pub struct Drain {
 
 /// What is to be done about a server that drains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum DrainStep {
     /// Look again later.
     Wait,
     /// Its time is over: from now on it takes no requests at all.
@@ -26,12 +26,12 @@ pub enum Step {
 
 impl Drain {
     /// What a look at the server comes to, on which `in_flight` requests and tunnels run.
-    pub fn step(&self, in_flight: u32, now_ms: u64) -> Step {
+    pub fn step(&self, in_flight: u32, now_ms: u64) -> DrainStep {
         let over = self.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms);
         match (self.takes_bound, over, in_flight) {
-            (true, true, _) => Step::Close,
-            (false, _, 0) => Step::Done,
-            _ => Step::Wait,
+            (true, true, _) => DrainStep::Close,
+            (false, _, 0) => DrainStep::Done,
+            _ => DrainStep::Wait,
         }
     }
 
@@ -50,23 +50,23 @@ mod tests {
     fn bound_requests_keep_a_server_until_its_deadline() {
         let drain = Drain { began_ms: 0, deadline_ms: Some(100), takes_bound: true };
         for (in_flight, now_ms, step) in [
-            (3, 0, Step::Wait),
-            (0, 50, Step::Wait),
-            (0, 99, Step::Wait),
-            (2, 100, Step::Close),
-            (0, 100, Step::Close),
+            (3, 0, DrainStep::Wait),
+            (0, 50, DrainStep::Wait),
+            (0, 99, DrainStep::Wait),
+            (2, 100, DrainStep::Close),
+            (0, 100, DrainStep::Close),
         ] {
             assert_eq!(drain.step(in_flight, now_ms), step, "{in_flight} at {now_ms}");
         }
         let closed = drain.closed();
-        assert_eq!((closed.step(2, 200), closed.step(0, 300)), (Step::Wait, Step::Done));
+        assert_eq!((closed.step(2, 200), closed.step(0, 300)), (DrainStep::Wait, DrainStep::Done));
         let for_good = Drain { deadline_ms: None, ..drain };
-        assert_eq!(for_good.step(0, u64::MAX), Step::Wait);
+        assert_eq!(for_good.step(0, u64::MAX), DrainStep::Wait);
     }
 
     #[test]
     fn a_server_without_bound_requests_is_done_when_it_is_empty() {
         let drain = Drain { began_ms: 0, deadline_ms: None, takes_bound: false };
-        assert_eq!((drain.step(1, 5), drain.step(0, 6)), (Step::Wait, Step::Done));
+        assert_eq!((drain.step(1, 5), drain.step(0, 6)), (DrainStep::Wait, DrainStep::Done));
     }
 }

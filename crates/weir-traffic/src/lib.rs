@@ -23,5 +23,6 @@ mod hash;
 
 pub use hash::{hash_address, hash_bytes};
 pub use server::{
-    Glance, Health, Mode, RAMP_FULL, ServerId, ServerState, Slot, Standing, Suspicion, WEIGHT_MAX,
+    ConsecutiveFailures, Eligibility, Health, Mode, RAMP_FULL, ServerId, ServerSlot, ServerState,
+    ServerSummary, WEIGHT_MAX,
 };

@@ -43,11 +43,11 @@ impl Default for RetryPolicy {
 
 /// How an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum RetryCause {
     /// No connection: refused, unreachable, TLS failed, or not there in time.
     Connect,
     /// The connection broke, or the response was malformed, before the response head was complete.
-    Broken,
+    ConnectionError,
     /// The request could not be sent, or the response head did not come, in time.
     Timeout,
     /// A response came, with this status.
@@ -58,7 +58,7 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedAttempt {
     /// How it failed.
-    pub cause: Cause,
+    pub cause: RetryCause,
     /// Whether any byte of the request left for the server.
     pub sent_any: bool,
     /// Whether any byte of a response came.
@@ -84,7 +84,7 @@ pub struct FailedAttempt {
 
 /// What is to be done about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryDecision {
     /// Go again.
     Retry {
         /// Where.
@@ -93,7 +93,7 @@ pub enum Verdict {
         counts_as_attempt: bool,
     },
     /// Tell the client.
-    GiveUp(Reason),
+    GiveUp(RetryRefusal),
 }
 
 /// Where a request goes after a failed attempt.
@@ -111,71 +111,71 @@ pub enum NextServer {
 
 /// Why a failed attempt is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum RetryRefusal {
     /// The client has part of the answer.
-    Answered,
+    ResponseStarted,
     /// The server may have acted on it, and the method is not idempotent.
     NotIdempotent,
     /// Part of the body is gone.
-    BodyGone,
+    BodyNotReplayable,
     /// The policy does not retry this kind of failure.
     NotConfigured,
     /// All attempts are used.
-    AttemptsUsed,
+    AttemptsExhausted,
     /// Too much time has gone by.
-    TooLate,
+    TimeLimit,
     /// The same server would only be given more of what it could not do, and no other may take it.
     NoOtherServer,
     /// The upstream's budget is used: more retries would feed an outage.
-    BudgetUsed,
+    BudgetExhausted,
 }
 
-impl Cause {
+impl RetryCause {
     /// Its place among the causes, whatever the status.
     pub const fn index(self) -> usize {
         match self {
-            Cause::Connect => 0,
-            Cause::Broken => 1,
-            Cause::Timeout => 2,
-            Cause::Status(_) => 3,
+            RetryCause::Connect => 0,
+            RetryCause::ConnectionError => 1,
+            RetryCause::Timeout => 2,
+            RetryCause::Status(_) => 3,
         }
     }
 
     /// The stable lower-case name: label in metrics.
     pub const fn name(self) -> &'static str {
         match self {
-            Cause::Connect => "connect",
-            Cause::Broken => "broken",
-            Cause::Timeout => "timeout",
-            Cause::Status(_) => "status",
+            RetryCause::Connect => "connect",
+            RetryCause::ConnectionError => "connection-error",
+            RetryCause::Timeout => "timeout",
+            RetryCause::Status(_) => "status",
         }
     }
 }
 
-impl Reason {
+impl RetryRefusal {
     /// All of them, in the order of their values.
-    pub const ALL: [Reason; 8] = [
-        Reason::Answered,
-        Reason::NotIdempotent,
-        Reason::BodyGone,
-        Reason::NotConfigured,
-        Reason::AttemptsUsed,
-        Reason::TooLate,
-        Reason::NoOtherServer,
-        Reason::BudgetUsed,
+    pub const ALL: [RetryRefusal; 8] = [
+        RetryRefusal::ResponseStarted,
+        RetryRefusal::NotIdempotent,
+        RetryRefusal::BodyNotReplayable,
+        RetryRefusal::NotConfigured,
+        RetryRefusal::AttemptsExhausted,
+        RetryRefusal::TimeLimit,
+        RetryRefusal::NoOtherServer,
+        RetryRefusal::BudgetExhausted,
     ];
 
     /// The stable kebab-case name: label in metrics, word in the log.
     pub const fn name(self) -> &'static str {
         match self {
-            Reason::Answered => "answered",
-            Reason::NotIdempotent => "not-idempotent",
-            Reason::BodyGone => "body-gone",
-            Reason::NotConfigured => "not-configured",
-            Reason::AttemptsUsed => "attempts-used",
-            Reason::TooLate => "too-late",
-            Reason::NoOtherServer => "no-other-server",
-            Reason::BudgetUsed => "budget-used",
+            RetryRefusal::ResponseStarted => "response-started",
+            RetryRefusal::NotIdempotent => "not-idempotent",
+            RetryRefusal::BodyNotReplayable => "body-not-replayable",
+            RetryRefusal::NotConfigured => "not-configured",
+            RetryRefusal::AttemptsExhausted => "attempts-exhausted",
+            RetryRefusal::TimeLimit => "time-limit",
+            RetryRefusal::NoOtherServer => "no-other-server",
+            RetryRefusal::BudgetExhausted => "budget-exhausted",
         }
     }
 }
@@ -184,58 +184,60 @@ impl RetryPolicy {
     /// Decides about a failed attempt. `take_from_budget` is called at most once and only when nothing else
     /// speaks against a retry; it says whether the budget allows one more, and takes it. It is not called when
     /// the attempt reached no server: then the retry is no load that was not there before.
-    pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> Verdict {
+    pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> RetryDecision {
         match self.objection(failed) {
-            Some(reason) => Verdict::GiveUp(reason),
+            Some(reason) => RetryDecision::GiveUp(reason),
             None if failed.is_stale() => {
-                Verdict::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
+                RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
             }
-            None if failed.sent_any && !take_from_budget() => Verdict::GiveUp(Reason::BudgetUsed),
-            None => Verdict::Retry { server: failed.cause.next_server(), counts_as_attempt: true },
+            None if failed.sent_any && !take_from_budget() => {
+                RetryDecision::GiveUp(RetryRefusal::BudgetExhausted)
+            }
+            None => RetryDecision::Retry { server: failed.cause.next_server(), counts_as_attempt: true },
         }
     }
 
-    fn objection(&self, failed: &FailedAttempt) -> Option<Reason> {
+    fn objection(&self, failed: &FailedAttempt) -> Option<RetryRefusal> {
         if failed.answered_any {
-            return Some(Reason::Answered);
+            return Some(RetryRefusal::ResponseStarted);
         }
         if failed.sent_any && !failed.repeatable {
-            return Some(Reason::NotIdempotent);
+            return Some(RetryRefusal::NotIdempotent);
         }
         if !failed.body_replayable {
-            return Some(Reason::BodyGone);
+            return Some(RetryRefusal::BodyNotReplayable);
         }
         if failed.is_stale() {
             return None;
         }
         if failed.sent_any && !self.covers(failed.cause) {
-            return Some(Reason::NotConfigured);
+            return Some(RetryRefusal::NotConfigured);
         }
         if failed.attempts >= self.attempts_max {
-            return Some(Reason::AttemptsUsed);
+            return Some(RetryRefusal::AttemptsExhausted);
         }
         if failed.elapsed >= self.elapsed_max {
-            return Some(Reason::TooLate);
+            return Some(RetryRefusal::TimeLimit);
         }
         let lonely = failed.cause.next_server() == NextServer::OtherOnly && !failed.other_server;
-        lonely.then_some(Reason::NoOtherServer)
+        lonely.then_some(RetryRefusal::NoOtherServer)
     }
 
-    fn covers(&self, cause: Cause) -> bool {
+    fn covers(&self, cause: RetryCause) -> bool {
         match cause {
-            Cause::Connect => true,
-            Cause::Broken => self.on_broken,
-            Cause::Timeout => self.on_timeout,
-            Cause::Status(status) => self.on_status.contains(&status),
+            RetryCause::Connect => true,
+            RetryCause::ConnectionError => self.on_broken,
+            RetryCause::Timeout => self.on_timeout,
+            RetryCause::Status(status) => self.on_status.contains(&status),
         }
     }
 }
 
-impl Cause {
+impl RetryCause {
     fn next_server(self) -> NextServer {
         match self {
-            Cause::Connect | Cause::Broken => NextServer::OtherFirst,
-            Cause::Timeout | Cause::Status(_) => NextServer::OtherOnly,
+            RetryCause::Connect | RetryCause::ConnectionError => NextServer::OtherFirst,
+            RetryCause::Timeout | RetryCause::Status(_) => NextServer::OtherOnly,
         }
     }
 }
@@ -246,7 +248,7 @@ impl FailedAttempt {
     /// fresh connection.
     fn is_stale(&self) -> bool {
         self.reused_connection
-            && self.cause == Cause::Broken
+            && self.cause == RetryCause::ConnectionError
             && !self.received_any
             && self.stale_connections < self.attempts
     }

@@ -4,16 +4,16 @@
 //! begin with two, when the request did so after the stripped prefix: whoever puts it into a `Location` must
 //! write a full URL.
 
-use crate::route::{PathError, Pattern, check_path, has_prefix};
+use crate::route::{PathError, RouteRegex, check_path, has_prefix};
 
 /// How a path is rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewrite(Kind);
+pub struct Rewrite(RewriteKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum RewriteKind {
     Prefix { from: Box<[u8]>, to: Box<[u8]> },
-    Regex { pattern: Pattern, replacement: Box<[u8]> },
+    Regex { pattern: RouteRegex, replacement: Box<[u8]> },
 }
 
 /// Why a rewrite cannot be done.
@@ -49,7 +49,7 @@ impl Rewrite {
     pub fn replace_prefix(prefix: &str, to: &str) -> Result<Rewrite, RewriteError> {
         check_path(prefix)?;
         check_path(to)?;
-        Ok(Rewrite(Kind::Prefix { from: prefix.as_bytes().into(), to: to.as_bytes().into() }))
+        Ok(Rewrite(RewriteKind::Prefix { from: prefix.as_bytes().into(), to: to.as_bytes().into() }))
     }
 
     /// Replaces the first match of `pattern` by `replacement`, in which `$1`, `${1}` and `${name}` stand for
@@ -61,12 +61,12 @@ impl Rewrite {
     /// request line.
     pub fn regex(pattern: &str, replacement: &str) -> Result<Rewrite, RewriteError> {
         let pattern =
-            Pattern::build_with_groups(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
+            RouteRegex::build_with_groups(pattern).map_err(|error| PathError::BadRegex(error.to_string()))?;
         if let Some(bad) = replacement.chars().find(|&c| !c.is_ascii_graphic() || c == '#') {
             return Err(RewriteError::BadCharacter(bad));
         }
         check_groups(&pattern, replacement)?;
-        Ok(Rewrite(Kind::Regex { pattern, replacement: replacement.as_bytes().into() }))
+        Ok(Rewrite(RewriteKind::Regex { pattern, replacement: replacement.as_bytes().into() }))
     }
 
     /// Appends the rewritten path and query to `out`, with a `?` between them if there is a query. Returns
@@ -74,8 +74,8 @@ impl Rewrite {
     pub fn apply(&self, path: &[u8], query: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let changed = match &self.0 {
-            Kind::Prefix { from, to } => replace_prefix(path, from, to, out),
-            Kind::Regex { pattern, replacement } => replace_match(path, pattern, replacement, out),
+            RewriteKind::Prefix { from, to } => replace_prefix(path, from, to, out),
+            RewriteKind::Regex { pattern, replacement } => replace_match(path, pattern, replacement, out),
         };
         if !changed {
             out.extend_from_slice(path);
@@ -108,7 +108,7 @@ fn replace_prefix(path: &[u8], from: &[u8], to: &[u8], out: &mut Vec<u8>) -> boo
     true
 }
 
-fn replace_match(path: &[u8], pattern: &Pattern, replacement: &[u8], out: &mut Vec<u8>) -> bool {
+fn replace_match(path: &[u8], pattern: &RouteRegex, replacement: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(groups) = pattern.captures(path) else { return false };
     let whole = groups.get(0).expect("group 0 is the match itself");
     out.extend_from_slice(&path[..whole.start()]);
@@ -118,7 +118,7 @@ fn replace_match(path: &[u8], pattern: &Pattern, replacement: &[u8], out: &mut V
 }
 
 /// An unknown group would silently be replaced by nothing.
-fn check_groups(pattern: &Pattern, replacement: &str) -> Result<(), RewriteError> {
+fn check_groups(pattern: &RouteRegex, replacement: &str) -> Result<(), RewriteError> {
     let mut rest = replacement;
     while let Some((_, after)) = rest.split_once('$') {
         rest = after;

@@ -10,12 +10,12 @@ pub const SHARE_WHOLE: u32 = 1_000_000;
 
 /// A share of all traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct SampleShare {
     /// Traces whose 63 last but one bits are below this are in.
     bound: u64,
 }
 
-impl Share {
+impl SampleShare {
     /// So many of a million; more than that is all.
     pub fn of_million(parts: u32) -> Self {
         let parts = u128::from(parts.min(SHARE_WHOLE));
@@ -31,7 +31,7 @@ impl Share {
 
 /// How many may be taken a second. A second's worth may come at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct SampleRate {
     /// Time that one costs.
     cost_ns: u64,
 }
@@ -39,7 +39,7 @@ pub struct Pace {
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-impl Pace {
+impl SampleRate {
     /// So many a second over `parts` that do not speak with each other; each of them gets one a second at least.
     pub fn of(per_second: u32, parts: usize) -> Self {
         let mine = (u64::from(per_second) / parts.max(1) as u64).max(1);
@@ -63,13 +63,13 @@ impl Pace {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Pace, SHARE_WHOLE, Share};
+    use super::{SHARE_WHOLE, SampleRate, SampleShare};
     use std::time::Duration;
 
     /// Ids spread evenly over the bits that decide.
     fn taken(parts: u32, of: u64) -> u64 {
         let step = u64::MAX / of;
-        (0..of).filter(|index| Share::of_million(parts).takes(u128::from(index * step))).count() as u64
+        (0..of).filter(|index| SampleShare::of_million(parts).takes(u128::from(index * step))).count() as u64
     }
 
     #[test]
@@ -80,14 +80,14 @@ mod tests {
             let found = taken(parts, 1_000_000);
             assert!(found.abs_diff(expected) <= 1, "{parts}: {found}");
         }
-        assert!(Share::of_million(SHARE_WHOLE).takes(u128::MAX), "all means all");
-        assert!(!Share::of_million(0).takes(1 << 127), "none means none");
+        assert!(SampleShare::of_million(SHARE_WHOLE).takes(u128::MAX), "all means all");
+        assert!(!SampleShare::of_million(0).takes(1 << 127), "none means none");
     }
 
     #[test]
     fn so_many_a_second_and_no_more() {
         for per_second in [1, 7, 100, 1_000] {
-            let pace = Pace::of(per_second, 1);
+            let pace = SampleRate::of(per_second, 1);
             let (mut full_at, mut taken) = (Duration::ZERO, 0);
             // Ten seconds of a look every tenth of a millisecond: a burst, then the rate.
             for tick in 0..100_000 {
@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn workers_share_the_rate() {
-        let pace = Pace::of(100, 4);
+        let pace = SampleRate::of(100, 4);
         let mut full_at = Duration::ZERO;
         let at_once = (0..1000).filter(|_| pace.try_take(&mut full_at, Duration::ZERO)).count();
         assert_eq!(at_once, 25);
-        let pace = Pace::of(1, 4);
+        let pace = SampleRate::of(1, 4);
         let mut untouched = Duration::ZERO;
         assert!(pace.try_take(&mut untouched, Duration::ZERO), "a worker is never left with none");
     }
@@ -115,12 +115,12 @@ mod tests {
         #[test]
         fn a_larger_share_has_all_of_a_smaller_one(small in 0..SHARE_WHOLE, more in 0..SHARE_WHOLE, id: u128) {
             let large = small.saturating_add(more);
-            prop_assert!(!Share::of_million(small).takes(id) || Share::of_million(large).takes(id));
+            prop_assert!(!SampleShare::of_million(small).takes(id) || SampleShare::of_million(large).takes(id));
         }
 
         #[test]
         fn only_the_last_bits_of_the_id_decide(parts in 0..=SHARE_WHOLE, low: u64, high: u64) {
-            let share = Share::of_million(parts);
+            let share = SampleShare::of_million(parts);
             prop_assert_eq!(share.takes(u128::from(low)), share.takes(u128::from(high) << 64 | u128::from(low)));
         }
     }

@@ -5,7 +5,7 @@ pub const SPLIT_WEIGHT_MAX: u32 = 1_000_000;
 
 /// Parts with weights; which part a request goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Split {
+pub struct WeightedSplit {
     /// Running sums of the weights; the last is the total.
     sums: Box<[u64]>,
 }
@@ -24,12 +24,12 @@ pub enum SplitError {
     TooLarge,
 }
 
-impl Split {
+impl WeightedSplit {
     /// A split in proportion to `weights`, in any unit. A part of weight 0 gets nothing.
     ///
     /// # Errors
     /// When there is no part with a weight above 0, or a weight is too large.
-    pub fn new(weights: &[u32]) -> Result<Split, SplitError> {
+    pub fn new(weights: &[u32]) -> Result<WeightedSplit, SplitError> {
         if weights.is_empty() {
             return Err(SplitError::Empty);
         }
@@ -43,7 +43,7 @@ impl Split {
                 Some(*sum)
             })
             .collect();
-        if sums.last() == Some(&0) { Err(SplitError::AllZero) } else { Ok(Split { sums }) }
+        if sums.last() == Some(&0) { Err(SplitError::AllZero) } else { Ok(WeightedSplit { sums }) }
     }
 
     /// The part that `word` falls into: fresh random bits, or the hash of a client for a split that each
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn weights_are_checked() {
-        assert_eq!(Split::new(&[]), Err(SplitError::Empty));
-        assert_eq!(Split::new(&[0, 0]), Err(SplitError::AllZero));
-        assert_eq!(Split::new(&[SPLIT_WEIGHT_MAX + 1]), Err(SplitError::TooLarge));
+        assert_eq!(WeightedSplit::new(&[]), Err(SplitError::Empty));
+        assert_eq!(WeightedSplit::new(&[0, 0]), Err(SplitError::AllZero));
+        assert_eq!(WeightedSplit::new(&[SPLIT_WEIGHT_MAX + 1]), Err(SplitError::TooLarge));
     }
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
         // Equally spaced words: every part gets its share to within one word.
         const WORDS: u64 = 10_000;
         for weights in [&[1][..], &[95, 5], &[1, 1, 1], &[0, 3, 0, 1, 0], &[1, SPLIT_WEIGHT_MAX]] {
-            let split = Split::new(weights).unwrap();
+            let split = WeightedSplit::new(weights).unwrap();
             let mut counts = vec![0_u64; weights.len()];
             for step in 0..WORDS {
                 counts[split.choose(step * (u64::MAX / WORDS))] += 1;
@@ -86,14 +86,14 @@ mod tests {
                 assert!(weight > 0 || *count == 0, "{weights:?}: {counts:?}");
             }
         }
-        let last = Split::new(&[1, 1, 0]).unwrap();
+        let last = WeightedSplit::new(&[1, 1, 0]).unwrap();
         assert_eq!((last.choose(0), last.choose(u64::MAX)), (0, 1));
     }
 
     #[test]
     fn a_growing_first_part_keeps_its_clients() {
-        let small = Split::new(&[5, 95]).unwrap();
-        let large = Split::new(&[10, 90]).unwrap();
+        let small = WeightedSplit::new(&[5, 95]).unwrap();
+        let large = WeightedSplit::new(&[10, 90]).unwrap();
         for step in 0..1_000 {
             let word = step * (u64::MAX / 1_000);
             assert!(small.choose(word) != 0 || large.choose(word) == 0, "{word}");

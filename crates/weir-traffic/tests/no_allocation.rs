@@ -6,10 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::balance::{Balancer, Choice, Excluded, HashKey, LoadFactor, Member, Pick, Policy};
-use weir_traffic::limit::{ClientKey, ClientLimit, Rate, RateLimit};
-use weir_traffic::queue::{Queue, Standing};
-use weir_traffic::retry::{Cause, FailedAttempt, RetryBudget, RetryPolicy};
+use weir_traffic::balance::{
+    Balancer, BalancerChoice, BalancerMember, Excluded, HashKey, LoadFactor, Pick, Policy,
+};
+use weir_traffic::limit::{ClientKey, ClientLimit, RateLimit, TokenRate};
+use weir_traffic::queue::{QueueClass, WaitQueue};
+use weir_traffic::retry::{FailedAttempt, RetryBudget, RetryCause, RetryPolicy};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{
     FieldMatch, HostPattern, PathMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, RouteTable, ValueMatch,
@@ -63,7 +65,7 @@ fn choosing_allocates_nothing() {
         Policy::Random,
         Policy::ConsistentHash { key: key.clone(), load_factor: LoadFactor::default() },
     ] {
-        let member = |id: u32| Member::new(&id.to_string(), Arc::new(ServerState::new(id % 3, id)));
+        let member = |id: u32| BalancerMember::new(&id.to_string(), Arc::new(ServerState::new(id % 3, id)));
         let balancer = Balancer::new(&policy, (0..20).map(member).collect(), 7);
         let mut random = 1_u64;
         assert_no_allocation(policy.name(), || {
@@ -71,7 +73,7 @@ fn choosing_allocates_nothing() {
             let mut excluded = Excluded::new();
             for _ in 0..3 {
                 let pick = Pick { hash: key.hash(&Request), excluded: &excluded, random, now_ms: 0 };
-                let Choice::Server(server) = balancer.choose(&pick) else { panic!("all are idle") };
+                let BalancerChoice::Server(server) = balancer.choose(&pick) else { panic!("all are idle") };
                 excluded.avoid(server);
                 balancer.release(server);
             }
@@ -111,7 +113,7 @@ fn rewriting_and_retrying_allocate_nothing() {
 
     let (policy, budget) = (RetryPolicy::default(), RetryBudget::default());
     let failed = FailedAttempt {
-        cause: Cause::Broken,
+        cause: RetryCause::ConnectionError,
         sent_any: true,
         received_any: false,
         answered_any: false,
@@ -133,17 +135,17 @@ fn rewriting_and_retrying_allocate_nothing() {
 fn limits_and_a_grown_queue_allocate_nothing() {
     let client = ClientKey::from(Request.source());
     let connections = ClientLimit::new(10, 100, hash_address(Request.source()));
-    let rate = Rate::new(10, Duration::from_secs(1), 5).unwrap();
+    let rate = TokenRate::new(10, Duration::from_secs(1), 5).unwrap();
     let requests = RateLimit::new(rate, 100, 0);
-    let mut queue = Queue::new(2, None);
+    let mut queue = WaitQueue::new(2, None);
     assert_no_allocation("a limit", || {
         connections.try_acquire(client).unwrap();
         connections.release(client);
         let _ = requests.try_take(client, 1);
     });
     assert_no_allocation("a queue", || {
-        queue.push(1, Standing::default(), 0, 10).unwrap();
-        let ticket = queue.push(2, Standing::default(), 0, 10).unwrap().ticket;
+        queue.push(1, QueueClass::default(), 0, 10).unwrap();
+        let ticket = queue.push(2, QueueClass::default(), 0, 10).unwrap().ticket;
         queue.pop_front(1, |_| true).unwrap();
         queue.remove(ticket).unwrap();
     });

@@ -165,7 +165,7 @@ fn stop(proxy: Proxy, times: StopTimes, events: &Events) -> ExitCode {
         tracing::info!(delay = ?times.delay, "about to stop: /ready says so, and connections are still taken");
         proxy.announce_stop(times.delay, &mut hurry);
     }
-    let open = proxy.sessions_open();
+    let open = proxy.connections_open();
     tracing::info!(
         sessions = open,
         grace = ?times.grace,

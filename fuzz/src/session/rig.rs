@@ -77,12 +77,12 @@ impl Rig {
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let watched = async { tokio::time::timeout(WATCHDOG, work).await };
         let done = self.tasks.block_on(&self.runtime, watched);
-        done.unwrap_or_else(|_| panic!("a session hangs; {} are open", self.proxy.sessions_open()))
+        done.unwrap_or_else(|_| panic!("a session hangs; {} are open", self.proxy.connections_open()))
     }
 
     /// Fails when sessions have not ended although their clients have.
     pub fn assert_no_leak(&self) {
-        let open = self.proxy.sessions_open();
+        let open = self.proxy.connections_open();
         assert!(open <= SESSIONS_MAX, "{open} sessions are open");
     }
 }

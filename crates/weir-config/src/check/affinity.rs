@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use weir_traffic::affinity::{Attributes, SameSite};
+use weir_traffic::affinity::{CookieAttributes, SameSite};
 
-use crate::config::{CookieAffinity, CookieMode, CookieSecret};
+use crate::config::{AffinitySettings, CookieMode, CookieSecret};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{AffinityMode, AffinityText, Document, SameSiteWord, UpstreamText, is_cookie_domain};
@@ -23,7 +23,7 @@ pub(super) fn check(
     upstream: &str,
     text: &SpannedTable<AffinityText>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> CookieAffinity {
+) -> AffinitySettings {
     let value = &text.value;
     let (name, without_effect): (&str, Vec<&str>) = match value.mode {
         AffinityMode::Insert => ("insert", OF_LEARN.to_vec()),
@@ -44,7 +44,7 @@ pub(super) fn check(
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.key_at("mode"), message).help(help));
     }
     let secret = value.secret.as_ref().map(|secret| CookieSecret(secret.0.clone()));
-    CookieAffinity {
+    AffinitySettings {
         cookie: match &value.cookie {
             Some(cookie) => (**cookie).into(),
             None => format!("{COOKIE_DEFAULT}{upstream}").into(),
@@ -84,7 +84,7 @@ pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>
     }
 }
 
-fn attributes(text: &SpannedTable<AffinityText>, diagnostics: &mut Vec<Diagnostic>) -> Attributes {
+fn attributes(text: &SpannedTable<AffinityText>, diagnostics: &mut Vec<Diagnostic>) -> CookieAttributes {
     let value = &text.value;
     if let Some(domain) = value.domain.as_ref().filter(|domain| !is_cookie_domain(&domain.value)) {
         let message = format!("`{}` is not the domain of a cookie", domain.value);
@@ -97,7 +97,7 @@ fn attributes(text: &SpannedTable<AffinityText>, diagnostics: &mut Vec<Diagnosti
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("same_site"), message).help(help));
     }
-    Attributes {
+    CookieAttributes {
         lifetime: value.max_age,
         path: value.path.0.clone(),
         domain: value.domain.as_ref().map(|domain| domain.value.clone()),

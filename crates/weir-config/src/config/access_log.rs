@@ -28,12 +28,12 @@ section! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogFormat {
     text: Box<str>,
-    format: weir_observe::access_log::LogFormat,
+    format: weir_observe::access_log::LogTemplate,
 }
 
 impl AccessLogFormat {
     /// The format itself, ready to render lines.
-    pub fn format(&self) -> &weir_observe::access_log::LogFormat {
+    pub fn format(&self) -> &weir_observe::access_log::LogTemplate {
         &self.format
     }
 }
@@ -42,7 +42,7 @@ impl FromStr for AccessLogFormat {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        match weir_observe::access_log::LogFormat::parse(text) {
+        match weir_observe::access_log::LogTemplate::parse(text) {
             Ok(format) => Ok(Self { text: text.into(), format }),
             Err(error) => Err(ValueError {
                 range: diagnostic_range(text, error.column),

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use weir_traffic::affinity::{Attributes, LearnedLimits, Persistence};
+use weir_traffic::affinity::{CookieAffinity, CookieAttributes, LearnedLimits};
 
 use super::token::token;
 
 /// How the requests of a client stay on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CookieAffinity {
+pub struct AffinitySettings {
     /// The name of the cookie.
     pub cookie: Box<str>,
     /// The kind of cookie.
@@ -24,7 +24,7 @@ pub enum CookieMode {
         /// What signs its value.
         secret: Option<CookieSecret>,
         /// What the client is told about it.
-        attributes: Attributes,
+        attributes: CookieAttributes,
     },
     /// The application's cookie, prefixed with the server.
     Prefix {
@@ -61,19 +61,19 @@ impl fmt::Debug for CookieSecret {
     }
 }
 
-impl CookieAffinity {
+impl AffinitySettings {
     /// Ready for use by the upstream called `upstream`, with these servers in the order of the config.
-    pub fn build(&self, upstream: &str, servers: &[&str]) -> Persistence {
+    pub fn build(&self, upstream: &str, servers: &[&str]) -> CookieAffinity {
         let tokens = |secret: &Option<CookieSecret>| {
             let secret = secret.as_ref().map(|secret| secret.0.as_bytes());
             servers.iter().map(|server| token(upstream, server, secret)).collect()
         };
         match &self.mode {
             CookieMode::Insert { secret, attributes } => {
-                Persistence::insert(&self.cookie, tokens(secret), attributes)
+                CookieAffinity::insert(&self.cookie, tokens(secret), attributes)
             }
-            CookieMode::Prefix { secret } => Persistence::prefix(&self.cookie, tokens(secret)),
-            CookieMode::Learn { entries_max, expire } => Persistence::learned(
+            CookieMode::Prefix { secret } => CookieAffinity::prefix(&self.cookie, tokens(secret)),
+            CookieMode::Learn { entries_max, expire } => CookieAffinity::learned(
                 &self.cookie,
                 LearnedLimits { entries_max: *entries_max, idle_max: *expire },
             ),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use weir_traffic::ejection::Rules;
+use weir_traffic::ejection::EjectionRules;
 
 /// The ejection of servers on which requests fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutlierEjection {
     /// When servers are ejected, and how long.
-    pub rules: Rules,
+    pub rules: EjectionRules,
     /// Status codes that are failures; sorted.
     pub on_status: Vec<u16>,
     /// How often error rates and latencies are compared.
@@ -19,8 +19,8 @@ impl OutlierEjection {
     /// Whether servers are compared with each other every [`OutlierEjection::interval`].
     pub fn compares(&self) -> bool {
         match &self.rules {
-            Rules::Outliers(rules) => rules.error_rate_percent.is_some() || rules.latency.is_some(),
-            Rules::MaxFails(_) => false,
+            EjectionRules::Outliers(rules) => rules.error_rate_percent.is_some() || rules.latency.is_some(),
+            EjectionRules::MaxFails(_) => false,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
-use weir_traffic::health::{Pace, Thresholds};
-use weir_traffic::route::Pattern;
+use weir_traffic::health::{ProbeTiming, Thresholds};
+use weir_traffic::route::RouteRegex;
 
 use crate::value::{HeaderName, HeaderValue, Percent, Size, StatusRange};
 
@@ -114,13 +114,13 @@ pub enum BodyRule {
     /// It holds this text, which is not empty.
     Contains(Box<str>),
     /// The regular expression is found in it.
-    Regex(Pattern),
+    Regex(RouteRegex),
 }
 
 impl HealthCheck {
     /// How often a server is probed.
-    pub fn pace(&self) -> Pace {
-        Pace {
+    pub fn pace(&self) -> ProbeTiming {
+        ProbeTiming {
             interval: self.interval,
             interval_changing: self.fast_interval,
             jitter_percent: self.jitter.percent(),

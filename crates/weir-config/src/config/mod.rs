@@ -25,7 +25,7 @@ mod client_certificates;
 use std::sync::Arc;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
-pub use affinity::{CookieAffinity, CookieMode, CookieSecret};
+pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use credentials::Credentials;
 pub use dump::ConfigDump;

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_traffic::queue::Priority;
+use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
@@ -106,12 +106,12 @@ choice! {
     }
 }
 
-impl From<QueuePriority> for Priority {
+impl From<QueuePriority> for PriorityClass {
     fn from(priority: QueuePriority) -> Self {
         match priority {
-            QueuePriority::High => Priority::High,
-            QueuePriority::Normal => Priority::Normal,
-            QueuePriority::Low => Priority::Low,
+            QueuePriority::High => PriorityClass::High,
+            QueuePriority::Normal => PriorityClass::Normal,
+            QueuePriority::Low => PriorityClass::Low,
         }
     }
 }

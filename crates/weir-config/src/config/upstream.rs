@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
-use weir_traffic::affinity::Persistence;
-use weir_traffic::balance::{Balancer, Member, Policy};
+use weir_traffic::affinity::CookieAffinity;
+use weir_traffic::balance::{Balancer, BalancerMember, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
-use weir_traffic::route::Method;
+use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState};
 
-use super::{ConnectionsMax, CookieAffinity, HealthCheck, OutlierEjection, UpstreamTls};
+use super::{AffinitySettings, ConnectionsMax, HealthCheck, OutlierEjection, UpstreamTls};
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
@@ -50,7 +50,7 @@ pub struct UpstreamSettings {
     /// Failed attempts that go to another server.
     pub retry: RetrySettings,
     /// How the requests of a client stay on one server; `None`: they do not.
-    pub affinity: Option<CookieAffinity>,
+    pub affinity: Option<AffinitySettings>,
     /// How servers are probed; `None`: they are not.
     pub health: Option<HealthCheck>,
     /// How connections through a server that goes down are treated.
@@ -108,7 +108,7 @@ impl Upstream {
     }
 
     /// The affinity of clients to servers, ready for use.
-    pub fn affinity(&self) -> Option<Persistence> {
+    pub fn affinity(&self) -> Option<CookieAffinity> {
         let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
         self.affinity.as_ref().map(|affinity| affinity.build(&self.name, &names))
     }
@@ -118,7 +118,7 @@ impl Upstream {
         let members = self.servers.iter().map(|server| {
             let state = ServerState::new(u32::from(server.weight), server.max_requests.unwrap_or(0));
             state.set_mode(server.mode);
-            let member = Member::new(&server.name, Arc::new(state));
+            let member = BalancerMember::new(&server.name, Arc::new(state));
             if server.backup { member.as_backup() } else { member }
         });
         Balancer::new(&self.balance, members.collect(), seed)
@@ -320,7 +320,7 @@ section! {
         elapsed_max: Duration = "90s", like "nginx `proxy_next_upstream_timeout`";
         /// Methods that may be repeated. The default is the idempotent ones (RFC 9110 section 9.2.2). With `POST` in the list, a request on
         /// which a server fails is executed again by another.
-        methods: Vec<Method> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
+        methods: Vec<MethodMatch> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"],
             like "nginx `proxy_next_upstream non_idempotent`, HAProxy `http-request disable-l7-retry`";
         /// How much of a request body is buffered until the response begins, so that it can be sent again; a request with a longer body is
         /// not repeated once sending the body has begun. 0 buffers nothing.

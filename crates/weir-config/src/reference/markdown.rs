@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_observe::access_log::LogFormat;
+use weir_observe::access_log::LogTemplate;
 
 use super::{prose, sections};
 use crate::key::{
@@ -195,7 +195,7 @@ fn text_kinds() -> Vec<&'static TextFormat> {
 
 fn push_placeholders(page: &mut String) {
     page.push_str("\n## Placeholders of the access log\n\n| placeholder | value |\n|---|---|\n");
-    for (name, meaning) in LogFormat::placeholders() {
+    for (name, meaning) in LogTemplate::placeholders() {
         push(page, format_args!("| `{{{name}}}` | {} |\n", meaning.trim_end_matches('.')));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_traffic::ejection::{LatencyRule, MaxFails, Outliers, Rules};
+use weir_traffic::ejection::{EjectionRules, LatencyRule, MaxFailsRules, OutlierRules};
 
 use crate::config::OutlierEjection;
 use crate::key::section;
@@ -55,8 +55,10 @@ impl EjectionText {
     /// What it means; `retried` are the status codes for which requests go again.
     pub(crate) fn ejection(&self, retried: &[u16]) -> OutlierEjection {
         let rules = match self.max_fails {
-            Some(max_fails) => Rules::MaxFails(MaxFails { max_fails, fail_timeout: self.fail_timeout }),
-            None => Rules::Outliers(Outliers {
+            Some(max_fails) => {
+                EjectionRules::MaxFails(MaxFailsRules { max_fails, fail_timeout: self.fail_timeout })
+            }
+            None => EjectionRules::Outliers(OutlierRules {
                 consecutive_failures: self.consecutive_failures,
                 error_rate_percent: self.error_rate.map(|percent| percent.percent()),
                 latency: self

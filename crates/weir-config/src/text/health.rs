@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_traffic::route::Method;
+use weir_traffic::route::MethodMatch;
 
 use super::matching::RegexPattern;
 use super::route::is_host_with_port;
@@ -27,7 +27,7 @@ section! {
         /// What is asked for: a path, with a query if need be. Without it, `/`.
         path: ProbePath = optional, like "nginx `health_check uri=`, HAProxy `http-check send uri`";
         /// The method of the request.
-        method: Spanned<Method> = "GET", like "HAProxy `http-check send meth`";
+        method: Spanned<MethodMatch> = "GET", like "HAProxy `http-check send meth`";
         /// The `Host` of the request. Without it, the address of the server as the config has it. Where the upstream has no `tls` and probes do, this is
         /// the server name that they ask for as well.
         host: ProbeHost = optional, like "HAProxy `http-check send hdr Host`";

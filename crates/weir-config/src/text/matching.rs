@@ -1,6 +1,6 @@
 //! The rules by which a route takes requests, as they are written: hosts, paths, methods, headers, parameters.
 
-use weir_traffic::route::{HostPattern, Method, PathMatch, ValueMatch};
+use weir_traffic::route::{HostPattern, MethodMatch, PathMatch, ValueMatch};
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{
@@ -19,7 +19,7 @@ pub(crate) struct ExactPath(pub(crate) Box<str>);
 
 /// A regular expression that compiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RegexPattern(pub(crate) weir_traffic::route::Pattern);
+pub(crate) struct RegexPattern(pub(crate) weir_traffic::route::RouteRegex);
 
 text_values! {
     HostPattern, parse_host, |value: &HostPattern| value.to_string(), TextFormat {
@@ -53,7 +53,7 @@ text_values! {
         about: "In the syntax of Rust's `regex` crate: no look-around, linear time. It is found anywhere; `^` and `$` tie it to the ends. \
                 It works on bytes: `\\d` and the like are ASCII. Literal strings (`'...'`) spare doubled backslashes.",
     };
-    Method, parse_method, |value: &Method| value.as_str().to_owned(), TextFormat {
+    MethodMatch, parse_method, |value: &MethodMatch| value.as_str().to_owned(), TextFormat {
         name: "method",
         article: "a method",
         examples: &["GET"],
@@ -66,8 +66,8 @@ fn parse_host(text: &str) -> Result<HostPattern, ValueError> {
     HostPattern::parse(text).map_err(|error| ValueError::new(format!("`{text}` is not a host: {error}")))
 }
 
-fn parse_method(text: &str) -> Result<Method, ValueError> {
-    Method::parse(text).map_err(|error| ValueError::new(format!("`{text}`: {error}")))
+fn parse_method(text: &str) -> Result<MethodMatch, ValueError> {
+    MethodMatch::parse(text).map_err(|error| ValueError::new(format!("`{text}`: {error}")))
 }
 
 fn parse_path<E: std::fmt::Display>(

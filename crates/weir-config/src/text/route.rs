@@ -1,7 +1,7 @@
 //! `[[listener.NAME.route]]` as it is written.
 
 use ipnet::IpNet;
-use weir_traffic::route::{HostPattern, Method};
+use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RedirectPart, RouteTimeouts};
@@ -27,7 +27,7 @@ section! {
         /// Every path that contains a match.
         path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
         /// One of these methods.
-        method: OneOrMany<Method> = optional, like "HAProxy `method`";
+        method: OneOrMany<MethodMatch> = optional, like "HAProxy `method`";
         /// All of these headers: a table of names and rules.
         header: Map<ValueRule> = {}, like "HAProxy `req.hdr`";
         /// All of these query parameters, compared as sent: a table of names and rules.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_config::{OutlierEjection, Upstream};
-use weir_traffic::ejection::{LatencyRule, MaxFails, Outliers, Rules};
+use weir_traffic::ejection::{EjectionRules, LatencyRule, MaxFailsRules, OutlierRules};
 
 use crate::{checked, config};
 
@@ -26,7 +26,7 @@ fn ejection(more: &str) -> OutlierEjection {
 #[test]
 fn it_is_on_where_nothing_is_said() {
     let seconds = Duration::from_secs;
-    let expected = Outliers {
+    let expected = OutlierRules {
         consecutive_failures: Some(5),
         error_rate_percent: Some(50),
         latency: None,
@@ -37,7 +37,7 @@ fn it_is_on_where_nothing_is_said() {
     };
     for more in ["", "ejection = {}"] {
         let ejection = ejection(more);
-        assert_eq!(ejection.rules, Rules::Outliers(expected));
+        assert_eq!(ejection.rules, EjectionRules::Outliers(expected));
         assert_eq!((ejection.on_status, ejection.interval), (vec![502, 503, 504], seconds(10)));
     }
     let off = checked(&text("ejection = \"off\"")).config.expect("it is no mistake");
@@ -53,7 +53,7 @@ fn every_key_has_its_place() {
         "ejection = { consecutive_failures = \"off\", error_rate = \"20%\", latency_factor = 4, latency_difference_min = \"50ms\", \
          interval = \"5s\", requests_min = 7, base_time = \"3s\", max_time = \"9s\", servers_max = \"30%\", on_status = [504, 429] }",
     );
-    let expected = Outliers {
+    let expected = OutlierRules {
         consecutive_failures: None,
         error_rate_percent: Some(20),
         latency: Some(LatencyRule { factor: 4, difference_min: Duration::from_millis(50) }),
@@ -62,7 +62,7 @@ fn every_key_has_its_place() {
         time_max: Duration::from_secs(9),
         servers_max_percent: 30,
     };
-    assert_eq!(ejection.rules, Rules::Outliers(expected));
+    assert_eq!(ejection.rules, EjectionRules::Outliers(expected));
     assert_eq!((&ejection.on_status[..], ejection.interval), (&[429, 504][..], Duration::from_secs(5)));
     assert!(ejection.compares());
     assert_eq!(
@@ -74,7 +74,7 @@ fn every_key_has_its_place() {
 #[test]
 fn max_fails_is_what_nginx_knows() {
     let rules = |seconds, max_fails| {
-        Rules::MaxFails(MaxFails { max_fails, fail_timeout: Duration::from_secs(seconds) })
+        EjectionRules::MaxFails(MaxFailsRules { max_fails, fail_timeout: Duration::from_secs(seconds) })
     };
     let usual = ejection("ejection = { max_fails = 1 }");
     assert_eq!((usual.rules, &usual.on_status[..], usual.compares()), (rules(10, 1), &[][..], false));

@@ -37,14 +37,14 @@ pub struct Decoded {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ChunkedDecoder {
-    state: ChunkState,
+    state: ChunkedState,
     limits: ChunkedLimits,
     extension_bytes: usize,
     trailers: Option<Box<Trailers>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ChunkState {
+enum ChunkedState {
     /// In the size of a chunk, `digits` of it read.
     Size { size: u64, digits: u8 },
     /// In the extensions of a chunk.
@@ -69,9 +69,9 @@ enum ChunkState {
     Broken(Rule),
 }
 
-impl Default for ChunkState {
-    fn default() -> ChunkState {
-        ChunkState::Size { size: 0, digits: 0 }
+impl Default for ChunkedState {
+    fn default() -> ChunkedState {
+        ChunkedState::Size { size: 0, digits: 0 }
     }
 }
 
@@ -92,7 +92,7 @@ impl ChunkedDecoder {
     /// Ready for the next body, with the same limits.
     #[inline]
     pub fn reset(&mut self) {
-        self.state = ChunkState::default();
+        self.state = ChunkedState::default();
         self.extension_bytes = 0;
         self.trailers = None;
     }
@@ -100,7 +100,7 @@ impl ChunkedDecoder {
     /// Whether the body has ended.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.state == ChunkState::Done
+        self.state == ChunkedState::Done
     }
 
     /// Bytes of payload still missing from the chunk being received; 0 between chunks. These bytes may pass around the
@@ -108,7 +108,7 @@ impl ChunkedDecoder {
     #[inline]
     pub fn data_left(&self) -> u64 {
         match self.state {
-            ChunkState::Data { left } => left,
+            ChunkedState::Data { left } => left,
             _ => 0,
         }
     }
@@ -118,10 +118,10 @@ impl ChunkedDecoder {
     /// More than [`ChunkedDecoder::data_left`] counts as all of them.
     #[inline]
     pub fn skip_data(&mut self, len: u64) {
-        if let ChunkState::Data { left } = &mut self.state {
+        if let ChunkedState::Data { left } = &mut self.state {
             *left = left.saturating_sub(len);
             if *left == 0 {
-                self.state = ChunkState::DataCr;
+                self.state = ChunkedState::DataCr;
             }
         }
     }
@@ -133,14 +133,14 @@ impl ChunkedDecoder {
     /// The rule that the frames break, now and at every further call; no payload of this call may be passed on.
     #[inline]
     pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, Rule> {
-        self.decode_frames(buf).inspect_err(|&rule| self.state = ChunkState::Broken(rule))
+        self.decode_frames(buf).inspect_err(|&rule| self.state = ChunkedState::Broken(rule))
     }
 
     fn decode_frames(&mut self, buf: &mut [u8]) -> Result<Decoded, Rule> {
         let mut data = 0..0;
         let mut at = 0;
-        while at < buf.len() && self.state != ChunkState::Done {
-            if let ChunkState::Data { left } = self.state {
+        while at < buf.len() && self.state != ChunkedState::Done {
+            if let ChunkedState::Data { left } = self.state {
                 let len = usize::try_from(left).map_or(buf.len() - at, |left| left.min(buf.len() - at));
                 if data.is_empty() {
                     data = at..at + len;
@@ -163,28 +163,28 @@ impl ChunkedDecoder {
     fn decode_frame(&mut self, bytes: &[u8]) -> Result<usize, Rule> {
         let byte = bytes[0];
         self.state = match self.state {
-            ChunkState::Size { size, digits } => return self.read_size(bytes, size, digits),
-            ChunkState::Extension { size, part } => return self.read_extension(bytes, size, part),
-            ChunkState::SizeEnd { size } if byte == b'\n' => match size {
-                0 => ChunkState::TrailerStart,
-                left => ChunkState::Data { left },
+            ChunkedState::Size { size, digits } => return self.read_size(bytes, size, digits),
+            ChunkedState::Extension { size, part } => return self.read_extension(bytes, size, part),
+            ChunkedState::SizeEnd { size } if byte == b'\n' => match size {
+                0 => ChunkedState::TrailerStart,
+                left => ChunkedState::Data { left },
             },
-            ChunkState::SizeEnd { .. } => return Err(Rule::BadChunkSize),
-            ChunkState::DataCr if byte == b'\r' => ChunkState::DataEnd,
-            ChunkState::DataEnd if byte == b'\n' => ChunkState::default(),
-            ChunkState::DataCr | ChunkState::DataEnd => return Err(Rule::BadChunkEnd),
-            ChunkState::TrailerStart if byte == b'\r' => ChunkState::TrailerEnd,
-            ChunkState::TrailerEnd if byte == b'\n' => ChunkState::Done,
-            ChunkState::TrailerEnd => return Err(Rule::BadTrailer),
-            ChunkState::TrailerStart => {
+            ChunkedState::SizeEnd { .. } => return Err(Rule::BadChunkSize),
+            ChunkedState::DataCr if byte == b'\r' => ChunkedState::DataEnd,
+            ChunkedState::DataEnd if byte == b'\n' => ChunkedState::default(),
+            ChunkedState::DataCr | ChunkedState::DataEnd => return Err(Rule::BadChunkEnd),
+            ChunkedState::TrailerStart if byte == b'\r' => ChunkedState::TrailerEnd,
+            ChunkedState::TrailerEnd if byte == b'\n' => ChunkedState::Done,
+            ChunkedState::TrailerEnd => return Err(Rule::BadTrailer),
+            ChunkedState::TrailerStart => {
                 self.trailers = Some(Box::default());
-                ChunkState::Trailers
+                ChunkedState::Trailers
             }
-            ChunkState::Trailers => return self.read_trailers(bytes),
-            ChunkState::Broken(rule) => return Err(rule),
-            ChunkState::Data { .. } | ChunkState::Done => return Ok(0),
+            ChunkedState::Trailers => return self.read_trailers(bytes),
+            ChunkedState::Broken(rule) => return Err(rule),
+            ChunkedState::Data { .. } | ChunkedState::Done => return Ok(0),
         };
-        Ok(usize::from(self.state != ChunkState::Trailers))
+        Ok(usize::from(self.state != ChunkedState::Trailers))
     }
 
     /// Reads digits of a size and what ends them.
@@ -196,11 +196,11 @@ impl ChunkedDecoder {
                 b'a'..=b'f' => byte - b'a' + 10,
                 b'A'..=b'F' => byte - b'A' + 10,
                 b'\r' if digits > 0 => {
-                    self.state = ChunkState::SizeEnd { size };
+                    self.state = ChunkedState::SizeEnd { size };
                     return Ok(index + 1);
                 }
                 b';' | b' ' | b'\t' if digits > 0 => {
-                    self.state = ChunkState::Extension { size, part: ChunkExtensionState::default() };
+                    self.state = ChunkedState::Extension { size, part: ChunkExtensionState::default() };
                     return Ok(index);
                 }
                 _ => return Err(Rule::BadChunkSize),
@@ -216,7 +216,7 @@ impl ChunkedDecoder {
             digits += 1;
             size = size << 4 | u64::from(digit);
         }
-        self.state = ChunkState::Size { size, digits };
+        self.state = ChunkedState::Size { size, digits };
         Ok(bytes.len())
     }
 
@@ -232,13 +232,13 @@ impl ChunkedDecoder {
                 if !part.may_end(self.limits.lenient) {
                     return Err(part.broken_rule());
                 }
-                self.state = ChunkState::SizeEnd { size };
+                self.state = ChunkedState::SizeEnd { size };
                 return Ok(index + 1);
             }
             part = part.next(byte)?;
             self.count_extension(1)?;
         }
-        self.state = ChunkState::Extension { size, part };
+        self.state = ChunkedState::Extension { size, part };
         Ok(bytes.len())
     }
 
@@ -267,7 +267,7 @@ impl ChunkedDecoder {
         let complete = read_fields(text, cursor, fields, self.limits.trailer_fields_max, |_, _, _| Ok(()));
         match complete {
             Ok(true) => {
-                self.state = ChunkState::Done;
+                self.state = ChunkedState::Done;
                 text.truncate(cursor.position);
                 Ok(cursor.position - before)
             }

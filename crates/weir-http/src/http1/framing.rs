@@ -8,14 +8,14 @@ use crate::message::rule::Rule;
 
 /// The framing fields of one head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct BodyFraming {
+pub(crate) struct MessageFraming {
     /// The Content-Length.
     pub(crate) length: Option<u64>,
     /// Whether there is a Transfer-Encoding, which is then `chunked` and nothing else.
     pub(crate) chunked: bool,
 }
 
-impl BodyFraming {
+impl MessageFraming {
     /// Takes in the value of one Content-Length field.
     pub(crate) fn add_length(&mut self, value: &[u8]) -> Result<(), Rule> {
         if self.chunked {

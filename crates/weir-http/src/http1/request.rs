@@ -5,10 +5,10 @@
 //! It must not decide what to answer, nor what to forward.
 
 use super::HeadProgress;
-use super::framing::BodyFraming;
+use super::framing::MessageFraming;
 use super::lines::{Cursor, read_fields};
 use super::normal::NormalizedHead;
-use super::request_line::{self, RequestLine, read_method, skip_empty_lines};
+use super::request_line::{self, ParsedRequestLine, read_method, skip_empty_lines};
 use crate::message::authority::Authority;
 use crate::message::connection::{self, ConnectionOptions};
 use crate::message::fields::{Field, Fields};
@@ -71,7 +71,7 @@ pub struct RequestHead {
     line_read: bool,
     /// Number of received bytes of the head; 0 until it is complete.
     len: usize,
-    line: RequestLine,
+    line: ParsedRequestLine,
     fields: Fields,
     facts: Facts,
     normal: NormalizedHead,
@@ -82,7 +82,7 @@ pub struct RequestHead {
 /// What the fields say about the request as a whole.
 #[derive(Debug, Clone, Copy, Default)]
 struct Facts {
-    framing: BodyFraming,
+    framing: MessageFraming,
     connection: ConnectionOptions,
     expectation: Expectation,
     host: Option<TextSpan>,
@@ -110,7 +110,7 @@ impl RequestHead {
         self.cursor = Cursor::default();
         self.line_read = false;
         self.len = 0;
-        self.line = RequestLine::default();
+        self.line = ParsedRequestLine::default();
         self.fields.clear();
         self.facts = Facts::default();
         self.normal_path.clear();
@@ -346,9 +346,9 @@ impl RequestHead {
     #[inline]
     pub fn body(&self) -> RequestBody {
         match self.facts.framing {
-            BodyFraming { chunked: true, .. } => RequestBody::Chunked,
-            BodyFraming { length: None | Some(0), .. } => RequestBody::None,
-            BodyFraming { length: Some(length), .. } => RequestBody::Length(length),
+            MessageFraming { chunked: true, .. } => RequestBody::Chunked,
+            MessageFraming { length: None | Some(0), .. } => RequestBody::None,
+            MessageFraming { length: Some(length), .. } => RequestBody::Length(length),
         }
     }
 
@@ -434,7 +434,7 @@ impl Facts {
     #[inline]
     fn add_host(&mut self, span: TextSpan, value: &[u8]) -> Result<(), Rule> {
         if self.host.is_some() {
-            return Err(Rule::SeveralHosts);
+            return Err(Rule::DuplicateHost);
         }
         let authority = Authority::parse(value).ok_or(Rule::BadHost)?;
         self.host = Some(span);

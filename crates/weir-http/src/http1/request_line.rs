@@ -20,7 +20,7 @@ const EMPTY_LINES_MAX: usize = 4;
 
 /// A valid request line.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RequestLine {
+pub(crate) struct ParsedRequestLine {
     pub(crate) method: Method,
     pub(crate) method_span: TextSpan,
     pub(crate) target: RequestTarget,
@@ -42,7 +42,7 @@ pub(crate) fn skip_empty_lines(bytes: &[u8]) -> Result<Option<usize>, Rule> {
     Ok(Some(start))
 }
 
-impl RequestLine {
+impl ParsedRequestLine {
     /// Reads the request line at `start`. Gives the start of the next line, or `None` when bytes are missing and `self`
     /// means nothing yet.
     #[inline]

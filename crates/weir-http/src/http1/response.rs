@@ -4,10 +4,10 @@
 //! exchange on its connection, so it is refused here and becomes a 502 further up.
 
 use super::HeadProgress;
-use super::framing::{BodyFraming, parse_length};
+use super::framing::{MessageFraming, parse_length};
 use super::lines::{Cursor, PartialToken, read_fields};
 use super::normal::NormalizedHead;
-use super::status_line::{REASON, StatusLine};
+use super::status_line::{ParsedStatusLine, REASON};
 use crate::bytes::elements;
 use crate::message::connection::{self, ConnectionOptions};
 use crate::message::fields::{Field, Fields};
@@ -40,9 +40,9 @@ pub struct ResponseHead {
     line_read: bool,
     /// Number of received bytes of the head; 0 until it is complete.
     len: usize,
-    line: StatusLine,
+    line: ParsedStatusLine,
     fields: Fields,
-    framing: BodyFraming,
+    framing: MessageFraming,
     connection: ConnectionOptions,
     normal: NormalizedHead,
 }
@@ -66,9 +66,9 @@ impl ResponseHead {
         self.cursor = Cursor::default();
         self.line_read = false;
         self.len = 0;
-        self.line = StatusLine::default();
+        self.line = ParsedStatusLine::default();
         self.fields.clear();
-        self.framing = BodyFraming::default();
+        self.framing = MessageFraming::default();
         self.connection = ConnectionOptions::default();
     }
 
@@ -109,7 +109,7 @@ impl ResponseHead {
             return Ok(None);
         }
         if !self.line_read {
-            let Some((line, next)) = StatusLine::read(bytes, limits.lenient.high_status)? else {
+            let Some((line, next)) = ParsedStatusLine::read(bytes, limits.lenient.high_status)? else {
                 // Past version and status there is only the reason phrase.
                 let within = if bytes.len() > REASON && !bytes.ends_with(b"\r") {
                     PartialToken::Value
@@ -150,7 +150,7 @@ impl ResponseHead {
         let mut complete = self.advance(normal.ready(), &unbounded);
         if complete == Ok(None) && !self.line_read && !normal.may_drop_next(received, &limits.lenient) {
             let start = normal.peek(received);
-            complete = match StatusLine::read(&start, limits.lenient.high_status) {
+            complete = match ParsedStatusLine::read(&start, limits.lenient.high_status) {
                 // The line is not complete, so it is still to be normalised.
                 Err(rule) if limits.lenient.may_mend(rule) && rule != Rule::BadStatusLine => Ok(None),
                 line => line.and(Ok(None)),
@@ -236,10 +236,10 @@ impl ResponseHead {
         };
         match self.framing {
             _ if bodiless => ResponseBody::None,
-            BodyFraming { chunked: true, .. } => ResponseBody::Chunked,
-            BodyFraming { length: Some(0), .. } => ResponseBody::None,
-            BodyFraming { length: Some(length), .. } => ResponseBody::Length(length),
-            BodyFraming { length: None, .. } => ResponseBody::UntilClose,
+            MessageFraming { chunked: true, .. } => ResponseBody::Chunked,
+            MessageFraming { length: Some(0), .. } => ResponseBody::None,
+            MessageFraming { length: Some(length), .. } => ResponseBody::Length(length),
+            MessageFraming { length: None, .. } => ResponseBody::UntilClose,
         }
     }
 
@@ -263,7 +263,7 @@ fn take_field(
     name: FieldName,
     value: &[u8],
     version: Version,
-    framing: &mut BodyFraming,
+    framing: &mut MessageFraming,
     connection: &mut ConnectionOptions,
 ) -> Result<(), Rule> {
     match name {

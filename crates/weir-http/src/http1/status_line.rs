@@ -8,7 +8,7 @@ use crate::message::version::Version;
 
 /// A valid status line.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StatusLine {
+pub(super) struct ParsedStatusLine {
     pub(super) version: Version,
     pub(super) status: u16,
     pub(super) reason: TextSpan,
@@ -17,14 +17,14 @@ pub(super) struct StatusLine {
 /// Where the reason phrase starts in a status line: behind version, status and a space each.
 pub(super) const REASON: usize = Version::LEN + " 200 ".len();
 
-impl StatusLine {
+impl ParsedStatusLine {
     /// Reads the status line at the start of `bytes`. Gives it with the start of the next line, or `None` when bytes
     /// are missing.
     ///
     /// The space before an empty reason phrase may be missing: too many servers leave it out, and nothing can be
     /// mistaken for it.
     #[inline]
-    pub(super) fn read(bytes: &[u8], high_status: bool) -> Result<Option<(StatusLine, usize)>, Rule> {
+    pub(super) fn read(bytes: &[u8], high_status: bool) -> Result<Option<(ParsedStatusLine, usize)>, Rule> {
         if bytes.iter().zip(b"HTTP/").any(|(byte, expected)| byte != expected) {
             return Err(Rule::BadStatusLine);
         }
@@ -47,7 +47,7 @@ impl StatusLine {
         };
         match &bytes[end..] {
             [b'\r', b'\n', ..] => {
-                Ok(Some((StatusLine { version, status, reason: TextSpan::new(start, end) }, end + 2)))
+                Ok(Some((ParsedStatusLine { version, status, reason: TextSpan::new(start, end) }, end + 2)))
             }
             [] | [b'\r'] => Ok(None),
             rest => Err(blame_line_end(rest)),

@@ -37,7 +37,7 @@ pub struct PathRules {
 /// use weir_http::{EncodedSlashRule, write_normal_path};
 ///
 /// let mut normal = Vec::new();
-/// write_normal_path(&mut normal, b"//a/./%62/%2e%2e/c%2fd", EncodedSlash::Keep);
+/// write_normal_path(&mut normal, b"//a/./%62/%2e%2e/c%2fd", EncodedSlashRule::Keep);
 /// assert_eq!(normal, b"/a/c%2Fd");
 /// ```
 pub fn write_normal_path(out: &mut Vec<u8>, path: &[u8], encoded_slash: EncodedSlashRule) {

@@ -59,7 +59,7 @@ rules! {
     ProxyHeaderUnexpected "proxy-header-unexpected" "PROXY protocol section 2" "A PROXY protocol header arrived from a peer that none is expected from.",
     MissingHost "missing-host" "RFC 9112 section 3.2" "An HTTP/1.1 request has no Host field.",
     EmptyHost "empty-host" "RFC 9110 section 4.2.1" "The Host field is empty, and the target does not name a host either.",
-    SeveralHosts "several-hosts" "RFC 9112 section 3.2" "The request has more than one Host field.",
+    DuplicateHost "duplicate-host" "RFC 9112 section 3.2" "The request has more than one Host field.",
     BadHost "bad-host" "RFC 9112 section 3.2" "The Host field or the authority of the target is not a valid host and port.",
     LengthWithTransferEncoding "length-with-transfer-encoding" "RFC 9112 section 6.1" "Content-Length and Transfer-Encoding stand in one message.",
     ConflictingLengths "conflicting-lengths" "RFC 9112 section 6.3" "The message has two different lengths.",

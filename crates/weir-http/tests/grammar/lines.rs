@@ -45,8 +45,8 @@ fn refused_lines() {
         (9, "\"X\": z\r\n", Rule::BadFieldName),
         (9, "né: z\r\n", Rule::BadFieldName),
         (9, "Content-Length\u{a0}: 5\r\n", Rule::BadFieldName),
-        (27, "Host: b\r\n", Rule::SeveralHosts),
-        (27, "host: a\r\n", Rule::SeveralHosts),
+        (27, "Host: b\r\n", Rule::DuplicateHost),
+        (27, "host: a\r\n", Rule::DuplicateHost),
     ];
     for (group, lines, rule) in rows {
         assert_refused(*group, &get(lines), *rule);

@@ -222,7 +222,7 @@ fn hosts() {
     let head = assert_accepted(27, b"GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n");
     assert_eq!(head.authority().len, 1, "the target says it");
     assert_refused(27, b"GET http://a/ HTTP/1.1\r\nHost: a b\r\n\r\n", Rule::BadHost);
-    assert_refused(27, b"GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", Rule::SeveralHosts);
+    assert_refused(27, b"GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", Rule::DuplicateHost);
     let head = assert_accepted(27, b"GET / HTTP/1.0\r\n\r\n");
     assert_eq!((head.authority().len, head.port(), head.version()), (0, None, Version::Http10));
 }

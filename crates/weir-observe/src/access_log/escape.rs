@@ -7,7 +7,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Where a value stands in a line of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum EscapeRule {
     /// Between double quotes: spaces are harmless.
     Quoted,
     /// In the open: a space would begin a new column.
@@ -17,10 +17,10 @@ pub(crate) enum Place {
 }
 
 /// Appends a value to a line of text: printable ASCII as it is, everything else, quotes and backslashes as `\xHH`.
-pub(crate) fn text(value: &[u8], place: Place, out: &mut Vec<u8>) {
+pub(crate) fn text(value: &[u8], place: EscapeRule, out: &mut Vec<u8>) {
     let is_clean = |byte: u8| match byte {
         b'"' | b'\\' => false,
-        b' ' => place == Place::Quoted,
+        b' ' => place == EscapeRule::Quoted,
         _ => byte.is_ascii_graphic(),
     };
     by_runs(value, out, is_clean, push_escape);
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn text_keeps_printable_ascii_and_spells_out_the_rest() {
-        let quoted = |value: &[u8]| escaped(|value, out| text(value, Place::Quoted, out), value);
-        let bare = |value: &[u8]| escaped(|value, out| text(value, Place::Bare, out), value);
+        let quoted = |value: &[u8]| escaped(|value, out| text(value, EscapeRule::Quoted, out), value);
+        let bare = |value: &[u8]| escaped(|value, out| text(value, EscapeRule::Bare, out), value);
         assert_eq!(quoted(b"GET /a?b=c HTTP/1.1"), "GET /a?b=c HTTP/1.1");
         assert_eq!(quoted(b"a\"b\\c\r\n\t\0\x7f\xc3\xa9"), r"a\x22b\x5cc\x0d\x0a\x09\x00\x7f\xc3\xa9");
         assert_eq!(bare(b"two words"), r"two\x20words");

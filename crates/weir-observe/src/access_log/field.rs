@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::record::ExchangeRecord;
+use crate::affinity::AffinityOutcome;
 use crate::failure::{Failure, Party};
-use crate::kept::Kept;
 use crate::phase::Phase;
 
 /// Declares the placeholders without parameters.
@@ -16,7 +16,7 @@ macro_rules! fields {
     ($($variant:ident $name:literal $doc:literal,)+) => {
         /// What a placeholder stands for.
         #[derive(Debug, Clone, PartialEq, Eq)]
-        pub(super) enum Field {
+        pub(super) enum LogField {
             $(#[doc = $doc] $variant,)+
             /// Time in one phase.
             Phase(Phase),
@@ -27,7 +27,7 @@ macro_rules! fields {
         }
 
         /// Name, field and meaning of every placeholder without parameters.
-        pub(super) const PLAIN: &[(&str, Field, &str)] = &[$(($name, Field::$variant, $doc),)+];
+        pub(super) const PLAIN: &[(&str, LogField, &str)] = &[$(($name, LogField::$variant, $doc),)+];
     };
 }
 
@@ -44,7 +44,7 @@ fields! {
     PeerPort "peer_port" "Port at the other end of the client connection.",
     LocalAddress "local_address" "Address that the client connected to.",
     LocalPort "local_port" "Port that the client connected to.",
-    ExchangeNumber "exchange_number" "Place of the exchange in its session, from 1.",
+    ConnectionRequests "connection_requests" "Number of the request on its connection, from 1.",
     Method "method" "Method of the request.",
     Target "target" "Target of the request as received.",
     Path "path" "Target up to the question mark.",
@@ -67,9 +67,9 @@ fields! {
     Server "server" "Name of the server of the last attempt.",
     Attempts "attempts" "Attempts on servers.",
     Retries "retries" "Attempts beyond the first.",
-    Connection "connection" "`new` or `reused`: the server connection of the last attempt.",
+    ServerConnection "server_connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges that stood before this one in the queue; 0 also when it did not have to wait.",
-    Persistence "persistence" "Whether the client was `kept` on its server, `moved` to another one, or came `new`.",
+    Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
     TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name that the client asked for in the TLS handshake (SNI).",
@@ -104,7 +104,7 @@ fields! {
 
 /// What a field holds in one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(super) enum LogValue<'a> {
     /// Nothing: `-` in text, `null` in JSON.
     Absent,
     /// A number that is not negative.
@@ -121,49 +121,49 @@ pub(super) enum Value<'a> {
     Line([&'a [u8]; 3]),
 }
 
-impl<'a> Value<'a> {
-    fn bytes(bytes: &'a [u8]) -> Value<'a> {
-        if bytes.is_empty() { Value::Absent } else { Value::Bytes(bytes) }
+impl<'a> LogValue<'a> {
+    fn bytes(bytes: &'a [u8]) -> LogValue<'a> {
+        if bytes.is_empty() { LogValue::Absent } else { LogValue::Bytes(bytes) }
     }
 
-    fn number(number: Option<impl Into<u64>>) -> Value<'a> {
-        number.map_or(Value::Absent, |number| Value::Number(number.into()))
+    fn number(number: Option<impl Into<u64>>) -> LogValue<'a> {
+        number.map_or(LogValue::Absent, |number| LogValue::Number(number.into()))
     }
 
-    fn word(word: Option<&'a str>) -> Value<'a> {
-        Value::bytes(word.unwrap_or_default().as_bytes())
+    fn word(word: Option<&'a str>) -> LogValue<'a> {
+        LogValue::bytes(word.unwrap_or_default().as_bytes())
     }
 }
 
 /// Room for a time, an address or three names; what does not fit is cut, which none of them can need.
-pub(super) struct Scratch {
-    bytes: [u8; Scratch::SIZE],
+pub(super) struct ValueBuf {
+    bytes: [u8; ValueBuf::SIZE],
     len: usize,
 }
 
-impl Scratch {
+impl ValueBuf {
     const SIZE: usize = 96;
 
-    pub(super) const fn new() -> Scratch {
-        Scratch { bytes: [0; Scratch::SIZE], len: 0 }
+    pub(super) const fn new() -> ValueBuf {
+        ValueBuf { bytes: [0; ValueBuf::SIZE], len: 0 }
     }
 
-    fn hold(&mut self, text: &[u8]) -> Value<'_> {
+    fn hold(&mut self, text: &[u8]) -> LogValue<'_> {
         let room = &mut self.bytes[..text.len()];
         room.copy_from_slice(text);
-        Value::Own(room)
+        LogValue::Own(room)
     }
 
-    fn fill(&mut self, write: impl FnOnce(&mut Scratch) -> std::fmt::Result) -> Value<'_> {
+    fn fill(&mut self, write: impl FnOnce(&mut ValueBuf) -> std::fmt::Result) -> LogValue<'_> {
         self.len = 0;
         match write(self) {
-            Ok(()) => Value::Own(&self.bytes[..self.len]),
-            Err(_) => Value::Absent,
+            Ok(()) => LogValue::Own(&self.bytes[..self.len]),
+            Err(_) => LogValue::Absent,
         }
     }
 }
 
-impl Write for Scratch {
+impl Write for ValueBuf {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let end = self.len + text.len();
         let room = self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?;
@@ -173,140 +173,148 @@ impl Write for Scratch {
     }
 }
 
-impl Field {
+impl LogField {
     /// The value in a record; times and addresses are written to `scratch`.
-    pub(super) fn value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut Scratch) -> Value<'a> {
+    pub(super) fn value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut ValueBuf) -> LogValue<'a> {
         match self {
-            Field::Phase(phase) => Value::Number(record.phases[*phase].into()),
-            Field::RequestHeader(name) => Value::bytes(record.fields.request_field(name).unwrap_or_default()),
-            Field::ResponseHeader(name) => {
-                Value::bytes(record.fields.response_field(name).unwrap_or_default())
+            LogField::Phase(phase) => LogValue::Number(record.phases[*phase].into()),
+            LogField::RequestHeader(name) => {
+                LogValue::bytes(record.fields.request_field(name).unwrap_or_default())
+            }
+            LogField::ResponseHeader(name) => {
+                LogValue::bytes(record.fields.response_field(name).unwrap_or_default())
             }
 
-            Field::Time => scratch.hold(&record.time.rfc3339()),
-            Field::TimeClf => scratch.hold(&record.time.clf()),
-            Field::TimeHaproxy => scratch.hold(&record.time.haproxy()),
-            Field::TimeSeconds => seconds(record.time.0, scratch),
-            Field::TimeMicros => Value::Number(record.time.0),
+            LogField::Time => scratch.hold(&record.time.rfc3339()),
+            LogField::TimeClf => scratch.hold(&record.time.clf()),
+            LogField::TimeHaproxy => scratch.hold(&record.time.haproxy()),
+            LogField::TimeSeconds => seconds(record.time.0, scratch),
+            LogField::TimeMicros => LogValue::Number(record.time.0),
 
-            Field::ClientAddress => address(record.client, scratch),
-            Field::ClientPort => port(record.client),
-            Field::PeerAddress => address(record.peer, scratch),
-            Field::PeerPort => port(record.peer),
-            Field::LocalAddress => address(record.local, scratch),
-            Field::LocalPort => port(record.local),
+            LogField::ClientAddress => address(record.client, scratch),
+            LogField::ClientPort => port(record.client),
+            LogField::PeerAddress => address(record.peer, scratch),
+            LogField::PeerPort => port(record.peer),
+            LogField::LocalAddress => address(record.local, scratch),
+            LogField::LocalPort => port(record.local),
 
-            Field::Listener => Value::bytes(record.listener.as_bytes()),
-            Field::ExchangeNumber => Value::Number(record.exchange_number),
-            Field::Route => Value::bytes(record.route.as_bytes()),
-            Field::Upstream => Value::bytes(record.upstream.as_bytes()),
-            Field::Server => Value::bytes(record.server.as_bytes()),
-            Field::Attempts => Value::Number(record.attempts.into()),
-            Field::Retries => Value::Number(record.retries().into()),
-            Field::Connection => {
-                Value::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
+            LogField::Listener => LogValue::bytes(record.listener.as_bytes()),
+            LogField::ConnectionRequests => LogValue::Number(record.exchange_number),
+            LogField::Route => LogValue::bytes(record.route.as_bytes()),
+            LogField::Upstream => LogValue::bytes(record.upstream.as_bytes()),
+            LogField::Server => LogValue::bytes(record.server.as_bytes()),
+            LogField::Attempts => LogValue::Number(record.attempts.into()),
+            LogField::Retries => LogValue::Number(record.retries().into()),
+            LogField::ServerConnection => {
+                LogValue::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
             }
-            Field::QueuePosition => Value::Number(record.queue_position.into()),
-            Field::Persistence => Value::word(record.kept.map(Kept::name)),
-            Field::EndedBy => Value::word(record.ended_by.map(Party::name)),
+            LogField::QueuePosition => LogValue::Number(record.queue_position.into()),
+            LogField::Affinity => LogValue::word(record.kept.map(AffinityOutcome::name)),
+            LogField::EndedBy => LogValue::word(record.ended_by.map(Party::name)),
 
-            Field::TlsVersion => Value::word(record.tls.map(|tls| tls.version)),
-            Field::TlsCipherSuite => Value::word(record.tls.map(|tls| tls.cipher_suite)),
-            Field::TlsServerName => Value::word(record.tls.map(|tls| tls.server_name)),
-            Field::TlsClientSubject => Value::word(record.tls.map(|tls| tls.client_subject)),
-            Field::TlsClientFingerprint => Value::word(record.tls.map(|tls| tls.client_fingerprint)),
-            Field::TlsSession => {
-                Value::word(record.tls.map(|tls| if tls.resumed { "resumed" } else { "new" }))
+            LogField::TlsVersion => LogValue::word(record.tls.map(|tls| tls.version)),
+            LogField::TlsCipherSuite => LogValue::word(record.tls.map(|tls| tls.cipher_suite)),
+            LogField::TlsServerName => LogValue::word(record.tls.map(|tls| tls.server_name)),
+            LogField::TlsClientSubject => LogValue::word(record.tls.map(|tls| tls.client_subject)),
+            LogField::TlsClientFingerprint => LogValue::word(record.tls.map(|tls| tls.client_fingerprint)),
+            LogField::TlsSession => {
+                LogValue::word(record.tls.map(|tls| if tls.resumed { "resumed" } else { "new" }))
             }
 
-            Field::BytesIn => Value::Number(record.bytes_in),
-            Field::BytesOut => Value::Number(record.bytes_out),
-            Field::BodyBytesIn => Value::Number(record.body_bytes_in),
-            Field::BodyBytesOut => Value::Number(record.body_bytes_out),
-            Field::LoadProcess => Value::Number(record.load.process.into()),
-            Field::LoadListener => Value::Number(record.load.listener.into()),
-            Field::LoadUpstream => Value::Number(record.load.upstream.into()),
-            Field::LoadServer => Value::Number(record.load.server.into()),
+            LogField::BytesIn => LogValue::Number(record.bytes_in),
+            LogField::BytesOut => LogValue::Number(record.bytes_out),
+            LogField::BodyBytesIn => LogValue::Number(record.body_bytes_in),
+            LogField::BodyBytesOut => LogValue::Number(record.body_bytes_out),
+            LogField::LoadProcess => LogValue::Number(record.load.process.into()),
+            LogField::LoadListener => LogValue::Number(record.load.listener.into()),
+            LogField::LoadUpstream => LogValue::Number(record.load.upstream.into()),
+            LogField::LoadServer => LogValue::Number(record.load.server.into()),
 
             _ => self.message_value(record).unwrap_or_else(|| self.outcome_value(record, scratch)),
         }
     }
 
     /// What the request says.
-    fn message_value<'a>(&self, record: &ExchangeRecord<'a>) -> Option<Value<'a>> {
+    fn message_value<'a>(&self, record: &ExchangeRecord<'a>) -> Option<LogValue<'a>> {
         let line = [record.method, record.target, record.version];
         Some(match self {
-            Field::Method => Value::bytes(record.method),
-            Field::Target => Value::bytes(record.target),
-            Field::Path => Value::bytes(split_target(record.target).0),
-            Field::Query => Value::bytes(split_target(record.target).1),
-            Field::Version => Value::bytes(record.version),
-            Field::RequestLine if record.method.is_empty() => Value::Absent,
-            Field::RequestLine => Value::Line(line),
-            Field::HaproxyRequest if record.method.is_empty() => Value::Own(b"<BADREQ>"),
-            Field::HaproxyRequest => Value::Line(line),
-            Field::Host => Value::bytes(record.host),
-            Field::RequestId => Value::bytes(record.request_id),
-            Field::TraceId => Value::bytes(record.trace_id),
-            Field::UserAgent => Value::bytes(record.fields.request_field("user-agent").unwrap_or_default()),
-            Field::Referer => Value::bytes(record.fields.request_field("referer").unwrap_or_default()),
+            LogField::Method => LogValue::bytes(record.method),
+            LogField::Target => LogValue::bytes(record.target),
+            LogField::Path => LogValue::bytes(split_target(record.target).0),
+            LogField::Query => LogValue::bytes(split_target(record.target).1),
+            LogField::Version => LogValue::bytes(record.version),
+            LogField::RequestLine if record.method.is_empty() => LogValue::Absent,
+            LogField::RequestLine => LogValue::Line(line),
+            LogField::HaproxyRequest if record.method.is_empty() => LogValue::Own(b"<BADREQ>"),
+            LogField::HaproxyRequest => LogValue::Line(line),
+            LogField::Host => LogValue::bytes(record.host),
+            LogField::RequestId => LogValue::bytes(record.request_id),
+            LogField::TraceId => LogValue::bytes(record.trace_id),
+            LogField::UserAgent => {
+                LogValue::bytes(record.fields.request_field("user-agent").unwrap_or_default())
+            }
+            LogField::Referer => LogValue::bytes(record.fields.request_field("referer").unwrap_or_default()),
             _ => return None,
         })
     }
 
     /// How it ended and how long it took.
-    fn outcome_value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut Scratch) -> Value<'a> {
+    fn outcome_value<'a>(&self, record: &ExchangeRecord<'a>, scratch: &'a mut ValueBuf) -> LogValue<'a> {
         let failure = record.failure;
         match self {
-            Field::Status => Value::Number(record.log_status().into()),
-            Field::StatusSent => Value::number(record.status),
-            Field::Duration => Value::Number(record.phases.total()),
-            Field::DurationMillis => Value::Number(record.phases.total() / 1000),
-            Field::DurationSeconds => seconds(record.phases.total(), scratch),
+            LogField::Status => LogValue::Number(record.log_status().into()),
+            LogField::StatusSent => LogValue::number(record.status),
+            LogField::Duration => LogValue::Number(record.phases.total()),
+            LogField::DurationMillis => LogValue::Number(record.phases.total() / 1000),
+            LogField::DurationSeconds => seconds(record.phases.total(), scratch),
 
-            Field::Reason => Value::word(failure.map(Failure::reason)),
-            Field::FailurePhase => Value::word(failure.map(|failure| failure.phase.name())),
-            Field::FailureParty => Value::word(failure.map(|failure| failure.party.name())),
-            Field::FailureCause => Value::word(failure.map(|failure| failure.cause.name())),
-            Field::Failure => match failure {
+            LogField::Reason => LogValue::word(failure.map(Failure::reason)),
+            LogField::FailurePhase => LogValue::word(failure.map(|failure| failure.phase.name())),
+            LogField::FailureParty => LogValue::word(failure.map(|failure| failure.party.name())),
+            LogField::FailureCause => LogValue::word(failure.map(|failure| failure.cause.name())),
+            LogField::Failure => match failure {
                 Some(Failure { phase, party, cause }) => {
                     scratch.fill(|out| write!(out, "{}/{}/{}", phase.name(), party.name(), cause.name()))
                 }
-                None => Value::Absent,
+                None => LogValue::Absent,
             },
-            Field::Termination => scratch.hold(record.termination().as_str().as_bytes()),
+            LogField::Termination => scratch.hold(record.termination().as_str().as_bytes()),
 
-            Field::TerminationTcp => scratch.hold(&record.termination().as_str().as_bytes()[..2]),
-            Field::TimerTotal => Value::Number(record.phases.total() / 1000),
-            Field::TimerRequest => timer(record, Phase::Request, Phase::Request),
-            Field::TimerQueue => timer(record, Phase::Queue, Phase::Queue),
-            Field::TimerConnect => timer(record, Phase::Connect, Phase::Connect),
-            Field::TimerResponse => timer(record, Phase::Send, Phase::Response),
-            Field::TimerActive => Value::Number(record.phases.between(Phase::Request, Phase::Finish) / 1000),
-            Field::HaproxyBackend if record.upstream.is_empty() => Value::bytes(record.listener.as_bytes()),
-            Field::HaproxyBackend => Value::bytes(record.upstream.as_bytes()),
-            Field::HaproxyServer if record.server.is_empty() => Value::Own(b"<NOSRV>"),
-            Field::HaproxyServer => Value::bytes(record.server.as_bytes()),
-            _ => Value::Absent,
+            LogField::TerminationTcp => scratch.hold(&record.termination().as_str().as_bytes()[..2]),
+            LogField::TimerTotal => LogValue::Number(record.phases.total() / 1000),
+            LogField::TimerRequest => timer(record, Phase::Request, Phase::Request),
+            LogField::TimerQueue => timer(record, Phase::Queue, Phase::Queue),
+            LogField::TimerConnect => timer(record, Phase::Connect, Phase::Connect),
+            LogField::TimerResponse => timer(record, Phase::Send, Phase::Response),
+            LogField::TimerActive => {
+                LogValue::Number(record.phases.between(Phase::Request, Phase::Finish) / 1000)
+            }
+            LogField::HaproxyBackend if record.upstream.is_empty() => {
+                LogValue::bytes(record.listener.as_bytes())
+            }
+            LogField::HaproxyBackend => LogValue::bytes(record.upstream.as_bytes()),
+            LogField::HaproxyServer if record.server.is_empty() => LogValue::Own(b"<NOSRV>"),
+            LogField::HaproxyServer => LogValue::bytes(record.server.as_bytes()),
+            _ => LogValue::Absent,
         }
     }
 }
 
-fn address(address: Option<SocketAddr>, scratch: &mut Scratch) -> Value<'_> {
+fn address(address: Option<SocketAddr>, scratch: &mut ValueBuf) -> LogValue<'_> {
     match address {
         Some(address) => scratch.fill(|out| write!(out, "{}", address.ip())),
-        None => Value::Own(b"unix"),
+        None => LogValue::Own(b"unix"),
     }
 }
 
-fn port<'a>(address: Option<SocketAddr>) -> Value<'a> {
-    Value::number(address.map(|address| address.port()))
+fn port<'a>(address: Option<SocketAddr>) -> LogValue<'a> {
+    LogValue::number(address.map(|address| address.port()))
 }
 
 /// Microseconds as seconds with six decimals.
-fn seconds(micros: u64, scratch: &mut Scratch) -> Value<'_> {
+fn seconds(micros: u64, scratch: &mut ValueBuf) -> LogValue<'_> {
     match scratch.fill(|out| write!(out, "{}.{:06}", micros / 1_000_000, micros % 1_000_000)) {
-        Value::Own(digits) => Value::Decimal(digits),
+        LogValue::Own(digits) => LogValue::Decimal(digits),
         other => other,
     }
 }
@@ -319,13 +327,13 @@ fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Milliseconds spent in some phases, or -1 when the exchange did not pass the last of them.
-fn timer<'a>(record: &ExchangeRecord<'a>, first: Phase, last: Phase) -> Value<'a> {
+fn timer<'a>(record: &ExchangeRecord<'a>, first: Phase, last: Phase) -> LogValue<'a> {
     let passed = match record.failure {
         Some(failure) => failure.phase > last,
         None => true,
     };
     if !passed || (last > Phase::Request && record.attempts == 0) {
-        return Value::Minus;
+        return LogValue::Minus;
     }
-    Value::Number(record.phases.between(first, last) / 1000)
+    LogValue::Number(record.phases.between(first, last) / 1000)
 }

@@ -2,8 +2,8 @@
 //!
 //! Named formats are texts like any other, so whatever they can show an own format can show too.
 
-use super::escape::Place;
-use super::field::Field;
+use super::escape::EscapeRule;
+use super::field::LogField;
 
 /// The named formats and their texts.
 pub(super) const NAMED: &[(&str, &str)] = &[
@@ -28,7 +28,7 @@ pub(super) const NAMED: &[(&str, &str)] = &[
         "json",
         "json {time} {listener} {client_address} {client_port} {local_address} {local_port} {request_id} {trace_id} {method} {host} \
          {target} {version} {user_agent} {referer} {status} {status_sent} {bytes_in} {bytes_out} {body_bytes_in} \
-         {body_bytes_out} {route} {upstream} {server} {attempts} {retries} {connection} {queue_position} {persistence} {duration} \
+         {body_bytes_out} {route} {upstream} {server} {attempts} {retries} {server_connection} {queue_position} {affinity} {duration} \
          {phase.accept} {phase.tls} {phase.request} {phase.route} {phase.queue} {phase.connect} {phase.send} \
          {phase.response} {phase.relay} {phase.finish} {reason} {failure.phase} {failure.party} {failure.cause} \
          {termination}",
@@ -37,32 +37,32 @@ pub(super) const NAMED: &[(&str, &str)] = &[
 
 /// How a line of the access log is composed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogFormat {
-    pub(super) items: Box<[Item]>,
+pub struct LogTemplate {
+    pub(super) items: Box<[FormatItem]>,
 }
 
 /// A piece of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum FormatItem {
     /// Text of the format itself.
     Literal(Box<str>),
     /// The value of a field, escaped for its place.
-    Value(Field, Place),
+    Value(LogField, EscapeRule),
 }
 
-impl LogFormat {
+impl LogTemplate {
     /// The format for connections without requests: `tcplog` where this is `httplog`, whose lines would have a status of 0 and `<BADREQ>`.
-    pub fn of_connections(&self) -> LogFormat {
-        let named = |name| LogFormat::parse(name).expect("a named format");
+    pub fn of_connections(&self) -> LogTemplate {
+        let named = |name| LogTemplate::parse(name).expect("a named format");
         if *self == named("httplog") { named("tcplog") } else { self.clone() }
     }
 
     /// Names of the request fields that the format asks for, in lower case: what a caller must keep until the end.
     pub fn request_fields(&self) -> impl Iterator<Item = &str> {
         self.fields().filter_map(|field| match field {
-            Field::UserAgent => Some("user-agent"),
-            Field::Referer => Some("referer"),
-            Field::RequestHeader(name) => Some(&**name),
+            LogField::UserAgent => Some("user-agent"),
+            LogField::Referer => Some("referer"),
+            LogField::RequestHeader(name) => Some(&**name),
             _ => None,
         })
     }
@@ -70,14 +70,14 @@ impl LogFormat {
     /// Names of the response fields that the format asks for, in lower case.
     pub fn response_fields(&self) -> impl Iterator<Item = &str> {
         self.fields().filter_map(|field| match field {
-            Field::ResponseHeader(name) => Some(&**name),
+            LogField::ResponseHeader(name) => Some(&**name),
             _ => None,
         })
     }
 
     /// Whether it shows where the client connected to, which costs a system call to find out.
     pub fn shows_local(&self) -> bool {
-        self.fields().any(|field| matches!(field, Field::LocalAddress | Field::LocalPort))
+        self.fields().any(|field| matches!(field, LogField::LocalAddress | LogField::LocalPort))
     }
 
     /// The names of the named formats.
@@ -97,10 +97,10 @@ impl LogFormat {
         ])
     }
 
-    fn fields(&self) -> impl Iterator<Item = &Field> {
+    fn fields(&self) -> impl Iterator<Item = &LogField> {
         self.items.iter().filter_map(|item| match item {
-            Item::Value(field, _) => Some(field),
-            Item::Literal(_) => None,
+            FormatItem::Value(field, _) => Some(field),
+            FormatItem::Literal(_) => None,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! One line per exchange: what can be in it, how a format is written, and how it is rendered.
 //!
-//! A worker fills an [`ExchangeRecord`] with borrowed values when an exchange is over, a [`LogFormat`] turns it into one
+//! A worker fills an [`ExchangeRecord`] with borrowed values when an exchange is over, a [`LogTemplate`] turns it into one
 //! line, and a writer elsewhere takes the line. Whatever bytes a peer sent, a line is one line: see `escape.rs`.
 
 mod parse;
@@ -15,7 +15,7 @@ mod timestamp;
 #[cfg(test)]
 mod tests;
 
-pub use format::{FormatError, LogFormat};
-pub use record::{ExchangeRecord, FieldSource, Load, NoFields, TlsRecord};
+pub use format::{FormatError, LogTemplate};
+pub use record::{ExchangeRecord, FieldSource, NoFields, OpenConnections, TlsRecord};
 pub use termination::Termination;
 pub use timestamp::UnixMicros;

@@ -3,9 +3,9 @@
 //! A placeholder learns here where it stands: between double quotes, in the open, or in a JSON object. That decides how
 //! its value is escaped, so that no value can pretend to be more than one.
 
-use super::escape::Place;
-use super::field::{Field, PLAIN};
-use super::format::{FormatError, Item, LogFormat, NAMED};
+use super::escape::EscapeRule;
+use super::field::{LogField, PLAIN};
+use super::format::{FormatError, FormatItem, LogTemplate, NAMED};
 use crate::phase::Phase;
 
 /// A piece of the text before it is known where values stand.
@@ -14,16 +14,16 @@ enum Piece<'a> {
     Placeholder { name: &'a str, column: usize },
 }
 
-impl LogFormat {
-    /// Reads a format: one of the [`names`](LogFormat::names); a text with `{placeholders}`, where `{{` and `}}` stand for
+impl LogTemplate {
+    /// Reads a format: one of the [`names`](LogTemplate::names); a text with `{placeholders}`, where `{{` and `}}` stand for
     /// braces; or `json` and a list of placeholders, which makes a JSON object with these keys.
     ///
     /// # Errors
     /// The first mistake, with its column.
-    pub fn parse(text: &str) -> Result<LogFormat, FormatError> {
+    pub fn parse(text: &str) -> Result<LogTemplate, FormatError> {
         let text = text.trim_matches(' ');
         if let Some((_, named)) = NAMED.iter().find(|(name, _)| *name == text) {
-            return LogFormat::parse(named);
+            return LogTemplate::parse(named);
         }
         let (pieces, is_json) = match text.strip_prefix("json ") {
             Some(list) => (split(list, "json ".len())?, true),
@@ -33,14 +33,14 @@ impl LogFormat {
             return Err(FormatError {
                 column: 1,
                 what: "the format has no placeholder".to_owned(),
-                hint: Some(match closest(text, LogFormat::names()) {
+                hint: Some(match closest(text, LogTemplate::names()) {
                     Some(name) => format!("did you mean `{name}`?"),
                     None => "write for example `{client_address} {method} {target} {status}`".to_owned(),
                 }),
             });
         }
         let items = if is_json { compose_json(pieces)? } else { compose_text(pieces)? };
-        Ok(LogFormat { items: items.into() })
+        Ok(LogTemplate { items: items.into() })
     }
 }
 
@@ -84,25 +84,27 @@ fn split(text: &str, columns_before: usize) -> Result<Vec<Piece<'_>>, FormatErro
     Ok(pieces)
 }
 
-fn compose_text(pieces: Vec<Piece<'_>>) -> Result<Vec<Item>, FormatError> {
-    let mut place = Place::Bare;
+fn compose_text(pieces: Vec<Piece<'_>>) -> Result<Vec<FormatItem>, FormatError> {
+    let mut place = EscapeRule::Bare;
     let mut items = Vec::with_capacity(pieces.len() + 1);
     for piece in pieces {
         match piece {
             Piece::Literal { text, .. } => {
                 for _ in text.matches('"') {
-                    place = if place == Place::Bare { Place::Quoted } else { Place::Bare };
+                    place = if place == EscapeRule::Bare { EscapeRule::Quoted } else { EscapeRule::Bare };
                 }
-                items.push(Item::Literal(text.into()));
+                items.push(FormatItem::Literal(text.into()));
             }
-            Piece::Placeholder { name, column } => items.push(Item::Value(resolve(name, column)?, place)),
+            Piece::Placeholder { name, column } => {
+                items.push(FormatItem::Value(resolve(name, column)?, place))
+            }
         }
     }
-    items.push(Item::Literal("\n".into()));
+    items.push(FormatItem::Literal("\n".into()));
     Ok(items)
 }
 
-fn compose_json(pieces: Vec<Piece<'_>>) -> Result<Vec<Item>, FormatError> {
+fn compose_json(pieces: Vec<Piece<'_>>) -> Result<Vec<FormatItem>, FormatError> {
     let mut items = Vec::with_capacity(2 * pieces.len() + 1);
     let mut keys = Vec::new();
     for piece in pieces {
@@ -119,29 +121,29 @@ fn compose_json(pieces: Vec<Piece<'_>>) -> Result<Vec<Item>, FormatError> {
                 }
                 // Placeholder names hold no byte that JSON would want escaped: `resolve` has seen to it.
                 let before = if keys.is_empty() { '{' } else { ',' };
-                items.push(Item::Literal(format!("{before}\"{name}\":").into()));
-                items.push(Item::Value(field, Place::Json));
+                items.push(FormatItem::Literal(format!("{before}\"{name}\":").into()));
+                items.push(FormatItem::Value(field, EscapeRule::Json));
                 keys.push(name);
             }
         }
     }
-    items.push(Item::Literal("}\n".into()));
+    items.push(FormatItem::Literal("}\n".into()));
     Ok(items)
 }
 
 /// The field that a placeholder names.
-fn resolve(name: &str, column: usize) -> Result<Field, FormatError> {
+fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some((_, field, _)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {
         return Ok(field.clone());
     }
     if let Some(phase) = name.strip_prefix("phase.").and_then(Phase::from_name) {
-        return Ok(Field::Phase(phase));
+        return Ok(LogField::Phase(phase));
     }
     if let Some(header) = name.strip_prefix("request.header.") {
-        return header_name(header, column).map(Field::RequestHeader);
+        return header_name(header, column).map(LogField::RequestHeader);
     }
     if let Some(header) = name.strip_prefix("response.header.") {
-        return header_name(header, column).map(Field::ResponseHeader);
+        return header_name(header, column).map(LogField::ResponseHeader);
     }
     if name.is_empty() {
         return Err(error(
@@ -150,7 +152,7 @@ fn resolve(name: &str, column: usize) -> Result<Field, FormatError> {
             Some("write for example `{status}`, or `{{}}` for braces"),
         ));
     }
-    let names: Vec<String> = LogFormat::placeholders().map(|(name, _)| name).collect();
+    let names: Vec<String> = LogTemplate::placeholders().map(|(name, _)| name).collect();
     let hint =
         closest(name, names.iter().map(String::as_str)).map(|name| format!("did you mean `{{{name}}}`?"));
     Err(error(column, &format!("there is no placeholder `{name}`"), hint.as_deref()))

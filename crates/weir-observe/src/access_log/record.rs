@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use super::Termination;
 use super::timestamp::UnixMicros;
+use crate::affinity::AffinityOutcome;
 use crate::failure::{Failure, Party};
-use crate::kept::Kept;
 use crate::phase::PhaseTimes;
 
 /// One exchange that is over. `..ExchangeRecord::default()` fills in what is not known.
@@ -67,7 +67,7 @@ pub struct ExchangeRecord<'a> {
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
     /// What became of the client's bond to a server; `None` without persistence or response.
-    pub kept: Option<Kept>,
+    pub kept: Option<AffinityOutcome>,
     /// What the TLS handshake with the client agreed on; `None` without TLS.
     pub tls: Option<TlsRecord<'a>>,
     /// Who ended a tunnel, or was the first to end its direction of it; `None` of what was none.
@@ -75,7 +75,7 @@ pub struct ExchangeRecord<'a> {
     /// Microseconds spent in each phase.
     pub phases: PhaseTimes,
     /// How much was going on when the exchange ended.
-    pub load: Load,
+    pub load: OpenConnections,
 }
 
 impl ExchangeRecord<'_> {
@@ -127,7 +127,7 @@ impl Default for ExchangeRecord<'_> {
             tls: None,
             ended_by: None,
             phases: PhaseTimes::ZERO,
-            load: Load::default(),
+            load: OpenConnections::default(),
         }
     }
 }
@@ -151,7 +151,7 @@ pub struct TlsRecord<'a> {
 
 /// Sessions open when an exchange ended, for the counters of HAProxy's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct OpenConnections {
     /// In the process.
     pub process: u32,
     /// On the listener.
@@ -164,7 +164,7 @@ pub struct Load {
 
 /// Where the fields of a message are looked up that have no place of their own in the record.
 ///
-/// [`LogFormat::request_fields`](super::LogFormat::request_fields) tells early which ones will be asked for.
+/// [`LogTemplate::request_fields`](super::LogTemplate::request_fields) tells early which ones will be asked for.
 pub trait FieldSource {
     /// The value of a request field by its lower-case name; of several, the first.
     fn request_field(&self, name: &str) -> Option<&[u8]>;

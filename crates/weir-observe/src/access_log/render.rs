@@ -2,47 +2,47 @@
 //!
 //! The line goes to the end of a buffer that the worker keeps, so a warm buffer means no allocation.
 
-use super::escape::{self, Place};
-use super::field::{Scratch, Value};
-use super::format::{Item, LogFormat};
+use super::escape::{self, EscapeRule};
+use super::field::{LogValue, ValueBuf};
+use super::format::{FormatItem, LogTemplate};
 use super::record::ExchangeRecord;
 
-impl LogFormat {
+impl LogTemplate {
     /// Appends one line, its newline included; whatever the record holds, there is no other newline in it.
     pub fn render(&self, record: &ExchangeRecord<'_>, out: &mut Vec<u8>) {
-        let mut scratch = Scratch::new();
+        let mut scratch = ValueBuf::new();
         for item in &self.items {
             match item {
-                Item::Literal(text) => out.extend_from_slice(text.as_bytes()),
-                Item::Value(field, place) => write(field.value(record, &mut scratch), *place, out),
+                FormatItem::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                FormatItem::Value(field, place) => write(field.value(record, &mut scratch), *place, out),
             }
         }
     }
 }
 
-fn write(value: Value<'_>, place: Place, out: &mut Vec<u8>) {
+fn write(value: LogValue<'_>, place: EscapeRule, out: &mut Vec<u8>) {
     match value {
-        Value::Number(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-        Value::Decimal(digits) => out.extend_from_slice(digits),
-        Value::Minus => out.extend_from_slice(b"-1"),
-        _ if place == Place::Json => write_json(value, out),
-        Value::Absent => out.push(b'-'),
-        Value::Own(text) => out.extend_from_slice(text),
-        Value::Bytes(bytes) => escape::text(bytes, place, out),
-        Value::Line(parts) => join(parts, out, |part, out| escape::text(part, place, out)),
+        LogValue::Number(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        LogValue::Decimal(digits) => out.extend_from_slice(digits),
+        LogValue::Minus => out.extend_from_slice(b"-1"),
+        _ if place == EscapeRule::Json => write_json(value, out),
+        LogValue::Absent => out.push(b'-'),
+        LogValue::Own(text) => out.extend_from_slice(text),
+        LogValue::Bytes(bytes) => escape::text(bytes, place, out),
+        LogValue::Line(parts) => join(parts, out, |part, out| escape::text(part, place, out)),
     }
 }
 
-fn write_json(value: Value<'_>, out: &mut Vec<u8>) {
-    if value == Value::Absent {
+fn write_json(value: LogValue<'_>, out: &mut Vec<u8>) {
+    if value == LogValue::Absent {
         out.extend_from_slice(b"null");
         return;
     }
     out.push(b'"');
     match value {
-        Value::Line(parts) => join(parts, out, escape::json),
-        Value::Own(bytes) | Value::Bytes(bytes) => escape::json(bytes, out),
-        Value::Number(_) | Value::Decimal(_) | Value::Minus | Value::Absent => {}
+        LogValue::Line(parts) => join(parts, out, escape::json),
+        LogValue::Own(bytes) | LogValue::Bytes(bytes) => escape::json(bytes, out),
+        LogValue::Number(_) | LogValue::Decimal(_) | LogValue::Minus | LogValue::Absent => {}
     }
     out.push(b'"');
 }

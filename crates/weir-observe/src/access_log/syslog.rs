@@ -51,13 +51,13 @@ pub enum Severity {
 
 /// The part of a message that is the same for all lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Framing {
+pub struct SyslogFraming {
     facility: Facility,
     /// ` HOSTNAME APP-NAME PROCID MSGID - `, from the space after the timestamp to the one before the message.
     header: Box<str>,
 }
 
-impl Framing {
+impl SyslogFraming {
     /// Prepares the header; characters that may not stand in it are replaced by `_`, empty parts by `-`, and parts that are
     /// too long are cut (RFC 5424 section 6).
     pub fn new(
@@ -66,14 +66,14 @@ impl Framing {
         app_name: &str,
         process_id: u32,
         message_id: &str,
-    ) -> Framing {
+    ) -> SyslogFraming {
         let header = format!(
             " {} {} {process_id} {} - ",
             header_part(hostname, 255),
             header_part(app_name, 48),
             header_part(message_id, 32),
         );
-        Framing { facility, header: header.into() }
+        SyslogFraming { facility, header: header.into() }
     }
 
     /// Appends one message; the newline that ends a line of the access log is left out, as the datagram ends it, and so is
@@ -114,7 +114,7 @@ fn header_part(text: &str, len_max: usize) -> String {
 mod tests {
     use super::*;
 
-    fn framed(framing: &Framing, severity: Severity, line: &[u8]) -> String {
+    fn framed(framing: &SyslogFraming, severity: Severity, line: &[u8]) -> String {
         let mut out = Vec::new();
         framing.frame(severity, UnixMicros(971_186_136_123_456), line, &mut out);
         String::from_utf8(out).unwrap()
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_message_is_framed_to_the_letter() {
-        let framing = Framing::new(Facility::Local0, "edge-1.example", "weir", 4711, "access");
+        let framing = SyslogFraming::new(Facility::Local0, "edge-1.example", "weir", 4711, "access");
         assert_eq!(
             framed(&framing, Severity::Informational, b"GET / 200\n"),
             "<134>1 2000-10-10T13:55:36.123456Z edge-1.example weir 4711 access - GET / 200"
@@ -140,13 +140,15 @@ mod tests {
             (Facility::Daemon, Severity::Notice, "<29>1 "),
             (Facility::Local7, Severity::Debug, "<191>1 "),
         ] {
-            assert!(framed(&Framing::new(facility, "h", "a", 1, "m"), severity, b"").starts_with(priority));
+            assert!(
+                framed(&SyslogFraming::new(facility, "h", "a", 1, "m"), severity, b"").starts_with(priority)
+            );
         }
     }
 
     #[test]
     fn long_lines_are_cut_between_characters() {
-        let framing = Framing::new(Facility::User, "h", "a", 1, "m");
+        let framing = SyslogFraming::new(Facility::User, "h", "a", 1, "m");
         let before = framed(&framing, Severity::Debug, b"").len();
         for (char, fits) in [("x", MESSAGE_MAX), ("\u{1f980}", before + (MESSAGE_MAX - before) / 4 * 4)] {
             let text = framed(&framing, Severity::Debug, char.repeat(MESSAGE_MAX).as_bytes());
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn header_parts_cannot_be_more_than_one() {
-        let framing = Framing::new(Facility::User, "a b\nc\u{e9}", &"x".repeat(100), 1, "");
+        let framing = SyslogFraming::new(Facility::User, "a b\nc\u{e9}", &"x".repeat(100), 1, "");
         let text = framed(&framing, Severity::Debug, b"m");
         let parts: Vec<&str> = text.split(' ').collect();
         assert_eq!(parts[2..], ["a_b_c_", &"x".repeat(48), "1", "-", "-", "m"]);

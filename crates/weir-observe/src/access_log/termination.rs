@@ -26,7 +26,7 @@ impl Termination {
 /// Time limits in lower case, aborts in upper case.
 fn who(failure: Failure) -> u8 {
     match (failure.cause, failure.party) {
-        (Cause::Cut | Cause::Drained | Cause::SessionTooOld, _) => b'K',
+        (Cause::Killed | Cause::Drained | Cause::ConnectionMaxAge, _) => b'K',
         (Cause::ServerDown, _) => b'D',
         (Cause::DescriptorLimit | Cause::KernelMemory | Cause::PortsExhausted | Cause::BufferLimit, _) => {
             b'R'
@@ -39,7 +39,7 @@ fn who(failure: Failure) -> u8 {
             Cause::NoServer
             | Cause::AllServersFull
             | Cause::QueueFull
-            | Cause::QueueDisplaced
+            | Cause::QueueEvicted
             | Cause::QueueOverload,
             _,
         ) => b'S',
@@ -48,8 +48,8 @@ fn who(failure: Failure) -> u8 {
         // A response that HAProxy would not let through either.
         (
             Cause::Rule(_)
-            | Cause::UpgradeUnasked
-            | Cause::UpgradeEarly
+            | Cause::UnexpectedUpgrade
+            | Cause::PrematureUpgrade
             | Cause::TooManyInterimResponses
             | Cause::HeadOverflow,
             _,

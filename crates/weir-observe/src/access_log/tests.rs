@@ -6,18 +6,18 @@ use proptest::prelude::*;
 use weir_http::Rule;
 
 use super::*;
+use crate::affinity::AffinityOutcome;
 use crate::failure::{Cause, Failure, Party};
-use crate::kept::Kept;
 use crate::phase::{Phase, PhaseTimes};
 
 /// Fields of request and response, as a list each.
 #[derive(Default)]
-struct Fields {
+struct TestFields {
     request: Vec<(&'static str, Vec<u8>)>,
     response: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl FieldSource for Fields {
+impl FieldSource for TestFields {
     fn request_field(&self, name: &str) -> Option<&[u8]> {
         self.request.iter().find(|(field, _)| *field == name).map(|(_, value)| &value[..])
     }
@@ -27,8 +27,8 @@ impl FieldSource for Fields {
     }
 }
 
-fn browser() -> Fields {
-    Fields {
+fn browser() -> TestFields {
+    TestFields {
         request: vec![
             ("user-agent", b"Mozilla/5.0 (\"X11\")".to_vec()),
             ("referer", b"http://a.example/".to_vec()),
@@ -50,7 +50,7 @@ fn phases(times: &[(Phase, u64)]) -> PhaseTimes {
 }
 
 /// An exchange that went well, on its second attempt.
-fn good(fields: &Fields) -> ExchangeRecord<'_> {
+fn good(fields: &TestFields) -> ExchangeRecord<'_> {
     ExchangeRecord {
         time: UnixMicros(971_186_136_123_456),
         listener: "web",
@@ -77,7 +77,7 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
         attempts: 2,
         reused: Some(true),
         queue_position: 4,
-        kept: Some(Kept::Moved),
+        kept: Some(AffinityOutcome::Moved),
         tls: Some(TlsRecord {
             version: "1.3",
             cipher_suite: "TLS_AES_128_GCM_SHA256",
@@ -96,7 +96,7 @@ fn good(fields: &Fields) -> ExchangeRecord<'_> {
             (Phase::Response, 68_000),
             (Phase::Relay, 2_000),
         ]),
-        load: Load { process: 9, listener: 8, upstream: 7, server: 6 },
+        load: OpenConnections { process: 9, listener: 8, upstream: 7, server: 6 },
     }
 }
 
@@ -115,7 +115,7 @@ fn bad() -> ExchangeRecord<'static> {
 
 fn line(format: &str, record: &ExchangeRecord<'_>) -> String {
     let mut out = Vec::new();
-    LogFormat::parse(format).expect(format).render(record, &mut out);
+    LogTemplate::parse(format).expect(format).render(record, &mut out);
     String::from_utf8(out).expect("a line is valid UTF-8")
 }
 
@@ -130,7 +130,7 @@ fn httplog_of_connections_is_tcplog() {
         phases: phases(&[(Phase::Connect, 5_000)]),
         ..good
     };
-    let format = LogFormat::parse("httplog").unwrap().of_connections();
+    let format = LogTemplate::parse("httplog").unwrap().of_connections();
     for (record, end) in [
         (good, "7/30/120 2750 -- 9/8/7/6/1 0/4"),
         (cut, "7/30/120 2750 SD 9/8/7/6/1 0/4"),
@@ -141,7 +141,7 @@ fn httplog_of_connections_is_tcplog() {
         let start = "203.0.113.7:49152 [10/Oct/2000:13:55:36.123] web api/10.0.0.1:80 ";
         assert_eq!(String::from_utf8(out).unwrap(), format!("{start}{end}\n"));
     }
-    let own = LogFormat::parse("{status} {listener}").unwrap();
+    let own = LogTemplate::parse("{status} {listener}").unwrap();
     assert_eq!(own.of_connections(), own);
 }
 
@@ -186,7 +186,7 @@ fn named_formats_are_rendered_to_the_letter() {
         (
             "json",
             good,
-            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"connection":"reused","queue_position":4,"persistence":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
+            r#"{"time":"2000-10-10T13:55:36.123456Z","listener":"web","client_address":"203.0.113.7","client_port":49152,"local_address":"2001:db8::1","local_port":443,"request_id":"01J9ZK","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","method":"GET","host":"www.example","target":"/search?q=a%20b","version":"HTTP/1.1","user_agent":"Mozilla/5.0 (\"X11\")","referer":"http://a.example/","status":200,"status_sent":200,"bytes_in":300,"bytes_out":2750,"body_bytes_in":0,"body_bytes_out":2326,"route":"search","upstream":"api","server":"10.0.0.1:80","attempts":2,"retries":1,"server_connection":"reused","queue_position":4,"affinity":"moved","duration":120399,"phase.accept":900,"phase.tls":0,"phase.request":10500,"phase.route":0,"phase.queue":7000,"phase.connect":30999,"phase.send":1000,"phase.response":68000,"phase.relay":2000,"phase.finish":0,"reason":null,"failure.phase":null,"failure.party":null,"failure.cause":null,"termination":"----"}"#,
         ),
     ];
     for (format, record, expected) in cases {
@@ -202,7 +202,7 @@ fn every_placeholder_has_its_value() {
         ("{time}", "2000-10-10T13:55:36.123456Z"),
         ("{time.seconds} {time.us}", "971186136.123456 971186136123456"),
         ("{peer_address} {peer_port}", "10.1.1.1 1024"),
-        ("{exchange_number} {path} {query}", r"3 /search q=a%20b"),
+        ("{connection_requests} {path} {query}", r"3 /search q=a%20b"),
         (
             "{host} {request_id} {trace_id} {route}",
             "www.example 01J9ZK 4bf92f3577b34da6a3ce929d0e0e4736 search",
@@ -223,11 +223,11 @@ fn every_placeholder_has_its_value() {
     for (format, expected) in cases {
         assert_eq!(line(format, &good), format!("{expected}\n"), "{format}");
     }
-    let format = "{reason} {failure} {failure.phase} {failure.party} {failure.cause} {connection} {query} {status_sent}";
+    let format = "{reason} {failure} {failure.phase} {failure.party} {failure.cause} {server_connection} {query} {status_sent}";
     assert_eq!(line(format, &bad()), "bare-lf request/client/bare-lf request client bare-lf - - 400\n");
     assert_eq!(line("{client_address}:{client_port}", &ExchangeRecord::default()), "unix:-\n");
     let new = ExchangeRecord { reused: Some(false), ..good };
-    assert_eq!(line("{connection}", &new), "new\n");
+    assert_eq!(line("{server_connection}", &new), "new\n");
     assert_eq!(line("{tls.client_subject} {tls.client_fingerprint}", &good), "CN=ann 9f86\n");
     let tls = "{tls.version} {tls.cipher_suite} {tls.server_name} {tls.session}";
     assert_eq!(line(tls, &bad()), "- - - -\n");
@@ -236,7 +236,7 @@ fn every_placeholder_has_its_value() {
 #[test]
 fn every_listed_placeholder_is_understood_and_never_blank() {
     let fields = browser();
-    for (name, meaning) in LogFormat::placeholders() {
+    for (name, meaning) in LogTemplate::placeholders() {
         let name = name.replace("NAME", "x-test");
         assert!(meaning.ends_with('.'), "{name}: {meaning}");
         for record in [good(&fields), bad(), ExchangeRecord::default()] {
@@ -310,28 +310,28 @@ fn mistakes_are_told_with_column_and_hint() {
         ("json {status} {statsu}", 15, "there is no placeholder `statsu`", Some("did you mean `{status}`?")),
     ];
     for (text, column, what, hint) in cases {
-        let error = LogFormat::parse(text).expect_err(text);
+        let error = LogTemplate::parse(text).expect_err(text);
         assert_eq!(
             (error.column, error.what.as_str(), error.hint.as_deref()),
             (*column, *what, *hint),
             "{text:?}"
         );
     }
-    let error = LogFormat::parse("{method} {statsu}").unwrap_err();
+    let error = LogTemplate::parse("{method} {statsu}").unwrap_err();
     assert_eq!(error.to_string(), "column 10: there is no placeholder `statsu`; did you mean `{status}`?");
 }
 
 #[test]
 fn a_format_tells_which_fields_it_will_ask_for() {
     let format =
-        LogFormat::parse("{user_agent} {request.header.X-A} {response.header.Server} {status}").unwrap();
+        LogTemplate::parse("{user_agent} {request.header.X-A} {response.header.Server} {status}").unwrap();
     assert_eq!(format.request_fields().collect::<Vec<_>>(), ["user-agent", "x-a"]);
     assert_eq!(format.response_fields().collect::<Vec<_>>(), ["server"]);
-    assert_eq!(LogFormat::parse("common").unwrap().request_fields().count(), 0);
+    assert_eq!(LogTemplate::parse("common").unwrap().request_fields().count(), 0);
     for (text, shows) in
         [("json", true), ("httplog", false), ("{local_port}", true), ("{peer_address}", false)]
     {
-        assert_eq!(LogFormat::parse(text).unwrap().shows_local(), shows, "{text}");
+        assert_eq!(LogTemplate::parse(text).unwrap().shows_local(), shows, "{text}");
     }
 }
 
@@ -339,8 +339,8 @@ fn a_format_tells_which_fields_it_will_ask_for() {
 fn a_warm_buffer_means_no_allocation() {
     let fields = browser();
     let (good, bad) = (good(&fields), bad());
-    for name in LogFormat::names().chain(["{failure} {duration.seconds} {request.header.user-agent}"]) {
-        let format = LogFormat::parse(name).unwrap();
+    for name in LogTemplate::names().chain(["{failure} {duration.seconds} {request.header.user-agent}"]) {
+        let format = LogTemplate::parse(name).unwrap();
         let mut out = Vec::with_capacity(8192);
         let info = allocation_counter::measure(|| {
             format.render(&good, &mut out);
@@ -416,11 +416,11 @@ proptest! {
         name in utf8_names(),
         status in prop::option::of(any::<u16>()),
     ) {
-        let fields = Fields {
+        let fields = TestFields {
             request: vec![("x", values[0].clone()), ("user-agent", values[1].clone()), ("referer", values[2].clone())],
             response: vec![("x", values[0].clone())],
         };
-        let no_fields = Fields::default();
+        let no_fields = TestFields::default();
         let plain = good(&no_fields);
         let record = ExchangeRecord {
             method: &values[3], target: &values[4], version: &values[5], host: &values[6], request_id: &values[0],
@@ -450,8 +450,8 @@ proptest! {
     /// A JSON line is one line, parses, has the keys it always has, and holds what was sent.
     #[test]
     fn json_lines_round_trip(values in prop::collection::vec(hostile(), 5), micros in any::<u64>(), name in utf8_names()) {
-        let no_fields = Fields::default();
-        let fields = Fields { request: vec![("user-agent", values[3].clone())], ..Fields::default() };
+        let no_fields = TestFields::default();
+        let fields = TestFields { request: vec![("user-agent", values[3].clone())], ..TestFields::default() };
         let record = ExchangeRecord {
             time: UnixMicros(micros), method: &values[0], target: &values[1], host: &values[2], request_id: &values[4],
             fields: &fields, server: &name, ..good(&no_fields)
@@ -473,13 +473,13 @@ proptest! {
     /// No text of a format makes the parser panic, and whatever it accepts renders one line.
     #[test]
     fn any_format_is_refused_or_renders_one_line(text in "(json )?([a-z {}\"\\\\é\u{2028}\\n]|\\{status\\}|\\{target\\}){0,12}") {
-        if let Ok(format) = LogFormat::parse(&text) {
+        if let Ok(format) = LogTemplate::parse(&text) {
             let mut out = Vec::new();
             format.render(&ExchangeRecord { target: b"a\nb", ..ExchangeRecord::default() }, &mut out);
             prop_assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
             prop_assert_eq!(out.last(), Some(&b'\n'));
         } else {
-            let error = LogFormat::parse(&text).unwrap_err();
+            let error = LogTemplate::parse(&text).unwrap_err();
             prop_assert!(error.column >= 1 && error.column <= text.chars().count().max(1), "{}", error);
         }
     }

@@ -49,8 +49,8 @@ causes! {
     TimedOut "timed-out" "The time limit of the phase passed.",
     ExchangeTimedOut "exchange-timed-out" "The time limit of the exchange as a whole passed, in whatever phase.",
     BodyTooSlow "body-too-slow" "A body moved slower than the minimum rate, its credit used up.",
-    TunnelIdle "tunnel-idle" "Neither side of a tunnel sent anything for too long.",
-    SessionTooOld "session-too-old" "The session reached its greatest age.",
+    TunnelIdle "tunnel-idle-timeout" "Neither side of a tunnel sent anything for too long.",
+    ConnectionMaxAge "connection-max-age" "The session reached its greatest age.",
 
     // The connection.
     Refused "refused" "The connection was refused: nothing listens there.",
@@ -67,11 +67,11 @@ causes! {
 
     // TLS, by the party at the other end.
     TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
-    TlsNothingInCommon "tls-nothing-in-common" "No TLS version, cipher suite or application protocol is supported by both.",
-    TlsNameUnknown "tls-name-unknown" "No certificate for the server name that was asked for.",
+    TlsNoSharedCipher "tls-no-shared-cipher" "No TLS version, cipher suite or application protocol is supported by both.",
+    TlsUnrecognizedName "tls-unrecognized-name" "No certificate for the server name that was asked for.",
     TlsCertificateMissing "tls-certificate-missing" "The peer sent no certificate though one is required.",
     TlsCertificateRejected "tls-certificate-rejected" "The certificate of the peer is not one of an authority that is trusted, or is for another use.",
-    TlsCertificateOtherName "tls-certificate-other-name" "The certificate of the server is for another name than the one that it was asked for.",
+    TlsCertificateNameMismatch "tls-certificate-name-mismatch" "The certificate of the server is for another name than the one that it was asked for.",
     TlsCertificateExpired "tls-certificate-expired" "The certificate of the peer is not valid today.",
     TlsCertificateRevoked "tls-certificate-revoked" "The certificate of the peer has been revoked.",
     TlsRevocationUnknown "tls-revocation-unknown" "Whether the certificate of the peer has been revoked cannot be told.",
@@ -89,11 +89,11 @@ causes! {
     BadRewrite "bad-rewrite" "A rewrite made a target or field that is not valid.",
 
     // The response.
-    UpgradeUnasked "upgrade-unasked" "The server switched protocols though the client did not ask for it.",
-    UpgradeEarly "upgrade-early" "The server switched protocols before it had the whole request.",
+    UnexpectedUpgrade "unexpected-upgrade" "The server switched protocols though the client did not ask for it.",
+    PrematureUpgrade "premature-upgrade" "The server switched protocols before it had the whole request.",
     TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
-    ResponseExcess "response-excess" "The server sent bytes beyond the end of its response.",
+    ResponseExcess "response-excess-data" "The server sent bytes beyond the end of its response.",
 
     // The response to a probe.
     UnexpectedStatus "unexpected-status" "The status of the response is none that the health check expects.",
@@ -106,7 +106,7 @@ causes! {
     NoServer "no-server" "No server of the upstream may take the exchange: down, draining, disabled, or none at all.",
     AllServersFull "all-servers-full" "Every server is at its limit and the upstream has no queue.",
     QueueFull "queue-full" "Every server is at its limit and so is the queue.",
-    QueueDisplaced "queue-displaced" "The place in a full queue went to a request of higher priority, or of a client with fewer.",
+    QueueEvicted "queue-evicted" "The place in a full queue went to a request of higher priority, or of a client with fewer.",
     QueueOverload "queue-overload" "The wait was longer than the target while the upstream was overloaded for good.",
 
     // Limits.
@@ -121,9 +121,9 @@ causes! {
     // Operation.
     Drained "drained" "Weir is shutting down, or the listener or server is being removed.",
     ServerDown "server-down" "The server was marked down while the exchange ran.",
-    Cut "cut" "The operator ended the session.",
+    Killed "killed" "The operator ended the session.",
     Panicked "panicked" "A defect of Weir; the session ended, the process lives.",
-    Io "io" "Another error of the operating system.",
+    Io "io-error" "Another error of the operating system.",
 }
 
 impl Cause {

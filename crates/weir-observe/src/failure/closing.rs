@@ -42,7 +42,7 @@ impl Failure {
             | Cause::ExchangeTimedOut
             | Cause::BodyTooSlow
             | Cause::TunnelIdle
-            | Cause::SessionTooOld => (Party::Weir, Closing::TimeLimit),
+            | Cause::ConnectionMaxAge => (Party::Weir, Closing::TimeLimit),
             Cause::Refused
             | Cause::Unreachable
             | Cause::ConnectFailed

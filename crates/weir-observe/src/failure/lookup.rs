@@ -4,7 +4,7 @@
 
 use weir_http::Rule;
 
-use super::table::{ROWS, Row};
+use super::table::{FailureRow, ROWS};
 use super::{Cause, Failure, Party, rules};
 use crate::phase::Phase;
 
@@ -14,10 +14,10 @@ const RULES: usize = Rule::ALL.len();
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reason(u8);
 
-enum Kind {
+enum ReasonKind {
     RequestRule(Rule),
     ResponseRule(Rule),
-    Row(&'static Row),
+    Row(&'static FailureRow),
 }
 
 impl Reason {
@@ -38,9 +38,9 @@ impl Reason {
     /// The stable kebab-case code.
     pub fn code(self) -> &'static str {
         match self.kind() {
-            Kind::RequestRule(rule) => rule.name(),
-            Kind::ResponseRule(rule) => rules::response_code(rule),
-            Kind::Row(row) => row.code,
+            ReasonKind::RequestRule(rule) => rule.name(),
+            ReasonKind::ResponseRule(rule) => rules::response_code(rule),
+            ReasonKind::Row(row) => row.code,
         }
     }
 
@@ -52,16 +52,16 @@ impl Reason {
     /// The status to answer with as long as the client has received no head.
     pub const fn status(self) -> Option<u16> {
         match self.kind() {
-            Kind::RequestRule(rule) => Some(rules::request_status(rule)),
-            Kind::ResponseRule(_) => Some(502),
-            Kind::Row(row) => row.status,
+            ReasonKind::RequestRule(rule) => Some(rules::request_status(rule)),
+            ReasonKind::ResponseRule(_) => Some(502),
+            ReasonKind::Row(row) => row.status,
         }
     }
 
     /// The status for the log when the client received no head.
     pub const fn log_status(self) -> u16 {
         match self.kind() {
-            Kind::Row(row) => row.log_status,
+            ReasonKind::Row(row) => row.log_status,
             _ => match self.status() {
                 Some(status) => status,
                 None => 0,
@@ -73,72 +73,72 @@ impl Reason {
     pub const fn client_text(self) -> &'static str {
         match self.kind() {
             // The sentence is about the client's own message, so it reveals nothing.
-            Kind::RequestRule(rule) => rule.sentence(),
-            Kind::ResponseRule(_) => super::table::BAD_GATEWAY,
-            Kind::Row(row) => row.client,
+            ReasonKind::RequestRule(rule) => rule.sentence(),
+            ReasonKind::ResponseRule(_) => super::table::BAD_GATEWAY,
+            ReasonKind::Row(row) => row.client,
         }
     }
 
     /// What happened, for the operator.
     pub const fn happened(self) -> &'static str {
         match self.kind() {
-            Kind::RequestRule(rule) | Kind::ResponseRule(rule) => rule.sentence(),
-            Kind::Row(row) => row.happened,
+            ReasonKind::RequestRule(rule) | ReasonKind::ResponseRule(rule) => rule.sentence(),
+            ReasonKind::Row(row) => row.happened,
         }
     }
 
     /// What to change, for the operator.
     pub const fn change(self) -> &'static str {
         match self.kind() {
-            Kind::RequestRule(rule) => rules::request_change(rule),
-            Kind::ResponseRule(rule) => rules::response_change(rule),
-            Kind::Row(row) => row.change,
+            ReasonKind::RequestRule(rule) => rules::request_change(rule),
+            ReasonKind::ResponseRule(rule) => rules::response_change(rule),
+            ReasonKind::Row(row) => row.change,
         }
     }
 
     /// Who is at fault.
     pub const fn party(self) -> Party {
         match self.kind() {
-            Kind::RequestRule(_) => Party::Client,
-            Kind::ResponseRule(_) => Party::Server,
-            Kind::Row(row) => row.party,
+            ReasonKind::RequestRule(_) => Party::Client,
+            ReasonKind::ResponseRule(_) => Party::Server,
+            ReasonKind::Row(row) => row.party,
         }
     }
 
     /// The phases in which this reason is expected.
     pub const fn phases(self) -> &'static [Phase] {
         match self.kind() {
-            Kind::RequestRule(rule) => rules::request_phases(rule),
-            Kind::ResponseRule(rule) => rules::response_phases(rule),
-            Kind::Row(row) => row.phases,
+            ReasonKind::RequestRule(rule) => rules::request_phases(rule),
+            ReasonKind::ResponseRule(rule) => rules::response_phases(rule),
+            ReasonKind::Row(row) => row.phases,
         }
     }
 
     /// The cause behind it.
     pub const fn cause(self) -> Cause {
         match self.kind() {
-            Kind::RequestRule(rule) | Kind::ResponseRule(rule) => Cause::Rule(rule),
-            Kind::Row(row) => row.cause,
+            ReasonKind::RequestRule(rule) | ReasonKind::ResponseRule(rule) => Cause::Rule(rule),
+            ReasonKind::Row(row) => row.cause,
         }
     }
 
     /// Whether a message can break the rule behind this reason at all: a request has no status line, a response no target.
     pub fn is_possible(self) -> bool {
         match self.kind() {
-            Kind::RequestRule(rule) => !rules::request_phases(rule).is_empty(),
-            Kind::ResponseRule(rule) => !rules::response_phases(rule).is_empty(),
-            Kind::Row(_) => true,
+            ReasonKind::RequestRule(rule) => !rules::request_phases(rule).is_empty(),
+            ReasonKind::ResponseRule(rule) => !rules::response_phases(rule).is_empty(),
+            ReasonKind::Row(_) => true,
         }
     }
 
-    const fn kind(self) -> Kind {
+    const fn kind(self) -> ReasonKind {
         let index = self.0 as usize;
         if index < RULES {
-            Kind::RequestRule(Rule::ALL[index])
+            ReasonKind::RequestRule(Rule::ALL[index])
         } else if index < 2 * RULES {
-            Kind::ResponseRule(Rule::ALL[index - RULES])
+            ReasonKind::ResponseRule(Rule::ALL[index - RULES])
         } else {
-            Kind::Row(&ROWS[index - 2 * RULES])
+            ReasonKind::Row(&ROWS[index - 2 * RULES])
         }
     }
 }

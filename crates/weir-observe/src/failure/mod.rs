@@ -115,9 +115,9 @@ impl Failure {
     }
 
     /// What the operator reads: where, who, what happened, and what to change.
-    pub const fn explanation(self) -> Explanation {
+    pub const fn explanation(self) -> FailureExplanation {
         let reason = self.reason_id();
-        Explanation {
+        FailureExplanation {
             phase: self.phase,
             party: self.party,
             happened: reason.happened(),
@@ -128,7 +128,7 @@ impl Failure {
 
 /// A failure in sentences for the operator; never sent to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Explanation {
+pub struct FailureExplanation {
     /// Where the exchange stood.
     pub phase: Phase,
     /// Who ended it.
@@ -139,7 +139,7 @@ pub struct Explanation {
     pub change: &'static str,
 }
 
-impl std::fmt::Display for Explanation {
+impl std::fmt::Display for FailureExplanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({}, phase {}) {}", self.happened, self.party.name(), self.phase.name(), self.change)
     }

@@ -40,7 +40,7 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::TlsOnPlainPort
         | Rule::ProxyHeaderUnexpected
         | Rule::MissingHost
-        | Rule::SeveralHosts
+        | Rule::DuplicateHost
         | Rule::BadHost
         | Rule::TargetTooLong
         | Rule::MethodTooLong => &[],

@@ -7,7 +7,7 @@ use super::{Cause, Party};
 use crate::phase::Phase;
 
 /// One reason.
-pub(super) struct Row {
+pub(super) struct FailureRow {
     pub(super) code: &'static str,
     pub(super) cause: Cause,
     pub(super) party: Party,
@@ -34,7 +34,7 @@ const GONE: &str = "";
 macro_rules! rows {
     ($($code:literal: $cause:ident, $party:ident, [$($phase:ident)+], $how:ident $status:literal,
         $client:expr, $happened:literal, $change:literal;)+) => {
-        pub(super) const ROWS: &[Row] = &[$(Row {
+        pub(super) const ROWS: &[FailureRow] = &[$(FailureRow {
             code: $code,
             cause: Cause::$cause,
             party: Party::$party,
@@ -93,10 +93,10 @@ rows! {
     "tls-handshake-failed": TlsHandshakeFailed, Client, [Tls], log 400, GONE,
         "The TLS handshake failed because the client did not keep to the protocol.",
         "Check that the client speaks TLS 1.2 or later.";
-    "tls-nothing-in-common": TlsNothingInCommon, Client, [Tls], log 400, GONE,
+    "tls-no-shared-cipher": TlsNoSharedCipher, Client, [Tls], log 400, GONE,
         "Client and listener support no common TLS version, cipher suite or application protocol.",
         "Update the client, or offer more TLS versions and cipher suites on this listener.";
-    "tls-name-unknown": TlsNameUnknown, Client, [Tls], log 421, GONE,
+    "tls-unrecognized-name": TlsUnrecognizedName, Client, [Tls], log 421, GONE,
         "The client asked for a server name that the listener has no certificate for.",
         "Add a certificate for the name to the listener, or a default certificate.";
     "tls-handshake-rate": TooManyHandshakes, Weir, [Tls], log 503, GONE,
@@ -170,7 +170,7 @@ rows! {
     "request-body-incomplete": Closed, Client, [Send], log 499, GONE,
         "The client closed the connection in the middle of the body of its request.",
         "Nothing, unless it is frequent: then look at the network or the time limits of the client.";
-    "client-io": Io, Client, [Accept Tls Request Send Relay Finish], log 499, GONE,
+    "client-io-error": Io, Client, [Accept Tls Request Send Relay Finish], log 499, GONE,
         "Reading from or writing to the client failed with an error of the operating system.",
         "Look for the system error in the log of Weir at the same time.";
 
@@ -211,7 +211,7 @@ rows! {
     "queue-full": QueueFull, Weir, [Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and so is the queue.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
-    "queue-displaced": QueueDisplaced, Weir, [Queue], answer 503, BUSY,
+    "queue-evicted": QueueEvicted, Weir, [Queue], answer 503, BUSY,
         "The queue was full, and the place of this request went to one of a higher priority, or of a client that had fewer requests in it.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-overload": QueueOverload, Weir, [Queue], answer 503, BUSY,
@@ -264,10 +264,10 @@ rows! {
     "connect-tls-failed": TlsHandshakeFailed, Server, [Connect], answer 502, UNREACHED,
         "The TLS handshake with the server failed.",
         "Check that the server speaks TLS on this port; else take `tls` out of the upstream.";
-    "connect-tls-nothing-in-common": TlsNothingInCommon, Server, [Connect], answer 502, UNREACHED,
+    "connect-tls-no-shared-cipher": TlsNoSharedCipher, Server, [Connect], answer 502, UNREACHED,
         "Weir and the server support no common TLS version, cipher suite or application protocol.",
         "Update the server, or allow more TLS versions and cipher suites for this upstream.";
-    "connect-tls-name-unknown": TlsNameUnknown, Server, [Connect], answer 502, UNREACHED,
+    "connect-tls-unrecognized-name": TlsUnrecognizedName, Server, [Connect], answer 502, UNREACHED,
         "The server has no certificate for the name that Weir asked for.",
         "Write a name that the server knows as `upstream.NAME.tls.server_name`.";
     "connect-tls-certificate-missing": TlsCertificateMissing, Server, [Connect], answer 502, UNREACHED,
@@ -276,7 +276,7 @@ rows! {
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server is not signed by an authority that Weir trusts.",
         "Name the authority, or the certificate itself, as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log has the details.";
-    "connect-tls-certificate-other-name": TlsCertificateOtherName, Server, [Connect], answer 502, UNREACHED,
+    "connect-tls-certificate-name-mismatch": TlsCertificateNameMismatch, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server is for other names than the one that Weir asked for.",
         "Write one of its names as `upstream.NAME.tls.server_name`, or have it issued for this one; with `debug` as `log.level` the log names both.";
     "connect-tls-certificate-revoked": TlsCertificateRevoked, Server, [Connect], answer 502, UNREACHED,
@@ -297,7 +297,7 @@ rows! {
     "server-tls-alert": TlsAlert, Server, [Send Response Relay], answer 502, UNREACHED,
         "The server ended TLS with an alert; in TLS 1.3 that is how it rejects the certificate of the upstream.",
         "Look at the log of the server, and at `upstream.NAME.tls.certificate`.";
-    "server-tls-broken": TlsHandshakeFailed, Server, [Send Response Relay], answer 502, BAD_GATEWAY,
+    "server-tls-protocol-error": TlsHandshakeFailed, Server, [Send Response Relay], answer 502, BAD_GATEWAY,
         "The server broke the TLS protocol after the handshake, or somebody changed its bytes on the way.",
         "Look at the log of the server and at what stands between it and Weir.";
 
@@ -331,10 +331,10 @@ rows! {
     "response-head-incomplete": ResponseIncomplete, Server, [Response], answer 502, BAD_GATEWAY,
         "The server closed the connection in the middle of the head of its response.",
         "Look for a crash in the log of the server.";
-    "response-upgrade-unasked": UpgradeUnasked, Server, [Response], answer 502, BAD_GATEWAY,
+    "response-unexpected-upgrade": UnexpectedUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched to another protocol though the client did not ask for it.",
         "Correct the server.";
-    "response-upgrade-early": UpgradeEarly, Server, [Response], answer 502, BAD_GATEWAY,
+    "response-premature-upgrade": PrematureUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched to another protocol before it had the whole request: what is left of the body would pass for bytes of that protocol.",
         "Correct the server: it has to read the body first, or to answer without switching.";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
@@ -381,10 +381,10 @@ rows! {
     "relay-client-too-slow": BodyTooSlow, Client, [Relay Finish], log 408, GONE,
         "The client took the response, or sent the rest of its request, slower than the minimum rate.",
         "Lower `listener.NAME.timeouts.send.rate_min` for clients on very slow links.";
-    "response-excess": ResponseExcess, Server, [Relay Finish], log 200, GONE,
+    "response-excess-data": ResponseExcess, Server, [Relay Finish], log 200, GONE,
         "The server sent bytes beyond the end of its response; the client did not get them, and the connection was closed.",
         "Correct the length that the server declares.";
-    "tunnel-idle": TunnelIdle, Weir, [Relay], log 408, GONE,
+    "tunnel-idle-timeout": TunnelIdle, Weir, [Relay], log 408, GONE,
         "Neither side of the tunnel sent anything for longer than the time limit.",
         "Raise `upstream.NAME.timeouts.tunnel`, or have the application send pings.";
     "relay-draining": Drained, Weir, [Relay Finish], log 503, GONE,
@@ -400,13 +400,13 @@ rows! {
     "exchange-timeout": ExchangeTimedOut, Weir, [Route Queue Connect Send Response Relay], answer 504, TOO_SLOW,
         "The exchange as a whole took longer than its route allows.",
         "See in the log in which phase the time went, or raise `listener.NAME.route.timeouts.exchange`.";
-    "session-too-old": SessionTooOld, Weir, [Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
+    "connection-max-age": ConnectionMaxAge, Weir, [Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "The session reached its greatest age in the middle of an exchange.",
         "Raise `listener.NAME.timeouts.connection_age`.";
     "server-down": ServerDown, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "The server was marked down by its health check while the exchange ran, and `upstream.NAME.on_down` has connections through such a server closed.",
         "Look for the reason in the server; if it was well, the health check is too strict. `on_down = \"keep\"` lets exchanges go on.";
-    "cut-by-operator": Cut, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
+    "killed-by-operator": Killed, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing, or Weir was stopping and the time for that was up.",
         "Nothing, if that was meant. The log of Weir says at the same time who asked for it; `process.stop_grace` is the time that a stop has.";
     "buffer-limit": BufferLimit, Weir, [Request], answer 503, BUSY,
@@ -418,10 +418,10 @@ rows! {
     "kernel-memory": KernelMemory, Weir, [Send Response Relay], answer 503, BUSY,
         "The system has no memory left for sockets.",
         "Look at `net.ipv4.tcp_mem` and at the memory of the machine or container; lower `process.connections_max`.";
-    "server-io": Io, Server, [Connect Send Response Relay], answer 502, UNREACHED,
+    "server-io-error": Io, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "Reading from or writing to the server failed with an error of the operating system.",
         "Look for the system error in the log of Weir at the same time.";
-    "weir-timeout": TimedOut, Weir, [Accept Tls Request Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
+    "internal-timeout": TimedOut, Weir, [Accept Tls Request Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
         "A time limit inside Weir passed that is neither the client's nor the server's.",
         "Look for a worker that is overloaded; report it if there is none.";
     "internal-error": Io, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 500, INTERNAL,

@@ -46,11 +46,11 @@ fn failed(reason: Reason) -> &'static str {
     let connects = reason.phases().contains(&Phase::Connect);
     match reason.cause() {
         Cause::TlsHandshakeFailed
-        | Cause::TlsNothingInCommon
-        | Cause::TlsNameUnknown
+        | Cause::TlsNoSharedCipher
+        | Cause::TlsUnrecognizedName
         | Cause::TlsCertificateMissing
         | Cause::TlsCertificateRejected
-        | Cause::TlsCertificateOtherName
+        | Cause::TlsCertificateNameMismatch
         | Cause::TlsCertificateExpired
         | Cause::TlsCertificateRevoked
         | Cause::TlsRevocationUnknown

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum StatValue {
     /// A number of 32 bits, or more in Weir.
     U32(u64),
     /// A number of 64 bits.
@@ -15,7 +15,7 @@ pub(super) enum Value {
     Text(String),
 }
 
-impl Value {
+impl StatValue {
     /// A text; what would end its field becomes something else.
     pub(super) fn text(text: &str) -> Self {
         let harmless = |c: char| match c {
@@ -43,7 +43,7 @@ impl Value {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for StatValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::U32(number) | Self::U64(number) => write!(f, "{number}"),
@@ -54,15 +54,15 @@ impl fmt::Display for Value {
 
 /// A value in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct StatField {
     pub(super) place: usize,
     pub(super) name: &'static str,
     /// Three letters: origin, nature, scope.
     pub(super) tags: &'static str,
-    pub(super) value: Value,
+    pub(super) value: StatValue,
 }
 
-impl Field {
+impl StatField {
     /// `4.scur.1:MGP:u32:0`.
     pub(super) fn typed(&self) -> String {
         let Self { place, name, tags, value } = self;

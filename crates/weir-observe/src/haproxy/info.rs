@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::Form;
-use super::field::{Field, Value};
+use super::StatForm;
+use super::field::{StatField, StatValue};
 use super::rows::whole;
 use crate::counter::Level;
 use crate::overview::{HandshakeCount, Overview, WorkerOverview};
@@ -12,29 +12,29 @@ use crate::overview::{HandshakeCount, Overview, WorkerOverview};
 const SPOKEN: &str = "2.6.12";
 
 /// `show info`.
-pub fn info(overview: &Overview, form: Form) -> String {
+pub fn info(overview: &Overview, form: StatForm) -> String {
     let fields = fields(overview);
     match form {
-        Form::Text => fields.iter().map(|field| format!("{}: {}\n", field.name, field.value)).collect(),
-        Form::Typed => fields.iter().map(|field| field.typed() + "\n").collect(),
-        Form::Json => json!(fields.iter().map(Field::json).collect::<Vec<_>>()).to_string() + "\n",
+        StatForm::Text => fields.iter().map(|field| format!("{}: {}\n", field.name, field.value)).collect(),
+        StatForm::Typed => fields.iter().map(|field| field.typed() + "\n").collect(),
+        StatForm::Json => json!(fields.iter().map(StatField::json).collect::<Vec<_>>()).to_string() + "\n",
     }
 }
 
-fn fields(overview: &Overview) -> Vec<Field> {
+fn fields(overview: &Overview) -> Vec<StatField> {
     let process = &overview.process;
     let seconds = process.at_ms.saturating_sub(process.started_ms) / 1000;
     let sum = |count: fn(&WorkerOverview) -> u64| overview.workers.iter().map(count).sum::<u64>();
     let rate = overview.listeners.iter().map(|listener| listener.rates.connections.now).sum::<f64>();
-    let bytes_out = overview.listeners.iter().map(|listener| listener.figures.bytes_out).sum();
+    let bytes_out = overview.listeners.iter().map(|listener| listener.stats.bytes_out).sum();
     let bytes_rate = overview.listeners.iter().map(|listener| listener.rates.bytes_out.now).sum::<f64>();
     let addresses: usize = overview.listeners.iter().map(|listener| listener.addresses.len()).sum();
     let handshakes = overview.listeners.iter().flat_map(|listener| &listener.tls_handshakes);
     let handshakes = handshakes.map(|HandshakeCount { full, resumed, .. }| full + resumed).sum();
-    let Level { now: sessions, .. } = process.sessions_open;
-    let number = |place, name, tags, number| Field { place, name, tags, value: Value::U32(number) };
-    let large = |place, name, tags, number| Field { place, name, tags, value: Value::U64(number) };
-    let text = |place, name, tags, text: &str| Field { place, name, tags, value: Value::text(text) };
+    let Level { now: sessions, .. } = process.connections_open;
+    let number = |place, name, tags, number| StatField { place, name, tags, value: StatValue::U32(number) };
+    let large = |place, name, tags, number| StatField { place, name, tags, value: StatValue::U64(number) };
+    let text = |place, name, tags, text: &str| StatField { place, name, tags, value: StatValue::text(text) };
     vec![
         // Programs look for this very name before they go on.
         text(0, "Name", "POS", "HAProxy"),
@@ -51,11 +51,11 @@ fn fields(overview: &Overview) -> Vec<Field> {
         number(9, "Memmax_MB", "CLP", 0),
         number(13, "Ulimit-n", "CLP", process.open_files_max),
         number(14, "Maxsock", "CLP", process.open_files_max),
-        number(15, "Maxconn", "CLP", process.sessions_max),
-        number(16, "Hard_maxconn", "CLP", process.sessions_max),
+        number(15, "Maxconn", "CLP", process.connections_max),
+        number(16, "Hard_maxconn", "CLP", process.connections_max),
         number(17, "CurrConns", "MGP", whole(sessions)),
-        number(18, "CumConns", "MCP", sum(|worker| worker.figures.sessions_accepted)),
-        number(19, "CumReq", "MCP", sum(|worker| worker.figures.exchanges)),
+        number(18, "CumConns", "MCP", sum(|worker| worker.stats.connections_accepted)),
+        number(19, "CumReq", "MCP", sum(|worker| worker.stats.exchanges)),
         number(22, "CumSslConns", "MCP", handshakes),
         // Pipes are held by the workers and not counted.
         number(23, "Maxpipes", "CLP", 0),
@@ -70,13 +70,13 @@ fn fields(overview: &Overview) -> Vec<Field> {
         number(42, "CompressBpsIn", "MRP", 0),
         number(43, "CompressBpsOut", "MRP", 0),
         number(44, "CompressBpsRateLim", "CLP", 0),
-        number(47, "Tasks", "MGP", sum(|worker| whole(worker.figures.timers.now))),
+        number(47, "Tasks", "MGP", sum(|worker| whole(worker.stats.timers.now))),
         number(48, "Run_queue", "MGP", 0),
         text(50, "node", "COS", &process.name),
         number(52, "Stopping", "MGP", u64::from(process.is_stopping)),
         number(53, "Jobs", "MGP", whole(sessions)),
         number(55, "Listeners", "MGP", addresses as u64),
-        number(58, "DroppedLogs", "MGP", sum(|worker| worker.figures.log_lines_dropped)),
+        number(58, "DroppedLogs", "MGP", sum(|worker| worker.stats.log_lines_dropped)),
         large(61, "TotalBytesOut", "MGP", bytes_out),
         large(63, "BytesOutRate", "MRP", bytes_rate.round() as u64),
         text(66, "Build info", "POS", &format!("Weir {}", process.version)),

@@ -24,7 +24,7 @@ pub use stat::{ProxyName, StatFilter, stat};
 
 /// How `show stat` and `show info` are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum StatForm {
     /// CSV, or lines `key: value`.
     #[default]
     Text,

@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 
 use super::columns::{COLUMNS, place};
-use super::field::{Field, Value};
+use super::field::{StatField, StatValue};
 use crate::counter::Level;
 use crate::overview::{
-    FailureCount, ListenerOverview, Overview, Quantiles, Rate, ServerOverview, ServerStatus, UpstreamOverview,
+    EventRate, FailureCount, ListenerOverview, Overview, Quantiles, ServerOverview, ServerStatus,
+    UpstreamOverview,
 };
 
 /// The id of the first listener: HAProxy gives 1 to the proxy behind its own socket.
@@ -57,7 +58,7 @@ impl Object {
 
 /// A row.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct StatRow {
     pub(super) object: Object,
     /// The id of the listener or upstream.
     pub(super) proxy_id: u64,
@@ -67,10 +68,10 @@ pub(super) struct Row {
     pub(super) is_in_maintenance: bool,
     /// Whether it takes requests.
     pub(super) is_up: bool,
-    values: Vec<Option<Value>>,
+    values: Vec<Option<StatValue>>,
 }
 
-impl Row {
+impl StatRow {
     fn new(object: Object, proxy: &str, name: &str, (proxy_id, server_id): (u64, u64)) -> Self {
         let values = vec![None; COLUMNS.len()];
         let mut row = Self { object, proxy_id, server_id, is_in_maintenance: false, is_up: true, values };
@@ -84,15 +85,15 @@ impl Row {
     }
 
     fn text(&mut self, column: &str, text: &str) {
-        self.values[place(column)] = Some(Value::text(text));
+        self.values[place(column)] = Some(StatValue::text(text));
     }
 
     fn u32(&mut self, column: &str, number: u64) {
-        self.values[place(column)] = Some(Value::U32(number));
+        self.values[place(column)] = Some(StatValue::U32(number));
     }
 
     fn u64(&mut self, column: &str, number: u64) {
-        self.values[place(column)] = Some(Value::U64(number));
+        self.values[place(column)] = Some(StatValue::U64(number));
     }
 
     fn level(&mut self, [now, max]: [&str; 2], level: Level) {
@@ -100,7 +101,7 @@ impl Row {
         self.u32(max, whole(level.peak));
     }
 
-    fn rate(&mut self, [now, max]: [&str; 2], rate: Rate) {
+    fn rate(&mut self, [now, max]: [&str; 2], rate: EventRate) {
         self.u32(now, rate.now.round() as u64);
         self.u32(max, rate.peak.round() as u64);
     }
@@ -119,10 +120,10 @@ impl Row {
     }
 
     /// What stands in the row, in the order of the columns.
-    pub(super) fn fields(&self) -> impl Iterator<Item = Field> + '_ {
+    pub(super) fn fields(&self) -> impl Iterator<Item = StatField> + '_ {
         let values = self.values.iter().zip(COLUMNS).enumerate();
         values.filter_map(|(place, (value, (name, tags)))| {
-            Some(Field { place, name, tags, value: value.clone()? })
+            Some(StatField { place, name, tags, value: value.clone()? })
         })
     }
 
@@ -143,7 +144,7 @@ impl Row {
 }
 
 /// All rows in the order of HAProxy: a listener, then the servers of an upstream before it.
-pub(super) fn rows(overview: &Overview) -> Vec<Row> {
+pub(super) fn rows(overview: &Overview) -> Vec<StatRow> {
     let mut rows = Vec::new();
     for (index, listener) in overview.listeners.iter().enumerate() {
         rows.push(frontend(overview, listener, FIRST_ID + index as u64));
@@ -172,23 +173,23 @@ pub(super) fn upstreams(overview: &Overview) -> impl Iterator<Item = (u64, &Upst
     (first..).zip(&overview.upstreams)
 }
 
-fn frontend(overview: &Overview, listener: &ListenerOverview, id: u64) -> Row {
-    let figures = &listener.figures;
-    let mut row = Row::new(Object::Frontend, &listener.name, "FRONTEND", (id, 0));
-    row.level(["scur", "smax"], figures.sessions_open);
-    row.u32("slim", listener.connections_max.map_or(overview.process.sessions_max, u64::from));
-    row.u64("stot", figures.sessions);
-    row.u64("bin", figures.bytes_in);
-    row.u64("bout", figures.bytes_out);
+fn frontend(overview: &Overview, listener: &ListenerOverview, id: u64) -> StatRow {
+    let stats = &listener.stats;
+    let mut row = StatRow::new(Object::Frontend, &listener.name, "FRONTEND", (id, 0));
+    row.level(["scur", "smax"], stats.connections_open);
+    row.u32("slim", listener.connections_max.map_or(overview.process.connections_max, u64::from));
+    row.u64("stot", stats.connections);
+    row.u64("bin", stats.bytes_in);
+    row.u64("bout", stats.bytes_out);
     row.u64("ereq", failures(&listener.failures, "client", &["request"]));
     row.text("status", if overview.process.is_stopping { "STOP" } else { "OPEN" });
     row.rate(["rate", "rate_max"], listener.rates.connections);
-    row.responses(figures.responses);
+    row.responses(stats.responses);
     row.rate(["req_rate", "req_rate_max"], listener.rates.requests);
-    row.u64("req_tot", figures.requests);
+    row.u64("req_tot", stats.requests);
     row.text("mode", listener.protocol);
     row.rate(["conn_rate", "conn_rate_max"], listener.rates.connections);
-    row.u64("conn_tot", figures.sessions);
+    row.u64("conn_tot", stats.connections);
     row.u64("eint", failures(&listener.failures, "weir", &[]));
     let [full, resumed] = listener
         .tls_handshakes
@@ -199,16 +200,16 @@ fn frontend(overview: &Overview, listener: &ListenerOverview, id: u64) -> Row {
     row
 }
 
-fn backend(overview: &Overview, upstream: &UpstreamOverview, id: u64) -> Row {
-    let figures = &upstream.figures;
-    let mut row = Row::new(Object::Backend, &upstream.name, "BACKEND", (id, 0));
+fn backend(overview: &Overview, upstream: &UpstreamOverview, id: u64) -> StatRow {
+    let stats = &upstream.stats;
+    let mut row = StatRow::new(Object::Backend, &upstream.name, "BACKEND", (id, 0));
     let sum = |count: fn(&ServerOverview) -> u64| upstream.servers.iter().map(count).sum::<u64>();
-    row.level(["qcur", "qmax"], figures.queue_length);
-    row.u32("scur", sum(|server| whole(server.figures.attempts_open.now)));
-    row.u64("stot", figures.requests);
-    row.u64("bin", sum(|server| server.figures.bytes_out));
-    row.u64("bout", sum(|server| server.figures.bytes_in));
-    row.u64("econ", sum(|server| server.figures.connect_errors));
+    row.level(["qcur", "qmax"], stats.queue_length);
+    row.u32("scur", sum(|server| whole(server.stats.attempts_open.now)));
+    row.u64("stot", stats.requests);
+    row.u64("bin", sum(|server| server.stats.bytes_out));
+    row.u64("bout", sum(|server| server.stats.bytes_in));
+    row.u64("econ", sum(|server| server.stats.connect_errors));
     row.u64("eresp", failures(&upstream.failures, "server", &["response", "relay"]));
     row.u64("wretr", upstream.retries.iter().map(|retry| retry.count).sum());
     row.is_up = upstream.servers_usable > 0;
@@ -224,24 +225,29 @@ fn backend(overview: &Overview, upstream: &UpstreamOverview, id: u64) -> Row {
     if let Some(since_ms) = upstream.servers.iter().map(|server| server.since_ms).max() {
         row.u32("lastchg", overview.process.at_ms.saturating_sub(since_ms) / 1000);
     }
-    row.u64("lbtot", sum(|server| server.figures.attempts));
+    row.u64("lbtot", sum(|server| server.stats.attempts));
     row.rate(["rate", "rate_max"], upstream.rates.requests);
-    row.responses(figures.responses);
-    row.u64("req_tot", figures.requests);
+    row.responses(stats.responses);
+    row.u64("req_tot", stats.requests);
     row.u64("cli_abrt", failures(&upstream.failures, "client", &["response", "relay"]));
     row.u64("srv_abrt", failures(&upstream.failures, "server", &["relay"]));
     row.mean("qtime", upstream.queue_time);
     row.mean("rtime", upstream.response_time);
     row.text("algo", &upstream.balance);
-    row.u64("connect", sum(|server| server.figures.connects));
-    row.u64("reuse", sum(|server| server.figures.reuses));
+    row.u64("connect", sum(|server| server.stats.connects));
+    row.u64("reuse", sum(|server| server.stats.reuses));
     row.u64("eint", failures(&upstream.failures, "weir", &[]));
     row
 }
 
-fn server(overview: &Overview, upstream: &UpstreamOverview, server: &ServerOverview, ids: (u64, u64)) -> Row {
-    let figures = &server.figures;
-    let mut row = Row::new(Object::Server, &upstream.name, &server.name, ids);
+fn server(
+    overview: &Overview,
+    upstream: &UpstreamOverview,
+    server: &ServerOverview,
+    ids: (u64, u64),
+) -> StatRow {
+    let stats = &server.stats;
+    let mut row = StatRow::new(Object::Server, &upstream.name, &server.name, ids);
     let failed = |phases: &[&str]| -> u64 {
         let of_phase = server.failures.iter().filter(|failure| phases.contains(&failure.name));
         of_phase.map(|failure| failure.count).sum()
@@ -249,16 +255,16 @@ fn server(overview: &Overview, upstream: &UpstreamOverview, server: &ServerOverv
     // The queue is one for all servers: it stands at the upstream.
     row.u32("qcur", 0);
     row.u32("qmax", 0);
-    row.level(["scur", "smax"], figures.attempts_open);
+    row.level(["scur", "smax"], stats.attempts_open);
     if let Some(max) = server.max_requests {
         row.u32("slim", u64::from(max));
     }
-    row.u64("stot", figures.attempts);
-    row.u64("bin", figures.bytes_out);
-    row.u64("bout", figures.bytes_in);
-    row.u64("econ", figures.connect_errors);
+    row.u64("stot", stats.attempts);
+    row.u64("bin", stats.bytes_out);
+    row.u64("bout", stats.bytes_in);
+    row.u64("econ", stats.connect_errors);
     row.u64("eresp", failed(&["response", "relay"]));
-    row.u64("wretr", figures.retries);
+    row.u64("wretr", stats.retries);
     row.text("status", status(server));
     row.is_in_maintenance = matches!(server.status, ServerStatus::Maintenance | ServerStatus::Leaving);
     row.is_up = matches!(server.status, ServerStatus::Up | ServerStatus::Draining);
@@ -270,22 +276,22 @@ fn server(overview: &Overview, upstream: &UpstreamOverview, server: &ServerOverv
     if server.ramp_percent < 100 {
         row.u32("throttle", u64::from(server.ramp_percent));
     }
-    row.u64("lbtot", figures.attempts);
+    row.u64("lbtot", stats.attempts);
     row.rate(["rate", "rate_max"], server.rates.requests);
-    row.responses(figures.responses);
-    row.u64("req_tot", figures.requests);
+    row.responses(stats.responses);
+    row.u64("req_tot", stats.requests);
     row.mean("ctime", server.connect_time);
     row.mean("rtime", server.response_time);
     row.text("addr", server.endpoints.first().unwrap_or(&server.address));
-    row.u64("connect", figures.connects);
-    row.u64("reuse", figures.reuses);
-    row.u32("srv_icur", whole(figures.connections_idle.now));
+    row.u64("connect", stats.connects);
+    row.u64("reuse", stats.reuses);
+    row.u32("srv_icur", whole(stats.connections_idle.now));
     row.u32("idle_conn_cur", 0);
-    row.u32("safe_conn_cur", whole(figures.connections_idle.now));
-    row.u32("used_conn_cur", whole(figures.connections_open.now - figures.connections_idle.now));
-    row.u32("need_conn_est", whole(figures.connections_open.peak));
-    row.u64("ssl_sess", figures.tls_handshakes);
-    row.u64("ssl_reused_sess", figures.tls_resumptions);
+    row.u32("safe_conn_cur", whole(stats.connections_idle.now));
+    row.u32("used_conn_cur", whole(stats.connections_open.now - stats.connections_idle.now));
+    row.u32("need_conn_est", whole(stats.connections_open.peak));
+    row.u64("ssl_sess", stats.tls_handshakes);
+    row.u64("ssl_reused_sess", stats.tls_resumptions);
     if let Some(probes) = &server.probes {
         row.u64("chkfail", probes.failed);
         // A server begins up, so every other change is one down.

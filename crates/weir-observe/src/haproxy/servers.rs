@@ -15,10 +15,10 @@ pub fn servers_state(overview: &Overview, upstream: Option<&str>) -> Option<Stri
          srv_agent_addr srv_agent_port\n",
     );
     each(overview, upstream, |proxy_id, upstream, server_id, server| {
-        let Place { addr, port, name } = Place::of(server);
+        let ServerEndpoint { addr, port, name } = ServerEndpoint::of(server);
         let (state, admin) = states(server);
         let since = overview.process.at_ms.saturating_sub(server.since_ms) / 1000;
-        let (weight, is_up) = (server.weight, server.figures.is_up);
+        let (weight, is_up) = (server.weight, server.stats.is_up);
         let (status, result) = check_numbers(server.probes.as_ref().map_or("INI", |probes| probes.check));
         let (checked, health) = (if server.probes.is_some() { 6 } else { 0 }, u8::from(is_up));
         text.push_str(&format!(
@@ -26,7 +26,7 @@ pub fn servers_state(overview: &Overview, upstream: Option<&str>) -> Option<Stri
              {port} - {} 0 - - 0\n",
             upstream.name,
             server.name,
-            u8::from(server.figures.tls_handshakes > 0),
+            u8::from(server.stats.tls_handshakes > 0),
         ));
     })?;
     Some(text)
@@ -39,8 +39,8 @@ pub fn servers_conn(overview: &Overview, upstream: Option<&str>) -> Option<Strin
          idle_per_thr[1]\n",
     );
     each(overview, upstream, |proxy_id, upstream, server_id, server| {
-        let Place { addr, port, .. } = Place::of(server);
-        let (open, idle) = (server.figures.connections_open, whole(server.figures.connections_idle.now));
+        let ServerEndpoint { addr, port, .. } = ServerEndpoint::of(server);
+        let (open, idle) = (server.stats.connections_open, whole(server.stats.connections_idle.now));
         let used = whole(open.now).saturating_sub(idle);
         text.push_str(&format!(
             "{}/{} {proxy_id}/{server_id} {addr} {port} - 0 {used} {peak} {peak} 0 {idle} -1 {idle} {idle}\n",
@@ -78,14 +78,14 @@ fn each(
 }
 
 /// Where a server is, as HAProxy writes it.
-struct Place {
+struct ServerEndpoint {
     addr: String,
     port: u16,
     /// The name that is resolved.
     name: String,
 }
 
-impl Place {
+impl ServerEndpoint {
     fn of(server: &ServerOverview) -> Self {
         let split = |text: &str| {
             let (host, port) = text.rsplit_once(':')?;

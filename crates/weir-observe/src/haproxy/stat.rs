@@ -2,9 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Form;
+use super::StatForm;
 use super::columns::COLUMNS;
-use super::rows::{Row, rows};
+use super::rows::{StatRow, rows};
 use crate::overview::Overview;
 
 /// Which rows are asked for.
@@ -38,7 +38,7 @@ pub enum ProxyName {
 }
 
 impl StatFilter {
-    fn takes(&self, row: &Row, overview: &Overview) -> bool {
+    fn takes(&self, row: &StatRow, overview: &Overview) -> bool {
         let of_proxy = match &self.proxy {
             None => true,
             Some(ProxyName::Id(id)) => *id == row.proxy_id as i64,
@@ -70,16 +70,16 @@ fn names_of(overview: &Overview, id: u64) -> Option<&str> {
 }
 
 /// `show stat`.
-pub fn stat(overview: &Overview, filter: &StatFilter, form: Form) -> String {
-    let rows: Vec<Row> = rows(overview).into_iter().filter(|row| filter.takes(row, overview)).collect();
+pub fn stat(overview: &Overview, filter: &StatFilter, form: StatForm) -> String {
+    let rows: Vec<StatRow> = rows(overview).into_iter().filter(|row| filter.takes(row, overview)).collect();
     match form {
-        Form::Text => csv(&rows),
-        Form::Typed => typed(&rows),
-        Form::Json => json!(rows.iter().map(row_json).collect::<Vec<_>>()).to_string() + "\n",
+        StatForm::Text => csv(&rows),
+        StatForm::Typed => typed(&rows),
+        StatForm::Json => json!(rows.iter().map(row_json).collect::<Vec<_>>()).to_string() + "\n",
     }
 }
 
-fn csv(rows: &[Row]) -> String {
+fn csv(rows: &[StatRow]) -> String {
     let mut text = String::from("# ");
     for (name, _) in COLUMNS {
         text.push_str(name);
@@ -93,10 +93,10 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-fn typed(rows: &[Row]) -> String {
+fn typed(rows: &[StatRow]) -> String {
     let mut text = String::new();
     for row in rows {
-        let Row { object, proxy_id, server_id, .. } = row;
+        let StatRow { object, proxy_id, server_id, .. } = row;
         for field in row.fields() {
             text.push_str(&format!("{}.{proxy_id}.{server_id}.{}\n", object.letter(), field.typed()));
         }
@@ -104,7 +104,7 @@ fn typed(rows: &[Row]) -> String {
     text
 }
 
-fn row_json(row: &Row) -> Json {
+fn row_json(row: &StatRow) -> Json {
     let fields = row.fields().map(|field| {
         let mut object = field.json();
         object["objType"] = json!(row.object.word());

@@ -8,9 +8,9 @@ use super::*;
 use crate::access_log::UnixMicros;
 use crate::counter::Level;
 use crate::failure::{Cause, Failure};
-use crate::figures::{ListenerFigures, ReloadFigures, ServerFigures, UpstreamFigures, WorkerFigures};
 use crate::overview::*;
 use crate::phase::Phase;
+use crate::stats::{ListenerStats, ReloadStats, ServerStats, UpstreamStats, WorkerStats};
 
 /// The header of HAProxy 2.6.12 as Debian 12 has it.
 const HEADER: &str = "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,weight,act,bck,chkfail,chkdown,lastchg,downtime,qlimit,pid,iid,sid,throttle,lbtot,tracked,type,rate,rate_lim,rate_max,check_status,check_code,check_duration,hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx,hrsp_other,hanafail,req_rate,req_rate_max,req_tot,cli_abrt,srv_abrt,comp_in,comp_out,comp_byp,comp_rsp,lastsess,last_chk,last_agt,qtime,ctime,rtime,ttime,agent_status,agent_code,agent_duration,check_desc,agent_desc,check_rise,check_fall,check_health,agent_rise,agent_fall,agent_health,addr,cookie,mode,algo,conn_rate,conn_rate_max,conn_tot,intercepted,dcon,dses,wrew,connect,reuse,cache_lookups,cache_hits,srv_icur,src_ilim,qtime_max,ctime_max,rtime_max,ttime_max,eint,idle_conn_cur,safe_conn_cur,used_conn_cur,need_conn_est,uweight,agg_server_status,agg_server_check_status,agg_check_status,-,ssl_sess,ssl_reused_sess,ssl_failed_handshake,h2_headers_rcvd,h2_data_rcvd,h2_settings_rcvd,h2_rst_stream_rcvd,h2_goaway_rcvd,h2_detected_conn_protocol_errors,h2_detected_strm_protocol_errors,h2_rst_stream_resp,h2_goaway_resp,h2_open_connections,h2_backend_open_streams,h2_total_connections,h2_backend_total_streams,h1_open_connections,h1_open_streams,h1_total_connections,h1_total_streams,h1_bytes_in,h1_bytes_out,h1_spliced_bytes_in,h1_spliced_bytes_out,";
@@ -32,7 +32,7 @@ fn server(name: &str, status: ServerStatus) -> ServerOverview {
         reuse_percent: None,
         response_time: Quantiles { count: 1, mean_us: Some(2500), ..Quantiles::default() },
         connect_time: Quantiles::default(),
-        rates: Rates::default(),
+        rates: EventRates::default(),
         failures: vec![NamedCount { name: "response", count: 3 }, NamedCount { name: "connect", count: 9 }],
         ejections: Vec::new(),
         probes: Some(ProbeOverview {
@@ -43,7 +43,7 @@ fn server(name: &str, status: ServerStatus) -> ServerOverview {
             check: "L7STS",
             changes: 3,
         }),
-        figures: ServerFigures {
+        stats: ServerStats {
             attempts: 11,
             attempts_open: Level { now: 2, peak: 4 },
             connect_errors: 9,
@@ -53,7 +53,7 @@ fn server(name: &str, status: ServerStatus) -> ServerOverview {
             is_up: status != ServerStatus::Down,
             connections_open: Level { now: 3, peak: 5 },
             connections_idle: Level { now: 1, peak: 2 },
-            ..ServerFigures::default()
+            ..ServerStats::default()
         },
     }
 }
@@ -66,8 +66,8 @@ fn overview() -> Overview {
         has_tls: false,
         connections_max: None,
         routes: Vec::new(),
-        rates: Rates::default(),
-        history: History::default(),
+        rates: EventRates::default(),
+        history: RateHistory::default(),
         failures: vec![FailureCount {
             reason: "request-malformed",
             phases: vec!["request"],
@@ -75,11 +75,11 @@ fn overview() -> Overview {
             count: 6,
         }],
         tls_handshakes: Vec::new(),
-        figures: ListenerFigures {
-            sessions: 21,
-            sessions_open: Level { now: 2, peak: 8 },
+        stats: ListenerStats {
+            connections: 21,
+            connections_open: Level { now: 2, peak: 8 },
             requests: 12,
-            ..ListenerFigures::default()
+            ..ListenerStats::default()
         },
     };
     let upstream = UpstreamOverview {
@@ -91,12 +91,12 @@ fn overview() -> Overview {
         queue_length_max: 10,
         queue_time: Quantiles::default(),
         response_time: Quantiles::default(),
-        rates: Rates::default(),
-        history: History::default(),
+        rates: EventRates::default(),
+        history: RateHistory::default(),
         failures: Vec::new(),
         retries: vec![NamedCount { name: "refused", count: 4 }],
         retries_refused: Vec::new(),
-        persistence: Vec::new(),
+        affinity: Vec::new(),
         servers: vec![
             server("a", ServerStatus::Up),
             server("b", ServerStatus::Down),
@@ -108,10 +108,10 @@ fn overview() -> Overview {
                 ..server("d", ServerStatus::Up)
             },
         ],
-        figures: UpstreamFigures {
+        stats: UpstreamStats {
             requests: 12,
             queue_length: Level { now: 1, peak: 3 },
-            ..UpstreamFigures::default()
+            ..UpstreamStats::default()
         },
     };
     Overview {
@@ -123,17 +123,17 @@ fn overview() -> Overview {
             at_ms: 100_000,
             started_ms: 3_000,
             is_stopping: false,
-            sessions_open: Level { now: 2, peak: 8 },
-            sessions_max: 1000,
+            connections_open: Level { now: 2, peak: 8 },
+            connections_max: 1000,
             open_files: 10,
             open_files_max: 4096,
             memory_bytes: 1,
             allows_changes: true,
         },
-        config: ReloadFigures::default(),
+        config: ReloadStats::default(),
         workers: vec![WorkerOverview {
-            exchanges_rate: Rate::default(),
-            figures: WorkerFigures { exchanges: 12, ..WorkerFigures::default() },
+            exchanges_rate: EventRate::default(),
+            stats: WorkerStats { exchanges: 12, ..WorkerStats::default() },
         }],
         listeners: vec![listener],
         upstreams: vec![upstream],
@@ -156,13 +156,13 @@ fn table(csv: &str) -> HashMap<String, HashMap<&str, &str>> {
 
 #[test]
 fn the_columns_are_those_of_haproxy_in_their_order() {
-    let csv = stat(&overview(), &StatFilter::default(), Form::Text);
+    let csv = stat(&overview(), &StatFilter::default(), StatForm::Text);
     assert_eq!(csv.lines().next(), Some(HEADER));
 }
 
 #[test]
 fn each_row_says_what_is_known() {
-    let csv = stat(&overview(), &StatFilter::default(), Form::Text);
+    let csv = stat(&overview(), &StatFilter::default(), StatForm::Text);
     let table = table(&csv);
     for (row, expected) in [
         (
@@ -192,7 +192,7 @@ fn each_row_says_what_is_known() {
 
 #[test]
 fn filters_take_by_id_name_type_and_state() {
-    let rows = |filter: &StatFilter| stat(&overview(), filter, Form::Text).lines().count() - 1;
+    let rows = |filter: &StatFilter| stat(&overview(), filter, StatForm::Text).lines().count() - 1;
     let all = StatFilter::default;
     assert_eq!(rows(&all()), 6);
     assert_eq!(rows(&StatFilter { proxy: Some(ProxyName::Id(2)), ..all() }), 1);
@@ -211,12 +211,12 @@ fn filters_take_by_id_name_type_and_state() {
 #[test]
 fn typed_and_json_say_the_same_as_csv() {
     let overview = overview();
-    let typed = stat(&overview, &StatFilter::default(), Form::Typed);
+    let typed = stat(&overview, &StatFilter::default(), StatForm::Typed);
     assert!(typed.lines().any(|line| line == "F.2.0.0.pxname.1:KNS:str:web"), "{typed}");
     assert!(typed.lines().any(|line| line == "S.3.1.4.scur.1:MGP:u32:2"), "{typed}");
     assert!(typed.lines().any(|line| line == "B.3.0.17.status.1:SGP:str:UP"), "{typed}");
     let json: serde_json::Value =
-        serde_json::from_str(&stat(&overview, &StatFilter::default(), Form::Json)).unwrap();
+        serde_json::from_str(&stat(&overview, &StatFilter::default(), StatForm::Json)).unwrap();
     let rows = json.as_array().unwrap();
     assert_eq!(rows.len(), 6);
     let fields: usize = rows.iter().map(|row| row.as_array().unwrap().len()).sum();
@@ -236,7 +236,7 @@ fn tags_are_known_words() {
 
 #[test]
 fn info_has_what_programs_insist_on() {
-    let text = info(&overview(), Form::Text);
+    let text = info(&overview(), StatForm::Text);
     // What hatop cannot do without.
     for line in [
         "Name: HAProxy",
@@ -259,9 +259,9 @@ fn info_has_what_programs_insist_on() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
-    let typed = info(&overview(), Form::Typed);
+    let typed = info(&overview(), StatForm::Typed);
     assert!(typed.lines().any(|line| line == "6.Pid.1:SGP:u32:42"), "{typed}");
-    let json: serde_json::Value = serde_json::from_str(&info(&overview(), Form::Json)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&info(&overview(), StatForm::Json)).unwrap();
     assert_eq!(json.as_array().unwrap().len(), typed.lines().count());
 }
 

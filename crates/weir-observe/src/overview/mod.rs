@@ -8,17 +8,16 @@ mod recent;
 
 use serde::Serialize;
 
-pub use self::recent::{History, Moment, Quantiles, Rate, Rates};
+pub use self::recent::{EventRate, EventRates, HistorySample, Quantiles, RateHistory};
+use crate::affinity::AffinityOutcome;
 use crate::counter::Level;
 use crate::failure::Reason;
-use crate::figures::{
-    FailureFigures, ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures,
-    WorkerFigures,
-};
-use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::TLS_VERSIONS;
+use crate::stats::{
+    FailureStats, ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats,
+};
 
 /// Everything.
 #[derive(Debug, Clone, Serialize)]
@@ -26,7 +25,7 @@ pub struct Overview {
     /// The process.
     pub process: ProcessOverview,
     /// The config in use.
-    pub config: ReloadFigures,
+    pub config: ReloadStats,
     /// One per worker.
     pub workers: Vec<WorkerOverview>,
     /// One per listener, in the order of the config.
@@ -73,9 +72,9 @@ pub struct ProcessOverview {
     /// Whether it goes on, or is about to end.
     pub is_stopping: bool,
     /// Client connections that are open.
-    pub sessions_open: Level,
+    pub connections_open: Level,
     /// How many may be.
-    pub sessions_max: u64,
+    pub connections_max: u64,
     /// Descriptors that are open.
     pub open_files: u64,
     /// How many may be.
@@ -90,10 +89,10 @@ pub struct ProcessOverview {
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkerOverview {
     /// Exchanges begun, by second.
-    pub exchanges_rate: Rate,
+    pub exchanges_rate: EventRate,
     /// What it counted.
     #[serde(flatten)]
-    pub figures: WorkerFigures,
+    pub stats: WorkerStats,
 }
 
 /// A listener.
@@ -112,16 +111,16 @@ pub struct ListenerOverview {
     /// Its routes, in the order of the config.
     pub routes: Vec<RouteOverview>,
     /// The last seconds.
-    pub rates: Rates,
+    pub rates: EventRates,
     /// The last minutes.
-    pub history: History,
+    pub history: RateHistory,
     /// Failures by reason.
     pub failures: Vec<FailureCount>,
     /// TLS handshakes that were completed.
     pub tls_handshakes: Vec<HandshakeCount>,
     /// What it counted.
     #[serde(flatten)]
-    pub figures: ListenerFigures,
+    pub stats: ListenerStats,
 }
 
 /// A route.
@@ -137,7 +136,7 @@ pub struct RouteOverview {
     pub upstreams: Vec<String>,
     /// What it counted.
     #[serde(flatten)]
-    pub figures: RouteFigures,
+    pub stats: RouteStats,
 }
 
 /// An upstream.
@@ -160,22 +159,22 @@ pub struct UpstreamOverview {
     /// Time to the head of the response, of all servers, over the last seconds.
     pub response_time: Quantiles,
     /// The last seconds.
-    pub rates: Rates,
+    pub rates: EventRates,
     /// The last minutes.
-    pub history: History,
+    pub history: RateHistory,
     /// Failures by reason.
     pub failures: Vec<FailureCount>,
     /// Attempts beyond the first, by cause.
     pub retries: Vec<NamedCount>,
     /// Failed attempts that were not repeated, by what kept them from it.
     pub retries_refused: Vec<NamedCount>,
-    /// Responses under persistence, by what became of it.
-    pub persistence: Vec<NamedCount>,
+    /// Responses under affinity, by what became of it.
+    pub affinity: Vec<NamedCount>,
     /// Its servers, in the order of the config, then those that leave.
     pub servers: Vec<ServerOverview>,
     /// What it counted.
     #[serde(flatten)]
-    pub figures: UpstreamFigures,
+    pub stats: UpstreamStats,
 }
 
 /// What holds of a server: the first of these that is true.
@@ -244,7 +243,7 @@ pub struct ServerOverview {
     /// Time to open a connection, since the start.
     pub connect_time: Quantiles,
     /// The last seconds.
-    pub rates: Rates,
+    pub rates: EventRates,
     /// Failed attempts by phase.
     pub failures: Vec<NamedCount>,
     /// How often it was ejected, by reason.
@@ -253,7 +252,7 @@ pub struct ServerOverview {
     pub probes: Option<ProbeOverview>,
     /// What it counted.
     #[serde(flatten)]
-    pub figures: ServerFigures,
+    pub stats: ServerStats,
 }
 
 /// The probes of a server.
@@ -307,14 +306,14 @@ pub struct HandshakeCount {
 }
 
 /// The reasons that occurred, the most frequent first.
-pub fn failure_counts(figures: &FailureFigures) -> Vec<FailureCount> {
+pub fn failure_counts(stats: &FailureStats) -> Vec<FailureCount> {
     let count = |(reason, count): (Reason, u64)| FailureCount {
         reason: reason.code(),
         phases: reason.phases().iter().map(|phase| phase.name()).collect(),
         party: reason.party().name(),
         count,
     };
-    let mut counts: Vec<_> = figures.occurred().map(count).collect();
+    let mut counts: Vec<_> = stats.occurred().map(count).collect();
     counts.sort_by(|one, other| other.count.cmp(&one.count).then(one.reason.cmp(other.reason)));
     counts
 }
@@ -330,32 +329,32 @@ pub fn named_counts<'a>(
 
 impl ListenerOverview {
     /// TLS handshakes by version, as the figures have them.
-    pub fn handshakes_of(figures: &ListenerFigures) -> Vec<HandshakeCount> {
-        let counts = TLS_VERSIONS.iter().zip(figures.tls_handshakes);
+    pub fn handshakes_of(stats: &ListenerStats) -> Vec<HandshakeCount> {
+        let counts = TLS_VERSIONS.iter().zip(stats.tls_handshakes);
         counts.map(|(version, [full, resumed])| HandshakeCount { version, full, resumed }).collect()
     }
 }
 
 impl UpstreamOverview {
-    /// Retries by cause, those refused by what refused them, and responses by what became of persistence.
-    pub fn counts_of(figures: &UpstreamFigures) -> [Vec<NamedCount>; 3] {
+    /// Retries by cause, those refused by what refused them, and responses by what became of affinity.
+    pub fn counts_of(stats: &UpstreamStats) -> [Vec<NamedCount>; 3] {
         [
-            named_counts(RETRY_CAUSES, &figures.retries),
-            named_counts(RETRY_REFUSALS, &figures.retries_refused),
-            named_counts(Kept::ALL.map(Kept::name), &figures.persistence),
+            named_counts(RETRY_CAUSES, &stats.retries),
+            named_counts(RETRY_REFUSALS, &stats.retries_refused),
+            named_counts(AffinityOutcome::ALL.map(AffinityOutcome::name), &stats.affinity),
         ]
     }
 }
 
 impl ServerOverview {
     /// Failed attempts by phase.
-    pub fn failures_of(figures: &ServerFigures) -> Vec<NamedCount> {
-        named_counts(Phase::ALL.map(Phase::name), &figures.failures)
+    pub fn failures_of(stats: &ServerStats) -> Vec<NamedCount> {
+        named_counts(Phase::ALL.map(Phase::name), &stats.failures)
     }
 
     /// The share of its attempts that reused a connection, in percent.
-    pub fn reuse_of(figures: &ServerFigures) -> Option<f64> {
-        let taken = figures.reuses + figures.connects;
-        (taken > 0).then(|| (figures.reuses as f64 / taken as f64 * 1000.0).round() / 10.0)
+    pub fn reuse_of(stats: &ServerStats) -> Option<f64> {
+        let taken = stats.reuses + stats.connects;
+        (taken > 0).then(|| (stats.reuses as f64 / taken as f64 * 1000.0).round() / 10.0)
     }
 }

@@ -8,14 +8,14 @@ use crate::histogram::HistogramSnapshot;
 
 /// Something by second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Rate {
+pub struct EventRate {
     /// In the last second.
     pub now: f64,
     /// In the liveliest second so far.
     pub peak: f64,
 }
 
-impl Rate {
+impl EventRate {
     /// Takes note of what was counted in a time, in seconds.
     pub fn note(&mut self, count: u64, seconds: f64) {
         self.now = if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -25,17 +25,17 @@ impl Rate {
 
 /// What is counted of a listener, an upstream or a server, by second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Rates {
+pub struct EventRates {
     /// Sessions of a listener, connections opened to an upstream or server.
-    pub connections: Rate,
+    pub connections: EventRate,
     /// Requests.
-    pub requests: Rate,
+    pub requests: EventRate,
     /// Failures.
-    pub failures: Rate,
+    pub failures: EventRate,
     /// Bytes received.
-    pub bytes_in: Rate,
+    pub bytes_in: EventRate,
     /// Bytes sent.
-    pub bytes_out: Rate,
+    pub bytes_out: EventRate,
 }
 
 /// Quantiles of a time.
@@ -68,7 +68,7 @@ impl Quantiles {
 
 /// One second of a listener or an upstream.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Moment {
+pub struct HistorySample {
     /// When it ended, in milliseconds since 1970.
     pub at_ms: u64,
     /// Requests, by second.
@@ -84,19 +84,20 @@ pub struct Moment {
     pub heat: Vec<u64>,
 }
 
-impl Moment {
-    /// Powers of two, in microseconds, that bound the times of [`Moment::heat`].
+impl HistorySample {
+    /// Powers of two, in microseconds, that bound the times of [`HistorySample::heat`].
     pub const HEAT_POWERS: std::ops::RangeInclusive<u32> = 6..=26;
 
     /// Puts the response times of the second in.
-    pub fn with_times(mut self, times: &HistogramSnapshot) -> Moment {
+    pub fn with_times(mut self, times: &HistogramSnapshot) -> HistorySample {
         if times.count() == 0 {
             return self;
         }
         (self.p50_us, self.p99_us) = (times.quantile(0.5), times.quantile(0.99));
         let mut before = 0;
         let each = |below: u64| below - std::mem::replace(&mut before, below);
-        self.heat = times.counts_below(Moment::HEAT_POWERS.map(|power| 1 << power)).map(each).collect();
+        self.heat =
+            times.counts_below(HistorySample::HEAT_POWERS.map(|power| 1 << power)).map(each).collect();
         self
     }
 }
@@ -104,15 +105,15 @@ impl Moment {
 /// The last seconds of a listener or an upstream, the oldest first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(transparent)]
-pub struct History(VecDeque<Moment>);
+pub struct RateHistory(VecDeque<HistorySample>);
 
-impl History {
+impl RateHistory {
     /// How many seconds are kept.
     pub const SECONDS: usize = 120;
 
     /// Takes note of a second; the oldest one goes when there are too many.
-    pub fn push(&mut self, moment: Moment) {
-        if self.0.len() == History::SECONDS {
+    pub fn push(&mut self, moment: HistorySample) {
+        if self.0.len() == RateHistory::SECONDS {
             self.0.pop_front();
         }
         self.0.push_back(moment);
@@ -124,7 +125,7 @@ impl History {
     }
 
     /// The seconds, the oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Moment> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &HistorySample> {
         self.0.iter()
     }
 }
@@ -136,11 +137,11 @@ mod tests {
 
     #[test]
     fn a_rate_remembers_its_liveliest_second() {
-        let mut rate = Rate::default();
+        let mut rate = EventRate::default();
         rate.note(30, 2.0);
-        assert_eq!(rate, Rate { now: 15.0, peak: 15.0 });
+        assert_eq!(rate, EventRate { now: 15.0, peak: 15.0 });
         rate.note(1, 1.0);
-        assert_eq!(rate, Rate { now: 1.0, peak: 15.0 });
+        assert_eq!(rate, EventRate { now: 1.0, peak: 15.0 });
         rate.note(1, 0.0);
         assert_eq!(rate.now, 0.0);
     }
@@ -151,7 +152,7 @@ mod tests {
         for micros in [3, 63, 64, 127, 128, 1 << 25] {
             times.record(micros);
         }
-        let heat = Moment::default().with_times(&times.snapshot()).heat;
+        let heat = HistorySample::default().with_times(&times.snapshot()).heat;
         assert_eq!((heat[0], heat[1], heat[2]), (2, 2, 1));
         assert_eq!(heat.last(), Some(&1));
         assert_eq!(heat.iter().sum::<u64>(), 6);
@@ -159,11 +160,11 @@ mod tests {
 
     #[test]
     fn a_history_has_an_end() {
-        let mut history = History::default();
+        let mut history = RateHistory::default();
         for at_ms in 0..200 {
-            history.push(Moment { at_ms, ..Moment::default() });
+            history.push(HistorySample { at_ms, ..HistorySample::default() });
         }
-        assert_eq!(history.iter().len(), History::SECONDS);
+        assert_eq!(history.iter().len(), RateHistory::SECONDS);
         assert_eq!(history.iter().next().map(|moment| moment.at_ms), Some(80));
     }
 }

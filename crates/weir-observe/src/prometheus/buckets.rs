@@ -4,12 +4,12 @@ use std::fmt;
 
 /// Upper bounds in ascending order, and as the label `le` has them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Buckets(Vec<(u64, String)>);
+pub struct BucketBounds(Vec<(u64, String)>);
 
-impl Buckets {
+impl BucketBounds {
     /// Of these bounds, in microseconds; ascending.
-    pub fn new(micros: impl IntoIterator<Item = u64>) -> Buckets {
-        Buckets(micros.into_iter().map(|bound| (bound, format!("{}", bound as f64 / 1e6))).collect())
+    pub fn new(micros: impl IntoIterator<Item = u64>) -> BucketBounds {
+        BucketBounds(micros.into_iter().map(|bound| (bound, format!("{}", bound as f64 / 1e6))).collect())
     }
 
     /// The bounds in microseconds.
@@ -23,14 +23,14 @@ impl Buckets {
     }
 }
 
-impl Default for Buckets {
+impl Default for BucketBounds {
     /// 2^7 µs (128 µs) to 2^25 µs (33.6 s), each twice the one before.
-    fn default() -> Buckets {
-        Buckets::new((7..=25).map(|power| 1 << power))
+    fn default() -> BucketBounds {
+        BucketBounds::new((7..=25).map(|power| 1 << power))
     }
 }
 
-impl fmt::Debug for Buckets {
+impl fmt::Debug for BucketBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.micros()).finish()
     }

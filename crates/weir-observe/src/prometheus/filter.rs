@@ -4,22 +4,22 @@ use super::families::{Family, all};
 
 /// The families to show: all, or those whose names begin with one of some prefixes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter(Vec<String>);
+pub struct FamilyFilter(Vec<String>);
 
 /// No name of a family begins with this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchFamily(pub String);
 
-impl Filter {
+impl FamilyFilter {
     /// Those that begin with one of `prefixes`; without prefixes all.
     ///
     /// # Errors
     /// The first prefix that no family begins with.
-    pub fn by_prefix(prefixes: Vec<String>) -> Result<Filter, NoSuchFamily> {
+    pub fn by_prefix(prefixes: Vec<String>) -> Result<FamilyFilter, NoSuchFamily> {
         let is_vain = |prefix: &&String| !all().any(|family| family.name.starts_with(&**prefix));
         match prefixes.iter().find(is_vain) {
             Some(vain) => Err(NoSuchFamily(vain.clone())),
-            None => Ok(Filter(prefixes)),
+            None => Ok(FamilyFilter(prefixes)),
         }
     }
 

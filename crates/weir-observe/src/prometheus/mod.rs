@@ -14,10 +14,10 @@ mod buckets;
 #[cfg(test)]
 mod tests;
 
-pub use self::buckets::Buckets;
-pub use self::filter::{Filter, NoSuchFamily};
+pub use self::buckets::BucketBounds;
+pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
-pub use self::source::{ListenerPart, Source, UpstreamPart};
+pub use self::source::{ListenerPart, MetricSource, UpstreamPart};
 
 /// The value of the `Content-Type` field.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,8 +1,8 @@
 //! One scrape: where it stands, and the next piece of its text.
 
 use super::families::{Family, Write};
-use super::filter::Filter;
-use super::source::Source;
+use super::filter::FamilyFilter;
+use super::source::MetricSource;
 use super::text::{Samples, write_head, write_label};
 
 /// A piece of the text is ended by the first part that makes it longer than this.
@@ -16,14 +16,14 @@ const PIECE_PARTS: usize = 4_096;
 pub struct Scrape<S> {
     source: S,
     families: Vec<&'static Family>,
-    at: Position,
+    at: ScrapePosition,
     /// The labels of the part that is written.
     labels: String,
 }
 
 /// Where a scrape stands.
 #[derive(Debug, Clone, Copy, Default)]
-struct Position {
+struct ScrapePosition {
     family: usize,
     /// Whether the head of the family is written.
     is_begun: bool,
@@ -33,11 +33,11 @@ struct Position {
     inner: usize,
 }
 
-impl<S: Source> Scrape<S> {
+impl<S: MetricSource> Scrape<S> {
     /// Shows what the filter lets pass.
-    pub fn new(source: S, filter: &Filter) -> Scrape<S> {
+    pub fn new(source: S, filter: &FamilyFilter) -> Scrape<S> {
         let families = filter.families();
-        Scrape { source, families, at: Position::default(), labels: String::new() }
+        Scrape { source, families, at: ScrapePosition::default(), labels: String::new() }
     }
 
     /// Appends the next piece, which may be empty; false: it was the last one.
@@ -50,7 +50,7 @@ impl<S: Source> Scrape<S> {
                 self.at.is_begun = true;
             }
             if !self.write_part(family, out) {
-                self.at = Position { family: self.at.family + 1, ..Position::default() };
+                self.at = ScrapePosition { family: self.at.family + 1, ..ScrapePosition::default() };
             }
             if out.len() >= end {
                 break;

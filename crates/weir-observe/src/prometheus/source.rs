@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use super::Buckets;
-use crate::figures::{CertificateFigures, Figures};
+use super::BucketBounds;
 use crate::per_worker::PerWorker;
 use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard};
+use crate::stats::{CertificateStats, Stats};
 
 /// Everything that a scrape shows.
-pub trait Source {
+pub trait MetricSource {
     /// The figures of the process and of its workers; what it has of listeners and upstreams is not read.
-    fn general(&self) -> &Figures;
+    fn general(&self) -> &Stats;
 
     /// The bounds of the buckets of histograms.
-    fn buckets(&self) -> &Buckets;
+    fn buckets(&self) -> &BucketBounds;
 
     /// How many listeners are shown.
     fn listeners(&self) -> usize;
@@ -43,13 +43,13 @@ pub trait ListenerPart {
     fn shards(&self) -> &[Arc<ListenerShard>];
 
     /// The certificates that clients are shown now.
-    fn certificates(&self) -> Vec<CertificateFigures>;
+    fn certificates(&self) -> Vec<CertificateStats>;
 
     /// Changed files of certificates that were taken over, and such that could not be used.
     fn certificate_reloads(&self) -> [u64; 2];
 
     /// The lists of revoked certificates that clients are verified by.
-    fn revocations(&self) -> Option<CertificateFigures>;
+    fn revocations(&self) -> Option<CertificateStats>;
 
     /// How many routes it has.
     fn routes(&self) -> usize;

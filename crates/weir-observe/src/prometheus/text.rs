@@ -1,21 +1,21 @@
 //! The lines of the text format: what a family is called, and its samples.
 
-use super::Buckets;
+use super::BucketBounds;
 use crate::histogram::HistogramSnapshot;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     Counter,
     Gauge,
     Histogram,
 }
 
 /// Appends what stands before the samples of a family.
-pub(super) fn write_head(out: &mut String, name: &str, kind: Kind, help: &str) {
+pub(super) fn write_head(out: &mut String, name: &str, kind: MetricType, help: &str) {
     let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
+        MetricType::Counter => "counter",
+        MetricType::Gauge => "gauge",
+        MetricType::Histogram => "histogram",
     };
     for part in ["# HELP ", name, " ", help, "\n# TYPE ", name, " ", kind, "\n"] {
         out.push_str(part);
@@ -45,7 +45,7 @@ pub(super) struct Samples<'a> {
     pub(super) name: &'static str,
     /// The labels of the part, ready to be written.
     pub(super) labels: &'a str,
-    pub(super) buckets: &'a Buckets,
+    pub(super) buckets: &'a BucketBounds,
 }
 
 impl Samples<'_> {

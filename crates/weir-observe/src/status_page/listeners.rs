@@ -14,7 +14,7 @@ pub(super) fn section(overview: &Overview) -> Markup {
             div.scroll { table.list {
                 caption.hidden { "Listeners: where clients connect" }
                 thead { tr {
-                    th scope="col" { "Listener" } th scope="col" { "Requests per second" } th scope="col" { "Sessions" }
+                    th scope="col" { "Listener" } th scope="col" { "Requests per second" } th scope="col" { "Connections" }
                     th scope="col" { "Bytes per second" } th scope="col" { "Responses" } th scope="col" { "Failures" }
                 } }
                 tbody {
@@ -27,7 +27,7 @@ pub(super) fn section(overview: &Overview) -> Markup {
 }
 
 fn row(index: usize, listener: &ListenerOverview) -> Markup {
-    let figures = &listener.figures;
+    let stats = &listener.stats;
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         tr data-at={ "listeners." (index) } {
@@ -39,29 +39,29 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
             td data-label="Requests per second" {
                 b { (live("rates.requests.now", "rate", &format::rate(listener.rates.requests.now))) }
                 span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(listener.rates.requests.peak))) }
-                span.small { (live("requests", "count", &format::count(figures.requests))) " in all" }
+                span.small { (live("requests", "count", &format::count(stats.requests))) " in all" }
             }
-            td data-label="Sessions" {
-                b { (live("sessions_open.now", "count", &level(figures.sessions_open.now))) }
-                span.small { "peak " (live("sessions_open.peak", "count", &level(figures.sessions_open.peak)))
+            td data-label="Connections" {
+                b { (live("connections_open.now", "count", &level(stats.connections_open.now))) }
+                span.small { "peak " (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
                     @if let Some(max) = listener.connections_max { " of " (format::count(max.into())) } }
-                span.small { (live("sessions", "count", &format::count(figures.sessions))) " in all" }
-                @if figures.tunnels > 0 || listener.protocol == "tcp" {
-                    span.small { (live("tunnels_open.now", "count", &level(figures.tunnels_open.now))) " tunnels, "
-                        (live("tunnels", "count", &format::count(figures.tunnels))) " in all" }
+                span.small { (live("connections", "count", &format::count(stats.connections))) " in all" }
+                @if stats.tunnels > 0 || listener.protocol == "tcp" {
+                    span.small { (live("tunnels_open.now", "count", &level(stats.tunnels_open.now))) " tunnels, "
+                        (live("tunnels", "count", &format::count(stats.tunnels))) " in all" }
                 }
             }
             td data-label="Bytes per second" {
                 span { "in " (live("rates.bytes_in.now", "bytes", &format::bytes(listener.rates.bytes_in.now))) }
                 span.small { "out " (live("rates.bytes_out.now", "bytes", &format::bytes(listener.rates.bytes_out.now))) }
-                span.small { "in all " (live("bytes_in", "bytes", &format::bytes(figures.bytes_in as f64))) ", "
-                    (live("bytes_out", "bytes", &format::bytes(figures.bytes_out as f64))) }
+                span.small { "in all " (live("bytes_in", "bytes", &format::bytes(stats.bytes_in as f64))) ", "
+                    (live("bytes_out", "bytes", &format::bytes(stats.bytes_out as f64))) }
             }
             td data-label="Responses" {
                 @if listener.protocol == "tcp" { (format::NOTHING) } @else {
                     ul.classes {
                         @for (class, name) in CLASSES.iter().enumerate().skip(1) {
-                            li class={ "class-" (name) @if figures.responses[class] > 0 { " some" } } { (name) " " (live(&format!("responses.{class}"), "responses", &format::count(figures.responses[class]))) }
+                            li class={ "class-" (name) @if stats.responses[class] > 0 { " some" } } { (name) " " (live(&format!("responses.{class}"), "responses", &format::count(stats.responses[class]))) }
                         }
                     }
                 }
@@ -87,8 +87,8 @@ fn routes(index: usize, listener: &ListenerOverview) -> Markup {
                            th scope="row" { (route.name) }
                            td data-label="Takes" { (route.matches) }
                            td data-label="Action" { (route.action) }
-    td data-label="Requests" { (live("requests", "count", &format::count(route.figures.requests))) }
-    td data-label="Failed" { (live("failures", "count", &format::count(route.figures.failures))) }
+    td data-label="Requests" { (live("requests", "count", &format::count(route.stats.requests))) }
+    td data-label="Failed" { (live("failures", "count", &format::count(route.stats.failures))) }
                        } } }
                    } }
                }

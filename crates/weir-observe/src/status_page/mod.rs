@@ -14,7 +14,7 @@ mod tests;
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::admin::AdminFigures;
+use crate::admin::AdminStats;
 use crate::overview::{FailureCount, Overview};
 
 pub use failures::{failure_page, failures_page, why_page};
@@ -27,11 +27,11 @@ pub const SCRIPT: &str = include_str!("status.js");
 
 /// What the page shows.
 #[derive(Debug)]
-pub struct Shown<'a> {
+pub struct PageInput<'a> {
     /// Everything, at this moment.
     pub overview: &'a Overview,
     /// What the admin listener was asked.
-    pub admin: AdminFigures,
+    pub admin: AdminStats,
     /// The config in use, without secrets.
     pub config: &'a str,
     /// What the page has to send with a change; `None`: it has no buttons.
@@ -39,7 +39,7 @@ pub struct Shown<'a> {
 }
 
 /// The whole page.
-pub fn page(shown: &Shown<'_>) -> String {
+pub fn page(shown: &PageInput<'_>) -> String {
     let overview = shown.overview;
     let process = &overview.process;
     let title = format!("Weir: {}", process.name);

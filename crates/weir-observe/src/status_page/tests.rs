@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::figures::{
-    ListenerFigures, ReloadFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerFigures,
-};
 use crate::overview::{
-    History, ListenerOverview, NamedCount, PageOverview, ProbeOverview, ProcessOverview, Quantiles, Rate,
-    Rates, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    EventRate, EventRates, ListenerOverview, NamedCount, PageOverview, ProbeOverview, ProcessOverview,
+    Quantiles, RateHistory, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
+use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
 fn quantiles() -> Quantiles {
     Quantiles { count: 9, mean_us: Some(900), p50_us: Some(850), p95_us: Some(2_000), p99_us: Some(3_000) }
@@ -32,7 +30,7 @@ fn server(name: &str) -> ServerOverview {
         reuse_percent: Some(66.7),
         response_time: quantiles(),
         connect_time: quantiles(),
-        rates: Rates { requests: Rate { now: 123.0, peak: 456.0 }, ..Rates::default() },
+        rates: EventRates { requests: EventRate { now: 123.0, peak: 456.0 }, ..EventRates::default() },
         failures: vec![NamedCount { name: "connect", count: 3 }],
         ejections: Vec::new(),
         probes: Some(ProbeOverview {
@@ -43,7 +41,7 @@ fn server(name: &str) -> ServerOverview {
             check: "L7OK",
             changes: 1,
         }),
-        figures: ServerFigures { name: name.to_owned(), mode: "serving", ..ServerFigures::default() },
+        stats: ServerStats { name: name.to_owned(), mode: "serving", ..ServerStats::default() },
     }
 }
 
@@ -64,17 +62,17 @@ fn overview(name: &str, servers: usize) -> Overview {
             at_ms: 1_000_000,
             started_ms: 400_000,
             is_stopping: false,
-            sessions_open: Default::default(),
-            sessions_max: 1000,
+            connections_open: Default::default(),
+            connections_max: 1000,
             open_files: 12,
             open_files_max: 2000,
             memory_bytes: 10 << 20,
             allows_changes: true,
         },
-        config: ReloadFigures { generation: 3, since_seconds: 900, ..ReloadFigures::default() },
+        config: ReloadStats { generation: 3, since_seconds: 900, ..ReloadStats::default() },
         workers: vec![WorkerOverview {
-            exchanges_rate: Rate { now: 5.0, peak: 9.0 },
-            figures: WorkerFigures::default(),
+            exchanges_rate: EventRate { now: 5.0, peak: 9.0 },
+            stats: WorkerStats::default(),
         }],
         listeners: vec![ListenerOverview {
             name: name.to_owned(),
@@ -87,13 +85,13 @@ fn overview(name: &str, servers: usize) -> Overview {
                 matches: name.to_owned(),
                 action: name.to_owned(),
                 upstreams: Vec::new(),
-                figures: RouteFigures { requests: 5, ..RouteFigures::default() },
+                stats: RouteStats { requests: 5, ..RouteStats::default() },
             }],
-            rates: Rates::default(),
-            history: History::default(),
+            rates: EventRates::default(),
+            history: RateHistory::default(),
             failures: failures.clone(),
             tls_handshakes: Vec::new(),
-            figures: ListenerFigures { tunnels: 1, ..ListenerFigures::default() },
+            stats: ListenerStats { tunnels: 1, ..ListenerStats::default() },
         }],
         upstreams: vec![UpstreamOverview {
             name: name.to_owned(),
@@ -104,20 +102,25 @@ fn overview(name: &str, servers: usize) -> Overview {
             queue_length_max: 100,
             queue_time: quantiles(),
             response_time: quantiles(),
-            rates: Rates::default(),
-            history: History::default(),
+            rates: EventRates::default(),
+            history: RateHistory::default(),
             failures,
             retries: vec![NamedCount { name: "refused", count: 1 }, NamedCount { name: "status", count: 2 }],
             retries_refused: vec![NamedCount { name: "method", count: 1 }],
-            persistence: vec![NamedCount { name: "kept", count: 1 }],
+            affinity: vec![NamedCount { name: "kept", count: 1 }],
             servers: (0..servers).map(|number| server(&format!("{name}{number}"))).collect(),
-            figures: UpstreamFigures { queued: 4, ..UpstreamFigures::default() },
+            stats: UpstreamStats { queued: 4, ..UpstreamStats::default() },
         }],
     }
 }
 
 fn rendered(overview: &Overview, page_token: Option<&str>) -> String {
-    page(&Shown { overview, admin: AdminFigures::default(), config: "[process]\nname = \"<x>\"", page_token })
+    page(&PageInput {
+        overview,
+        admin: AdminStats::default(),
+        config: "[process]\nname = \"<x>\"",
+        page_token,
+    })
 }
 
 /// The values of an attribute, in order.
@@ -223,7 +226,7 @@ fn several(upstreams: usize) -> Overview {
     overview.upstreams = (0..upstreams)
         .map(|number| UpstreamOverview {
             name: format!("app{number}"),
-            rates: Rates { requests: Rate { now: 5.0, peak: 9.0 }, ..Rates::default() },
+            rates: EventRates { requests: EventRate { now: 5.0, peak: 9.0 }, ..EventRates::default() },
             ..one.clone()
         })
         .collect();
@@ -314,7 +317,7 @@ fn reasons_are_explained_in_the_words_of_the_docs() {
 fn no_response_of_a_class_is_not_marked() {
     let mut seen = overview("a", 1);
     for (count, class) in [(0, "class-5xx"), (3, "class-5xx some")] {
-        seen.listeners[0].figures.responses = [0, 9, 0, 0, count];
+        seen.listeners[0].stats.responses = [0, 9, 0, 0, count];
         let page = rendered(&seen, None);
         assert!(page.contains(&format!("<li class=\"{class}\">5xx ")), "{class}");
     }

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::{Shown, format, live, reasons};
+use super::{PageInput, format, live, reasons};
 use crate::overview::{NamedCount, PageOverview, ServerOverview, ServerStatus, UpstreamOverview};
 
 /// With more upstreams, those that are idle are folded to their line.
@@ -17,7 +17,7 @@ const SERVERS_OPEN_MAX: usize = 40;
 
 /// What an upstream is, the worst first. `status.js` decides in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Condition {
+enum UpstreamCondition {
     /// No server is usable.
     Down,
     /// Too few are: all get requests.
@@ -34,18 +34,18 @@ enum Condition {
     Idle,
 }
 
-impl Condition {
+impl UpstreamCondition {
     fn of(upstream: &UpstreamOverview) -> Self {
         let is_busy = || upstream.servers.iter().any(|server| server.in_flight > 0);
         if upstream.servers_usable == 0 {
             Self::Down
-        } else if upstream.figures.in_panic {
+        } else if upstream.stats.in_panic {
             Self::Panic
         } else if upstream.servers.iter().any(is_broken) {
             Self::Degraded
         } else if upstream.rates.failures.now > 0.0 {
             Self::Failing
-        } else if upstream.figures.queue_length.now > 0 {
+        } else if upstream.stats.queue_length.now > 0 {
             Self::Waiting
         } else if upstream.rates.requests.now > 0.0 || is_busy() {
             Self::Up
@@ -83,9 +83,9 @@ fn is_broken(server: &ServerOverview) -> bool {
 }
 
 /// All upstreams: a line for each, which unfolds.
-pub(super) fn section(shown: &Shown<'_>) -> Markup {
+pub(super) fn section(shown: &PageInput<'_>) -> Markup {
     let mut order: Vec<_> = shown.overview.upstreams.iter().enumerate().collect();
-    order.sort_by_key(|(_, upstream)| Condition::of(upstream).rank());
+    order.sort_by_key(|(_, upstream)| UpstreamCondition::of(upstream).rank());
     html! {
         section #upstreams aria-labelledby="upstreams-heading" {
             h2 #upstreams-heading { "Upstreams " span.small #upstreams-shown {} }
@@ -117,7 +117,7 @@ fn pager(page: &PageOverview) -> Markup {
 }
 
 /// Search, filter and folding; `status.js` shows them.
-fn tools(shown: &Shown<'_>) -> Markup {
+fn tools(shown: &PageInput<'_>) -> Markup {
     let filter = |value: &str, text: &str| html! { option value=(value) { (text) } };
     html! {
         form #tools.tools role="search" hidden {
@@ -133,15 +133,15 @@ fn tools(shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn line(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
+fn line(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     let (usable, all) = (upstream.servers_usable, upstream.servers_total);
-    let condition = Condition::of(upstream);
+    let condition = UpstreamCondition::of(upstream);
     let upstreams = shown.overview.upstreams.len();
     let is_open = upstreams <= OPEN_MAX
         && all <= SERVERS_OPEN_MAX
-        && (upstreams <= IDLE_OPEN_MAX || condition != Condition::Idle);
+        && (upstreams <= IDLE_OPEN_MAX || condition != UpstreamCondition::Idle);
     let in_flight: u64 = upstream.servers.iter().map(|server| u64::from(server.in_flight)).sum();
-    let waiting = u64::try_from(upstream.figures.queue_length.now).unwrap_or(0);
+    let waiting = u64::try_from(upstream.stats.queue_length.now).unwrap_or(0);
     html! {
         details.upstream id={ "upstream-" (index) } data-at={ "upstreams." (index) } data-name=(upstream.name) open[is_open] {
             summary.line {
@@ -173,10 +173,10 @@ fn line(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup 
 }
 
 /// What a line unfolds to.
-fn inside(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
+fn inside(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     html! {
         div.inside {
-            p.warning data-v="in_panic" data-f="panic" hidden[!upstream.figures.in_panic] {
+            p.warning data-v="in_panic" data-f="panic" hidden[!upstream.stats.in_panic] {
                 "Too few servers are usable: all of them get requests, whatever is known of them."
             }
             div.graphs hidden {
@@ -197,7 +197,7 @@ fn inside(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Marku
 }
 
 fn facts(upstream: &UpstreamOverview) -> Markup {
-    let figures = &upstream.figures;
+    let stats = &upstream.stats;
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         dl.pairs {
@@ -206,7 +206,7 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
                 div { dt { "Requests per second" } dd {
                     b { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
                     ", peak " (live("rates.requests.peak", "rate", &format::rate(upstream.rates.requests.peak)))
-                    ", " (live("requests", "count", &format::count(figures.requests))) " in all"
+                    ", " (live("requests", "count", &format::count(stats.requests))) " in all"
                 } }
                 div { dt { "Response time, P50, P99" } dd {
                     b { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) } ", "
@@ -214,11 +214,11 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
                 } }
             }
             div { dt { "Waiting" } dd {
-                b { (live("queue_length.now", "count", &level(figures.queue_length.now))) }
-                ", peak " (live("queue_length.peak", "count", &level(figures.queue_length.peak)))
+                b { (live("queue_length.now", "count", &level(stats.queue_length.now))) }
+                ", peak " (live("queue_length.peak", "count", &level(stats.queue_length.peak)))
                 " of " (format::count(upstream.queue_length_max))
-                @if figures.queued > 0 {
-                    "; " (live("queued", "count", &format::count(figures.queued))) " waited, P50 "
+                @if stats.queued > 0 {
+                    "; " (live("queued", "count", &format::count(stats.queued))) " waited, P50 "
                     (live("queue_time.p50_us", "micros", &format::micros(upstream.queue_time.p50_us))) ", P99 "
                     (live("queue_time.p99_us", "micros", &format::micros(upstream.queue_time.p99_us)))
                 }
@@ -227,8 +227,8 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
             @if !upstream.retries_refused.is_empty() {
                 div { dt { "Not retried" } dd { (named(&upstream.retries_refused, "retries_refused")) } }
             }
-            @if !upstream.persistence.is_empty() {
-                div { dt { "Persistence" } dd { (named(&upstream.persistence, "persistence")) } }
+            @if !upstream.affinity.is_empty() {
+                div { dt { "Affinity" } dd { (named(&upstream.affinity, "affinity")) } }
             }
             div { dt { "Failures" } dd {
                 @if upstream.failures.is_empty() { span.none { "none" } }
@@ -260,7 +260,7 @@ fn named(counts: &[NamedCount], path: &str) -> Markup {
     live(path, "named", &text)
 }
 
-fn servers(index: usize, upstream: &UpstreamOverview, shown: &Shown<'_>) -> Markup {
+fn servers(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     // Those that are not usable come first, the rest as the config has it.
     let mut order: Vec<_> = upstream.servers.iter().enumerate().collect();
     order.sort_by_key(|(_, server)| !is_broken(server));
@@ -289,10 +289,10 @@ fn row(
     place: usize,
     upstream: &UpstreamOverview,
     server: &ServerOverview,
-    shown: &Shown<'_>,
+    shown: &PageInput<'_>,
 ) -> Markup {
     let at_ms = shown.overview.process.at_ms;
-    let figures = &server.figures;
+    let stats = &server.stats;
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         tr data-at={ "upstreams." (index) ".servers." (place) } {
@@ -320,7 +320,7 @@ fn row(
             td data-label=(if is_tcp(upstream) { "Connections per second" } else { "Requests per second" }) {
                 b { (live("rates.requests.now", "rate", &format::rate(server.rates.requests.now))) }
                 span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(server.rates.requests.peak))) }
-                span.small { (live("attempts", "count", &format::count(figures.attempts))) " in all" }
+                span.small { (live("attempts", "count", &format::count(stats.attempts))) " in all" }
             }
             @if !is_tcp(upstream) { td data-label="P50, P99" {
                 span { (live("response_time.p50_us", "micros", &format::micros(server.response_time.p50_us))) }
@@ -332,10 +332,10 @@ fn row(
             }
             td data-label="Failed attempts" { (named(&server.failures, "failures")) }
             td data-label="Connections" {
-                (live("connections_open.now", "count", &level(figures.connections_open.now))) " open"
+                (live("connections_open.now", "count", &level(stats.connections_open.now))) " open"
                 span.small {
-                    (live("connections_idle.now", "count", &level(figures.connections_idle.now))) " idle, peak "
-                    (live("connections_open.peak", "count", &level(figures.connections_open.peak)))
+                    (live("connections_idle.now", "count", &level(stats.connections_idle.now))) " idle, peak "
+                    (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
                 }
                 span.small { "reused " (live("reuse_percent", "percent", &format::percent(server.reuse_percent))) }
             }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{format, live};
-use crate::admin::{AdminFigures, AdminRefusal};
+use crate::admin::{AdminRefusal, AdminStats};
 use crate::overview::{Overview, WorkerOverview};
 
 /// One figure with its name above and something small below.
@@ -26,9 +26,8 @@ pub(super) fn tiles(overview: &Overview) -> Markup {
     let peak = sum(|listener| listener.rates.requests.peak);
     let p99 = overview.upstreams.iter().filter_map(|upstream| upstream.response_time.p99_us).max();
     let p50 = overview.upstreams.iter().filter_map(|upstream| upstream.response_time.p50_us).max();
-    let waiting: i64 = overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.now).sum();
-    let waiting_peak: i64 =
-        overview.upstreams.iter().map(|upstream| upstream.figures.queue_length.peak).sum();
+    let waiting: i64 = overview.upstreams.iter().map(|upstream| upstream.stats.queue_length.now).sum();
+    let waiting_peak: i64 = overview.upstreams.iter().map(|upstream| upstream.stats.queue_length.peak).sum();
     let usable: usize = overview.upstreams.iter().map(|upstream| upstream.servers_usable).sum();
     let servers: usize = overview.upstreams.iter().map(|upstream| upstream.servers_total).sum();
     let count = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
@@ -40,8 +39,8 @@ pub(super) fn tiles(overview: &Overview) -> Markup {
                 (tile("requests", "Requests per second", &format::rate(requests), &format!("peak {}", format::rate(peak))))
                 (tile("failures", "Failures per second", &format::rate(failures), ""))
                 (tile("p99", "P99, slowest upstream", &format::micros(p99), &format!("P50 {}{scope}", format::micros(p50))))
-                (tile("sessions", "Sessions open", &count(process.sessions_open.now),
-                    &format!("peak {} of {}", count(process.sessions_open.peak), format::count(process.sessions_max))))
+                (tile("connections", "Connections open", &count(process.connections_open.now),
+                    &format!("peak {} of {}", count(process.connections_open.peak), format::count(process.connections_max))))
                 (tile("waiting", "Waiting for a server", &count(waiting), &format!("peak {}{scope}", count(waiting_peak))))
                 (tile("servers", "Servers usable", &format::count(usable as u64), &format!("of {}{scope}", format::count(servers as u64))))
             }
@@ -59,7 +58,7 @@ pub(super) fn workers(overview: &Overview) -> Markup {
                 caption { "One per CPU. The bars compare what each did in the last second." }
                 thead { tr {
                     th scope="col" { "Worker" } th scope="col" { "Exchanges per second" } th scope="col" { "Exchanges" }
-                    th scope="col" { "Sessions, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
+                    th scope="col" { "Connections, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
                 } }
                 tbody {
                     @for (index, worker) in overview.workers.iter().enumerate() { (worker_row(index, worker, most)) }
@@ -70,7 +69,7 @@ pub(super) fn workers(overview: &Overview) -> Markup {
 }
 
 fn worker_row(index: usize, worker: &WorkerOverview, most: f64) -> Markup {
-    let figures = &worker.figures;
+    let stats = &worker.stats;
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         tr data-at={ "workers." (index) } {
@@ -79,26 +78,26 @@ fn worker_row(index: usize, worker: &WorkerOverview, most: f64) -> Markup {
                 meter min="0" max=(most.max(1.0)) value=(worker.exchanges_rate.now) aria-hidden="true" data-v="exchanges_rate.now" data-f="meter" {}
                 (live("exchanges_rate.now", "rate", &format::rate(worker.exchanges_rate.now)))
             }
-            td data-label="Exchanges" { (live("exchanges", "count", &format::count(figures.exchanges))) }
-            td data-label="Sessions, peak" {
-                (live("sessions_open.now", "count", &level(figures.sessions_open.now))) ", "
-                (live("sessions_open.peak", "count", &level(figures.sessions_open.peak)))
+            td data-label="Exchanges" { (live("exchanges", "count", &format::count(stats.exchanges))) }
+            td data-label="Connections, peak" {
+                (live("connections_open.now", "count", &level(stats.connections_open.now))) ", "
+                (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
             }
             td data-label="Handed in, out" {
-                (live("sessions_handed_in", "count", &format::count(figures.sessions_handed_in))) ", "
-                (live("sessions_handed_out", "count", &format::count(figures.sessions_handed_out)))
+                (live("connections_handed_in", "count", &format::count(stats.connections_handed_in))) ", "
+                (live("connections_handed_out", "count", &format::count(stats.connections_handed_out)))
             }
             td data-label="Buffers, peak" {
-                (live("buffers_in_use.now", "count", &level(figures.buffers_in_use.now))) ", "
-                (live("buffers_in_use.peak", "count", &level(figures.buffers_in_use.peak)))
+                (live("buffers_in_use.now", "count", &level(stats.buffers_in_use.now))) ", "
+                (live("buffers_in_use.peak", "count", &level(stats.buffers_in_use.peak)))
             }
-            td data-label="Panics" { (live("panics", "count", &format::count(figures.panics))) }
+            td data-label="Panics" { (live("panics", "count", &format::count(stats.panics))) }
         }
     }
 }
 
 /// The process and its admin listener.
-pub(super) fn process(overview: &Overview, admin: &AdminFigures) -> Markup {
+pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
     let process = &overview.process;
     let refused = || AdminRefusal::ALL.into_iter().zip(admin.refusals).filter(|(_, count)| *count > 0);
     html! {

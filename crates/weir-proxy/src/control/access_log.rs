@@ -18,8 +18,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
-use weir_observe::access_log::syslog::{Facility, Framing, Severity};
-use weir_observe::access_log::{LogFormat, UnixMicros};
+use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
+use weir_observe::access_log::{LogTemplate, UnixMicros};
 
 use crate::control::threads;
 use crate::net::clock;
@@ -33,7 +33,7 @@ type Outputs = HashMap<AccessLogOutput, Arc<LogOutput>>;
 
 /// All access logs of the process.
 pub(crate) struct AccessLogs {
-    listeners: Vec<Option<(Arc<LogFormat>, Arc<LogOutput>)>>,
+    listeners: Vec<Option<(Arc<LogTemplate>, Arc<LogOutput>)>>,
     outputs: Outputs,
     /// Held by every writer until it has finished.
     writing: Sender<Infallible>,
@@ -90,7 +90,7 @@ impl AccessLogs {
     /// One worker's ends, one for each listener that logs.
     pub(crate) fn for_worker(&self, shard: &Arc<weir_observe::WorkerShard>) -> Vec<Option<LogBatches>> {
         let end =
-            |(format, output): &(Arc<LogFormat>, Arc<LogOutput>)| LogBatches::new(format, output, shard);
+            |(format, output): &(Arc<LogTemplate>, Arc<LogOutput>)| LogBatches::new(format, output, shard);
         self.listeners.iter().map(|log| log.as_ref().map(end)).collect()
     }
 
@@ -134,8 +134,8 @@ enum Destination {
     Stdout,
     Stderr,
     File { path: PathBuf, file: File },
-    SyslogUnix { path: PathBuf, socket: UnixDatagram, framing: Framing },
-    SyslogUdp { socket: UdpSocket, framing: Framing },
+    SyslogUnix { path: PathBuf, socket: UnixDatagram, framing: SyslogFraming },
+    SyslogUdp { socket: UdpSocket, framing: SyslogFraming },
 }
 
 impl Destination {
@@ -200,9 +200,9 @@ fn open_file(path: &PathBuf) -> io::Result<File> {
         .map_err(|error| io::Error::new(error.kind(), format!("access log {}: {error}", path.display())))
 }
 
-fn framing() -> Framing {
+fn framing() -> SyslogFraming {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Framing::new(Facility::Local0, &host, "weir", std::process::id(), "access")
+    SyslogFraming::new(Facility::Local0, &host, "weir", std::process::id(), "access")
 }
 
 /// Lines of a batch that were not written, or not in full, and why.
@@ -214,7 +214,7 @@ struct Lost {
 /// Sends every line, also after one that could not be sent.
 fn each_datagram(
     batch: &Batch,
-    framing: &Framing,
+    framing: &SyslogFraming,
     datagram: &mut Vec<u8>,
     mut send: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), Lost> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use data_encoding::HEXLOWER;
 use weir_config::{Config, ConfigDump, Credentials};
-use weir_observe::{AdminFigures, AdminRefusal, AdminShard};
+use weir_observe::{AdminRefusal, AdminShard, AdminStats};
 
 use crate::net::clock::{self, Instant};
 
@@ -96,8 +96,8 @@ impl Guard {
         self.terms.store(Arc::new(Terms::of(config)));
     }
 
-    pub(crate) fn figures(&self) -> AdminFigures {
-        self.shard.figures()
+    pub(crate) fn figures(&self) -> AdminStats {
+        self.shard.stats()
     }
 
     /// What Weir's own page has to send with a change; `None` when it can change nothing.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use weir_observe::overview::PageOverview;
 use weir_observe::{
-    CertificateFigures, Figures, Names, ProbeShard, RouteFigures, ServerFigures, UpstreamNames, WorkerShard,
+    CertificateStats, ProbeShard, RouteStats, ServerStats, StatNames, Stats, UpstreamStatNames, WorkerShard,
 };
-use weir_traffic::ejection::Grounds;
+use weir_traffic::ejection::EjectionReason;
 use weir_traffic::{Health, ServerId};
 
 use crate::control::certificates::seconds;
@@ -24,7 +24,7 @@ pub(crate) fn collect(
     snapshot: &Snapshot,
     reloads: &Reloads,
     traces: &TraceCounts,
-) -> Figures {
+) -> Stats {
     collect_of(&shown(snapshot), shards, snapshot, reloads, traces)
 }
 
@@ -71,10 +71,10 @@ pub(super) fn collect_of(
     snapshot: &Snapshot,
     reloads: &Reloads,
     traces: &TraceCounts,
-) -> Figures {
-    let Figures { listeners, upstreams, .. } = Figures::named(&names_of(snapshot, shown));
+) -> Stats {
+    let Stats { listeners, upstreams, .. } = Stats::named(&names_of(snapshot, shown));
     let of_process = of_process(shards, snapshot, reloads, traces);
-    let mut figures = Figures { listeners, upstreams, ..of_process };
+    let mut figures = Stats { listeners, upstreams, ..of_process };
     for (index, listener) in snapshot.listeners.iter().enumerate() {
         listener.state.shards.iter().for_each(|shard| figures.add_listener(index, shard));
         figures.note_routes(index, listener.route_plans.iter().map(route).collect());
@@ -91,15 +91,15 @@ pub(super) fn collect_of(
 }
 
 /// The figures of one server alone.
-pub(super) fn of_server(snapshot: &Snapshot, upstream: usize, server: usize) -> Option<ServerFigures> {
+pub(super) fn of_server(snapshot: &Snapshot, upstream: usize, server: usize) -> Option<ServerStats> {
     let shown = vec![(upstream, vec![server])];
     let mut figures =
-        Figures::named(&Names { listeners: Vec::new(), upstreams: upstream_names(snapshot, &shown) });
+        Stats::named(&StatNames { listeners: Vec::new(), upstreams: upstream_names(snapshot, &shown) });
     add_upstreams(&mut figures, &shown, snapshot);
     figures.upstreams.pop()?.servers.pop()
 }
 
-fn add_upstreams(figures: &mut Figures, shown: &Shown, snapshot: &Snapshot) {
+fn add_upstreams(figures: &mut Stats, shown: &Shown, snapshot: &Snapshot) {
     for (upstream, (place, shown)) in shown.iter().enumerate() {
         let plan = &snapshot.upstreams[*place];
         plan.shards.used().for_each(|shard| figures.add_upstream(upstream, shard));
@@ -121,21 +121,21 @@ pub(super) fn of_process(
     snapshot: &Snapshot,
     reloads: &Reloads,
     traces: &TraceCounts,
-) -> Figures {
-    let mut figures = Figures {
+) -> Stats {
+    let mut figures = Stats {
         reload: reloads.figures(snapshot.generation, snapshot.alive()),
         traces: traces.figures(),
         own_log_lines_dropped: own_log::lines_dropped(),
-        ..Figures::default()
+        ..Stats::default()
     };
     shards.iter().for_each(|shard| figures.add_worker(shard));
     figures
 }
 
 /// The certificates that clients are shown now.
-pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateFigures> {
+pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateStats> {
     let in_use = tls.certificates.in_use();
-    let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateFigures {
+    let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateStats {
         file: certificate.files.certificate.display().to_string(),
         expiry_seconds: seconds(certificate.not_after),
     });
@@ -143,10 +143,10 @@ pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateFigures> {
 }
 
 /// The lists of revoked certificates that clients are verified by.
-pub(super) fn revocations(tls: &Terms) -> Option<CertificateFigures> {
+pub(super) fn revocations(tls: &Terms) -> Option<CertificateStats> {
     let lists = tls.trusted()?.revocations.clone()?;
     let (file, expiry_seconds) = (lists.file.display().to_string(), seconds(lists.next_update));
-    Some(CertificateFigures { file, expiry_seconds })
+    Some(CertificateStats { file, expiry_seconds })
 }
 
 /// What the operator wants of a server, or that the config does not name it any more.
@@ -169,14 +169,14 @@ pub(super) fn probes(plan: &UpstreamPlan, server: usize) -> Option<&ProbeShard> 
 pub(super) fn ejections(
     plan: &UpstreamPlan,
     server: usize,
-    counts: [u64; Grounds::COUNT],
+    counts: [u64; EjectionReason::COUNT],
 ) -> Vec<(&'static str, u64)> {
     let may_be = plan.config.ejection.is_some() && plan.config.servers[server].ejection;
-    Grounds::NAMES.into_iter().zip(counts).filter(|_| may_be).collect()
+    EjectionReason::NAMES.into_iter().zip(counts).filter(|_| may_be).collect()
 }
 
-fn route(plan: &RoutePlan) -> RouteFigures {
-    let mut figures = RouteFigures::named(&plan.config.name);
+fn route(plan: &RoutePlan) -> RouteStats {
+    let mut figures = RouteStats::named(&plan.config.name);
     plan.shards.used().for_each(|shard| figures.add(shard));
     figures
 }
@@ -205,7 +205,7 @@ pub(super) fn shown_server(plan: &UpstreamPlan, name: &str) -> Option<usize> {
     plan.in_service(name).or_else(leaving)
 }
 
-fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan, shown: &[usize]) {
+fn note_ejections(figures: &mut Stats, upstream: usize, plan: &UpstreamPlan, shown: &[usize]) {
     let book = plan.ejector.lock();
     figures.note_panic(upstream, book.is_in_panic());
     for (server, place) in shown.iter().copied().enumerate() {
@@ -215,19 +215,19 @@ fn note_ejections(figures: &mut Figures, upstream: usize, plan: &UpstreamPlan, s
     }
 }
 
-fn names_of(snapshot: &Snapshot, shown: &Shown) -> Names {
-    Names {
+fn names_of(snapshot: &Snapshot, shown: &Shown) -> StatNames {
+    StatNames {
         listeners: snapshot.listeners.iter().map(|plan| plan.config.name.to_string()).collect(),
         upstreams: upstream_names(snapshot, shown),
     }
 }
 
-fn upstream_names(snapshot: &Snapshot, shown: &Shown) -> Vec<UpstreamNames> {
+fn upstream_names(snapshot: &Snapshot, shown: &Shown) -> Vec<UpstreamStatNames> {
     let name = |plan: &UpstreamPlan, place: &usize| plan.config.servers[*place].name.to_string();
     let upstream = |(place, shown): &(usize, Vec<usize>)| {
         let plan = &snapshot.upstreams[*place];
         let servers = shown.iter().map(|place| name(plan, place)).collect();
-        UpstreamNames { name: plan.config.name.to_string(), servers }
+        UpstreamStatNames { name: plan.config.name.to_string(), servers }
     };
     shown.iter().map(upstream).collect()
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_observe::overview::{History, Moment, Quantiles, Rate, Rates};
+use weir_observe::overview::{EventRate, EventRates, HistorySample, Quantiles, RateHistory};
 use weir_observe::{HistogramSnapshot, ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerShard};
 
 use crate::control::figures::shown_servers;
@@ -28,7 +28,7 @@ pub(crate) struct Pulse(Mutex<Beats>);
 #[derive(Debug, Default)]
 struct Beats {
     last: Option<Instant>,
-    workers: Vec<(Rate, u64)>,
+    workers: Vec<(EventRate, u64)>,
     listeners: HashMap<Box<str>, Followed>,
     /// Those that were used.
     upstreams: HashMap<Box<str>, FollowedUpstream>,
@@ -58,8 +58,8 @@ struct FollowedServer {
 /// The last seconds of a listener, an upstream or a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Track {
-    pub(crate) rates: Rates,
-    pub(crate) history: History,
+    pub(crate) rates: EventRates,
+    pub(crate) history: RateHistory,
     times: Windows,
     /// Beats without anything.
     idle_beats: usize,
@@ -108,7 +108,7 @@ impl Track {
     /// Whether nothing has happened for as long as is remembered, so that there is nothing to note; forgets all but the peaks then.
     fn rests(&mut self, counts: Counts) -> bool {
         self.idle_beats = if counts.is_nothing() { self.idle_beats + 1 } else { 0 };
-        let rests = self.idle_beats > History::SECONDS;
+        let rests = self.idle_beats > RateHistory::SECONDS;
         if rests {
             self.history.clear();
             self.times = Windows::default();
@@ -118,7 +118,7 @@ impl Track {
 
     fn push(&mut self, at_ms: u64, times: Option<&HistogramSnapshot>) {
         let (requests, failures) = (self.rates.requests.now, self.rates.failures.now);
-        let moment = Moment { at_ms, requests, failures, ..Moment::default() };
+        let moment = HistorySample { at_ms, requests, failures, ..HistorySample::default() };
         self.history.push(times.map_or(moment.clone(), |times| moment.with_times(times)));
     }
 }
@@ -138,7 +138,7 @@ struct Counts {
 impl Counts {
     fn of_listener<'a>(shards: impl Iterator<Item = &'a Arc<ListenerShard>>) -> Self {
         shards.fold(Self::default(), |sum, shard| Self {
-            connections: sum.connections + shard.sessions.value(),
+            connections: sum.connections + shard.connections.value(),
             requests: sum.requests + shard.requests.value(),
             failures: sum.failures + shard.failures.total(),
             bytes_in: sum.bytes_in + shard.bytes_in.value(),
@@ -281,7 +281,7 @@ impl Pulse {
     }
 
     /// The last seconds of a worker.
-    pub(crate) fn worker(&self, index: usize) -> Rate {
+    pub(crate) fn worker(&self, index: usize) -> EventRate {
         let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         beats.workers.get(index).map(|(rate, _)| *rate).unwrap_or_default()
     }
@@ -299,7 +299,7 @@ impl Pulse {
     }
 
     /// What the last seconds of a server came to.
-    pub(crate) fn server(&self, upstream: &str, server: &str) -> (Rates, Quantiles) {
+    pub(crate) fn server(&self, upstream: &str, server: &str) -> (EventRates, Quantiles) {
         let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let server = beats.upstreams.get(upstream).and_then(|followed| followed.servers.get(server));
         let track = server.map(|server| &server.whole.track);
@@ -396,13 +396,13 @@ mod tests {
         let (mut beats, shards) = (Beats::default(), PerWorker::<UpstreamShard>::new(1));
         shards.of(0).requests.add(9);
         beat(&mut beats, &shards, &[("a", 9)]);
-        for _ in 0..History::SECONDS {
+        for _ in 0..RateHistory::SECONDS {
             beat(&mut beats, &shards, &[("a", 9)]);
         }
-        assert_eq!(beats.upstreams["app"].whole.track.history.iter().len(), History::SECONDS);
+        assert_eq!(beats.upstreams["app"].whole.track.history.iter().len(), RateHistory::SECONDS);
         beat(&mut beats, &shards, &[("a", 9)]);
         let app = &beats.upstreams["app"].whole.track;
-        assert_eq!((app.history.iter().len(), app.rates.requests), (0, Rate { now: 0.0, peak: 9.0 }));
+        assert_eq!((app.history.iter().len(), app.rates.requests), (0, EventRate { now: 0.0, peak: 9.0 }));
         shards.of(0).requests.add(1);
         beat(&mut beats, &shards, &[("a", 10)]);
         assert_eq!(beats.upstreams["app"].whole.track.history.iter().len(), 1);

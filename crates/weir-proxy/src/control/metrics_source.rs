@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use weir_observe::prometheus::{Buckets, ListenerPart, Source, UpstreamPart};
+use weir_observe::prometheus::{BucketBounds, ListenerPart, MetricSource, UpstreamPart};
 use weir_observe::{
-    CertificateFigures, Figures, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, UpstreamShard,
+    CertificateStats, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats, UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
 
@@ -19,7 +19,7 @@ use crate::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
 /// What one scrape shows.
 pub(crate) struct Reading {
     snapshot: Arc<Snapshot>,
-    general: Figures,
+    general: Stats,
     /// The listeners that are shown.
     listeners: Vec<usize>,
     /// The upstreams and servers that are shown: servers come and go, but not during a scrape.
@@ -79,12 +79,12 @@ fn places(
     Ok(places)
 }
 
-impl Source for Reading {
-    fn general(&self) -> &Figures {
+impl MetricSource for Reading {
+    fn general(&self) -> &Stats {
         &self.general
     }
 
-    fn buckets(&self) -> &Buckets {
+    fn buckets(&self) -> &BucketBounds {
         &self.snapshot.buckets
     }
 
@@ -118,7 +118,7 @@ impl ListenerPart for ListenerPlan {
         &self.state.shards
     }
 
-    fn certificates(&self) -> Vec<CertificateFigures> {
+    fn certificates(&self) -> Vec<CertificateStats> {
         self.tls.as_deref().map(figures::certificates_in_use).unwrap_or_default()
     }
 
@@ -126,7 +126,7 @@ impl ListenerPart for ListenerPlan {
         self.tls.as_ref().map_or([0; 2], |tls| tls.certificates.reloads())
     }
 
-    fn revocations(&self) -> Option<CertificateFigures> {
+    fn revocations(&self) -> Option<CertificateStats> {
         self.tls.as_deref().and_then(figures::revocations)
     }
 

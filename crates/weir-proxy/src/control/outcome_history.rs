@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use weir_traffic::health::History;
+use weir_traffic::health::OutcomeHistory;
 
 use crate::net::failure::Fault;
 
 /// The outcomes, the oldest first, each with its age: `passed 2.0s ago, response-timeout 0.5s ago, connect-refused now`.
-pub(super) fn describe(history: &History<Fault>) -> String {
+pub(super) fn describe(history: &OutcomeHistory<Fault>) -> String {
     let now_ms = history.newest().map_or(0, |outcome| outcome.at_ms);
     let mut text = String::new();
     for outcome in history.iter() {
@@ -29,18 +29,18 @@ pub(super) fn describe(history: &History<Fault>) -> String {
 #[cfg(test)]
 mod tests {
     use weir_observe::{Cause, Failure, Phase};
-    use weir_traffic::health::{Outcome, Thresholds, Verdict};
+    use weir_traffic::health::{HealthState, PastOutcome, Thresholds};
 
     use super::*;
 
     #[test]
     fn a_history_tells_what_happened_and_when() {
-        let mut verdict = Verdict::new(Thresholds { rise: 2, fall: 3 });
+        let mut verdict = HealthState::new(Thresholds { rise: 2, fall: 3 });
         assert_eq!(describe(verdict.history()), "");
         let status = Fault::unexpected_status(500);
         let refused = Fault::from(Failure::server(Phase::Connect, Cause::Refused));
         for (at_ms, failure) in [(1000, None), (3100, Some(status)), (3650, Some(refused))] {
-            verdict.record(Outcome { at_ms, failure });
+            verdict.record(PastOutcome { at_ms, failure });
         }
         assert_eq!(
             describe(verdict.history()),

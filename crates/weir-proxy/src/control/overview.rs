@@ -12,9 +12,7 @@ use weir_observe::overview::{
     self, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
     ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
-use weir_observe::{
-    Figures, Level, ListenerFigures, RouteFigures, ServerFigures, UpstreamFigures, WorkerShard,
-};
+use weir_observe::{Level, ListenerStats, RouteStats, ServerStats, Stats, UpstreamStats, WorkerShard};
 use weir_traffic::{Health, Mode};
 
 use crate::control::admin_access::Guard;
@@ -119,7 +117,7 @@ impl Sources {
 
     fn overview_of(&self, snapshot: &Snapshot, shown: &figures::Shown, page: PageOverview) -> Overview {
         let figures = figures::collect_of(shown, &self.shards, snapshot, &self.reloads, &self.traces);
-        let Figures { workers, listeners, upstreams, reload, .. } = figures;
+        let Stats { workers, listeners, upstreams, reload, .. } = figures;
         let listened = self.listened.load();
         let plans = snapshot.listeners.iter().zip(listeners);
         let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &listened));
@@ -128,21 +126,24 @@ impl Sources {
             let protocol = protocols[*place];
             UpstreamOverview { protocol, ..self.upstream(&snapshot.upstreams[*place], shown, figures) }
         });
-        let mut sessions_open = Level::default();
-        workers.iter().for_each(|worker| sessions_open.merge(worker.sessions_open));
+        let mut connections_open = Level::default();
+        workers.iter().for_each(|worker| connections_open.merge(worker.connections_open));
         Overview {
             page,
-            process: self.process(sessions_open),
+            process: self.process(connections_open),
             config: reload,
             listeners: listeners.collect(),
             upstreams: upstreams.collect(),
             workers: (workers.into_iter().enumerate())
-                .map(|(index, figures)| WorkerOverview { exchanges_rate: self.pulse.worker(index), figures })
+                .map(|(index, figures)| WorkerOverview {
+                    exchanges_rate: self.pulse.worker(index),
+                    stats: figures,
+                })
                 .collect(),
         }
     }
 
-    fn process(&self, sessions_open: Level) -> ProcessOverview {
+    fn process(&self, connections_open: Level) -> ProcessOverview {
         let (open_files_max, system) = (open_files_max(), process::figures());
         ProcessOverview {
             version: env!("CARGO_PKG_VERSION"),
@@ -151,8 +152,8 @@ impl Sources {
             at_ms: unix_ms(),
             started_ms: self.started_ms,
             is_stopping: self.is_stopping(),
-            sessions_open,
-            sessions_max: u64::from(self.shared.connections.count_max()),
+            connections_open,
+            connections_max: u64::from(self.shared.connections.count_max()),
             open_files: system.open_fds,
             open_files_max,
             memory_bytes: system.resident_bytes,
@@ -164,7 +165,7 @@ impl Sources {
         &self,
         snapshot: &Snapshot,
         plan: &ListenerPlan,
-        mut figures: ListenerFigures,
+        mut figures: ListenerStats,
         listened: &[Listened],
     ) -> ListenerOverview {
         let config = &plan.config;
@@ -182,21 +183,16 @@ impl Sources {
             history: track.history,
             failures: overview::failure_counts(&figures.failures),
             tls_handshakes: ListenerOverview::handshakes_of(&figures),
-            figures,
+            stats: figures,
         }
     }
 
     /// `shown` are the places of the servers that `figures` are about.
-    fn upstream(
-        &self,
-        plan: &UpstreamPlan,
-        shown: &[usize],
-        mut figures: UpstreamFigures,
-    ) -> UpstreamOverview {
+    fn upstream(&self, plan: &UpstreamPlan, shown: &[usize], mut figures: UpstreamStats) -> UpstreamOverview {
         let track = self.pulse.upstream(&plan.config.name);
         let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown);
         let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, *place, figures)).collect();
-        let [retries, retries_refused, persistence] = UpstreamOverview::counts_of(&figures);
+        let [retries, retries_refused, affinity] = UpstreamOverview::counts_of(&figures);
         UpstreamOverview {
             name: plan.config.name.to_string(),
             protocol: HTTP,
@@ -213,13 +209,13 @@ impl Sources {
             failures: overview::failure_counts(&figures.failures),
             retries,
             retries_refused,
-            persistence,
+            affinity,
             servers,
-            figures,
+            stats: figures,
         }
     }
 
-    fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerFigures) -> ServerOverview {
+    fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerStats) -> ServerOverview {
         let (config, state) = (&plan.config.servers[place], &plan.balancer().states()[place]);
         let (rates, response_time) = self.pulse.server(&plan.config.name, &config.name);
         let since = plan.live[place].last_change.get();
@@ -256,7 +252,7 @@ impl Sources {
                 check: check_status(layer_of(plan), probes.last),
                 changes: probes.changes,
             }),
-            figures,
+            stats: figures,
         }
     }
 }
@@ -314,7 +310,7 @@ fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
     }
 }
 
-fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteFigures) -> RouteOverview {
+fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> RouteOverview {
     let name = |place: usize| snapshot.upstreams[place].config.name.to_string();
     let (action, upstreams) = match &route.action {
         RouteAction::Upstream(upstream) => {
@@ -330,7 +326,7 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteFigures) -> 
         RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
     };
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
-    RouteOverview { name, matches, action, upstreams, figures }
+    RouteOverview { name, matches, action, upstreams, stats: figures }
 }
 
 /// Milliseconds since 1970.

@@ -4,13 +4,13 @@
 
 use std::fs;
 
-use weir_observe::ProcessFigures;
+use weir_observe::ProcessStats;
 
 /// Microseconds of a second.
 const SECOND: u64 = 1_000_000;
 
 /// What is known now; what cannot be read is 0.
-pub(crate) fn figures() -> ProcessFigures {
+pub(crate) fn figures() -> ProcessStats {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let mut figures =
         of_stat(&stat, rustix::param::clock_ticks_per_second(), rustix::param::page_size() as u64);
@@ -44,17 +44,17 @@ pub(crate) fn open_files_max() -> u64 {
 }
 
 /// The fields of `proc_pid_stat(5)`; the name in parentheses may hold anything, so they are counted behind it.
-fn of_stat(stat: &str, ticks_per_second: u64, page_bytes: u64) -> ProcessFigures {
+fn of_stat(stat: &str, ticks_per_second: u64, page_bytes: u64) -> ProcessStats {
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
     // The first behind the name is number 3.
     let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse().ok()).unwrap_or(0_u64);
     let micros = |ticks: u64| ticks.saturating_mul(SECOND) / ticks_per_second.max(1);
-    ProcessFigures {
+    ProcessStats {
         cpu_micros: micros(field(14) + field(15)),
         started_micros: micros(field(22)),
         virtual_bytes: field(23),
         resident_bytes: field(24).saturating_mul(page_bytes),
-        ..ProcessFigures::default()
+        ..ProcessStats::default()
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
         let figures = of_stat(stat, 100, 4096);
         assert_eq!((figures.cpu_micros, figures.started_micros), (3_000_000, 123_450_000));
         assert_eq!((figures.virtual_bytes, figures.resident_bytes), (1 << 30, 2560 * 4096));
-        assert_eq!(of_stat("", 100, 4096), ProcessFigures::default());
+        assert_eq!(of_stat("", 100, 4096), ProcessStats::default());
         assert_eq!(started("cpu 1 2\nbtime 1800000000\nprocesses 5\n"), Some(1_800_000_000));
         assert_eq!(started(""), None);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use weir_observe::ReloadFigures;
+use weir_observe::ReloadStats;
 
 use crate::net::clock;
 
@@ -39,8 +39,8 @@ impl Reloads {
     }
 
     /// The figures, with what is known of the snapshots.
-    pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadFigures {
-        ReloadFigures {
+    pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadStats {
+        ReloadStats {
             succeeded: self.succeeded.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             last_succeeded: self.last_succeeded.load(Ordering::Relaxed),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use weir_traffic::drain::{Drain, Step};
+use weir_traffic::drain::{Drain, DrainStep};
 use weir_traffic::{Health, Mode, ServerId, ServerState};
 
 use crate::net::clock::{self, Instant};
@@ -209,9 +209,9 @@ impl Watch {
             let left = self.plan.in_flight_of(&self.key.1);
             let drain = if was_removed { self.drain.closed() } else { self.drain };
             match drain.step(left, self.plan.millis(clock::now())) {
-                Step::Wait => {}
-                Step::Close => server.into_iter().for_each(|server| self.close(server, left)),
-                Step::Done => {
+                DrainStep::Wait => {}
+                DrainStep::Close => server.into_iter().for_each(|server| self.close(server, left)),
+                DrainStep::Done => {
                     let ((upstream, server), seconds) = (&self.key, self.seconds());
                     tracing::info!(upstream, server, seconds, "nothing is left on the server");
                     if was_removed {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_observe::{TraceFigures, TraceLoss};
+use weir_observe::{TraceLoss, TraceStats};
 
 /// What is counted by whichever thread exports.
 #[derive(Debug, Default)]
@@ -13,8 +13,8 @@ pub(crate) struct TraceCounts {
 }
 
 impl TraceCounts {
-    pub(crate) fn figures(&self) -> TraceFigures {
-        TraceFigures {
+    pub(crate) fn figures(&self) -> TraceStats {
+        TraceStats {
             spans_exported: self.exported.load(Ordering::Relaxed),
             spans_dropped: std::array::from_fn(|loss| self.dropped[loss].load(Ordering::Relaxed)),
             exports_failed: self.exports_failed.load(Ordering::Relaxed),

@@ -133,7 +133,7 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 /// What a failed attempt says of its server.
 fn judge_failure(failed: &Failed) -> Outcome {
     // A client that holds back its body can have the server switch too early as often as it likes.
-    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::UpgradeEarly;
+    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
     if by_client || failed.is_stale() {
         return Outcome::Unknown;
     }
@@ -144,7 +144,7 @@ fn judge_failure(failed: &Failed) -> Outcome {
 #[inline]
 fn tell_outcome(plans: Plans<'_>, local: &LocalServer, server: ServerId, outcome: Outcome, began: Instant) {
     if matches!(outcome, Outcome::Failure(_)) {
-        local.shard.faults.increment();
+        local.shard.outlier_failures.increment();
     }
     plans.upstream.hear(server, outcome, began);
 }
@@ -284,7 +284,7 @@ impl Attempt {
                 Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, plans)),
                 Poll::Ready(Err(error)) => {
                     let failure = of_head(error, server.received_any(), self.send_failed);
-                    return Poll::Ready(Err((failure, Kind::Server(retry::Cause::Broken))));
+                    return Poll::Ready(Err((failure, Kind::Server(retry::RetryCause::ConnectionError))));
                 }
                 Poll::Pending => {
                     let sent = server.sent();
@@ -377,8 +377,8 @@ fn poll_wait<S: ClientStream>(
     over.map(|failure| {
         let kind = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
-            (_, Cause::ServerDown) => Kind::Server(retry::Cause::Broken),
-            (Party::Server, _) => Kind::Server(retry::Cause::Timeout),
+            (_, Cause::ServerDown) => Kind::Server(retry::RetryCause::ConnectionError),
+            (Party::Server, _) => Kind::Server(retry::RetryCause::Timeout),
             _ => Kind::Other,
         };
         (failure, kind)
@@ -390,10 +390,10 @@ fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError
     let status = exchange.response.status();
     let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
     if status == 101 && !asked {
-        return Err((Failure::server(Phase::Response, Cause::UpgradeUnasked), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::UnexpectedUpgrade), Kind::Other));
     }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {
-        return Err((Failure::server(Phase::Response, Cause::UpgradeEarly), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), Kind::Other));
     }
     Ok(())
 }
@@ -474,8 +474,9 @@ async fn open<C: ClientEnd, U: Servers>(
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
             // Of ports there may be some left for another server, of anything else there is none.
             let is_final = |failure| descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
-            let kind =
-                |failure| if is_final(failure) { Kind::Other } else { Kind::Server(retry::Cause::Connect) };
+            let kind = |failure| {
+                if is_final(failure) { Kind::Other } else { Kind::Server(retry::RetryCause::Connect) }
+            };
             return Poll::Ready(outcome.map_err(|failure| (failure, kind(failure))));
         }
         if let Some(cause) = stream.poll_gone(cx, client) {
@@ -487,14 +488,14 @@ async fn open<C: ClientEnd, U: Servers>(
                 let server = failure.party == Party::Server;
                 return Err((
                     failure,
-                    if server { Kind::Server(retry::Cause::Connect) } else { Kind::Other },
+                    if server { Kind::Server(retry::RetryCause::Connect) } else { Kind::Other },
                 ));
             }
             if client.deadline.ends_with_ceiling() {
                 // Another server would have no time either.
                 return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), Kind::Other));
             }
-            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::Cause::Connect)))
+            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::RetryCause::Connect)))
         })
     })
     .await

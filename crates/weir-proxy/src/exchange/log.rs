@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use weir_http::{ResponseHead, Version};
-use weir_observe::access_log::{ExchangeRecord, FieldSource, Load, TlsRecord, UnixMicros};
+use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, TlsRecord, UnixMicros};
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -111,14 +111,14 @@ fn with_record(
     });
 }
 
-fn load(client: &Client, exchange: &Exchange) -> Load {
+fn load(client: &Client, exchange: &Exchange) -> OpenConnections {
     let shared = &client.worker.shared;
     let process = shared.loads.iter().map(|load| load.0.load(Ordering::Relaxed)).sum();
     let listener = client.listener.state.connections.count();
     let served = exchange.record.upstream.zip(exchange.record.served());
     let states =
         served.map_or(&[][..], |(index, served)| served.snapshot.upstreams[index].balancer().states());
-    Load {
+    OpenConnections {
         process,
         listener,
         upstream: states.iter().map(|state| state.in_flight()).sum(),

@@ -36,7 +36,7 @@ mod simulation;
 use weir_config::ListenerProtocol;
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::{Failure, Phase};
-use weir_traffic::affinity::Bond;
+use weir_traffic::affinity::RequestAffinity;
 
 use crate::relay::Relay;
 use crate::relay::replay::Kept;
@@ -196,7 +196,7 @@ pub(crate) struct Exchange {
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
     /// What the request says about the server that it belongs to.
-    pub(crate) bond: Bond,
+    pub(crate) bond: RequestAffinity,
     /// When the client may try again with more hope, in seconds.
     pub(crate) retry_after: Option<u32>,
 
@@ -222,7 +222,7 @@ impl Exchange {
             response_text: Vec::new(),
             response_relay: Relay::new(),
             answered: false,
-            bond: Bond::default(),
+            bond: RequestAffinity::default(),
             retry_after: None,
             waits: Waits::new(),
             record: Record::new(),
@@ -245,7 +245,7 @@ impl Exchange {
         self.response.reset();
         self.response_relay = Relay::new();
         self.answered = false;
-        self.bond = Bond::default();
+        self.bond = RequestAffinity::default();
         self.retry_after = None;
         self.record.reset();
         self.story.reset();

@@ -66,7 +66,7 @@ pub(crate) struct Failed {
 impl Failed {
     /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
     pub(crate) fn is_stale(&self) -> bool {
-        self.reused && self.kind == Kind::Server(retry::Cause::Broken) && !self.received_any
+        self.reused && self.kind == Kind::Server(retry::RetryCause::ConnectionError) && !self.received_any
     }
 }
 
@@ -74,7 +74,7 @@ impl Failed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The server's, or that of the way to it: another attempt may help.
-    Server(retry::Cause),
+    Server(retry::RetryCause),
     /// The client's or Weir's own: another attempt cannot help.
     Other,
 }

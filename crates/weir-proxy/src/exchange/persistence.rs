@@ -2,9 +2,9 @@
 //! or marked on the way back. Which server a cookie stands for is known in weir-traffic alone.
 
 use weir_http::{Field, FieldName, FieldWriter};
-use weir_observe::Kept;
+use weir_observe::AffinityOutcome;
 use weir_traffic::ServerId;
-use weir_traffic::affinity::{Bond, Persistence};
+use weir_traffic::affinity::{CookieAffinity, RequestAffinity};
 
 use super::Exchange;
 use super::header_changes::leave;
@@ -17,13 +17,13 @@ pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) 
     let Some(persistence) = &plan.persistence else { return };
     let text = &exchange.request_text[..];
     let cookies = exchange.request.fields().all(FieldName::Cookie).map(|field| field.value.of(text));
-    exchange.bond = persistence.bond(cookies, seconds(plan, now));
+    exchange.bond = persistence.lookup(cookies, seconds(plan, now));
 }
 
 /// Adds the Cookie field of a request as the server gets it.
 pub(crate) fn write_cookie(
     out: &mut impl FieldWriter,
-    persistence: &Persistence,
+    persistence: &CookieAffinity,
     text: &[u8],
     field: &Field,
 ) {
@@ -33,7 +33,7 @@ pub(crate) fn write_cookie(
 /// Adds a Set-Cookie field of a response as the client gets it.
 pub(crate) fn write_set_cookie(
     out: &mut impl FieldWriter,
-    persistence: &Persistence,
+    persistence: &CookieAffinity,
     server: ServerId,
     text: &[u8],
     field: &Field,
@@ -46,7 +46,12 @@ pub(crate) fn write_set_cookie(
 }
 
 /// Adds what binds the client to the server that has answered.
-pub(crate) fn write_bond(out: &mut impl FieldWriter, bond: Bond, plans: Plans<'_>, server: ServerId) {
+pub(crate) fn write_bond(
+    out: &mut impl FieldWriter,
+    bond: RequestAffinity,
+    plans: Plans<'_>,
+    server: ServerId,
+) {
     let Some(persistence) = &plans.upstream.persistence else { return };
     if let Some(cookie) = persistence.set_cookie(bond, server) {
         out.field(b"Set-Cookie", cookie.as_bytes());
@@ -63,12 +68,12 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
         return;
     }
     let kept = match exchange.bond.server {
-        None => Kept::New,
-        Some(own) if own == server => Kept::Kept,
-        Some(_) => Kept::Moved,
+        None => AffinityOutcome::New,
+        Some(own) if own == server => AffinityOutcome::Kept,
+        Some(_) => AffinityOutcome::Moved,
     };
     exchange.record.kept = Some(kept);
-    plans.upstream_shard().persistence[kept as usize].increment();
+    plans.upstream_shard().affinity[kept as usize].increment();
 }
 
 /// Remembers what the server gave out in the response head `text`, and who serves a client that belonged elsewhere.

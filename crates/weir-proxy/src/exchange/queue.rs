@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::ServerId;
-use weir_traffic::admission::{Answer, Arrival, Entered, Outcome, Wait};
-use weir_traffic::balance::{Excluded, Patience, Pick};
+use weir_traffic::admission::{AdmissionDecision, AdmissionRequest, Enqueued, QueueWait, WaitOutcome};
+use weir_traffic::balance::{Excluded, Pick, WhenFull};
 use weir_traffic::limit::ClientKey;
-use weir_traffic::queue::{Standing, Ticket};
+use weir_traffic::queue::{QueueClass, Ticket};
 
 use super::client::Client;
 use super::plans::Plans;
@@ -60,16 +60,16 @@ pub(crate) async fn admit(
     let (bound, patience) = match private_server(client, plans) {
         None => (exchange.bond.server, plan.patience),
         // On any other server, the client would have to authenticate again, or the handshake would fail.
-        private => (private, Patience::ForOwn),
+        private => (private, WhenFull::Queue),
     };
-    let arrival = Arrival { pick, bound, patience };
+    let arrival = AdmissionRequest { pick, bound, when_full: patience };
     let own = match plan.admission.try_admit(&arrival) {
-        Answer::Server(server) => return Ok(slot(server)),
-        Answer::NoneEligible => {
+        AdmissionDecision::Server(server) => return Ok(slot(server)),
+        AdmissionDecision::NoneEligible => {
             exchange.story.nobody(balancer.states(), client.now);
             return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
         }
-        Answer::Wait(own) => own,
+        AdmissionDecision::Wait(own) => own,
     };
     let began = clock::now();
     let outcome = wait(client, stream, exchange, plans, &pick, own, began).await;
@@ -77,7 +77,7 @@ pub(crate) async fn admit(
     if outcome.is_err() {
         exchange.story.nobody(balancer.states(), began);
     }
-    if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Cut) {
+    if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Killed) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
     }
     exchange.record.spend(Phase::Queue, now);
@@ -117,15 +117,15 @@ async fn wait(
     let now_ms = plan.millis(began);
     let limit = plan.config.timeouts.queue;
     let deadline_ms = now_ms + limit.as_millis() as u64;
-    let wait = Wait { own, standing: standing(client, exchange, plans), now_ms, deadline_ms };
+    let wait = QueueWait { own, class: standing(client, exchange, plans), now_ms, deadline_ms };
     let entered = plan.admission.enter_or_serve(pick, wait, sender, tell);
-    let Ok(Entered { ticket, ahead, displaced }) = entered else {
+    let Ok(Enqueued { ticket, ahead, displaced }) = entered else {
         let none = plan.config.queue.length_max == 0;
         let cause = if none { Cause::AllServersFull } else { Cause::QueueFull };
         return Err(Failure::weir(Phase::Queue, cause));
     };
     if let Some(displaced) = displaced {
-        tell(displaced, Outcome::Displaced);
+        tell(displaced, WaitOutcome::Displaced);
     }
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
@@ -144,12 +144,12 @@ async fn wait(
 }
 
 /// Where in the queue the exchange belongs.
-fn standing(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> Standing {
+fn standing(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClass {
     let share = match plans.upstream.config.queue.fair_share {
         true => ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number(),
         false => 0,
     };
-    Standing { priority: plans.route.config.queue_priority.into(), share }
+    QueueClass { priority: plans.route.config.queue_priority.into(), share }
 }
 
 /// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.

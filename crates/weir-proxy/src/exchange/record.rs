@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_http::FieldSet;
-use weir_observe::{Failure, Kept, Party, Phase, PhaseTimes};
+use weir_observe::{AffinityOutcome, Failure, Party, Phase, PhaseTimes};
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -32,7 +32,7 @@ pub(crate) struct Record {
     /// Exchanges that stood before this one in the queue.
     pub(crate) queue_position: u32,
     /// What became of the client's bond to a server; `None` without persistence or response.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<AffinityOutcome>,
     /// Whether the server connection of the last attempt had carried an exchange before.
     pub(crate) reused: bool,
     /// The status sent to the client; 0 as long as none was.

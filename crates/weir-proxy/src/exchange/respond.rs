@@ -33,7 +33,7 @@ pub(crate) async fn run<T: ServerStream>(
     outcome.map_err(|failure| {
         if failure.party == Party::Server {
             // It was a success when its head came. A server that cuts many short is found by its error rate.
-            server_shard(plans, serving).faults.increment();
+            server_shard(plans, serving).outlier_failures.increment();
         }
         Ended::Failed(failure)
     })

@@ -2,7 +2,7 @@
 
 use weir_http::{Method, RequestBody};
 use weir_observe::{Cause, Failure, Phase};
-use weir_traffic::retry::{self, FailedAttempt, NextServer, Verdict};
+use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
 use super::client::Client;
 use super::outcome::{Failed, Kind, Serving, Tried};
@@ -44,7 +44,7 @@ pub(crate) fn instead<T>(
     let failed = Failed {
         failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
         server,
-        kind: Kind::Server(retry::Cause::Status(status)),
+        kind: Kind::Server(retry::RetryCause::Status(status)),
         sent_any: serving.sent_any,
         received_any: true,
         reused: exchange.record.reused,
@@ -77,7 +77,7 @@ pub(crate) fn again(
         shard.failures.record(failed.failure.phase);
     }
     let status = match failed.kind {
-        Kind::Server(retry::Cause::Status(status)) => status,
+        Kind::Server(retry::RetryCause::Status(status)) => status,
         Kind::Server(_) | Kind::Other => 0,
     };
     exchange.story.failed(failed.failure, status, failed.sent_any, failed.received_any);
@@ -102,13 +102,13 @@ pub(crate) fn again(
     };
     let millis = plan.millis(now);
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
-        Verdict::GiveUp(reason) => {
+        RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
             exchange.story.decided(Decision::GiveUp(reason), now);
             let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
-        Verdict::Retry { server, counts_as_attempt } => {
+        RetryDecision::Retry { server, counts_as_attempt } => {
             if counts_as_attempt {
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
@@ -149,12 +149,16 @@ mod tests {
 
     #[test]
     fn causes_and_reasons_are_told_by_the_same_words() {
-        let causes =
-            [retry::Cause::Connect, retry::Cause::Broken, retry::Cause::Timeout, retry::Cause::Status(503)];
+        let causes = [
+            retry::RetryCause::Connect,
+            retry::RetryCause::ConnectionError,
+            retry::RetryCause::Timeout,
+            retry::RetryCause::Status(503),
+        ];
         for (cause, name) in causes.into_iter().zip(weir_observe::RETRY_CAUSES) {
             assert_eq!((cause.name(), weir_observe::RETRY_CAUSES[cause.index()]), (name, name));
         }
-        for (reason, name) in retry::Reason::ALL.into_iter().zip(weir_observe::RETRY_REFUSALS) {
+        for (reason, name) in retry::RetryRefusal::ALL.into_iter().zip(weir_observe::RETRY_REFUSALS) {
             assert_eq!((reason.name(), weir_observe::RETRY_REFUSALS[reason as usize]), (name, name));
         }
     }

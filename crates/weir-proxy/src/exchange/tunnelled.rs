@@ -283,7 +283,7 @@ impl Tunnelled {
     /// without a look at the clock.
     fn over(&mut self, client: &mut Client) -> Option<Cause> {
         if client.deadline.ends_with_ceiling() {
-            return Some(if self.is_draining { Cause::Drained } else { Cause::SessionTooOld });
+            return Some(if self.is_draining { Cause::Drained } else { Cause::ConnectionMaxAge });
         }
         let idle = self.idle?;
         let now = clock::now();

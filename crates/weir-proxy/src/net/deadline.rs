@@ -97,7 +97,7 @@ impl Deadline {
     /// the client to take the last bytes.
     pub(crate) fn cut_failure(&mut self, phase: Phase) -> Option<Failure> {
         match self.cut? {
-            Cut::Asked => Some(Failure::weir(phase, Cause::Cut)),
+            Cut::Asked => Some(Failure::weir(phase, Cause::Killed)),
             Cut::ServerDown => {
                 self.cut = None;
                 Some(Failure::server(phase, Cause::ServerDown))
@@ -107,7 +107,7 @@ impl Deadline {
 
     /// What ended a wait in `phase`: `passed`, unless somebody has asked for the end of the session.
     pub(crate) fn failure(&self, phase: Phase, passed: Failure) -> Failure {
-        if self.is_cut() { Failure::weir(phase, Cause::Cut) } else { passed }
+        if self.is_cut() { Failure::weir(phase, Cause::Killed) } else { passed }
     }
 
     /// The session waits for its next request on a listener; whether it is to end, to make room for a new connection.

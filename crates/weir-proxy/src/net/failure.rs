@@ -91,14 +91,14 @@ pub(crate) fn of_server(phase: Phase, error: &io::Error) -> Failure {
     let cause = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         None => return of_io(phase, Party::Server, error),
         Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => Cause::TlsCertificateMissing,
-        Some(Error::AlertReceived(AlertDescription::UnrecognisedName)) => Cause::TlsNameUnknown,
+        Some(Error::AlertReceived(AlertDescription::UnrecognisedName)) => Cause::TlsUnrecognizedName,
         // A client of TLS 1.2 hears no more than that nothing fits.
         Some(Error::AlertReceived(
             AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
-        )) => Cause::TlsNothingInCommon,
+        )) => Cause::TlsNoSharedCipher,
         Some(Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => Cause::TlsCertificateOtherName,
+        )) => Cause::TlsCertificateNameMismatch,
         Some(error) => match of_rustls(error) {
             // Whoever the server is: the lists are what is wrong.
             cause @ Cause::TlsRevocationUnknown => return Failure::weir(phase, cause),

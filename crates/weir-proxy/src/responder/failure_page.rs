@@ -2,7 +2,7 @@
 //!
 //! What the client reads says what it can do; what the log says is for the operator. Both name the same reason code.
 
-use weir_observe::{Failure, Page, choose_format};
+use weir_observe::{Failure, LocalReply, choose_format};
 
 use super::Answer;
 
@@ -14,7 +14,7 @@ pub(crate) fn answer(
     accept: Option<&[u8]>,
     retry_after: Option<u32>,
 ) -> Option<Answer<'static>> {
-    let page = Page::for_failure(failure, request_id)?;
+    let page = LocalReply::for_failure(failure, request_id)?;
     let format = choose_format(accept);
     let mut body = Vec::new();
     page.render(format, &mut body);

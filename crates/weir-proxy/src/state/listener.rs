@@ -9,10 +9,10 @@ use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
 use weir_observe::{ListenerShard, PerWorker, RouteShard};
-use weir_traffic::limit::{ClientLimit, ConnectionLimit};
+use weir_traffic::limit::{ClientLimit, ConnectionCount};
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
-use weir_traffic::split::Split;
+use weir_traffic::split::WeightedSplit;
 
 use super::surroundings::{Surroundings, TlsError, is_same};
 use super::upstream::UpstreamPlan;
@@ -31,7 +31,7 @@ const CLIENTS_MAX: usize = 1 << 20;
 pub(crate) struct ListenerState {
     /// Tells it from others; of more than 65 536 since the start, two have the same.
     pub(crate) number: u16,
-    pub(crate) connections: ConnectionLimit,
+    pub(crate) connections: ConnectionCount,
     /// Sessions per client address, once they were limited.
     clients: OnceLock<ClientLimit>,
     /// What each worker counts.
@@ -43,7 +43,7 @@ impl ListenerState {
         static NUMBER: AtomicU16 = AtomicU16::new(0);
         let state = Self {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
-            connections: ConnectionLimit::new(u32::MAX),
+            connections: ConnectionCount::new(u32::MAX),
             clients: OnceLock::new(),
             shards: (0..around.workers).map(|_| Arc::default()).collect(),
         };
@@ -100,7 +100,7 @@ pub(crate) struct ListenerPlan {
 #[derive(Debug)]
 pub(crate) struct RoutePlan {
     pub(crate) config: Arc<Route>,
-    pub(crate) split: Option<Split>,
+    pub(crate) split: Option<WeightedSplit>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
     /// What each worker counts.
@@ -299,7 +299,7 @@ impl RoutePlan {
         let split = match &config.action {
             RouteAction::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
-                Some(Split::new(&weights).expect("the config check has seen the weights"))
+                Some(WeightedSplit::new(&weights).expect("the config check has seen the weights"))
             }
             RouteAction::Upstream(_) | RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
         };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use weir_observe::WorkerShard;
-use weir_observe::access_log::LogFormat;
+use weir_observe::access_log::LogTemplate;
 
 /// A batch goes to the writer when it is this large, or when the worker sweeps.
 const BATCH_BYTES: usize = 32 * 1024;
@@ -50,7 +50,7 @@ pub(crate) struct LogProgress {
 
 /// One worker's end of the access log of one listener.
 pub(crate) struct LogBatches {
-    format: Arc<LogFormat>,
+    format: Arc<LogTemplate>,
     output: Arc<LogOutput>,
     batch: RefCell<Batch>,
     shard: Arc<WorkerShard>,
@@ -58,7 +58,7 @@ pub(crate) struct LogBatches {
 
 impl LogBatches {
     /// An empty batch for `output`, in `format`; lines that are lost are counted by `shard`.
-    pub(crate) fn new(format: &Arc<LogFormat>, output: &Arc<LogOutput>, shard: &Arc<WorkerShard>) -> Self {
+    pub(crate) fn new(format: &Arc<LogTemplate>, output: &Arc<LogOutput>, shard: &Arc<WorkerShard>) -> Self {
         Self {
             format: Arc::clone(format),
             output: Arc::clone(output),
@@ -96,7 +96,7 @@ impl LogBatches {
     }
 
     /// Adds the line that `render` appends to the text it is given.
-    pub(crate) fn add(&self, render: impl FnOnce(&LogFormat, &mut Vec<u8>)) {
+    pub(crate) fn add(&self, render: impl FnOnce(&LogTemplate, &mut Vec<u8>)) {
         let is_full = {
             let mut batch = self.batch.borrow_mut();
             let Batch { text, ends } = &mut *batch;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
-use weir_traffic::limit::ConnectionLimit;
+use weir_traffic::limit::ConnectionCount;
 
 use super::snapshot::ListenerState;
 use crate::net::peer::Peer;
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     /// How workers ask each other for room.
     pub(crate) room_wanted: Box<[RoomWanted]>,
     /// Client connections of the process, with their limit.
-    pub(crate) connections: ConnectionLimit,
+    pub(crate) connections: ConnectionCount,
     /// Whether it is known that the process stops soon; it goes on as before.
     pub(crate) stop_announced: AtomicBool,
     pub(crate) stopping: AtomicBool,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use weir_config::{Config, Dns, Process};
-use weir_observe::prometheus::Buckets;
+use weir_observe::prometheus::BucketBounds;
 
 pub use super::listener::head_limits;
 pub(crate) use super::listener::{ListenerPlan, ListenerState, RoutePlan};
@@ -32,7 +32,7 @@ pub(crate) struct Snapshot {
     listeners_by_name: HashMap<Box<str>, usize>,
     upstreams_by_name: HashMap<Box<str>, usize>,
     /// The bounds of the buckets of histograms at `/metrics`.
-    pub(crate) buckets: Buckets,
+    pub(crate) buckets: BucketBounds,
     /// What is traced; `None`: nothing.
     pub(crate) traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
@@ -102,8 +102,8 @@ impl Snapshot {
             listeners: listeners.collect::<Result<_, _>>()?,
             upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {
-                weir_config::HistogramBuckets::Auto => Buckets::default(),
-                weir_config::HistogramBuckets::Micros(bounds) => Buckets::new(bounds.iter().copied()),
+                weir_config::HistogramBuckets::Auto => BucketBounds::default(),
+                weir_config::HistogramBuckets::Micros(bounds) => BucketBounds::new(bounds.iter().copied()),
             },
             traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use weir_config::{AcceptFrom, TraceSettings};
-use weir_traffic::sampling::{Pace, Share};
+use weir_traffic::sampling::{SampleRate, SampleShare};
 
 use crate::state::trace_queue::TraceSender;
 
 /// How a worker traces.
 #[derive(Debug, Clone)]
 pub(crate) struct TracePlan {
-    pub(crate) share: Share,
+    pub(crate) share: SampleShare,
     /// How many one worker may sample a second.
-    pub(crate) pace: Pace,
+    pub(crate) pace: SampleRate,
     pub(crate) follow: AcceptFrom,
     pub(crate) outlet: Arc<TraceSender>,
 }
@@ -20,8 +20,8 @@ pub(crate) struct TracePlan {
 impl TracePlan {
     pub(crate) fn new(config: &TraceSettings, workers: usize, outlet: &Arc<TraceSender>) -> Self {
         Self {
-            share: Share::of_million(config.ratio.of_million()),
-            pace: Pace::of(config.rate, workers),
+            share: SampleShare::of_million(config.ratio.of_million()),
+            pace: SampleRate::of(config.rate, workers),
             follow: config.accept,
             outlet: Arc::clone(outlet),
         }

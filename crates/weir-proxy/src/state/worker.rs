@@ -228,7 +228,7 @@ impl Worker {
     /// Counts a session that has ended. `entered` says whether it had begun to run.
     pub(crate) fn leave_session(&self, entered: bool, listener: &LocalListener) {
         if entered {
-            self.shard.sessions_open.decrement();
+            self.shard.connections_open.decrement();
         }
         self.forget(self.index, &listener.state);
         self.room.notify_one();
@@ -299,7 +299,7 @@ impl Worker {
     /// Counts a session that was idle and ends so that another one has its place.
     #[cold]
     pub(crate) fn count_displaced(&self) {
-        self.shard.sessions_displaced.increment();
+        self.shard.idle_connections_closed.increment();
         let Displaced { untold, told_at } = &self.displaced;
         untold.set(untold.get() + 1);
         let now = clock::now();

@@ -150,7 +150,7 @@ async fn take_turns(acceptor: Rc<Acceptor>, mut turns: UnboundedReceiver<Turn>) 
 /// Takes the sessions that other workers have accepted for this one.
 async fn take_sessions(acceptor: Rc<Acceptor>, mut handed_over: UnboundedReceiver<Accepted>) {
     while let Some(accepted) = handed_over.recv().await {
-        acceptor.worker.shard.sessions_handed_in.increment();
+        acceptor.worker.shard.connections_handed_in.increment();
         acceptor.take_over(accepted);
     }
 }
@@ -194,7 +194,7 @@ async fn sweep(acceptor: Rc<Acceptor>) {
 impl Acceptor {
     /// Takes an accepted connection, or hands it to another worker that is clearly less busy.
     pub(crate) fn place(&self, listener: &Rc<LocalListener>, accepted: Accepted) {
-        self.worker.shard.sessions_accepted.increment();
+        self.worker.shard.connections_accepted.increment();
         // Others may have ended when the process stops.
         let chosen = if self.worker.is_stopping() { self.worker.index } else { self.least_busy_of_two() };
         self.worker.shared.loads[chosen].0.fetch_add(1, Ordering::Relaxed);
@@ -203,7 +203,7 @@ impl Acceptor {
             return;
         }
         match self.worker.shared.hand_over[chosen].send(accepted) {
-            Ok(()) => self.worker.shard.sessions_handed_out.increment(),
+            Ok(()) => self.worker.shard.connections_handed_out.increment(),
             // The other worker has failed.
             Err(refused) => {
                 self.worker.shared.loads[chosen].0.fetch_sub(1, Ordering::Relaxed);

@@ -14,8 +14,8 @@ use std::time::Duration;
 pub(super) use read::read;
 use weir_stats::distribution::Distribution;
 use weir_traffic::balance::Policy;
-use weir_traffic::health::{Pace, Thresholds};
-use weir_traffic::queue::{DelayTarget, Priority};
+use weir_traffic::health::{ProbeTiming, Thresholds};
+use weir_traffic::queue::{DelayTarget, PriorityClass};
 use weir_traffic::retry::RetryPolicy;
 
 /// The most servers and balancers of a simulation.
@@ -67,7 +67,7 @@ pub(super) struct ClientClass {
     pub(super) service: Distribution,
     /// Requests that are something else.
     pub(super) slow: Option<SlowRequests>,
-    pub(super) priority: Priority,
+    pub(super) priority: PriorityClass,
     /// Whether a request may be done twice.
     pub(super) idempotent: bool,
     /// After this time a client leaves.
@@ -175,7 +175,7 @@ pub(super) struct Timeouts {
 /// Probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HealthChecks {
-    pub(super) pace: Pace,
+    pub(super) pace: ProbeTiming,
     pub(super) thresholds: Thresholds,
     pub(super) timeout: u64,
 }

@@ -126,7 +126,7 @@ fn read_clients(section: TableReader<'_>) -> ClientClass {
             section.finish();
             slow
         }),
-        priority: section.or("priority", weir_traffic::queue::Priority::Normal),
+        priority: section.or("priority", weir_traffic::queue::PriorityClass::Normal),
         idempotent: section.or("idempotent", true),
         patience: section.or_off("patience", None).map(|time: TimeValue| time.0),
         in_time: section.or_off("in_time", None).map(|time: TimeValue| time.0),

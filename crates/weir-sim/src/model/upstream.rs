@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use weir_traffic::balance::{AddressPrefixes, HashKey, LoadFactor, Policy};
-use weir_traffic::health::{Pace, Thresholds};
+use weir_traffic::health::{ProbeTiming, Thresholds};
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::RetryPolicy;
 
@@ -132,7 +132,7 @@ fn read_health(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
     let interval = section.or("interval", TimeValue(2 * SECOND)).0.max(MILLISECOND);
     let changing = section.or("interval_changing", TimeValue(interval / 4)).0.max(MILLISECOND);
     let timeout = section.or("timeout", TimeValue((interval / 2).min(5 * SECOND))).0;
-    let pace = Pace {
+    let pace = ProbeTiming {
         interval: Duration::from_nanos(interval),
         interval_changing: Duration::from_nanos(changing),
         jitter_percent: section.within("jitter", (0, 50), 10) as u32,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use toml::de::DeValue;
-use weir_traffic::queue::Priority;
+use weir_traffic::queue::PriorityClass;
 
 use super::{Arrivals, ServerAction, nanos};
 use crate::model::error::{did_you_mean, one_of};
@@ -140,9 +140,9 @@ pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&'static str, T)]) ->
     })
 }
 
-impl FromValue for Priority {
+impl FromValue for PriorityClass {
     fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
-        word(value, &Priority::ALL.map(|priority| (priority.name(), priority)))
+        word(value, &PriorityClass::ALL.map(|priority| (priority.name(), priority)))
     }
 
     fn example(key: &str) -> String {

@@ -7,10 +7,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use weir_stats::random::{Purpose, RandomStream};
-use weir_traffic::admission::{Admission, Answer, Arrival, Entered, Outcome, Wait};
-use weir_traffic::balance::{Balancer, Excluded, Member, Patience, Pick};
+use weir_traffic::admission::{
+    Admission, AdmissionDecision, AdmissionRequest, Enqueued, QueueWait, WaitOutcome,
+};
+use weir_traffic::balance::{Balancer, BalancerMember, Excluded, Pick, WhenFull};
 use weir_traffic::limit::ClientKey;
-use weir_traffic::queue::{Priority, Standing, Ticket};
+use weir_traffic::queue::{PriorityClass, QueueClass, Ticket};
 use weir_traffic::retry::RetryBudget;
 use weir_traffic::{ServerId, ServerState};
 
@@ -23,7 +25,7 @@ use crate::model::{MILLISECOND, Model, UpstreamModel};
 #[derive(Debug)]
 pub(super) struct SimBalancer {
     admission: Admission<SimAttempt>,
-    patience: Patience,
+    patience: WhenFull,
     fair_share: bool,
     /// Whether nobody may wait.
     queue_is_none: bool,
@@ -36,7 +38,7 @@ pub(super) struct SimBalancer {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotRequest {
     pub(super) client: u32,
-    pub(super) priority: Priority,
+    pub(super) priority: PriorityClass,
     pub(super) excluded: Excluded,
     pub(super) random: u64,
 }
@@ -69,14 +71,14 @@ impl SimBalancer {
     pub(super) fn new(number: u32, model: &Model, upstream: &UpstreamModel, seed: u64) -> Self {
         let members = model.each_server().enumerate().map(|(index, group)| {
             let state = ServerState::new(group.weight, upstream.max_requests);
-            Member::new(&format!("server-{index}"), Arc::new(state))
+            BalancerMember::new(&format!("server-{index}"), Arc::new(state))
         });
         let mut random = RandomStream::new(seed, Purpose::Balancer, [u64::from(number), 0]);
         let balancer = Balancer::new(&upstream.balance, members.collect(), random.word());
         let queue = &upstream.queue;
         Self {
             admission: Admission::new(balancer, queue.length_max, queue.delay_target),
-            patience: if queue.own_server.is_some() { Patience::ForOwn } else { Patience::None },
+            patience: if queue.own_server.is_some() { WhenFull::Queue } else { WhenFull::Spill },
             fair_share: queue.fair_share,
             queue_is_none: queue.length_max == 0,
             budget: RetryBudget::new(upstream.budget_percent, upstream.budget_per_second),
@@ -100,18 +102,20 @@ impl SimBalancer {
     ) -> SlotAnswer {
         let hash = self.balancer().hash_key().map(|_| weir_traffic::hash_address(address(asked.client)));
         let pick = Pick { hash, excluded: &asked.excluded, random: asked.random, now_ms };
-        let own = match self.admission.try_admit(&Arrival { pick, bound: None, patience: self.patience }) {
-            Answer::Server(server) => return SlotAnswer::Slot(server),
-            Answer::NoneEligible => return SlotAnswer::Failed(SimFailure::NoServer),
-            Answer::Wait(own) => own,
-        };
+        let own =
+            match self.admission.try_admit(&AdmissionRequest { pick, bound: None, when_full: self.patience })
+            {
+                AdmissionDecision::Server(server) => return SlotAnswer::Slot(server),
+                AdmissionDecision::NoneEligible => return SlotAnswer::Failed(SimFailure::NoServer),
+                AdmissionDecision::Wait(own) => own,
+            };
         let share = if self.fair_share { ClientKey::from(address(asked.client)).number() } else { 0 };
-        let standing = Standing { priority: asked.priority, share };
-        let wait = Wait { own, standing, now_ms, deadline_ms: deadline / MILLISECOND };
+        let standing = QueueClass { priority: asked.priority, share };
+        let wait = QueueWait { own, class: standing, now_ms, deadline_ms: deadline / MILLISECOND };
         match self.admission.enter(&pick, wait, attempt) {
-            Ok(Entered { ticket, displaced, .. }) => {
+            Ok(Enqueued { ticket, displaced, .. }) => {
                 let displaced =
-                    displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueDisplaced));
+                    displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueEvicted));
                 told.extend(displaced);
                 SlotAnswer::Waits { ticket, own: own.is_some() }
             }
@@ -139,10 +143,10 @@ impl SimBalancer {
     pub(super) fn serve_queue(&self, now_ms: u64, told: &mut Vec<QueueDecision>) {
         self.admission.serve(now_ms, |attempt, outcome| {
             told.push(match outcome {
-                Outcome::Server(server) => QueueDecision::Server(attempt, server),
-                Outcome::NoServer => QueueDecision::SentAway(attempt, SimFailure::NoServer),
-                Outcome::Overload => QueueDecision::SentAway(attempt, SimFailure::QueueOverload),
-                Outcome::Displaced => QueueDecision::SentAway(attempt, SimFailure::QueueDisplaced),
+                WaitOutcome::Server(server) => QueueDecision::Server(attempt, server),
+                WaitOutcome::NoServer => QueueDecision::SentAway(attempt, SimFailure::NoServer),
+                WaitOutcome::Overload => QueueDecision::SentAway(attempt, SimFailure::QueueOverload),
+                WaitOutcome::Displaced => QueueDecision::SentAway(attempt, SimFailure::QueueEvicted),
             });
             true
         });

@@ -9,7 +9,7 @@ use weir_stats::random::{Purpose, RandomStream};
 use weir_traffic::ServerId;
 use weir_traffic::balance::Excluded;
 use weir_traffic::queue::Ticket;
-use weir_traffic::retry::{Cause, FailedAttempt, NextServer, Verdict};
+use weir_traffic::retry::{FailedAttempt, NextServer, RetryCause, RetryDecision};
 
 use super::arrivals::ArrivingRequest;
 use super::server::ServerCondition;
@@ -229,17 +229,17 @@ impl Simulation<'_> {
     }
 
     pub(super) fn refused(&mut self, attempt: SimAttempt) {
-        self.failed(attempt, Cause::Connect, SimFailure::ConnectRefused);
+        self.failed(attempt, RetryCause::Connect, SimFailure::ConnectRefused);
     }
 
     pub(super) fn broken(&mut self, attempt: SimAttempt) {
-        self.failed(attempt, Cause::Broken, SimFailure::ResponseReset);
+        self.failed(attempt, RetryCause::ConnectionError, SimFailure::ResponseReset);
     }
 
     pub(super) fn response_timeout(&mut self, attempt: SimAttempt) {
         if self.running(attempt).is_some() {
             self.tell_latency(attempt.exchange);
-            self.failed(attempt, Cause::Timeout, SimFailure::ResponseTimeout);
+            self.failed(attempt, RetryCause::Timeout, SimFailure::ResponseTimeout);
         }
     }
 
@@ -291,7 +291,7 @@ impl Simulation<'_> {
     }
 
     /// An attempt has failed: again, or not.
-    fn failed(&mut self, attempt: SimAttempt, cause: Cause, failure: SimFailure) {
+    fn failed(&mut self, attempt: SimAttempt, cause: RetryCause, failure: SimFailure) {
         let Some(exchange) = self.running(attempt) else { return };
         let ExchangeStage::On(server) = exchange.stage else { return };
         let balancer = exchange.arrival.balancer;
@@ -301,7 +301,7 @@ impl Simulation<'_> {
         let Some(exchange) = self.running(attempt) else { return };
         let facts = FailedAttempt {
             cause,
-            sent_any: cause != Cause::Connect,
+            sent_any: cause != RetryCause::Connect,
             received_any: false,
             answered_any: false,
             reused_connection: false,
@@ -315,8 +315,8 @@ impl Simulation<'_> {
         let (upstream, now_ms) = (self.upstream, self.now_ms());
         let budget = &self.balancer(balancer).budget;
         match upstream.retry.judge(&facts, || budget.try_take(now_ms)) {
-            Verdict::GiveUp(_) => self.finish(attempt.exchange, Some(failure)),
-            Verdict::Retry { server: next, .. } => {
+            RetryDecision::GiveUp(_) => self.finish(attempt.exchange, Some(failure)),
+            RetryDecision::Retry { server: next, .. } => {
                 let exchange = &mut self.exchanges[attempt.exchange.place as usize];
                 exchange.last = Some(failure);
                 match next {

@@ -4,7 +4,7 @@
 //! hangs lets it run into its time limit.
 
 use weir_stats::random::{Purpose, RandomStream};
-use weir_traffic::health::{Outcome, Schedule, SlowStart, Verdict};
+use weir_traffic::health::{HealthState, PastOutcome, ProbeSchedule, SlowStart};
 use weir_traffic::{Health, ServerId};
 
 use super::server::ServerCondition;
@@ -14,8 +14,8 @@ use crate::model::MILLISECOND;
 /// One server as the probes of one balancer see it.
 #[derive(Debug)]
 pub(super) struct ProbedServer {
-    schedule: Schedule,
-    verdict: Verdict<()>,
+    schedule: ProbeSchedule,
+    verdict: HealthState<()>,
     random: RandomStream,
     slow_start: Option<SlowStart>,
     /// Slow starts so far: events of an older one are void.
@@ -29,12 +29,12 @@ impl Simulation<'_> {
         let mut random = RandomStream::new(self.seed, Purpose::Balancer, [u64::from(balancer), 1]);
         let process = random.word();
         for server in 0..self.servers.len() as u32 {
-            let schedule = Schedule::new(&health.pace, server, process);
+            let schedule = ProbeSchedule::new(&health.pace, server, process);
             let mut random =
                 RandomStream::new(self.seed, Purpose::Probe, [u64::from(balancer), u64::from(server)]);
             let due_ms = schedule.first(0, random.word());
             self.agenda.enter(due_ms * MILLISECOND, SimEvent::Probe { balancer, server });
-            let verdict = Verdict::new(health.thresholds);
+            let verdict = HealthState::new(health.thresholds);
             self.balancer(balancer).checked.push(ProbedServer {
                 schedule,
                 verdict,
@@ -66,7 +66,7 @@ impl Simulation<'_> {
     fn probed(&mut self, balancer: u32, server: u32, began_ms: u64, passed: bool) {
         let now_ms = self.now_ms();
         let checked = &mut self.balancer(balancer).checked[server as usize];
-        let change = checked.verdict.record(Outcome { at_ms: now_ms, failure: (!passed).then_some(()) });
+        let change = checked.verdict.record(PastOutcome { at_ms: now_ms, failure: (!passed).then_some(()) });
         let is_changing = checked.verdict.is_changing();
         let due_ms = checked.schedule.next(began_ms, now_ms, is_changing, checked.random.word());
         self.agenda

@@ -9,30 +9,30 @@ mod waiters;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::balance::{Balancer, Choice, Excluded, Patience, Pick};
-use crate::queue::{DelayTarget, Full, Queue, Standing, Ticket, Turn};
+use crate::balance::{Balancer, BalancerChoice, Excluded, Pick, WhenFull};
+use crate::queue::{DelayTarget, QueueClass, QueueFull, ServeDecision, Ticket, WaitQueue};
 use crate::server::ServerId;
-use waiters::Crowd;
+use waiters::WaiterCounts;
 
 /// The way in to the servers of one upstream.
 #[derive(Debug)]
 pub struct Admission<T> {
     balancer: Arc<Balancer>,
-    line: Arc<Line<T>>,
+    line: Arc<SharedQueue<T>>,
 }
 
 /// Those who wait: one line over all configs of an upstream, so that a reload costs nobody his place.
 #[derive(Debug)]
-struct Line<T> {
-    waiting: Mutex<Waiting<T>>,
+struct SharedQueue<T> {
+    waiting: Mutex<QueueState<T>>,
     /// Who waits, to be read without the lock.
-    crowd: Crowd,
+    waiters: WaiterCounts,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct QueueState<T> {
     /// Made when the first has to wait.
-    queue: Option<Box<Queue<Waiter<T>>>>,
+    queue: Option<Box<WaitQueue<QueuedRequest<T>>>>,
     len_max: usize,
     target: Option<DelayTarget>,
     /// That of the newest config, whoever gives back a slot: the servers of an older one may all be gone.
@@ -41,19 +41,19 @@ struct Waiting<T> {
 
 /// One request that asks for a server.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival<'a> {
+pub struct AdmissionRequest<'a> {
     /// The request as the balancer sees it.
     pub pick: Pick<'a>,
     /// The server it is bound to; one that cannot take it does not count.
     pub bound: Option<ServerId>,
     /// Whether it would rather wait for its own server than have another one at once.
-    pub patience: Patience,
+    pub when_full: WhenFull,
 }
 
 /// What a request is told that asks for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an admitted request holds a slot that has to be released"]
-pub enum Answer {
+pub enum AdmissionDecision {
     /// This server, on which a slot is now taken.
     Server(ServerId),
     /// All slots are taken: wait for any, or for one on this server.
@@ -64,7 +64,7 @@ pub enum Answer {
 
 /// What becomes of one who waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WaitOutcome {
     /// This server, on which a slot is now taken.
     Server(ServerId),
     /// No server may take it any more.
@@ -77,11 +77,11 @@ pub enum Outcome {
 
 /// How one waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait {
+pub struct QueueWait {
     /// The one server that will do, for now; `None` for any.
     pub own: Option<ServerId>,
     /// Where in the queue it belongs.
-    pub standing: Standing,
+    pub class: QueueClass,
     /// The time, in milliseconds.
     pub now_ms: u64,
     /// When it has waited long enough, in milliseconds.
@@ -90,7 +90,7 @@ pub struct Wait {
 
 /// What came of entering the queue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entered<T> {
+pub struct Enqueued<T> {
     /// The claim to the place.
     pub ticket: Ticket,
     /// How many of the same priority or a higher one were there before.
@@ -100,7 +100,7 @@ pub struct Entered<T> {
 }
 
 #[derive(Debug)]
-struct Waiter<T> {
+struct QueuedRequest<T> {
     hash: Option<u64>,
     excluded: Excluded,
     random: u64,
@@ -110,19 +110,19 @@ struct Waiter<T> {
 }
 
 impl<T> Admission<T> {
-    /// The servers of `balancer` behind an empty queue; see [`Queue::new`].
+    /// The servers of `balancer` behind an empty queue; see [`WaitQueue::new`].
     pub fn new(balancer: Balancer, len_max: usize, target: Option<DelayTarget>) -> Admission<T> {
-        let crowd = Crowd::new(balancer.states().len());
+        let waiters = WaiterCounts::new(balancer.states().len());
         let balancer = Arc::new(balancer);
-        let waiting = Waiting { queue: None, len_max, target, balancer: Arc::clone(&balancer) };
-        Admission { balancer, line: Arc::new(Line { waiting: Mutex::new(waiting), crowd }) }
+        let waiting = QueueState { queue: None, len_max, target, balancer: Arc::clone(&balancer) };
+        Admission { balancer, line: Arc::new(SharedQueue { waiting: Mutex::new(waiting), waiters }) }
     }
 
     /// The admission of the next config, with the same line. Every server of this balancer has the same [`ServerId`] in that
     /// one. Those who wait hear of its servers only after [`take_over`](Self::take_over).
     #[must_use]
     pub fn succeeded_by(&self, balancer: Balancer) -> Admission<T> {
-        self.line.crowd.grow(balancer.states().len());
+        self.line.waiters.grow(balancer.states().len());
         Admission { balancer: Arc::new(balancer), line: Arc::clone(&self.line) }
     }
 
@@ -145,24 +145,25 @@ impl<T> Admission<T> {
 
     /// Takes a slot for a request if one is free and nobody waits who has more right to it. No lock, no allocation.
     #[inline]
-    pub fn try_admit(&self, arrival: &Arrival<'_>) -> Answer {
-        if self.line.crowd.is_empty() { answer(self.choose(arrival)) } else { self.try_pass(arrival) }
+    pub fn try_admit(&self, arrival: &AdmissionRequest<'_>) -> AdmissionDecision {
+        if self.line.waiters.is_empty() { answer(self.choose(arrival)) } else { self.try_pass(arrival) }
     }
 
     /// Puts one in the queue who was told to wait. Whoever calls has to [`serve`](Self::serve) afterwards: a slot may
     /// have become free meanwhile.
     ///
     /// # Errors
-    /// [`Full`] with the item when as many wait as may and nobody has to leave for it.
-    pub fn enter(&self, pick: &Pick<'_>, wait: Wait, item: T) -> Result<Entered<T>, Full<T>> {
-        let Wait { own, standing, now_ms, deadline_ms } = wait;
-        let waiter = Waiter { hash: pick.hash, excluded: *pick.excluded, random: pick.random, own, item };
+    /// [`QueueFull`] with the item when as many wait as may and nobody has to leave for it.
+    pub fn enter(&self, pick: &Pick<'_>, wait: QueueWait, item: T) -> Result<Enqueued<T>, QueueFull<T>> {
+        let QueueWait { own, class, now_ms, deadline_ms } = wait;
+        let waiter =
+            QueuedRequest { hash: pick.hash, excluded: *pick.excluded, random: pick.random, own, item };
         let mut waiting = self.lock();
-        let entered = waiting.queue().push(waiter, standing, now_ms, deadline_ms);
-        let entered = entered.map_err(|full| Full(full.0.item))?;
-        self.line.crowd.enter(own);
+        let entered = waiting.queue().push(waiter, class, now_ms, deadline_ms);
+        let entered = entered.map_err(|full| QueueFull(full.0.item))?;
+        self.line.waiters.enter(own);
         let displaced = entered.displaced.map(|displaced| self.take_out(displaced.item));
-        Ok(Entered { ticket: entered.ticket, ahead: entered.ahead, displaced })
+        Ok(Enqueued { ticket: entered.ticket, ahead: entered.ahead, displaced })
     }
 
     /// The same; but when the queue is full, those in it are [served](Self::serve) first. For the slots that
@@ -174,10 +175,10 @@ impl<T> Admission<T> {
     pub fn enter_or_serve(
         &self,
         pick: &Pick<'_>,
-        wait: Wait,
+        wait: QueueWait,
         item: T,
-        tell: impl FnMut(T, Outcome) -> bool,
-    ) -> Result<Entered<T>, Full<T>> {
+        tell: impl FnMut(T, WaitOutcome) -> bool,
+    ) -> Result<Enqueued<T>, QueueFull<T>> {
         match self.enter(pick, wait, item) {
             Err(full) if self.has_waiters() => {
                 self.serve(wait.now_ms, tell);
@@ -197,7 +198,7 @@ impl<T> Admission<T> {
         let mut waiting = self.lock();
         let waiter = waiting.queue.as_mut().and_then(|queue| queue.waiter_mut(ticket));
         if let Some(own) = waiter.and_then(|waiter| waiter.own.take()) {
-            self.line.crowd.unbind(own);
+            self.line.waiters.unbind(own);
         }
     }
 
@@ -206,7 +207,7 @@ impl<T> Admission<T> {
     #[must_use = "those who wait have to be served"]
     pub fn release(&self, server: ServerId) -> bool {
         self.balancer.release(server);
-        !self.line.crowd.is_empty() && self.line.crowd.waits_for(server)
+        !self.line.waiters.is_empty() && self.line.waiters.waits_for(server)
     }
 
     /// Gives back a slot that was handed to one who waited; whoever calls has to [`serve`](Self::serve) afterwards.
@@ -216,139 +217,141 @@ impl<T> Admission<T> {
 
     /// Whether anybody waits.
     pub fn has_waiters(&self) -> bool {
-        !self.line.crowd.is_empty()
+        !self.line.waiters.is_empty()
     }
 
     /// Hands free slots to those who wait, in their order, as long as there are any of both, and sends away those for
     /// whom there is no hope. `tell` says whether anybody took what it was told; a slot that nobody took goes to the
     /// next.
-    pub fn serve(&self, now_ms: u64, mut tell: impl FnMut(T, Outcome) -> bool) {
+    pub fn serve(&self, now_ms: u64, mut tell: impl FnMut(T, WaitOutcome) -> bool) {
         let mut waiting = self.lock();
-        let Waiting { queue: Some(queue), balancer, .. } = &mut *waiting else { return };
+        let QueueState { queue: Some(queue), balancer, .. } = &mut *waiting else { return };
         self.unbind_lost(queue, balancer);
         if !balancer.has_eligible() {
             // As those who come now: waiting does not help.
             while let Some(waiter) = queue.pop_hopeless(|waiter| waiter.own.is_some()) {
-                tell(self.take_out(waiter.item), Outcome::NoServer);
+                tell(self.take_out(waiter.item), WaitOutcome::NoServer);
             }
         }
         while let Some(waiter) = queue.pop_overdue(now_ms) {
-            tell(self.take_out(waiter.item), Outcome::Overload);
+            tell(self.take_out(waiter.item), WaitOutcome::Overload);
         }
         while let Some((waiter, server)) = self.next(queue, balancer, now_ms) {
-            if !tell(self.take_out(waiter), Outcome::Server(server)) {
+            if !tell(self.take_out(waiter), WaitOutcome::Server(server)) {
                 balancer.give_back(server);
             }
         }
     }
 
-    /// How long one more would wait, in milliseconds; see [`Queue::wait_expected_ms`].
+    /// How long one more would wait, in milliseconds; see [`WaitQueue::wait_expected_ms`].
     pub fn wait_expected_ms(&self, now_ms: u64) -> Option<u64> {
         self.lock().queue.as_ref()?.wait_expected_ms(now_ms)
     }
 
-    fn choose(&self, arrival: &Arrival<'_>) -> Choice {
-        let own = arrival.bound.and_then(|own| self.balancer.choose_own(own, arrival.pick.excluded));
+    fn choose(&self, arrival: &AdmissionRequest<'_>) -> BalancerChoice {
+        let own = arrival.bound.and_then(|own| self.balancer.choose_bound(own, arrival.pick.excluded));
         match own {
-            Some(Choice::OwnFull(_)) if arrival.patience == Patience::None => {
+            Some(BalancerChoice::BoundFull(_)) if arrival.when_full == WhenFull::Spill => {
                 self.balancer.choose(&arrival.pick)
             }
             Some(choice) => choice,
-            None => self.balancer.choose_with(arrival.patience, &arrival.pick),
+            None => self.balancer.choose_with(arrival.when_full, &arrival.pick),
         }
     }
 
     /// Takes a slot past those who wait, which only hurts nobody when none of them could have it.
     #[cold]
-    fn try_pass(&self, arrival: &Arrival<'_>) -> Answer {
+    fn try_pass(&self, arrival: &AdmissionRequest<'_>) -> AdmissionDecision {
         let answer = answer(self.choose(arrival));
-        let Answer::Server(server) = answer else { return answer };
-        if !self.line.crowd.waits_for(server) {
+        let AdmissionDecision::Server(server) = answer else { return answer };
+        if !self.line.waiters.waits_for(server) {
             return answer;
         }
         self.balancer.give_back(server);
         let is_own = arrival.bound == Some(server) || arrival.pick.hash.is_some();
-        Answer::Wait(Some(server).filter(|_| is_own && arrival.patience == Patience::ForOwn))
+        AdmissionDecision::Wait(Some(server).filter(|_| is_own && arrival.when_full == WhenFull::Queue))
     }
 
     /// The next who can have a slot, and the slot.
     fn next(
         &self,
-        queue: &mut Queue<Waiter<T>>,
+        queue: &mut WaitQueue<QueuedRequest<T>>,
         balancer: &Balancer,
         now_ms: u64,
-    ) -> Option<(Waiter<T>, ServerId)> {
-        let own_free = self.line.crowd.wanted().iter().any(|server| !balancer.state(*server).is_full());
-        let mut any_free = self.line.crowd.has_unbound();
+    ) -> Option<(QueuedRequest<T>, ServerId)> {
+        let own_free = self.line.waiters.wanted().iter().any(|server| !balancer.state(*server).is_full());
+        let mut any_free = self.line.waiters.has_unbound();
         let mut chosen = None;
         let waiter = queue.pop_next(now_ms, |waiter| {
             if !own_free && !any_free {
-                return Turn::Stop;
+                return ServeDecision::Stop;
             }
             let choice = match waiter.own {
-                Some(own) => balancer.choose_own(own, &waiter.excluded).unwrap_or(Choice::OwnFull(own)),
+                Some(own) => {
+                    balancer.choose_bound(own, &waiter.excluded).unwrap_or(BalancerChoice::BoundFull(own))
+                }
                 None if any_free => balancer.choose(&waiter.pick(now_ms)),
-                None => Choice::AllFull,
+                None => BalancerChoice::AllFull,
             };
             match choice {
-                Choice::Server(server) => {
+                BalancerChoice::Server(server) => {
                     chosen = Some(server);
-                    return Turn::Serve;
+                    return ServeDecision::Serve;
                 }
                 // Then nobody who takes any server can be served, unless it is this one's own restriction.
-                Choice::AllFull if waiter.excluded.is_empty() => any_free = false,
-                Choice::AllFull | Choice::OwnFull(_) | Choice::NoneEligible => {}
+                BalancerChoice::AllFull if waiter.excluded.is_empty() => any_free = false,
+                BalancerChoice::AllFull | BalancerChoice::BoundFull(_) | BalancerChoice::NoneEligible => {}
             }
-            Turn::PassOver
+            ServeDecision::PassOver
         })?;
         Some((waiter.item, chosen?))
     }
 
     /// Lets those take any server whose own takes no bound requests any more.
-    fn unbind_lost(&self, queue: &mut Queue<Waiter<T>>, balancer: &Balancer) {
+    fn unbind_lost(&self, queue: &mut WaitQueue<QueuedRequest<T>>, balancer: &Balancer) {
         let lost = |server: &ServerId| !balancer.state(*server).accepts_bound();
-        if !self.line.crowd.wanted().iter().any(lost) {
+        if !self.line.waiters.wanted().iter().any(lost) {
             return;
         }
         queue.for_each_mut(|waiter| {
             if let Some(own) = waiter.own.filter(lost) {
                 waiter.own = None;
-                self.line.crowd.unbind(own);
+                self.line.waiters.unbind(own);
             }
         });
     }
 
-    fn take_out(&self, waiter: Waiter<T>) -> T {
-        self.line.crowd.leave(waiter.own);
+    fn take_out(&self, waiter: QueuedRequest<T>) -> T {
+        self.line.waiters.leave(waiter.own);
         waiter.item
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         // A panic inside leaves a queue that is whole: its operations do not call out while they change it.
         self.line.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Waiting<T> {
-    fn queue(&mut self) -> &mut Queue<Waiter<T>> {
+impl<T> QueueState<T> {
+    fn queue(&mut self) -> &mut WaitQueue<QueuedRequest<T>> {
         let (len_max, target) = (self.len_max, self.target);
-        self.queue.get_or_insert_with(|| Box::new(Queue::new(len_max, target)))
+        self.queue.get_or_insert_with(|| Box::new(WaitQueue::new(len_max, target)))
     }
 }
 
-impl<T> Waiter<T> {
+impl<T> QueuedRequest<T> {
     fn pick(&self, now_ms: u64) -> Pick<'_> {
         Pick { hash: self.hash, excluded: &self.excluded, random: self.random, now_ms }
     }
 }
 
 /// What a choice means for one who may have to wait.
-fn answer(choice: Choice) -> Answer {
+fn answer(choice: BalancerChoice) -> AdmissionDecision {
     match choice {
-        Choice::Server(server) => Answer::Server(server),
-        Choice::AllFull => Answer::Wait(None),
-        Choice::OwnFull(own) => Answer::Wait(Some(own)),
-        Choice::NoneEligible => Answer::NoneEligible,
+        BalancerChoice::Server(server) => AdmissionDecision::Server(server),
+        BalancerChoice::AllFull => AdmissionDecision::Wait(None),
+        BalancerChoice::BoundFull(own) => AdmissionDecision::Wait(Some(own)),
+        BalancerChoice::NoneEligible => AdmissionDecision::NoneEligible,
     }
 }
 

@@ -7,16 +7,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::balance::HashKey;
-use crate::balance::{LoadFactor, Member, Policy};
-use crate::queue::Priority;
+use crate::balance::{BalancerMember, LoadFactor, Policy};
+use crate::queue::PriorityClass;
 use crate::server::ServerState;
-use crate::server::{Ejection, Health, Mode};
+use crate::server::{EjectionState, Health, Mode};
 
 const FOREVER: u64 = u64::MAX;
 
 /// An upstream with one slot on each of `servers` servers.
 fn admission(policy: &Policy, servers: usize) -> Admission<u32> {
-    let member = |id: usize| Member::new(&format!("s{id}"), Arc::new(ServerState::new(1, 1)));
+    let member = |id: usize| BalancerMember::new(&format!("s{id}"), Arc::new(ServerState::new(1, 1)));
     Admission::new(Balancer::new(policy, (0..servers).map(member).collect(), 7), 1_000_000, None)
 }
 
@@ -24,27 +24,27 @@ fn hashing() -> Policy {
     Policy::ConsistentHash { key: HashKey::Path, load_factor: LoadFactor::UNBOUNDED }
 }
 
-fn arrival(bound: Option<u32>, hash: Option<u64>) -> Arrival<'static> {
+fn arrival(bound: Option<u32>, hash: Option<u64>) -> AdmissionRequest<'static> {
     let pick = Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 };
-    Arrival { pick, bound: bound.map(ServerId), patience: Patience::ForOwn }
+    AdmissionRequest { pick, bound: bound.map(ServerId), when_full: WhenFull::Queue }
 }
 
-fn wait_for(own: Option<ServerId>) -> Wait {
-    Wait { own, standing: Standing::default(), now_ms: 0, deadline_ms: FOREVER }
+fn wait_for(own: Option<ServerId>) -> QueueWait {
+    QueueWait { own, class: QueueClass::default(), now_ms: 0, deadline_ms: FOREVER }
 }
 
 /// Enters the queue for what `try_admit` said.
-fn enter(admission: &Admission<u32>, arrival: &Arrival<'_>, item: u32) -> Ticket {
-    let Answer::Wait(own) = admission.try_admit(arrival) else { panic!("{item} need not wait") };
+fn enter(admission: &Admission<u32>, arrival: &AdmissionRequest<'_>, item: u32) -> Ticket {
+    let AdmissionDecision::Wait(own) = admission.try_admit(arrival) else { panic!("{item} need not wait") };
     admission.enter(&arrival.pick, wait_for(own), item).unwrap().ticket
 }
 
 /// Releases a slot and serves; who got what.
-fn release(admission: &Admission<u32>, server: u32) -> Vec<(u32, Outcome)> {
+fn release(admission: &Admission<u32>, server: u32) -> Vec<(u32, WaitOutcome)> {
     if admission.release(ServerId(server)) { serve(admission) } else { Vec::new() }
 }
 
-fn serve(admission: &Admission<u32>) -> Vec<(u32, Outcome)> {
+fn serve(admission: &Admission<u32>) -> Vec<(u32, WaitOutcome)> {
     let mut told = Vec::new();
     admission.serve(0, |item, outcome| {
         told.push((item, outcome));
@@ -53,17 +53,17 @@ fn serve(admission: &Admission<u32>) -> Vec<(u32, Outcome)> {
     told
 }
 
-const fn server(id: u32) -> Outcome {
-    Outcome::Server(ServerId(id))
+const fn server(id: u32) -> WaitOutcome {
+    WaitOutcome::Server(ServerId(id))
 }
 
 #[test]
 fn one_bound_to_a_full_server_waits_for_that_one() {
     let upstream = admission(&Policy::LeastRequests, 2);
-    assert_eq!(upstream.try_admit(&arrival(Some(1), None)), Answer::Server(ServerId(1)));
+    assert_eq!(upstream.try_admit(&arrival(Some(1), None)), AdmissionDecision::Server(ServerId(1)));
     enter(&upstream, &arrival(Some(1), None), 10);
     let any = upstream.try_admit(&arrival(None, None));
-    assert_eq!(any, Answer::Server(ServerId(0)), "nobody else waits for that one");
+    assert_eq!(any, AdmissionDecision::Server(ServerId(0)), "nobody else waits for that one");
     enter(&upstream, &arrival(None, None), 11);
     assert_eq!(release(&upstream, 0), [(11, server(0))], "the first in the queue waits for the other");
     assert_eq!(release(&upstream, 1), [(10, server(1))]);
@@ -73,7 +73,7 @@ fn one_bound_to_a_full_server_waits_for_that_one() {
 #[test]
 fn arrival_order_holds_between_bound_and_unbound() {
     let upstream = admission(&Policy::LeastRequests, 1);
-    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
     for item in 0..6 {
         enter(&upstream, &arrival((item % 2 == 0).then_some(0), None), item);
     }
@@ -84,20 +84,20 @@ fn arrival_order_holds_between_bound_and_unbound() {
 #[test]
 fn one_who_is_out_of_patience_takes_any() {
     let upstream = admission(&Policy::LeastRequests, 2);
-    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), AdmissionDecision::Server(ServerId(0)));
     let ticket = enter(&upstream, &arrival(Some(0), None), 10);
     assert_eq!(serve(&upstream), [], "server 1 is free, but not its own");
     upstream.unbind(ticket);
     assert_eq!(serve(&upstream), [(10, server(1))]);
-    let impatient = Arrival { patience: Patience::None, ..arrival(Some(0), None) };
-    assert_eq!(upstream.try_admit(&impatient), Answer::Wait(None));
+    let impatient = AdmissionRequest { when_full: WhenFull::Spill, ..arrival(Some(0), None) };
+    assert_eq!(upstream.try_admit(&impatient), AdmissionDecision::Wait(None));
 }
 
 #[test]
 fn when_its_own_server_goes_any_will_do() {
     let upstream = admission(&Policy::LeastRequests, 2);
     let state = |id| upstream.balancer().state(ServerId(id));
-    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), AdmissionDecision::Server(ServerId(0)));
     enter(&upstream, &arrival(Some(0), None), 10);
     state(0).set_health(Health::Down);
     assert_eq!(serve(&upstream), [(10, server(1))]);
@@ -105,41 +105,43 @@ fn when_its_own_server_goes_any_will_do() {
     assert_eq!(release(&upstream, 1), [(11, server(1))], "it does not wait for one that is down");
     enter(&upstream, &arrival(None, None), 12);
     state(1).set_health(Health::Down);
-    assert_eq!(serve(&upstream), [(12, Outcome::NoServer)]);
-    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::NoneEligible);
+    assert_eq!(serve(&upstream), [(12, WaitOutcome::NoServer)]);
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), AdmissionDecision::NoneEligible);
 }
 
 #[test]
 fn a_draining_server_serves_those_bound_to_it() {
     let upstream = admission(&Policy::LeastRequests, 1);
     upstream.balancer().state(ServerId(0)).set_mode(Mode::Draining);
-    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::NoneEligible);
-    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), Answer::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::NoneEligible);
+    assert_eq!(upstream.try_admit(&arrival(Some(0), None)), AdmissionDecision::Server(ServerId(0)));
     enter(&upstream, &arrival(Some(0), None), 10);
     assert_eq!(serve(&upstream), [], "there is hope for it");
     assert_eq!(release(&upstream, 0), [(10, server(0))]);
     enter(&upstream, &arrival(Some(0), None), 11);
     upstream.balancer().state(ServerId(0)).set_mode(Mode::Maintenance);
-    assert_eq!(serve(&upstream), [(11, Outcome::NoServer)]);
+    assert_eq!(serve(&upstream), [(11, WaitOutcome::NoServer)]);
 }
 
 #[test]
 fn a_key_waits_for_its_own_server() {
     let upstream = admission(&hashing(), 3);
-    let Answer::Server(own) = upstream.try_admit(&arrival(None, Some(99))) else { panic!("all are idle") };
+    let AdmissionDecision::Server(own) = upstream.try_admit(&arrival(None, Some(99))) else {
+        panic!("all are idle")
+    };
     let ticket = enter(&upstream, &arrival(None, Some(99)), 10);
     assert_eq!(serve(&upstream), []);
     upstream.unbind(ticket);
     let told = serve(&upstream);
-    assert!(matches!(told[..], [(10, Outcome::Server(other))] if other != own), "{told:?}");
-    let impatient = Arrival { patience: Patience::None, ..arrival(None, Some(99)) };
-    assert!(matches!(upstream.try_admit(&impatient), Answer::Server(third) if third != own));
+    assert!(matches!(told[..], [(10, WaitOutcome::Server(other))] if other != own), "{told:?}");
+    let impatient = AdmissionRequest { when_full: WhenFull::Spill, ..arrival(None, Some(99)) };
+    assert!(matches!(upstream.try_admit(&impatient), AdmissionDecision::Server(third) if third != own));
 }
 
 #[test]
 fn a_slot_that_nobody_takes_goes_to_the_next() {
     let upstream = admission(&Policy::RoundRobin, 1);
-    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
     let gone = enter(&upstream, &arrival(None, None), 10);
     enter(&upstream, &arrival(None, None), 11);
     enter(&upstream, &arrival(None, None), 12);
@@ -160,11 +162,13 @@ fn a_trial_that_one_may_not_have_is_left_to_the_next() {
     let state = |id| upstream.balancer().state(ServerId(id));
     let mut excluded = Excluded::new();
     excluded.insert(ServerId(1));
-    let elsewhere =
-        Arrival { pick: Pick { excluded: &excluded, ..arrival(None, None).pick }, ..arrival(None, None) };
-    assert_eq!(upstream.try_admit(&elsewhere), Answer::Server(ServerId(0)));
+    let elsewhere = AdmissionRequest {
+        pick: Pick { excluded: &excluded, ..arrival(None, None).pick },
+        ..arrival(None, None)
+    };
+    assert_eq!(upstream.try_admit(&elsewhere), AdmissionDecision::Server(ServerId(0)));
     enter(&upstream, &elsewhere, 10);
-    state(1).set_ejection(Ejection::OnTrial);
+    state(1).set_ejection(EjectionState::OnTrial);
     enter(&upstream, &arrival(None, None), 11);
     assert_eq!(serve(&upstream), [(11, server(1))]);
     assert!(!state(1).is_on_trial(), "it has the trial");
@@ -172,7 +176,7 @@ fn a_trial_that_one_may_not_have_is_left_to_the_next() {
     assert!(state(1).is_on_trial(), "it has left and not begun");
     assert_eq!(
         upstream.try_admit(&arrival(Some(1), None)),
-        Answer::Wait(Some(ServerId(1))),
+        AdmissionDecision::Wait(Some(ServerId(1))),
         "one waits before it"
     );
     assert!(state(1).is_on_trial());
@@ -182,11 +186,11 @@ fn a_trial_that_one_may_not_have_is_left_to_the_next() {
 fn a_trial_that_nobody_takes_goes_to_the_next() {
     let upstream = admission(&Policy::LeastRequests, 1);
     let state = upstream.balancer().state(ServerId(0));
-    assert_eq!(upstream.try_admit(&arrival(None, None)), Answer::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
     for item in 10..12 {
         enter(&upstream, &arrival(None, None), item);
     }
-    state.set_ejection(Ejection::OnTrial);
+    state.set_ejection(EjectionState::OnTrial);
     assert!(upstream.release(ServerId(0)));
     let mut told = Vec::new();
     upstream.serve(0, |item, outcome| {
@@ -197,7 +201,7 @@ fn a_trial_that_nobody_takes_goes_to_the_next() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum AdmissionStep {
     Arrive { bound: Option<u32>, hash: Option<u64> },
     Release(usize),
     Leave(usize),
@@ -205,13 +209,13 @@ enum Step {
     Turn { server: u32, down: bool },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = AdmissionStep> {
     prop_oneof![
-        5 => (proptest::option::of(0..4_u32), proptest::option::of(0..9_u64)).prop_map(|(bound, hash)| Step::Arrive { bound, hash }),
-        4 => any::<usize>().prop_map(Step::Release),
-        1 => any::<usize>().prop_map(Step::Leave),
-        1 => any::<usize>().prop_map(Step::Unbind),
-        1 => (0..4_u32, any::<bool>()).prop_map(|(server, down)| Step::Turn { server, down }),
+        5 => (proptest::option::of(0..4_u32), proptest::option::of(0..9_u64)).prop_map(|(bound, hash)| AdmissionStep::Arrive { bound, hash }),
+        4 => any::<usize>().prop_map(AdmissionStep::Release),
+        1 => any::<usize>().prop_map(AdmissionStep::Leave),
+        1 => any::<usize>().prop_map(AdmissionStep::Unbind),
+        1 => (0..4_u32, any::<bool>()).prop_map(|(server, down)| AdmissionStep::Turn { server, down }),
     ]
 }
 
@@ -228,40 +232,40 @@ proptest! {
         let mut waiting: Vec<(u32, Ticket, Option<ServerId>)> = Vec::new();
         for (item, step) in (0..).zip(steps) {
             match step {
-                Step::Arrive { bound, hash } => match upstream.try_admit(&arrival(bound, hash)) {
-                    Answer::Server(server) => running.push(server),
-                    Answer::NoneEligible => prop_assert!(!upstream.balancer().has_eligible()),
-                    Answer::Wait(own) => {
+                AdmissionStep::Arrive { bound, hash } => match upstream.try_admit(&arrival(bound, hash)) {
+                    AdmissionDecision::Server(server) => running.push(server),
+                    AdmissionDecision::NoneEligible => prop_assert!(!upstream.balancer().has_eligible()),
+                    AdmissionDecision::Wait(own) => {
                         let pick = arrival(bound, hash).pick;
                         let entered = upstream.enter(&pick, wait_for(own), item).unwrap();
                         waiting.push((item, entered.ticket, own));
                     }
                 },
-                Step::Release(nth) if !running.is_empty() => {
+                AdmissionStep::Release(nth) if !running.is_empty() => {
                     let server = running.swap_remove(nth % running.len());
                     let _wanted = upstream.release(server);
                 }
-                Step::Leave(nth) if !waiting.is_empty() => {
+                AdmissionStep::Leave(nth) if !waiting.is_empty() => {
                     let (item, ticket, _) = waiting.swap_remove(nth % waiting.len());
                     prop_assert_eq!(upstream.leave(ticket), Some(item));
                 }
-                Step::Unbind(nth) if !waiting.is_empty() => {
+                AdmissionStep::Unbind(nth) if !waiting.is_empty() => {
                     let at = nth % waiting.len();
                     upstream.unbind(waiting[at].1);
                     waiting[at].2 = None;
                 }
-                Step::Turn { server, down } => {
+                AdmissionStep::Turn { server, down } => {
                     let health = if down { Health::Down } else { Health::Up };
                     upstream.balancer().state(ServerId(server)).set_health(health);
                 }
-                Step::Release(_) | Step::Leave(_) | Step::Unbind(_) => {}
+                AdmissionStep::Release(_) | AdmissionStep::Leave(_) | AdmissionStep::Unbind(_) => {}
             }
             for (item, outcome) in serve(&upstream) {
                 let at = waiting.iter().position(|(one, ..)| *one == item).expect("it waited");
                 waiting.swap_remove(at);
                 match outcome {
-                    Outcome::Server(server) => running.push(server),
-                    other => prop_assert_eq!(other, Outcome::NoServer),
+                    WaitOutcome::Server(server) => running.push(server),
+                    other => prop_assert_eq!(other, WaitOutcome::NoServer),
                 }
             }
             let free: Vec<bool> = (0..4)
@@ -285,14 +289,14 @@ proptest! {
 fn two_workers_keep_the_order_of_arrival() {
     const EACH: u32 = 50_000;
     let state = |_| Arc::new(ServerState::new(1, 3));
-    let members = (0..1).map(|id| Member::new("s", state(id))).collect();
+    let members = (0..1).map(|id| BalancerMember::new("s", state(id))).collect();
     let upstream = Admission::new(Balancer::new(&Policy::LeastRequests, members, 7), 2 * EACH as usize, None);
     let served = Mutex::new(Vec::new());
     let inside = AtomicUsize::new(0);
     let all_in = Barrier::new(2);
     let take_turns = || {
         upstream.serve(0, |(arrived, class): (usize, usize), outcome| {
-            assert!(matches!(outcome, Outcome::Server(_)));
+            assert!(matches!(outcome, WaitOutcome::Server(_)));
             assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
             served.lock().unwrap().push((class, arrived));
             true
@@ -300,19 +304,19 @@ fn two_workers_keep_the_order_of_arrival() {
     };
     let arrivals = Mutex::new(0_usize);
     // Filled, so that all have to wait.
-    while let Answer::Server(_) = upstream.try_admit(&arrival(None, None)) {
+    while let AdmissionDecision::Server(_) = upstream.try_admit(&arrival(None, None)) {
         inside.fetch_add(1, Ordering::SeqCst);
     }
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 for number in 0..EACH {
-                    let class = number as usize % 3;
-                    let standing = Standing { priority: Priority::ALL[class], share: 0 };
-                    let wait = Wait { standing, ..wait_for(None) };
+                    let priority = number as usize % 3;
+                    let class = QueueClass { priority: PriorityClass::ALL[priority], share: 0 };
+                    let wait = QueueWait { class, ..wait_for(None) };
                     // Numbers are given in the order in which places are.
                     let mut arrived = arrivals.lock().unwrap();
-                    upstream.enter(&arrival(None, None).pick, wait, (*arrived, class)).unwrap();
+                    upstream.enter(&arrival(None, None).pick, wait, (*arrived, priority)).unwrap();
                     *arrived += 1;
                 }
                 all_in.wait();
@@ -347,7 +351,7 @@ fn two_workers_keep_the_order_of_arrival() {
 #[test]
 fn one_who_is_refused_leaves_nobody_beside_a_free_server() {
     const ROUNDS: u32 = 30_000;
-    let members = vec![Member::new("s", Arc::new(ServerState::new(1, 1)))];
+    let members = vec![BalancerMember::new("s", Arc::new(ServerState::new(1, 1)))];
     let upstream = Admission::new(Balancer::new(&Policy::LeastRequests, members, 7), 1, None);
     let [begun, handed_on, ended, served] = [const { AtomicU32::new(0) }; 4];
     let reach = |round: &AtomicU32, number| {
@@ -367,7 +371,7 @@ fn one_who_is_refused_leaves_nobody_beside_a_free_server() {
             for round in 1..=ROUNDS {
                 reach(&begun, round);
                 while handed_on.load(Ordering::SeqCst) < round {
-                    assert_eq!(upstream.try_admit(&any), Answer::Wait(None));
+                    assert_eq!(upstream.try_admit(&any), AdmissionDecision::Wait(None));
                     if let Ok(entered) = upstream.enter_or_serve(&any.pick, wait_for(None), 1, tell) {
                         upstream.serve(0, tell);
                         assert_eq!(upstream.leave(entered.ticket), Some(1), "the other one has the slot");
@@ -377,7 +381,7 @@ fn one_who_is_refused_leaves_nobody_beside_a_free_server() {
             }
         });
         for round in 1..=ROUNDS {
-            assert_eq!(upstream.try_admit(&any), Answer::Server(ServerId(0)));
+            assert_eq!(upstream.try_admit(&any), AdmissionDecision::Server(ServerId(0)));
             enter(&upstream, &any, 0);
             begun.store(round, Ordering::SeqCst);
             if upstream.release(ServerId(0)) {

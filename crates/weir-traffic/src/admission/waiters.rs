@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use crate::server::ServerId;
 
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub(super) struct WaiterCounts {
     all: AtomicUsize,
     /// Those who take any server.
     unbound: AtomicUsize,
@@ -18,9 +18,9 @@ pub(super) struct Crowd {
     bound: RwLock<Vec<AtomicU32>>,
 }
 
-impl Crowd {
-    pub(super) fn new(servers: usize) -> Crowd {
-        Crowd {
+impl WaiterCounts {
+    pub(super) fn new(servers: usize) -> WaiterCounts {
+        WaiterCounts {
             all: AtomicUsize::new(0),
             unbound: AtomicUsize::new(0),
             bound: RwLock::new((0..servers).map(|_| AtomicU32::new(0)).collect()),

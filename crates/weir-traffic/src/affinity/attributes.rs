@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What the client is told about the cookie beside its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attributes {
+pub struct CookieAttributes {
     /// How long it lasts after the last response; without it, until the browser is closed.
     pub lifetime: Option<Duration>,
     /// The path under which the client sends it.
@@ -28,12 +28,12 @@ pub enum SameSite {
     /// When the user follows a link.
     #[default]
     Lax,
-    /// Always; needs [`Attributes::secure`].
+    /// Always; needs [`CookieAttributes::secure`].
     None,
 }
 
 /// As they follow the value: `; Path=/; HttpOnly; SameSite=Lax`.
-impl fmt::Display for Attributes {
+impl fmt::Display for CookieAttributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "; Path={}", self.path)?;
         if let Some(domain) = &self.domain {

@@ -2,7 +2,7 @@
 
 /// One cookie in the value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Crumb<'a> {
+pub(crate) struct CookiePair<'a> {
     /// Name and value, as they stand.
     pub(crate) text: &'a [u8],
     pub(crate) name: &'a [u8],
@@ -12,27 +12,27 @@ pub(crate) struct Crumb<'a> {
 }
 
 /// The cookies in the value of a Cookie field. What is no pair has an empty name.
-pub(crate) fn crumbs(field: &[u8]) -> impl Iterator<Item = Crumb<'_>> {
+pub(crate) fn cookie_pairs(field: &[u8]) -> impl Iterator<Item = CookiePair<'_>> {
     let pairs = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     pairs
         .filter(|text| !text.is_empty())
-        .map(|text| crumb(text).unwrap_or(Crumb { text, name: b"", value: text, value_at: 0 }))
+        .map(|text| pair(text).unwrap_or(CookiePair { text, name: b"", value: text, value_at: 0 }))
 }
 
 /// The value of the first cookie called `name` in the value of a Cookie field.
 pub(crate) fn value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    crumbs(field).find(|crumb| crumb.name == name).map(|crumb| crumb.value)
+    cookie_pairs(field).find(|pair| pair.name == name).map(|pair| pair.value)
 }
 
 /// The cookie that the value of a Set-Cookie field sets.
-pub(super) fn set_cookie(field: &[u8]) -> Option<Crumb<'_>> {
-    crumb(field.split(|&byte| byte == b';').next()?.trim_ascii_end())
+pub(super) fn set_cookie(field: &[u8]) -> Option<CookiePair<'_>> {
+    pair(field.split(|&byte| byte == b';').next()?.trim_ascii_end())
 }
 
-fn crumb(text: &[u8]) -> Option<Crumb<'_>> {
+fn pair(text: &[u8]) -> Option<CookiePair<'_>> {
     let equals = text.iter().position(|&byte| byte == b'=')?;
     let after = &text[equals + 1..];
     let value = after.trim_ascii();
     let value_at = text.len() - after.trim_ascii_start().len();
-    Some(Crumb { text, name: text[..equals].trim_ascii(), value, value_at })
+    Some(CookiePair { text, name: text[..equals].trim_ascii(), value, value_at })
 }

@@ -29,23 +29,23 @@ pub struct LearnedLimits {
 }
 
 #[derive(Debug)]
-pub(super) struct Learned {
-    entries: Box<[Entry]>,
+pub(super) struct LearnedCookies {
+    entries: Box<[LearnedCookie]>,
     idle_max_s: u32,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct LearnedCookie {
     key: AtomicU64,
     /// The server in the upper half, the second it was last used in the lower.
     word: AtomicU64,
 }
 
-impl Learned {
-    pub(super) fn new(limits: LearnedLimits) -> Learned {
+impl LearnedCookies {
+    pub(super) fn new(limits: LearnedLimits) -> LearnedCookies {
         let buckets = limits.entries_max.div_ceil(BUCKET).max(1);
-        Learned {
-            entries: (0..buckets * BUCKET).map(|_| Entry::default()).collect(),
+        LearnedCookies {
+            entries: (0..buckets * BUCKET).map(|_| LearnedCookie::default()).collect(),
             idle_max_s: u32::try_from(limits.idle_max.as_secs()).unwrap_or(u32::MAX),
         }
     }
@@ -71,7 +71,7 @@ impl Learned {
         let key = usable(key);
         let bucket = self.bucket(key);
         let known = bucket.iter().find(|entry| entry.key.load(Ordering::Acquire) == key);
-        let silent = |entry: &&Entry| match entry.key.load(Ordering::Acquire) {
+        let silent = |entry: &&LearnedCookie| match entry.key.load(Ordering::Acquire) {
             EMPTY => u32::MAX,
             CLAIMED => 0,
             _ => now_s.wrapping_sub(entry.word.load(Ordering::Relaxed) as u32).saturating_add(1),
@@ -86,7 +86,7 @@ impl Learned {
         }
     }
 
-    fn bucket(&self, key: u64) -> &[Entry] {
+    fn bucket(&self, key: u64) -> &[LearnedCookie] {
         let buckets = self.entries.len() / BUCKET;
         let bucket = ((u128::from(key) * buckets as u128) >> 64) as usize;
         &self.entries[bucket * BUCKET..][..BUCKET]
@@ -110,8 +110,8 @@ const fn pack(server: u32, now_s: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn table(entries_max: usize) -> Learned {
-        Learned::new(LearnedLimits { entries_max, idle_max: Duration::from_secs(100) })
+    fn table(entries_max: usize) -> LearnedCookies {
+        LearnedCookies::new(LearnedLimits { entries_max, idle_max: Duration::from_secs(100) })
     }
 
     #[test]

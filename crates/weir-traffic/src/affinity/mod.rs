@@ -9,15 +9,15 @@ mod cookies;
 mod learned;
 mod tokens;
 
-pub use attributes::{Attributes, SameSite};
+pub use attributes::{CookieAttributes, SameSite};
 pub use learned::LearnedLimits;
 
 use std::sync::Arc;
 
 use crate::hash::hash_bytes;
 use crate::server::ServerId;
-use cookies::{crumbs, set_cookie};
-use learned::Learned;
+use cookies::{cookie_pairs, set_cookie};
+use learned::LearnedCookies;
 use tokens::Tokens;
 
 pub(crate) use cookies::value as cookie_value;
@@ -27,13 +27,13 @@ const MARK: u8 = b'~';
 
 /// How the requests of a client are kept on its server.
 #[derive(Debug)]
-pub struct Persistence {
+pub struct CookieAffinity {
     cookie: Box<str>,
-    mode: Mode,
+    mode: AffinityMode,
 }
 
 #[derive(Debug)]
-enum Mode {
+enum AffinityMode {
     Insert {
         tokens: Tokens,
         /// The value of `Set-Cookie` for each server.
@@ -42,46 +42,49 @@ enum Mode {
         renews: bool,
     },
     Prefix(Tokens),
-    Learn(Arc<Learned>),
+    Learn(Arc<LearnedCookies>),
 }
 
 /// What a request says about where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bond {
+pub struct RequestAffinity {
     /// The server that its cookie stands for.
     pub server: Option<ServerId>,
-    /// The hash of a cookie that servers give out, for [`Persistence::learn`].
+    /// The hash of a cookie that servers give out, for [`CookieAffinity::learn`].
     key: Option<u64>,
 }
 
-impl Persistence {
+impl CookieAffinity {
     /// Weir's own cookie, which the client gets with the first response. `tokens` stand for the servers, by [`ServerId`]:
     /// all different but where [`preferring`](Self::preferring) tells which one is meant, of characters that a cookie
     /// may hold, none of them `~`.
-    pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &Attributes) -> Persistence {
+    pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &CookieAttributes) -> CookieAffinity {
         let tokens = Tokens::new(tokens);
         let set_cookie = |token: &str| format!("{cookie}={token}{attributes}").into();
         let set_cookies = tokens.texts().map(set_cookie).collect();
         let renews = attributes.lifetime.is_some();
-        Persistence { cookie: cookie.into(), mode: Mode::Insert { tokens, set_cookies, renews } }
+        CookieAffinity { cookie: cookie.into(), mode: AffinityMode::Insert { tokens, set_cookies, renews } }
     }
 
     /// The cookie of the application, marked with the server on its way to the client and unmarked on its way back.
-    /// `tokens` are as for [`Persistence::insert`].
-    pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> Persistence {
-        Persistence { cookie: cookie.into(), mode: Mode::Prefix(Tokens::new(tokens)) }
+    /// `tokens` are as for [`CookieAffinity::insert`].
+    pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> CookieAffinity {
+        CookieAffinity { cookie: cookie.into(), mode: AffinityMode::Prefix(Tokens::new(tokens)) }
     }
 
     /// The cookie of the application as it is; which server gave it out is remembered.
-    pub fn learned(cookie: &str, limits: LearnedLimits) -> Persistence {
-        Persistence { cookie: cookie.into(), mode: Mode::Learn(Arc::new(Learned::new(limits))) }
+    pub fn learned(cookie: &str, limits: LearnedLimits) -> CookieAffinity {
+        CookieAffinity {
+            cookie: cookie.into(),
+            mode: AffinityMode::Learn(Arc::new(LearnedCookies::new(limits))),
+        }
     }
 
     /// Lets the tokens of these servers stand for them, also where others have the same: those that had their name
     /// before, at another address, and are on their way out.
     #[must_use]
-    pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> Persistence {
-        if let Mode::Insert { tokens, .. } | Mode::Prefix(tokens) = &mut self.mode {
+    pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> CookieAffinity {
+        if let AffinityMode::Insert { tokens, .. } | AffinityMode::Prefix(tokens) = &mut self.mode {
             servers.into_iter().for_each(|server| tokens.prefer(server));
         }
         self
@@ -89,10 +92,10 @@ impl Persistence {
 
     /// Goes on with what another one of the same cookie and limits has learned about the same servers.
     #[must_use]
-    pub fn remembering(self, before: &Persistence) -> Persistence {
+    pub fn remembering(self, before: &CookieAffinity) -> CookieAffinity {
         match (&self.mode, &before.mode) {
-            (Mode::Learn(_), Mode::Learn(learned)) => {
-                Persistence { cookie: self.cookie, mode: Mode::Learn(Arc::clone(learned)) }
+            (AffinityMode::Learn(_), AffinityMode::Learn(learned)) => {
+                CookieAffinity { cookie: self.cookie, mode: AffinityMode::Learn(Arc::clone(learned)) }
             }
             _ => self,
         }
@@ -100,51 +103,53 @@ impl Persistence {
 
     /// Where a request belongs, by the values of its Cookie fields. `now_s` is in seconds on a clock that does not go
     /// back.
-    pub fn bond<'a>(&self, fields: impl IntoIterator<Item = &'a [u8]>, now_s: u32) -> Bond {
-        let own = |field: &'a [u8]| crumbs(field).filter(|crumb| crumb.name == self.cookie.as_bytes());
-        for crumb in fields.into_iter().flat_map(own) {
+    pub fn lookup<'a>(&self, fields: impl IntoIterator<Item = &'a [u8]>, now_s: u32) -> RequestAffinity {
+        let own = |field: &'a [u8]| cookie_pairs(field).filter(|pair| pair.name == self.cookie.as_bytes());
+        for pair in fields.into_iter().flat_map(own) {
             let server = match &self.mode {
-                Mode::Insert { tokens, .. } => tokens.server(crumb.value),
-                Mode::Prefix(tokens) => marked(crumb.value).and_then(|(token, _)| tokens.server(token)),
-                Mode::Learn(learned) => {
-                    let key = hash_bytes(crumb.value);
-                    return Bond { server: learned.lookup(key, now_s), key: Some(key) };
+                AffinityMode::Insert { tokens, .. } => tokens.server(pair.value),
+                AffinityMode::Prefix(tokens) => {
+                    marked(pair.value).and_then(|(token, _)| tokens.server(token))
+                }
+                AffinityMode::Learn(learned) => {
+                    let key = hash_bytes(pair.value);
+                    return RequestAffinity { server: learned.lookup(key, now_s), key: Some(key) };
                 }
             };
             if server.is_some() {
-                return Bond { server, key: None };
+                return RequestAffinity { server, key: None };
             }
         }
-        Bond::default()
+        RequestAffinity::default()
     }
 
     /// Whether servers must not see the Cookie fields as the client sent them, if they hold the cookie.
     pub fn changes_requests(&self) -> bool {
-        !matches!(self.mode, Mode::Learn(_))
+        !matches!(self.mode, AffinityMode::Learn(_))
     }
 
     /// Whether clients must not see the Set-Cookie fields as the server sent them, if one sets the cookie.
     pub fn changes_responses(&self) -> bool {
-        matches!(self.mode, Mode::Prefix(_))
+        matches!(self.mode, AffinityMode::Prefix(_))
     }
 
     /// Appends a Cookie field's value as the server gets it: without Weir's cookie, without marks. Appends nothing when
     /// nothing is left.
     pub fn write_cookie(&self, out: &mut Vec<u8>, field: &[u8]) {
         let start = out.len();
-        for crumb in crumbs(field) {
-            let mut text = (crumb.text, &[][..]);
-            if crumb.name == self.cookie.as_bytes() {
+        for pair in cookie_pairs(field) {
+            let mut text = (pair.text, &[][..]);
+            if pair.name == self.cookie.as_bytes() {
                 match &self.mode {
-                    Mode::Insert { .. } => continue,
-                    Mode::Prefix(tokens) => {
+                    AffinityMode::Insert { .. } => continue,
+                    AffinityMode::Prefix(tokens) => {
                         if let Some((_, rest)) =
-                            marked(crumb.value).filter(|(token, _)| tokens.server(token).is_some())
+                            marked(pair.value).filter(|(token, _)| tokens.server(token).is_some())
                         {
-                            text = (&crumb.text[..crumb.text.len() - crumb.value.len()], rest);
+                            text = (&pair.text[..pair.text.len() - pair.value.len()], rest);
                         }
                     }
-                    Mode::Learn(_) => {}
+                    AffinityMode::Learn(_) => {}
                 }
             }
             if out.len() > start {
@@ -156,9 +161,9 @@ impl Persistence {
     }
 
     /// The value of the Set-Cookie field that binds the client to `server`, if it needs one.
-    pub fn set_cookie(&self, bond: Bond, server: ServerId) -> Option<&str> {
+    pub fn set_cookie(&self, request: RequestAffinity, server: ServerId) -> Option<&str> {
         match &self.mode {
-            Mode::Insert { set_cookies, renews, .. } if *renews || bond.server != Some(server) => {
+            AffinityMode::Insert { set_cookies, renews, .. } if *renews || request.server != Some(server) => {
                 set_cookies.get(server.index()).map(|text| &**text)
             }
             _ => None,
@@ -167,11 +172,11 @@ impl Persistence {
 
     /// Appends the value of a Set-Cookie field from `server` as the client gets it, if it sets the cookie that is marked.
     pub fn mark_set_cookie(&self, out: &mut Vec<u8>, field: &[u8], server: ServerId) -> bool {
-        let Mode::Prefix(tokens) = &self.mode else { return false };
-        let Some(crumb) = set_cookie(field).filter(|crumb| crumb.name == self.cookie.as_bytes()) else {
+        let AffinityMode::Prefix(tokens) = &self.mode else { return false };
+        let Some(pair) = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes()) else {
             return false;
         };
-        let value_at = crumb.value_at + usize::from(crumb.value.first() == Some(&b'"'));
+        let value_at = pair.value_at + usize::from(pair.value.first() == Some(&b'"'));
         out.extend_from_slice(&field[..value_at]);
         out.extend_from_slice(tokens.text(server).as_bytes());
         out.push(MARK);
@@ -181,17 +186,17 @@ impl Persistence {
 
     /// Remembers what a Set-Cookie field from `server` gives the client.
     pub fn learn_set_cookie(&self, field: &[u8], server: ServerId, now_s: u32) {
-        let Mode::Learn(learned) = &self.mode else { return };
-        let sets = set_cookie(field).filter(|crumb| crumb.name == self.cookie.as_bytes());
-        if let Some(crumb) = sets.filter(|crumb| !crumb.value.is_empty()) {
-            learned.insert(hash_bytes(crumb.value), server, now_s);
+        let AffinityMode::Learn(learned) = &self.mode else { return };
+        let sets = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes());
+        if let Some(pair) = sets.filter(|pair| !pair.value.is_empty()) {
+            learned.insert(hash_bytes(pair.value), server, now_s);
         }
     }
 
     /// Remembers that `server` answers a client now that belonged elsewhere, or whose server was forgotten.
-    pub fn learn(&self, bond: Bond, server: ServerId, now_s: u32) {
-        if let (Mode::Learn(learned), Some(key)) = (&self.mode, bond.key)
-            && bond.server != Some(server)
+    pub fn learn(&self, request: RequestAffinity, server: ServerId, now_s: u32) {
+        if let (AffinityMode::Learn(learned), Some(key)) = (&self.mode, request.key)
+            && request.server != Some(server)
         {
             learned.insert(key, server, now_s);
         }

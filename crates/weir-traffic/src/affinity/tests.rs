@@ -10,8 +10,8 @@ fn tokens() -> Vec<Box<str>> {
     ["0a0a", "1b1b", "2c2c"].map(Box::from).to_vec()
 }
 
-fn attributes() -> Attributes {
-    Attributes {
+fn attributes() -> CookieAttributes {
+    CookieAttributes {
         lifetime: None,
         path: "/".into(),
         domain: None,
@@ -21,32 +21,32 @@ fn attributes() -> Attributes {
     }
 }
 
-fn insert() -> Persistence {
-    Persistence::insert("weir", tokens(), &attributes())
+fn insert() -> CookieAffinity {
+    CookieAffinity::insert("weir", tokens(), &attributes())
 }
 
-fn prefix() -> Persistence {
-    Persistence::prefix("SID", tokens())
+fn prefix() -> CookieAffinity {
+    CookieAffinity::prefix("SID", tokens())
 }
 
-fn bond(persistence: &Persistence, fields: &[&str]) -> Bond {
-    persistence.bond(fields.iter().map(|field| field.as_bytes()), 0)
+fn lookup(persistence: &CookieAffinity, fields: &[&str]) -> RequestAffinity {
+    persistence.lookup(fields.iter().map(|field| field.as_bytes()), 0)
 }
 
-fn to_server(persistence: &Persistence, field: &str) -> String {
+fn to_server(persistence: &CookieAffinity, field: &str) -> String {
     let mut out = Vec::new();
     persistence.write_cookie(&mut out, field.as_bytes());
     String::from_utf8(out).unwrap()
 }
 
-fn to_client(persistence: &Persistence, field: &str, server: u32) -> Option<String> {
+fn to_client(persistence: &CookieAffinity, field: &str, server: u32) -> Option<String> {
     let mut out = Vec::new();
     let marked = persistence.mark_set_cookie(&mut out, field.as_bytes(), ServerId(server));
     marked.then(|| String::from_utf8(out).unwrap())
 }
 
-fn token(persistence: &Persistence, server: u32) -> String {
-    let set = persistence.set_cookie(Bond::default(), ServerId(server)).unwrap();
+fn token(persistence: &CookieAffinity, server: u32) -> String {
+    let set = persistence.set_cookie(RequestAffinity::default(), ServerId(server)).unwrap();
     set.strip_prefix("weir=").unwrap().split(';').next().unwrap().to_owned()
 }
 
@@ -55,13 +55,13 @@ fn an_inserted_cookie_leads_back_to_its_server() {
     let persistence = insert();
     for server in 0..3 {
         let token = token(&persistence, server);
-        let bond = bond(&persistence, &[&format!("a=b; weir={token}; c=d")]);
-        assert_eq!(bond.server, Some(ServerId(server)));
-        assert_eq!(persistence.set_cookie(bond, ServerId(server)), None, "it has it already");
-        assert!(persistence.set_cookie(bond, ServerId((server + 1) % 3)).is_some(), "it moved");
+        let affinity = lookup(&persistence, &[&format!("a=b; weir={token}; c=d")]);
+        assert_eq!(affinity.server, Some(ServerId(server)));
+        assert_eq!(persistence.set_cookie(affinity, ServerId(server)), None, "it has it already");
+        assert!(persistence.set_cookie(affinity, ServerId((server + 1) % 3)).is_some(), "it moved");
     }
     for field in ["", "weir=", "weir=0", "weir=ffffffffffffffffffffffffffffffff", "WEIR=x", "weir"] {
-        assert_eq!(bond(&persistence, &[field]), Bond::default(), "{field:?}");
+        assert_eq!(lookup(&persistence, &[field]), RequestAffinity::default(), "{field:?}");
     }
 }
 
@@ -69,13 +69,13 @@ fn an_inserted_cookie_leads_back_to_its_server() {
 fn the_second_field_and_the_second_cookie_count_too() {
     let persistence = insert();
     let token = token(&persistence, 1);
-    assert_eq!(bond(&persistence, &["a=b", &format!("weir={token}")]).server, Some(ServerId(1)));
-    assert_eq!(bond(&persistence, &[&format!("weir=old; weir={token}")]).server, Some(ServerId(1)));
+    assert_eq!(lookup(&persistence, &["a=b", &format!("weir={token}")]).server, Some(ServerId(1)));
+    assert_eq!(lookup(&persistence, &[&format!("weir=old; weir={token}")]).server, Some(ServerId(1)));
 }
 
 #[test]
 fn attributes_are_spelled_out() {
-    let all = Attributes {
+    let all = CookieAttributes {
         lifetime: Some(Duration::from_secs(3600)),
         path: "/app".into(),
         domain: Some("example.com".into()),
@@ -85,10 +85,10 @@ fn attributes_are_spelled_out() {
     };
     assert_eq!(all.to_string(), "; Path=/app; Domain=example.com; Max-Age=3600; Secure; SameSite=None");
     assert_eq!(attributes().to_string(), "; Path=/; HttpOnly; SameSite=Lax");
-    let lasting = Attributes { lifetime: Some(Duration::from_secs(9)), ..attributes() };
-    let persistence = Persistence::insert("weir", tokens(), &lasting);
-    let bond = Bond { server: Some(ServerId(0)), key: None };
-    assert!(persistence.set_cookie(bond, ServerId(0)).is_some(), "its time begins anew");
+    let lasting = CookieAttributes { lifetime: Some(Duration::from_secs(9)), ..attributes() };
+    let persistence = CookieAffinity::insert("weir", tokens(), &lasting);
+    let affinity = RequestAffinity { server: Some(ServerId(0)), key: None };
+    assert!(persistence.set_cookie(affinity, ServerId(0)).is_some(), "its time begins anew");
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn a_marked_cookie_reads_to_the_server_as_it_was_given_out() {
     for (given, attributes) in [("abc~def", "; Path=/"), ("", "; Max-Age=0"), ("x y", "")] {
         let marked = to_client(&persistence, &format!("SID={given}{attributes}"), 2).unwrap();
         let pair = marked.strip_suffix(attributes).unwrap();
-        assert_eq!(bond(&persistence, &[pair]).server, Some(ServerId(2)), "{marked}");
+        assert_eq!(lookup(&persistence, &[pair]).server, Some(ServerId(2)), "{marked}");
         assert_eq!(to_server(&persistence, &format!("a=b; {pair}")), format!("a=b; SID={given}"));
     }
     let quoted = to_client(&persistence, "SID=\"abc\"; Path=/", 1).unwrap();
     let pair = quoted.strip_suffix("; Path=/").unwrap();
     assert!(pair.starts_with("SID=\"") && pair.ends_with("~abc\""), "{pair}");
-    assert_eq!(bond(&persistence, &[pair]).server, Some(ServerId(1)));
+    assert_eq!(lookup(&persistence, &[pair]).server, Some(ServerId(1)));
     assert_eq!(to_server(&persistence, pair), "SID=abc");
 }
 
@@ -129,7 +129,7 @@ fn only_the_named_cookie_is_marked() {
     }
     assert_eq!(to_client(&insert(), "weir=1", 0), None);
     for field in ["SID=plain", "SID=no~token", "SID=~", "SID="] {
-        assert_eq!(bond(&persistence, &[field]), Bond::default());
+        assert_eq!(lookup(&persistence, &[field]), RequestAffinity::default());
         assert_eq!(to_server(&persistence, field), field, "what Weir has not marked is left alone");
     }
 }
@@ -137,11 +137,11 @@ fn only_the_named_cookie_is_marked() {
 #[test]
 fn what_a_server_gives_out_is_learned() {
     let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
-    let persistence = Persistence::learned("SID", limits);
+    let persistence = CookieAffinity::learned("SID", limits);
     persistence.learn_set_cookie(b"SID=abc; HttpOnly", ServerId(1), 0);
     persistence.learn_set_cookie(b"SID=; Max-Age=0", ServerId(2), 0);
     persistence.learn_set_cookie(b"other=abc2", ServerId(2), 0);
-    let lookup = |field: &str, now_s| persistence.bond([field.as_bytes()], now_s);
+    let lookup = |field: &str, now_s| persistence.lookup([field.as_bytes()], now_s);
     assert_eq!(lookup("SID=abc", 1).server, Some(ServerId(1)));
     assert_eq!((lookup("SID=", 1).server, lookup("SID=abc2", 1).server), (None, None));
     let moved = lookup("SID=abc", 2);
@@ -163,7 +163,7 @@ proptest! {
         all.insert(at.index(all.len() + 1), format!("weir={}", token(&persistence, 1)));
         let field = all.join("; ");
         prop_assert_eq!(to_server(&persistence, &field), others.join("; "));
-        prop_assert_eq!(bond(&persistence, &[&field]).server, Some(ServerId(1)));
+        prop_assert_eq!(lookup(&persistence, &[&field]).server, Some(ServerId(1)));
     }
 
     #[test]
@@ -172,7 +172,7 @@ proptest! {
             let mut out = Vec::new();
             persistence.write_cookie(&mut out, &field);
             prop_assert!(out.len() <= field.len() + field.len() / 2 + 2);
-            let _bond = persistence.bond([&field[..]], 0);
+            let _affinity = persistence.lookup([&field[..]], 0);
             persistence.mark_set_cookie(&mut out, &field, ServerId(0));
         }
     }

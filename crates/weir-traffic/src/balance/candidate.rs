@@ -4,15 +4,15 @@
 
 use std::cmp::Ordering;
 
-use super::consistent_hash::{Bound, cost};
-use super::least::{Cost as _, Load};
-use super::peak_ewma::Wait;
-use super::{Algorithm, Balancer, Group, Pick, Seat};
-use crate::server::{Health, Mode, ServerId, Standing};
+use super::consistent_hash::{LoadBound, cost};
+use super::least::{Cost as _, ServerLoad};
+use super::peak_ewma::ExpectedWait;
+use super::{Algorithm, Balancer, BalancerGroup, BalancerPeer, Pick};
+use crate::server::{Eligibility, Health, Mode, ServerId};
 
 /// One server of an upstream as a candidate for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ServerCandidate {
     /// Which server.
     pub server: ServerId,
     /// Requests in flight on it.
@@ -24,45 +24,45 @@ pub struct Candidate {
     /// Whether it is a backup.
     pub backup: bool,
     /// Whether it could be chosen now, and if not, why.
-    pub standing: Standing,
+    pub eligibility: Eligibility,
 }
 
 impl Balancer {
     /// All servers as candidates for one request: first those that could be chosen, in the order in which the
     /// policy would take them now (heaviest first where chance decides), then the others.
-    pub fn candidates(&self, pick: &Pick<'_>) -> Vec<Candidate> {
+    pub fn candidates(&self, pick: &Pick<'_>) -> Vec<ServerCandidate> {
         let mut primaries = self.primaries.ranked(pick);
-        let primary_eligible = primaries.iter().any(|candidate| candidate.standing.is_taking_part());
+        let primary_eligible = primaries.iter().any(|candidate| candidate.eligibility.is_taking_part());
         let backups = self.backups.iter().flat_map(|backups| backups.ranked(pick)).map(|candidate| {
-            let reserved = primary_eligible && candidate.standing.is_taking_part();
-            let standing = if reserved { Standing::Reserve } else { candidate.standing };
-            Candidate { backup: true, standing, ..candidate }
+            let reserved = primary_eligible && candidate.eligibility.is_taking_part();
+            let eligibility = if reserved { Eligibility::Reserve } else { candidate.eligibility };
+            ServerCandidate { backup: true, eligibility, ..candidate }
         });
         primaries.extend(backups);
-        primaries.sort_by_key(|candidate| match candidate.standing {
-            Standing::Eligible => 0,
-            Standing::Bounded => 1,
+        primaries.sort_by_key(|candidate| match candidate.eligibility {
+            Eligibility::Eligible => 0,
+            Eligibility::Bounded => 1,
             _ => 2,
         });
         primaries
     }
 }
 
-impl Group {
-    fn ranked(&self, pick: &Pick<'_>) -> Vec<Candidate> {
-        let mut seats: Vec<&Seat> = self.seats.iter().collect();
-        seats.sort_by(|a, b| self.preference(a, b, pick));
+impl BalancerGroup {
+    fn ranked(&self, pick: &Pick<'_>) -> Vec<ServerCandidate> {
+        let mut peers: Vec<&BalancerPeer> = self.peers.iter().collect();
+        peers.sort_by(|a, b| self.preference(a, b, pick));
         let bound = match &self.algorithm {
             Algorithm::ConsistentHash(algorithm) if pick.hash.is_some() => {
-                algorithm.bound(&self.seats, |seat| !pick.excluded.contains(seat.id))
+                algorithm.bound(&self.peers, |peer| !pick.excluded.contains(peer.id))
             }
-            _ => Bound::NONE,
+            _ => LoadBound::NONE,
         };
-        seats.into_iter().map(|seat| candidate(seat, pick, &bound)).collect()
+        peers.into_iter().map(|peer| candidate(peer, pick, &bound)).collect()
     }
 
     /// Which of two servers the policy would rather take.
-    fn preference(&self, a: &Seat, b: &Seat, pick: &Pick<'_>) -> Ordering {
+    fn preference(&self, a: &BalancerPeer, b: &BalancerPeer, pick: &Pick<'_>) -> Ordering {
         let (load_a, load_b) = (load(a), load(b));
         match &self.algorithm {
             Algorithm::RoundRobin(algorithm) => algorithm.order(a).cmp(&algorithm.order(b)),
@@ -70,7 +70,7 @@ impl Group {
                 load_a.compare(load_b).then_with(|| algorithm.order(a).cmp(&algorithm.order(b)))
             }
             Algorithm::PeakEwma(algorithm) => {
-                let wait = |seat: &Seat| Wait::on(seat, load(seat).share, pick.now_ms);
+                let wait = |peer: &BalancerPeer| ExpectedWait::on(peer, load(peer).share, pick.now_ms);
                 wait(a).compare(wait(b)).then_with(|| algorithm.order(a).cmp(&algorithm.order(b)))
             }
             Algorithm::PowerOfTwo(_) | Algorithm::Random(_) => load_b.share.cmp(&load_a.share),
@@ -86,30 +86,30 @@ impl Group {
     }
 }
 
-fn load(seat: &Seat) -> Load {
-    Load { in_flight: seat.state.in_flight(), share: seat.state.share().max(1) }
+fn load(peer: &BalancerPeer) -> ServerLoad {
+    ServerLoad { in_flight: peer.state.in_flight(), share: peer.state.share().max(1) }
 }
 
-fn candidate(seat: &Seat, pick: &Pick<'_>, bound: &Bound) -> Candidate {
-    let state = &seat.state;
+fn candidate(peer: &BalancerPeer, pick: &Pick<'_>, bound: &LoadBound) -> ServerCandidate {
+    let state = &peer.state;
     let panic = state.is_in_panic();
-    let standing = match (state.health(), state.mode()) {
-        (Health::Down, _) if !panic => Standing::Down,
-        _ if state.is_ejected() && !panic => Standing::Ejected,
-        (_, Mode::Maintenance) => Standing::Maintenance,
-        (_, Mode::Draining) => Standing::Draining,
-        _ if state.weight() == 0 => Standing::WeightZero,
-        _ if pick.excluded.contains(seat.id) => Standing::Excluded,
-        _ if state.is_full() => Standing::Full,
-        _ if !bound.admits(load(seat)) => Standing::Bounded,
-        _ => Standing::Eligible,
+    let eligibility = match (state.health(), state.mode()) {
+        (Health::Down, _) if !panic => Eligibility::Down,
+        _ if state.is_ejected() && !panic => Eligibility::Ejected,
+        (_, Mode::Maintenance) => Eligibility::Maintenance,
+        (_, Mode::Draining) => Eligibility::Draining,
+        _ if state.weight() == 0 => Eligibility::WeightZero,
+        _ if pick.excluded.contains(peer.id) => Eligibility::Excluded,
+        _ if state.is_full() => Eligibility::Full,
+        _ if !bound.admits(load(peer)) => Eligibility::Bounded,
+        _ => Eligibility::Eligible,
     };
-    Candidate {
-        server: seat.id,
+    ServerCandidate {
+        server: peer.id,
         in_flight: state.in_flight(),
         max_requests: state.max_requests(),
         weight: state.weight(),
         backup: false,
-        standing,
+        eligibility,
     }
 }

@@ -11,11 +11,11 @@
 //! in flight times the load factor, so one hot key cannot sink a server; the surplus goes to the key's next
 //! server.
 
-use super::least::Load;
+use super::least::ServerLoad;
 use super::least_requests::LeastRequests;
 use super::policy::LoadFactor;
-use super::rotation::Start;
-use super::{Choice, Patience, Seat};
+use super::rotation::RotationStart;
+use super::{BalancerChoice, BalancerPeer, WhenFull};
 use crate::hash::mix;
 
 #[derive(Debug)]
@@ -26,70 +26,74 @@ pub(super) struct ConsistentHash {
 }
 
 impl ConsistentHash {
-    pub(super) fn new(seats: &[Seat], load_factor: LoadFactor, start: Start) -> ConsistentHash {
-        ConsistentHash { load_factor, keyless: LeastRequests::new(seats, start) }
+    pub(super) fn new(
+        peers: &[BalancerPeer],
+        load_factor: LoadFactor,
+        start: RotationStart,
+    ) -> ConsistentHash {
+        ConsistentHash { load_factor, keyless: LeastRequests::new(peers, start) }
     }
 
     pub(super) fn clock(&self) -> u64 {
         self.keyless.clock()
     }
 
-    /// Chooses among the seats that are `allowed`; with `patience` a full server is answered rather than left out.
+    /// Chooses among the peers that are `allowed`; with `when_full` a full server is answered rather than left out.
     /// One pass, two when the key's own server has its share already. Lock-free: beyond that the loop goes round
     /// again only because another worker changed the loads meanwhile.
     #[inline]
     pub(super) fn choose(
         &self,
-        seats: &[Seat],
+        peers: &[BalancerPeer],
         hash: Option<u64>,
-        patience: Patience,
-        allowed: impl Fn(&Seat) -> bool + Copy,
-    ) -> Choice {
-        let (Some(hash), Some(any)) = (hash, seats.first()) else {
-            return self.keyless.choose(seats, allowed);
+        when_full: WhenFull,
+        allowed: impl Fn(&BalancerPeer) -> bool + Copy,
+    ) -> BalancerChoice {
+        let (Some(hash), Some(any)) = (hash, peers.first()) else {
+            return self.keyless.choose(peers, allowed);
         };
-        let mut bound = Bound::NONE;
+        let mut bound = LoadBound::NONE;
         loop {
-            let mut fresh_bound = Bound::new(self.load_factor);
-            let mut first = First { seat: any, cost: 1, load: Load { in_flight: 0, share: 0 } };
-            for seat in seats {
-                let share = seat.state.share();
-                if share == 0 || !allowed(seat) {
+            let mut fresh_bound = LoadBound::new(self.load_factor);
+            let mut first = First { peer: any, cost: 1, load: ServerLoad { in_flight: 0, share: 0 } };
+            for peer in peers {
+                let share = peer.state.share();
+                if share == 0 || !allowed(peer) {
                     continue;
                 }
-                let load = Load { in_flight: seat.state.in_flight(), share };
+                let load = ServerLoad { in_flight: peer.state.in_flight(), share };
                 fresh_bound.add(load);
-                let left_out = patience == Patience::None && seat.state.is_limit(load.in_flight);
+                let left_out = when_full == WhenFull::Spill && peer.state.is_limit(load.in_flight);
                 if left_out || !bound.admits(load) {
                     continue;
                 }
-                let cost = cost(hash, seat.key);
+                let cost = cost(hash, peer.key);
                 if cheaper(cost, share, first.cost, first.load.share) {
-                    first = First { seat, cost, load };
+                    first = First { peer, cost, load };
                 }
             }
             if first.load.share == 0 {
                 // When every server below the bound is full, one above it is better than none.
-                return self.keyless.choose(seats, allowed);
+                return self.keyless.choose(peers, allowed);
             }
             if !fresh_bound.admits(first.load) {
                 bound = fresh_bound;
                 continue;
             }
-            if first.seat.state.is_limit(first.load.in_flight) {
-                return Choice::OwnFull(first.seat.id);
+            if first.peer.state.is_limit(first.load.in_flight) {
+                return BalancerChoice::BoundFull(first.peer.id);
             }
-            if first.seat.state.try_acquire_at(first.load.in_flight) {
-                return Choice::Server(first.seat.id);
+            if first.peer.state.try_acquire_at(first.load.in_flight) {
+                return BalancerChoice::Server(first.peer.id);
             }
         }
     }
 
     /// What the servers that are `allowed` may carry now.
-    pub(super) fn bound(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Bound {
-        let mut bound = Bound::new(self.load_factor);
-        for seat in seats.iter().filter(|seat| allowed(seat)) {
-            bound.add(Load { in_flight: seat.state.in_flight(), share: seat.state.share() });
+    pub(super) fn bound(&self, peers: &[BalancerPeer], allowed: impl Fn(&BalancerPeer) -> bool) -> LoadBound {
+        let mut bound = LoadBound::new(self.load_factor);
+        for peer in peers.iter().filter(|peer| allowed(peer)) {
+            bound.add(ServerLoad { in_flight: peer.state.in_flight(), share: peer.state.share() });
         }
         bound
     }
@@ -97,30 +101,30 @@ impl ConsistentHash {
 
 /// The server that bids least so far; a share of 0 when there is none yet.
 struct First<'a> {
-    seat: &'a Seat,
+    peer: &'a BalancerPeer,
     cost: u32,
-    load: Load,
+    load: ServerLoad,
 }
 
 /// The load no server may exceed: `percent` of its share of all requests in flight, the one to be placed
 /// included.
-pub(super) struct Bound {
+pub(super) struct LoadBound {
     /// 0 when there is no bound.
     percent: u32,
     in_flight: u64,
     share: u64,
 }
 
-impl Bound {
-    pub(super) const NONE: Bound = Bound { percent: 0, in_flight: 1, share: 0 };
+impl LoadBound {
+    pub(super) const NONE: LoadBound = LoadBound { percent: 0, in_flight: 1, share: 0 };
 
-    fn new(load_factor: LoadFactor) -> Bound {
-        Bound { percent: load_factor.percent().unwrap_or(0), ..Bound::NONE }
+    fn new(load_factor: LoadFactor) -> LoadBound {
+        LoadBound { percent: load_factor.percent().unwrap_or(0), ..LoadBound::NONE }
     }
 
     /// Takes a server into account. One without share is none.
     #[inline]
-    fn add(&mut self, load: Load) {
+    fn add(&mut self, load: ServerLoad) {
         if load.share > 0 {
             self.in_flight += u64::from(load.in_flight);
             self.share += u64::from(load.share);
@@ -129,7 +133,7 @@ impl Bound {
 
     /// Whether one more request keeps the server within `ceil(percent% * in_flight * share / total share)`.
     #[inline]
-    pub(super) fn admits(&self, load: Load) -> bool {
+    pub(super) fn admits(&self, load: ServerLoad) -> bool {
         if self.percent == 0 {
             return true;
         }

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Choice, Seat};
+use super::{BalancerChoice, BalancerPeer};
 use crate::hash::mix;
 
 /// Draws before the servers are counted through. With equal weights and all servers available the first draw
@@ -15,11 +15,11 @@ use crate::hash::mix;
 const DRAWS_MAX: u32 = 8;
 
 /// A stream of random words grown from one (SplitMix64).
-pub(super) struct Random(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random(seed)
+impl SplitMix64 {
+    pub(super) fn new(seed: u64) -> SplitMix64 {
+        SplitMix64(seed)
     }
 
     pub(super) fn next(&mut self) -> u64 {
@@ -35,35 +35,35 @@ impl Random {
 
 /// The drum the servers are drawn from.
 #[derive(Debug)]
-pub(super) struct Drum {
+pub(super) struct WeightedDraw {
     /// The largest share, as far as known. Too large costs misses, never fairness, and is set right when
     /// misses have led to a count.
     share_max: AtomicU32,
 }
 
-impl Drum {
-    pub(super) fn new(seats: &[Seat]) -> Drum {
-        let share_max = seats.iter().map(|seat| seat.state.share()).max().unwrap_or(0);
-        Drum { share_max: AtomicU32::new(share_max.max(1)) }
+impl WeightedDraw {
+    pub(super) fn new(peers: &[BalancerPeer]) -> WeightedDraw {
+        let share_max = peers.iter().map(|peer| peer.state.share()).max().unwrap_or(0);
+        WeightedDraw { share_max: AtomicU32::new(share_max.max(1)) }
     }
 
     /// The index of an available server drawn by weight, never `not`. `Err` tells why there is none.
     #[inline]
     pub(super) fn draw(
         &self,
-        seats: &[Seat],
-        allowed: impl Fn(&Seat) -> bool + Copy,
+        peers: &[BalancerPeer],
+        allowed: impl Fn(&BalancerPeer) -> bool + Copy,
         not: Option<usize>,
-        random: &mut Random,
-    ) -> Result<usize, Choice> {
-        let drawable = seats.len() - usize::from(not.is_some() && !seats.is_empty());
+        random: &mut SplitMix64,
+    ) -> Result<usize, BalancerChoice> {
+        let drawable = peers.len() - usize::from(not.is_some() && !peers.is_empty());
         if drawable == 0 {
-            return Err(Choice::NoneEligible);
+            return Err(BalancerChoice::NoneEligible);
         }
         for _ in 0..DRAWS_MAX {
             let drawn = random.below(drawable as u64) as usize;
             let at = if not.is_some_and(|not| drawn >= not) { drawn + 1 } else { drawn };
-            let share = available_share(&seats[at], allowed);
+            let share = available_share(&peers[at], allowed);
             let share_max = self.share_max.load(Ordering::Relaxed);
             if share > share_max {
                 self.share_max.fetch_max(share, Ordering::Relaxed);
@@ -72,35 +72,35 @@ impl Drum {
                 return Ok(at);
             }
         }
-        self.count_through(seats, allowed, not, random)
+        self.count_through(peers, allowed, not, random)
     }
 
     /// The exact weighted draw over all available servers: one pass to sum, one to find.
     #[cold]
     fn count_through(
         &self,
-        seats: &[Seat],
-        allowed: impl Fn(&Seat) -> bool + Copy,
+        peers: &[BalancerPeer],
+        allowed: impl Fn(&BalancerPeer) -> bool + Copy,
         not: Option<usize>,
-        random: &mut Random,
-    ) -> Result<usize, Choice> {
-        let others = || seats.iter().enumerate().filter(|(at, _)| Some(*at) != not);
+        random: &mut SplitMix64,
+    ) -> Result<usize, BalancerChoice> {
+        let others = || peers.iter().enumerate().filter(|(at, _)| Some(*at) != not);
         let (mut total, mut share_max, mut some_full) = (0, 0, false);
-        for (_, seat) in others() {
-            let share = available_share(seat, allowed);
+        for (_, peer) in others() {
+            let share = available_share(peer, allowed);
             total += u64::from(share);
             share_max = share_max.max(share);
-            some_full |= share == 0 && seat.state.share() > 0 && allowed(seat);
+            some_full |= share == 0 && peer.state.share() > 0 && allowed(peer);
         }
         if total == 0 {
-            return Err(Choice::without_server(some_full));
+            return Err(BalancerChoice::without_server(some_full));
         }
         self.share_max.store(share_max, Ordering::Relaxed);
 
         let mut left = random.below(total);
-        let mut found = Err(Choice::AllFull);
-        for (at, seat) in others() {
-            let share = u64::from(available_share(seat, allowed));
+        let mut found = Err(BalancerChoice::AllFull);
+        for (at, peer) in others() {
+            let share = u64::from(available_share(peer, allowed));
             if share > 0 {
                 // Should shares shrink between the two passes, the last one available will do.
                 found = Ok(at);
@@ -116,7 +116,7 @@ impl Drum {
 
 /// The share of a server that can take this request now, else 0.
 #[inline]
-fn available_share(seat: &Seat, allowed: impl Fn(&Seat) -> bool) -> u32 {
-    let share = seat.state.share();
-    if share == 0 || seat.state.is_full() || !allowed(seat) { 0 } else { share }
+fn available_share(peer: &BalancerPeer, allowed: impl Fn(&BalancerPeer) -> bool) -> u32 {
+    let share = peer.state.share();
+    if share == 0 || peer.state.is_full() || !allowed(peer) { 0 } else { share }
 }

@@ -5,8 +5,8 @@
 
 use std::cmp::Ordering;
 
-use super::rotation::{Place, Rotation};
-use super::{Choice, Seat};
+use super::rotation::{Rotation, RotationPlace};
+use super::{BalancerChoice, BalancerPeer};
 
 /// What one more request on a server costs, as seen at one moment.
 pub(super) trait Cost: Copy {
@@ -14,7 +14,7 @@ pub(super) trait Cost: Copy {
     const INFINITE: Self;
 
     /// The load that was seen.
-    fn load(self) -> Load;
+    fn load(self) -> ServerLoad;
 
     /// Which is less.
     fn compare(self, other: Self) -> Ordering;
@@ -22,22 +22,22 @@ pub(super) trait Cost: Copy {
 
 /// A server's load for its share, as seen at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct ServerLoad {
     pub(super) in_flight: u32,
     pub(super) share: u32,
 }
 
-impl Cost for Load {
-    const INFINITE: Load = Load { in_flight: 1, share: 0 };
+impl Cost for ServerLoad {
+    const INFINITE: ServerLoad = ServerLoad { in_flight: 1, share: 0 };
 
     #[inline]
-    fn load(self) -> Load {
+    fn load(self) -> ServerLoad {
         self
     }
 
     /// Compares `in_flight / share` of both exactly.
     #[inline]
-    fn compare(self, other: Load) -> Ordering {
+    fn compare(self, other: ServerLoad) -> Ordering {
         let ours = u64::from(self.in_flight) * u64::from(other.share);
         let theirs = u64::from(other.in_flight) * u64::from(self.share);
         ours.cmp(&theirs)
@@ -46,57 +46,57 @@ impl Cost for Load {
 
 /// The server of least cost so far.
 struct Least<'a, C> {
-    seat: &'a Seat,
+    peer: &'a BalancerPeer,
     cost: C,
-    place: Place,
+    place: RotationPlace,
 }
 
-/// Chooses among the seats that are `allowed`, where `cost_of` tells the cost of a seat from its share. Lock-free: the
+/// Chooses among the peers that are `allowed`, where `cost_of` tells the cost of a peer from its share. Lock-free: the
 /// loop goes round again only because another worker changed the load of the chosen server, or to mend turns after a
 /// change of weights.
 #[inline]
 pub(super) fn choose_least<C: Cost>(
     rotation: &Rotation,
-    seats: &[Seat],
-    allowed: impl Fn(&Seat) -> bool,
-    cost_of: impl Fn(&Seat, u32) -> C,
-) -> Choice {
-    let Some(any) = seats.first() else { return Choice::NoneEligible };
+    peers: &[BalancerPeer],
+    allowed: impl Fn(&BalancerPeer) -> bool,
+    cost_of: impl Fn(&BalancerPeer, u32) -> C,
+) -> BalancerChoice {
+    let Some(any) = peers.first() else { return BalancerChoice::NoneEligible };
     let mut may_mend = true;
     loop {
         let clock = rotation.clock();
-        let mut least = Least { seat: any, cost: C::INFINITE, place: Place::LAST };
+        let mut least = Least { peer: any, cost: C::INFINITE, place: RotationPlace::LAST };
         let (mut some_full, mut some_too_far) = (false, false);
-        for seat in seats {
-            let share = seat.state.share();
-            if share == 0 || !allowed(seat) {
+        for peer in peers {
+            let share = peer.state.share();
+            if share == 0 || !allowed(peer) {
                 continue;
             }
-            let cost = cost_of(seat, share);
-            if seat.state.is_limit(cost.load().in_flight) {
+            let cost = cost_of(peer, share);
+            if peer.state.is_limit(cost.load().in_flight) {
                 some_full = true;
                 continue;
             }
-            let place = Place::of(clock, &seat.state);
+            let place = RotationPlace::of(clock, &peer.state);
             some_too_far |= place.is_too_far(share);
             if cost.compare(least.cost).then(place.cmp(&least.place)).is_lt() {
-                least = Least { seat, cost, place };
+                least = Least { peer, cost, place };
             }
         }
         if some_too_far && may_mend {
             may_mend = false;
-            rotation.mend(seats);
+            rotation.mend(peers);
             continue;
         }
-        let Least { seat, cost, place } = least;
+        let Least { peer, cost, place } = least;
         let load = cost.load();
         if load.share == 0 {
-            return Choice::without_server(some_full);
+            return BalancerChoice::without_server(some_full);
         }
-        if seat.state.try_acquire_at(load.in_flight) {
+        if peer.state.try_acquire_at(load.in_flight) {
             // When this fails, another worker has just moved the turn: the order among equals is theirs.
-            rotation.claim(&seat.state, clock, place, load.share);
-            return Choice::Server(seat.id);
+            rotation.claim(&peer.state, clock, place, load.share);
+            return BalancerChoice::Server(peer.id);
         }
     }
 }

@@ -5,9 +5,9 @@
 //! evenly. The slot is taken only if the server still has the load that was compared: two workers that choose
 //! at once do not both take the same idle server. Cost: one pass over the servers.
 
-use super::least::{Load, choose_least};
-use super::rotation::{Rotation, Start};
-use super::{Choice, Seat};
+use super::least::{ServerLoad, choose_least};
+use super::rotation::{Rotation, RotationStart};
+use super::{BalancerChoice, BalancerPeer};
 
 #[derive(Debug)]
 pub(super) struct LeastRequests {
@@ -15,25 +15,29 @@ pub(super) struct LeastRequests {
 }
 
 impl LeastRequests {
-    pub(super) fn new(seats: &[Seat], start: Start) -> LeastRequests {
-        LeastRequests { rotation: Rotation::new(seats, start) }
+    pub(super) fn new(peers: &[BalancerPeer], start: RotationStart) -> LeastRequests {
+        LeastRequests { rotation: Rotation::new(peers, start) }
     }
 
     pub(super) fn clock(&self) -> u64 {
         self.rotation.clock()
     }
 
-    /// Chooses among the seats that are `allowed`.
+    /// Chooses among the peers that are `allowed`.
     #[inline]
-    pub(super) fn choose(&self, seats: &[Seat], allowed: impl Fn(&Seat) -> bool) -> Choice {
-        choose_least(&self.rotation, seats, allowed, |seat, share| Load {
-            in_flight: seat.state.in_flight(),
+    pub(super) fn choose(
+        &self,
+        peers: &[BalancerPeer],
+        allowed: impl Fn(&BalancerPeer) -> bool,
+    ) -> BalancerChoice {
+        choose_least(&self.rotation, peers, allowed, |peer, share| ServerLoad {
+            in_flight: peer.state.in_flight(),
             share,
         })
     }
 
     /// Which of two equally loaded servers comes first, relative to the others: smaller is sooner.
-    pub(super) fn order(&self, seat: &Seat) -> i64 {
-        self.rotation.place(seat)
+    pub(super) fn order(&self, peer: &BalancerPeer) -> i64 {
+        self.rotation.place(peer)
     }
 }

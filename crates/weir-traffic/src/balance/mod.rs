@@ -17,8 +17,8 @@ mod draw;
 mod rotation;
 mod pick;
 
-pub use candidate::Candidate;
-pub use pick::{Choice, Excluded, Patience, Pick};
+pub use candidate::ServerCandidate;
+pub use pick::{BalancerChoice, Excluded, Pick, WhenFull};
 pub use policy::{AddressPrefixes, HashKey, LoadFactor, LoadFactorError, Policy};
 
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use least_requests::LeastRequests;
 use peak_ewma::PeakEwma;
 use power_of_two::PowerOfTwo;
 use random::WeightedRandom;
-use rotation::Start;
+use rotation::RotationStart;
 use round_robin::RoundRobin;
 
 /// One server as the balancer gets to know it.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct BalancerMember {
     /// Its load, health and weight, shared with all workers and with the balancer of the next config.
     pub state: Arc<ServerState>,
     /// The hash of its name, the same on every node: where consistent hashing puts it.
@@ -47,42 +47,42 @@ pub struct Member {
     pub leaving: bool,
 }
 
-impl Member {
+impl BalancerMember {
     /// A server known as `name` (its address as the config spells it, or a name of its own) to all nodes.
-    pub fn new(name: &str, state: Arc<ServerState>) -> Member {
-        Member { state, key: hash_bytes(name.as_bytes()), backup: false, leaving: false }
+    pub fn new(name: &str, state: Arc<ServerState>) -> BalancerMember {
+        BalancerMember { state, key: hash_bytes(name.as_bytes()), backup: false, leaving: false }
     }
 
     /// The same server as a backup.
-    pub fn as_backup(self) -> Member {
-        Member { backup: true, ..self }
+    pub fn as_backup(self) -> BalancerMember {
+        BalancerMember { backup: true, ..self }
     }
 
     /// The same server on its way out.
-    pub fn as_leaving(self) -> Member {
-        Member { leaving: true, ..self }
+    pub fn as_leaving(self) -> BalancerMember {
+        BalancerMember { leaving: true, ..self }
     }
 }
 
 /// A server in its group, with what the algorithms read of it side by side.
 #[derive(Debug)]
-struct Seat {
+struct BalancerPeer {
     id: ServerId,
     key: u64,
     state: Arc<ServerState>,
 }
 
-impl Choice {
+impl BalancerChoice {
     /// The answer when no server could be taken, `some_full` telling whether any would have been eligible.
-    fn without_server(some_full: bool) -> Choice {
-        if some_full { Choice::AllFull } else { Choice::NoneEligible }
+    fn without_server(some_full: bool) -> BalancerChoice {
+        if some_full { BalancerChoice::AllFull } else { BalancerChoice::NoneEligible }
     }
 }
 
 /// Servers that are chosen among together, and how.
 #[derive(Debug)]
-struct Group {
-    seats: Box<[Seat]>,
+struct BalancerGroup {
+    peers: Box<[BalancerPeer]>,
     algorithm: Algorithm,
 }
 
@@ -96,19 +96,19 @@ enum Algorithm {
     ConsistentHash(ConsistentHash),
 }
 
-impl Group {
-    fn new(policy: &Policy, seats: Box<[Seat]>, start: Start) -> Group {
+impl BalancerGroup {
+    fn new(policy: &Policy, peers: Box<[BalancerPeer]>, start: RotationStart) -> BalancerGroup {
         let algorithm = match policy {
-            Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&seats, start)),
-            Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&seats, start)),
-            Policy::PeakEwma => Algorithm::PeakEwma(PeakEwma::new(&seats, start)),
-            Policy::PowerOfTwo => Algorithm::PowerOfTwo(PowerOfTwo::new(&seats)),
-            Policy::Random => Algorithm::Random(WeightedRandom::new(&seats)),
+            Policy::RoundRobin => Algorithm::RoundRobin(RoundRobin::new(&peers, start)),
+            Policy::LeastRequests => Algorithm::LeastRequests(LeastRequests::new(&peers, start)),
+            Policy::PeakEwma => Algorithm::PeakEwma(PeakEwma::new(&peers, start)),
+            Policy::PowerOfTwo => Algorithm::PowerOfTwo(PowerOfTwo::new(&peers)),
+            Policy::Random => Algorithm::Random(WeightedRandom::new(&peers)),
             Policy::ConsistentHash { load_factor, .. } => {
-                Algorithm::ConsistentHash(ConsistentHash::new(&seats, *load_factor, start))
+                Algorithm::ConsistentHash(ConsistentHash::new(&peers, *load_factor, start))
             }
         };
-        Group { seats, algorithm }
+        BalancerGroup { peers, algorithm }
     }
 
     /// Where the next group of the same servers goes on; `None` where nobody takes turns.
@@ -123,29 +123,29 @@ impl Group {
     }
 
     #[inline]
-    fn choose(&self, pick: &Pick<'_>, patience: Patience) -> Choice {
+    fn choose(&self, pick: &Pick<'_>, when_full: WhenFull) -> BalancerChoice {
         // A first attempt has failed nowhere: it need not be asked about each server.
         if pick.excluded.is_empty() {
-            self.choose_among(pick, patience, |_| true)
+            self.choose_among(pick, when_full, |_| true)
         } else {
-            self.choose_among(pick, patience, |seat| !pick.excluded.contains(seat.id))
+            self.choose_among(pick, when_full, |peer| !pick.excluded.contains(peer.id))
         }
     }
 
     fn choose_among(
         &self,
         pick: &Pick<'_>,
-        patience: Patience,
-        allowed: impl Fn(&Seat) -> bool + Copy,
-    ) -> Choice {
-        let seats = &self.seats;
+        when_full: WhenFull,
+        allowed: impl Fn(&BalancerPeer) -> bool + Copy,
+    ) -> BalancerChoice {
+        let peers = &self.peers;
         match &self.algorithm {
-            Algorithm::LeastRequests(algorithm) => algorithm.choose(seats, allowed),
-            Algorithm::RoundRobin(algorithm) => algorithm.choose(seats, allowed),
-            Algorithm::PeakEwma(algorithm) => algorithm.choose(seats, pick.now_ms, allowed),
-            Algorithm::PowerOfTwo(algorithm) => algorithm.choose(seats, pick.random, allowed),
-            Algorithm::Random(algorithm) => algorithm.choose(seats, pick.random, allowed),
-            Algorithm::ConsistentHash(algorithm) => algorithm.choose(seats, pick.hash, patience, allowed),
+            Algorithm::LeastRequests(algorithm) => algorithm.choose(peers, allowed),
+            Algorithm::RoundRobin(algorithm) => algorithm.choose(peers, allowed),
+            Algorithm::PeakEwma(algorithm) => algorithm.choose(peers, pick.now_ms, allowed),
+            Algorithm::PowerOfTwo(algorithm) => algorithm.choose(peers, pick.random, allowed),
+            Algorithm::Random(algorithm) => algorithm.choose(peers, pick.random, allowed),
+            Algorithm::ConsistentHash(algorithm) => algorithm.choose(peers, pick.hash, when_full, allowed),
         }
     }
 }
@@ -153,9 +153,9 @@ impl Group {
 /// Chooses among the servers of one upstream; shared by all workers.
 #[derive(Debug)]
 pub struct Balancer {
-    primaries: Group,
+    primaries: BalancerGroup,
     /// Asked only when no primary is eligible; full primaries are waited for. `None`: there are none.
-    backups: Option<Box<Group>>,
+    backups: Option<Box<BalancerGroup>>,
     states: Box<[Arc<ServerState>]>,
     hash_key: Option<HashKey>,
 }
@@ -165,14 +165,14 @@ impl Balancer {
     ///
     /// `seed` is 64 random bits that decide which server is first, so that many balancers started together do
     /// not begin with the same one. Any constant will do where that does not matter.
-    pub fn new(policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
+    pub fn new(policy: &Policy, members: Vec<BalancerMember>, seed: u64) -> Balancer {
         Balancer::with_clocks(policy, members, seed, [None; 2])
     }
 
     /// The balancer of the next config, which goes on where this one is: members that both have keep their turns, so that a
     /// reload favours nobody.
     #[must_use]
-    pub fn succeeded_by(&self, policy: &Policy, members: Vec<Member>, seed: u64) -> Balancer {
+    pub fn succeeded_by(&self, policy: &Policy, members: Vec<BalancerMember>, seed: u64) -> Balancer {
         Balancer::with_clocks(
             policy,
             members,
@@ -183,7 +183,7 @@ impl Balancer {
 
     fn with_clocks(
         policy: &Policy,
-        members: Vec<Member>,
+        members: Vec<BalancerMember>,
         seed: u64,
         [primary_clock, backup_clock]: [Option<u64>; 2],
     ) -> Balancer {
@@ -198,13 +198,22 @@ impl Balancer {
             if member.leaving {
                 continue;
             }
-            let seat = Seat { id, key: member.key, state: member.state };
-            if member.backup { backups.push(seat) } else { primaries.push(seat) }
+            let peer = BalancerPeer { id, key: member.key, state: member.state };
+            if member.backup { backups.push(peer) } else { primaries.push(peer) }
         }
         Balancer {
-            primaries: Group::new(policy, primaries.into(), Start { seed, clock: primary_clock }),
-            backups: (!backups.is_empty())
-                .then(|| Box::new(Group::new(policy, backups.into(), Start { seed, clock: backup_clock }))),
+            primaries: BalancerGroup::new(
+                policy,
+                primaries.into(),
+                RotationStart { seed, clock: primary_clock },
+            ),
+            backups: (!backups.is_empty()).then(|| {
+                Box::new(BalancerGroup::new(
+                    policy,
+                    backups.into(),
+                    RotationStart { seed, clock: backup_clock },
+                ))
+            }),
             states,
             hash_key,
         }
@@ -215,20 +224,20 @@ impl Balancer {
     /// Safe to call from all workers at once; no lock, no allocation. Time grows with the number of servers
     /// except for the random policies.
     #[inline]
-    pub fn choose(&self, pick: &Pick<'_>) -> Choice {
-        self.choose_with(Patience::None, pick)
+    pub fn choose(&self, pick: &Pick<'_>) -> BalancerChoice {
+        self.choose_with(WhenFull::Spill, pick)
     }
 
-    /// The same for a request that may wait for the server that its key belongs to ([`Choice::OwnFull`]).
+    /// The same for a request that may wait for the server that its key belongs to ([`BalancerChoice::BoundFull`]).
     #[inline]
-    pub fn choose_with(&self, patience: Patience, pick: &Pick<'_>) -> Choice {
+    pub fn choose_with(&self, when_full: WhenFull, pick: &Pick<'_>) -> BalancerChoice {
         loop {
-            let choice = match self.primaries.choose(pick, patience) {
-                Choice::NoneEligible => self.choose_otherwise(pick, patience),
+            let choice = match self.primaries.choose(pick, when_full) {
+                BalancerChoice::NoneEligible => self.choose_otherwise(pick, when_full),
                 choice => choice,
             };
             match choice {
-                Choice::Server(server) if !self.state(server).may_begin() => self.release(server),
+                BalancerChoice::Server(server) if !self.state(server).may_begin() => self.release(server),
                 choice => return choice,
             }
         }
@@ -236,16 +245,16 @@ impl Balancer {
 
     /// Takes a slot on the server that a request is bound to (by a cookie, say). `None` when that server takes no
     /// bound requests or the request has failed on it: then any other will do.
-    pub fn choose_own(&self, own: ServerId, excluded: &Excluded) -> Option<Choice> {
+    pub fn choose_bound(&self, own: ServerId, excluded: &Excluded) -> Option<BalancerChoice> {
         let state = self.states.get(own.index())?;
         if !state.accepts_bound() || excluded.contains(own) {
             return None;
         }
         if !state.try_acquire() {
-            return Some(Choice::OwnFull(own));
+            return Some(BalancerChoice::BoundFull(own));
         }
         if state.may_begin_bound() {
-            return Some(Choice::Server(own));
+            return Some(BalancerChoice::Server(own));
         }
         state.release();
         None
@@ -253,19 +262,19 @@ impl Balancer {
 
     /// What is left when no primary is eligible: a backup, or a server that was to be avoided.
     #[cold]
-    fn choose_otherwise(&self, pick: &Pick<'_>, patience: Patience) -> Choice {
+    fn choose_otherwise(&self, pick: &Pick<'_>, when_full: WhenFull) -> BalancerChoice {
         let of_backups = |pick: &Pick<'_>| match &self.backups {
-            Some(backups) => backups.choose(pick, patience),
-            None => Choice::NoneEligible,
+            Some(backups) => backups.choose(pick, when_full),
+            None => BalancerChoice::NoneEligible,
         };
         let backup = of_backups(pick);
-        if backup != Choice::NoneEligible {
+        if backup != BalancerChoice::NoneEligible {
             return backup;
         }
-        let Some(excluded) = pick.excluded.without_avoided() else { return Choice::NoneEligible };
+        let Some(excluded) = pick.excluded.without_avoided() else { return BalancerChoice::NoneEligible };
         let pick = Pick { excluded: &excluded, ..*pick };
-        match self.primaries.choose(&pick, patience) {
-            Choice::NoneEligible => of_backups(&pick),
+        match self.primaries.choose(&pick, when_full) {
+            BalancerChoice::NoneEligible => of_backups(&pick),
             choice => choice,
         }
     }
@@ -301,9 +310,9 @@ impl Balancer {
     /// Whether a server may be chosen, full or not, on which a request has not failed for good.
     pub fn has_eligible_but(&self, excluded: &Excluded) -> bool {
         let strict = excluded.without_avoided().unwrap_or(*excluded);
-        let mut seats =
-            self.primaries.seats.iter().chain(self.backups.iter().flat_map(|backups| &backups.seats));
-        seats.any(|seat| seat.state.is_eligible() && !strict.contains(seat.id))
+        let mut peers =
+            self.primaries.peers.iter().chain(self.backups.iter().flat_map(|backups| &backups.peers));
+        peers.any(|peer| peer.state.is_eligible() && !strict.contains(peer.id))
     }
 
     /// Gives back the slot that [`Self::choose`] took on `server`.

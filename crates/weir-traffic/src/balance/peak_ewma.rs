@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 
-use super::least::{Cost, Load, choose_least};
-use super::rotation::{Rotation, Start};
-use super::{Choice, Seat};
+use super::least::{Cost, ServerLoad, choose_least};
+use super::rotation::{Rotation, RotationStart};
+use super::{BalancerChoice, BalancerPeer};
 
 /// Taken for the latency of a server that has a request and never answered one, in microseconds: longer than most, so
 /// that a new server is not flooded before it shows what it can do.
@@ -21,35 +21,35 @@ pub(super) struct PeakEwma {
 
 /// The time to wait for one more request on a server.
 #[derive(Clone, Copy)]
-pub(super) struct Wait {
+pub(super) struct ExpectedWait {
     latency_us: u32,
-    load: Load,
+    load: ServerLoad,
 }
 
-impl Wait {
+impl ExpectedWait {
     #[inline]
-    pub(super) fn on(seat: &Seat, share: u32, now_ms: u64) -> Wait {
-        let load = Load { in_flight: seat.state.in_flight(), share };
-        let latency_us = match seat.state.latency().at(now_ms) {
+    pub(super) fn on(peer: &BalancerPeer, share: u32, now_ms: u64) -> ExpectedWait {
+        let load = ServerLoad { in_flight: peer.state.in_flight(), share };
+        let latency_us = match peer.state.latency().at(now_ms) {
             0 if load.in_flight > 0 => UNKNOWN_US,
             latency_us => latency_us,
         };
-        Wait { latency_us, load }
+        ExpectedWait { latency_us, load }
     }
 }
 
-impl Cost for Wait {
-    const INFINITE: Wait = Wait { latency_us: 1, load: Load::INFINITE };
+impl Cost for ExpectedWait {
+    const INFINITE: ExpectedWait = ExpectedWait { latency_us: 1, load: ServerLoad::INFINITE };
 
     #[inline]
-    fn load(self) -> Load {
+    fn load(self) -> ServerLoad {
         self.load
     }
 
     /// Compares `latency * (in flight + 1) / share` of both exactly.
     #[inline]
-    fn compare(self, other: Wait) -> Ordering {
-        let product = |wait: Wait, share: u32| {
+    fn compare(self, other: ExpectedWait) -> Ordering {
+        let product = |wait: ExpectedWait, share: u32| {
             u128::from(wait.latency_us) * (u128::from(wait.load.in_flight) + 1) * u128::from(share)
         };
         product(self, other.load.share).cmp(&product(other, self.load.share))
@@ -57,22 +57,27 @@ impl Cost for Wait {
 }
 
 impl PeakEwma {
-    pub(super) fn new(seats: &[Seat], start: Start) -> PeakEwma {
-        PeakEwma { rotation: Rotation::new(seats, start) }
+    pub(super) fn new(peers: &[BalancerPeer], start: RotationStart) -> PeakEwma {
+        PeakEwma { rotation: Rotation::new(peers, start) }
     }
 
     pub(super) fn clock(&self) -> u64 {
         self.rotation.clock()
     }
 
-    /// Chooses among the seats that are `allowed`.
+    /// Chooses among the peers that are `allowed`.
     #[inline]
-    pub(super) fn choose(&self, seats: &[Seat], now_ms: u64, allowed: impl Fn(&Seat) -> bool) -> Choice {
-        choose_least(&self.rotation, seats, allowed, |seat, share| Wait::on(seat, share, now_ms))
+    pub(super) fn choose(
+        &self,
+        peers: &[BalancerPeer],
+        now_ms: u64,
+        allowed: impl Fn(&BalancerPeer) -> bool,
+    ) -> BalancerChoice {
+        choose_least(&self.rotation, peers, allowed, |peer, share| ExpectedWait::on(peer, share, now_ms))
     }
 
     /// Which of two servers of equal cost comes first, relative to the others: smaller is sooner.
-    pub(super) fn order(&self, seat: &Seat) -> i64 {
-        self.rotation.place(seat)
+    pub(super) fn order(&self, peer: &BalancerPeer) -> i64 {
+        self.rotation.place(peer)
     }
 }

@@ -16,25 +16,25 @@ pub struct Pick<'a> {
     pub now_ms: u64,
 }
 
-/// Whether a request would rather wait for the server that its key belongs to than have another one at once.
+/// What a request does when the server that its key belongs to is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// Any server is better than waiting.
-    None,
-    /// Its own server is worth waiting for. Only [`Policy::ConsistentHash`](super::Policy::ConsistentHash) knows one.
-    ForOwn,
+pub enum WhenFull {
+    /// Spill over to another server at once.
+    Spill,
+    /// Wait for that server. Only [`Policy::ConsistentHash`](super::Policy::ConsistentHash) knows one.
+    Queue,
 }
 
 /// What the balancer decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a chosen server holds a slot that has to be released"]
-pub enum Choice {
+pub enum BalancerChoice {
     /// This server, on which one slot is now taken: whoever asked must release it.
     Server(ServerId),
     /// There are servers for this request, but all their slots are taken: wait in the queue.
     AllFull,
-    /// All slots of the one server that the request belongs to are taken: wait for it, or choose again without patience.
-    OwnFull(ServerId),
+    /// All slots of the one server that the request belongs to are taken: wait for it, or choose again without when_full.
+    BoundFull(ServerId),
     /// No server is up, serving, weighted above 0 and not excluded: waiting does not help.
     NoneEligible,
 }

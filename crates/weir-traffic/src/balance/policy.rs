@@ -192,11 +192,11 @@ impl Default for LoadFactor {
 mod tests {
     use super::*;
 
-    struct Request {
+    struct KeyedRequest {
         cookie: Option<&'static str>,
     }
 
-    impl RouteRequest for Request {
+    impl RouteRequest for KeyedRequest {
         fn host(&self) -> &[u8] {
             b"example.com"
         }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_in_requests() {
-        let request = Request { cookie: None };
+        let request = KeyedRequest { cookie: None };
         for (key, expected) in [
             (HashKey::ClientAddress(AddressPrefixes::default()), Some(&[192, 0, 2, 1][..])),
             (HashKey::ClientAddress(AddressPrefixes::new(24, 56).unwrap()), Some(&[192, 0, 2, 0])),
@@ -253,7 +253,7 @@ mod tests {
             ("a=id=1", None),
             ("", None),
         ] {
-            let found = key.hash(&Request { cookie: Some(cookie) });
+            let found = key.hash(&KeyedRequest { cookie: Some(cookie) });
             assert_eq!(found, expected.map(|value| hash_bytes(value.as_bytes())), "{cookie:?}");
         }
     }

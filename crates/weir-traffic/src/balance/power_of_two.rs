@@ -4,35 +4,40 @@
 //! herd that many balancers make when all of them see the same least loaded server (Mitzenmacher 2001). Cost:
 //! two draws.
 
-use super::draw::{Drum, Random};
-use super::least::{Cost as _, Load};
-use super::{Choice, Seat};
+use super::draw::{SplitMix64, WeightedDraw};
+use super::least::{Cost as _, ServerLoad};
+use super::{BalancerChoice, BalancerPeer};
 
 #[derive(Debug)]
 pub(super) struct PowerOfTwo {
-    drum: Drum,
+    drum: WeightedDraw,
 }
 
 impl PowerOfTwo {
-    pub(super) fn new(seats: &[Seat]) -> PowerOfTwo {
-        PowerOfTwo { drum: Drum::new(seats) }
+    pub(super) fn new(peers: &[BalancerPeer]) -> PowerOfTwo {
+        PowerOfTwo { drum: WeightedDraw::new(peers) }
     }
 
-    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only
+    /// Chooses among the peers that are `allowed` with `word` as the source of chance. Goes round again only
     /// when another worker took the last slot of the preferred server.
     #[inline]
-    pub(super) fn choose(&self, seats: &[Seat], word: u64, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
-        let mut random = Random::new(word);
+    pub(super) fn choose(
+        &self,
+        peers: &[BalancerPeer],
+        word: u64,
+        allowed: impl Fn(&BalancerPeer) -> bool + Copy,
+    ) -> BalancerChoice {
+        let mut random = SplitMix64::new(word);
         loop {
-            let first = match self.drum.draw(seats, allowed, None, &mut random) {
+            let first = match self.drum.draw(peers, allowed, None, &mut random) {
                 Ok(at) => at,
                 Err(choice) => return choice,
             };
-            let second = self.drum.draw(seats, allowed, Some(first), &mut random).unwrap_or(first);
-            let (first, second) = (&seats[first], &seats[second]);
+            let second = self.drum.draw(peers, allowed, Some(first), &mut random).unwrap_or(first);
+            let (first, second) = (&peers[first], &peers[second]);
             let better = if load(second).compare(load(first)).is_lt() { second } else { first };
             if better.state.try_acquire() {
-                return Choice::Server(better.id);
+                return BalancerChoice::Server(better.id);
             }
         }
     }
@@ -40,6 +45,6 @@ impl PowerOfTwo {
 
 /// A server that became ineligible since it was drawn has a share of 0, which would compare as no load at
 /// all.
-fn load(seat: &Seat) -> Load {
-    Load { in_flight: seat.state.in_flight(), share: seat.state.share().max(1) }
+fn load(peer: &BalancerPeer) -> ServerLoad {
+    ServerLoad { in_flight: peer.state.in_flight(), share: peer.state.share().max(1) }
 }

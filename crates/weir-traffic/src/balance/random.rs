@@ -2,27 +2,32 @@
 //!
 //! Good where many balancers share many servers and none sees the load of the others. Cost: one draw.
 
-use super::draw::{Drum, Random};
-use super::{Choice, Seat};
+use super::draw::{SplitMix64, WeightedDraw};
+use super::{BalancerChoice, BalancerPeer};
 
 #[derive(Debug)]
 pub(super) struct WeightedRandom {
-    drum: Drum,
+    drum: WeightedDraw,
 }
 
 impl WeightedRandom {
-    pub(super) fn new(seats: &[Seat]) -> WeightedRandom {
-        WeightedRandom { drum: Drum::new(seats) }
+    pub(super) fn new(peers: &[BalancerPeer]) -> WeightedRandom {
+        WeightedRandom { drum: WeightedDraw::new(peers) }
     }
 
-    /// Chooses among the seats that are `allowed` with `word` as the source of chance. Goes round again only
+    /// Chooses among the peers that are `allowed` with `word` as the source of chance. Goes round again only
     /// when another worker took the last slot of the drawn server.
     #[inline]
-    pub(super) fn choose(&self, seats: &[Seat], word: u64, allowed: impl Fn(&Seat) -> bool + Copy) -> Choice {
-        let mut random = Random::new(word);
+    pub(super) fn choose(
+        &self,
+        peers: &[BalancerPeer],
+        word: u64,
+        allowed: impl Fn(&BalancerPeer) -> bool + Copy,
+    ) -> BalancerChoice {
+        let mut random = SplitMix64::new(word);
         loop {
-            match self.drum.draw(seats, allowed, None, &mut random) {
-                Ok(at) if seats[at].state.try_acquire() => return Choice::Server(seats[at].id),
+            match self.drum.draw(peers, allowed, None, &mut random) {
+                Ok(at) if peers[at].state.try_acquire() => return BalancerChoice::Server(peers[at].id),
                 Ok(_) => {}
                 Err(choice) => return choice,
             }

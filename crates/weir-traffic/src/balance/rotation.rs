@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Seat;
+use super::BalancerPeer;
 use crate::server::ServerState;
 
 /// The stride of a share of one, the longest there is. A power of two far above the largest share (2^16), so
@@ -17,7 +17,7 @@ const STRIDE_MAX: u64 = 1 << 40;
 
 /// Where a rotation begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
+pub(super) struct RotationStart {
     /// Decides who is first.
     pub(super) seed: u64,
     /// The clock that it goes on from; `None`: a new one.
@@ -32,19 +32,19 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// A clock for `seats`, with their turns spread over one round. `seed` decides who is first, so that a
+    /// A clock for `peers`, with their turns spread over one round. `seed` decides who is first, so that a
     /// thousand balancers started at once do not all begin with the same server.
     ///
     /// Where it goes on from another clock, those that were there before keep their turns.
-    pub(super) fn new(seats: &[Seat], start: Start) -> Rotation {
-        let step = u64::MAX / (seats.len() as u64).max(1);
+    pub(super) fn new(peers: &[BalancerPeer], start: RotationStart) -> Rotation {
+        let step = u64::MAX / (peers.len() as u64).max(1);
         let clock = start.clock.unwrap_or(0);
         let mut phase = start.seed;
-        for seat in seats {
-            let is_known = start.clock.is_some() && seat.state.turn().load(Ordering::Relaxed) != 0;
+        for peer in peers {
+            let is_known = start.clock.is_some() && peer.state.turn().load(Ordering::Relaxed) != 0;
             if !is_known {
-                let offset = (u128::from(phase) * u128::from(stride(seat.state.share().max(1)))) >> 64;
-                seat.state.turn().store(clock.wrapping_add(offset as u64), Ordering::Relaxed);
+                let offset = (u128::from(phase) * u128::from(stride(peer.state.share().max(1)))) >> 64;
+                peer.state.turn().store(clock.wrapping_add(offset as u64), Ordering::Relaxed);
             }
             phase = phase.wrapping_add(step);
         }
@@ -56,15 +56,15 @@ impl Rotation {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Where the server in `seat` stands now, relative to the others.
-    pub(super) fn place(&self, seat: &Seat) -> i64 {
-        Place::of(self.clock(), &seat.state).0
+    /// Where the server in `peer` stands now, relative to the others.
+    pub(super) fn place(&self, peer: &BalancerPeer) -> i64 {
+        RotationPlace::of(self.clock(), &peer.state).0
     }
 
     /// Moves the server's turn on by one stride; false when another worker was faster. A server that was
     /// passed over starts from now: it goes first once but does not make up for what it missed.
     #[inline]
-    pub(super) fn claim(&self, state: &ServerState, clock: u64, place: Place, share: u32) -> bool {
+    pub(super) fn claim(&self, state: &ServerState, clock: u64, place: RotationPlace, share: u32) -> bool {
         let turn = clock.wrapping_add(place.0 as u64);
         let start = clock.wrapping_add(place.0.max(0) as u64);
         let next = start.wrapping_add(stride(share));
@@ -90,14 +90,14 @@ impl Rotation {
     /// long stride is cut. Or the turn comes from another age of the clock (a server away for days, a new
     /// config): then the server goes next.
     #[cold]
-    pub(super) fn mend(&self, seats: &[Seat]) {
+    pub(super) fn mend(&self, peers: &[BalancerPeer]) {
         let clock = self.clock();
-        for seat in seats {
-            let share = seat.state.share();
+        for peer in peers {
+            let share = peer.state.share();
             if share == 0 {
                 continue;
             }
-            let place = Place::of(clock, &seat.state);
+            let place = RotationPlace::of(clock, &peer.state);
             if !place.is_too_far(share) {
                 continue;
             }
@@ -108,22 +108,22 @@ impl Rotation {
             };
             let turn = clock.wrapping_add(place.0 as u64);
             // When another worker was faster, its value is as good.
-            let _ = seat.state.turn().compare_exchange(turn, mended, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = peer.state.turn().compare_exchange(turn, mended, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
 /// A turn relative to the clock: the smallest goes first. Negative: was passed over, by how much.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(i64);
+pub(super) struct RotationPlace(i64);
 
-impl Place {
+impl RotationPlace {
     /// Behind every server.
-    pub(super) const LAST: Place = Place(i64::MAX);
+    pub(super) const LAST: RotationPlace = RotationPlace(i64::MAX);
 
     #[inline]
-    pub(super) fn of(clock: u64, state: &ServerState) -> Place {
-        Place(state.turn().load(Ordering::Relaxed).wrapping_sub(clock) as i64)
+    pub(super) fn of(clock: u64, state: &ServerState) -> RotationPlace {
+        RotationPlace(state.turn().load(Ordering::Relaxed).wrapping_sub(clock) as i64)
     }
 
     /// Whether it is more than one stride ahead, which no turn is by itself: see [`Rotation::mend`].

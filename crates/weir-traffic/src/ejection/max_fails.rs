@@ -5,19 +5,19 @@
 //! request has begun; no other does. So failures count together as long as none of them is followed by `fail_timeout` of
 //! peace and a success. nginx counts in seconds, this in milliseconds.
 
-use super::rules::{MaxFails, millis};
+use super::rules::{MaxFailsRules, millis};
 
 /// The count; all zero before the first failure.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fails {
+pub(super) struct FailCount {
     fails: u32,
     accessed_ms: u64,
     checked_ms: u64,
 }
 
-impl Fails {
+impl FailCount {
     /// A request begins on the server.
-    pub(super) fn begin(&mut self, rules: MaxFails, now_ms: u64) {
+    pub(super) fn begin(&mut self, rules: MaxFailsRules, now_ms: u64) {
         if now_ms.saturating_sub(self.checked_ms) > millis(rules.fail_timeout) {
             self.checked_ms = now_ms;
         }
@@ -41,7 +41,7 @@ impl Fails {
     }
 
     /// From when on a server that is unavailable may have a request.
-    pub(super) fn until_ms(&self, rules: MaxFails) -> u64 {
+    pub(super) fn until_ms(&self, rules: MaxFailsRules) -> u64 {
         self.checked_ms.saturating_add(millis(rules.fail_timeout)).saturating_add(1)
     }
 }

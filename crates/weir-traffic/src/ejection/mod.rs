@@ -9,7 +9,7 @@
 //!    └────────────────────────────────── it succeeds ──────────────────────────────────────────┘
 //! ```
 //!
-//! A [`Suspicion`](crate::server::Suspicion) stands in the state of each server and is all that a request without trouble looks at. [`Ejections`] are
+//! A [`ConsecutiveFailures`](crate::server::ConsecutiveFailures) stands in the state of each server and is all that a request without trouble looks at. [`OutlierTable`] are
 //! the book of an upstream, which whoever runs it keeps behind a lock that is taken only where something is wrong. Health
 //! checks are another matter: neither undoes what the other has found.
 
@@ -19,10 +19,10 @@ mod max_fails;
 mod outlier;
 mod rules;
 
-pub use outlier::Window;
-pub use record::{Change, Event, Return};
-pub use rules::{Grounds, LatencyRule, MaxFails, Outliers, Rules};
-pub use table::{Ejections, Member};
+pub use outlier::OutlierWindow;
+pub use record::{OutlierChange, OutlierEvent, ReturnReason};
+pub use rules::{EjectionReason, EjectionRules, LatencyRule, MaxFailsRules, OutlierRules};
+pub use table::{OutlierMember, OutlierTable};
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,11 @@
 //! Each server is measured by the median of the others, so that trouble behind all of them (a database that is down, a
 //! slow hour) is nobody's fault. Must not know who may be ejected.
 
-use super::rules::{Grounds, LatencyRule, Outliers};
+use super::rules::{EjectionReason, LatencyRule, OutlierRules};
 
 /// What one server did since the last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Window {
+pub struct OutlierWindow {
     /// Requests that it was given.
     pub requests: u64,
     /// Requests that failed by its doing.
@@ -16,7 +16,7 @@ pub struct Window {
     pub latency_micros: Option<u64>,
 }
 
-impl Window {
+impl OutlierWindow {
     fn error_percent(&self) -> u32 {
         // What fails now may have begun in the window before.
         let requests = self.requests.max(self.failures).max(1);
@@ -26,8 +26,11 @@ impl Window {
 
 /// The servers that do worse than the rules allow, the worst first; `windows` holds `None` for those that are not to be
 /// judged, nor to be compared with.
-pub(super) fn outliers(rules: &Outliers, windows: &[Option<Window>]) -> Vec<(usize, Grounds)> {
-    let judged: Vec<(usize, Window)> = windows
+pub(super) fn outliers(
+    rules: &OutlierRules,
+    windows: &[Option<OutlierWindow>],
+) -> Vec<(usize, EjectionReason)> {
+    let judged: Vec<(usize, OutlierWindow)> = windows
         .iter()
         .enumerate()
         .filter_map(|(index, window)| Some((index, (*window)?)))
@@ -42,28 +45,28 @@ pub(super) fn outliers(rules: &Outliers, windows: &[Option<Window>]) -> Vec<(usi
     found
 }
 
-fn by_error_rate(rules: &Outliers, judged: &[(usize, Window)]) -> Vec<(usize, Grounds)> {
+fn by_error_rate(rules: &OutlierRules, judged: &[(usize, OutlierWindow)]) -> Vec<(usize, EjectionReason)> {
     let Some(above) = rules.error_rate_percent else { return Vec::new() };
     let rates: Vec<(usize, u64)> =
         judged.iter().map(|(index, window)| (*index, u64::from(window.error_percent()))).collect();
-    let mut found: Vec<(u64, usize, Grounds)> = with_median_of_others(&rates)
+    let mut found: Vec<(u64, usize, EjectionReason)> = with_median_of_others(&rates)
         .filter(|(_, rate, others)| *rate > 0 && *rate >= others + u64::from(above))
         .map(|(index, rate, others)| {
-            let grounds = Grounds::ErrorRate { percent: rate as u32, others_percent: others as u32 };
+            let grounds = EjectionReason::ErrorRate { percent: rate as u32, others_percent: others as u32 };
             (rate - others, index, grounds)
         })
         .collect();
     worst_first(&mut found)
 }
 
-fn by_latency(rules: &Outliers, judged: &[(usize, Window)]) -> Vec<(usize, Grounds)> {
+fn by_latency(rules: &OutlierRules, judged: &[(usize, OutlierWindow)]) -> Vec<(usize, EjectionReason)> {
     let Some(rule) = rules.latency else { return Vec::new() };
     let latencies: Vec<(usize, u64)> =
         judged.iter().filter_map(|(index, window)| Some((*index, window.latency_micros?))).collect();
-    let mut found: Vec<(u64, usize, Grounds)> = with_median_of_others(&latencies)
+    let mut found: Vec<(u64, usize, EjectionReason)> = with_median_of_others(&latencies)
         .filter(|(_, micros, others)| is_too_slow(rule, *micros, *others))
         .map(|(index, micros, others)| {
-            (micros - others, index, Grounds::Latency { micros, others_micros: others })
+            (micros - others, index, EjectionReason::Latency { micros, others_micros: others })
         })
         .collect();
     worst_first(&mut found)
@@ -86,7 +89,7 @@ fn with_median_of_others(values: &[(usize, u64)]) -> impl Iterator<Item = (usize
     })
 }
 
-fn worst_first(found: &mut [(u64, usize, Grounds)]) -> Vec<(usize, Grounds)> {
+fn worst_first(found: &mut [(u64, usize, EjectionReason)]) -> Vec<(usize, EjectionReason)> {
     found.sort_by_key(|(excess, ..)| std::cmp::Reverse(*excess));
     found.iter().map(|(_, index, grounds)| (*index, *grounds)).collect()
 }
@@ -99,8 +102,8 @@ mod tests {
 
     const MILLI: u64 = 1000;
 
-    fn rules() -> Outliers {
-        Outliers {
+    fn rules() -> OutlierRules {
+        OutlierRules {
             consecutive_failures: None,
             error_rate_percent: Some(50),
             latency: Some(LatencyRule { factor: 3, difference_min: Duration::from_millis(100) }),
@@ -112,10 +115,14 @@ mod tests {
     }
 
     fn found(windows: &[(u64, u64, u64)]) -> Vec<usize> {
-        let windows: Vec<Option<Window>> = windows
+        let windows: Vec<Option<OutlierWindow>> = windows
             .iter()
             .map(|&(requests, failures, millis)| {
-                Some(Window { requests, failures, latency_micros: (millis > 0).then_some(millis * MILLI) })
+                Some(OutlierWindow {
+                    requests,
+                    failures,
+                    latency_micros: (millis > 0).then_some(millis * MILLI),
+                })
             })
             .collect();
         outliers(&rules(), &windows).into_iter().map(|(index, _)| index).collect()
@@ -165,10 +172,10 @@ mod tests {
     fn each_is_found_once_with_the_graver_grounds() {
         let windows = [(100, 90, 900), (100, 0, 100), (100, 0, 100)].map(
             |(requests, failures, millis): (u64, u64, u64)| {
-                Some(Window { requests, failures, latency_micros: Some(millis * MILLI) })
+                Some(OutlierWindow { requests, failures, latency_micros: Some(millis * MILLI) })
             },
         );
-        let expected = Grounds::ErrorRate { percent: 90, others_percent: 0 };
+        let expected = EjectionReason::ErrorRate { percent: 90, others_percent: 0 };
         assert_eq!(outliers(&rules(), &windows), [(0, expected)]);
         let blind = [windows[0], None, windows[2]];
         assert_eq!(outliers(&rules(), &blind).len(), 1, "the one that is left to compare with is enough");

@@ -2,13 +2,13 @@
 //!
 //! Only keeps the account: who goes, and when, is decided in `book`.
 
-use super::rules::{Grounds, Outliers, millis};
-use crate::health::History;
+use super::rules::{EjectionReason, OutlierRules, millis};
+use crate::health::OutcomeHistory;
 use crate::server::ServerId;
 
 /// Where a server stands; times are milliseconds on the clock of the book.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OutlierState {
     /// It gets its share of the requests.
     Good {
         /// When it came back; 0 when it was never away.
@@ -30,22 +30,22 @@ pub(super) enum Place {
 
 /// Something that was decided about a server, or the upstream as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct OutlierEvent {
     /// When, in milliseconds on the clock of the book.
     pub at_ms: u64,
     /// What.
-    pub change: Change,
+    pub change: OutlierChange,
 }
 
 /// What was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum OutlierChange {
     /// The server gets no more requests.
     Ejected {
         /// Which.
         server: ServerId,
         /// Why.
-        grounds: Grounds,
+        grounds: EjectionReason,
         /// For how long, in milliseconds.
         for_ms: u64,
         /// How often it was in a row, this time included.
@@ -61,7 +61,7 @@ pub enum Change {
         /// Which.
         server: ServerId,
         /// Why.
-        how: Return,
+        how: ReturnReason,
     },
     /// So few servers are usable that all get requests, or that is over.
     Panic {
@@ -72,7 +72,7 @@ pub enum Change {
 
 /// Why a server came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Return {
+pub enum ReturnReason {
     /// A request that it was tried with succeeded.
     TrialPassed,
     /// No other server was left.
@@ -83,38 +83,38 @@ pub enum Return {
 
 /// The account of one server.
 #[derive(Debug)]
-pub(super) struct Record<C> {
-    pub(super) place: Place,
+pub(super) struct OutlierRecord<C> {
+    pub(super) place: OutlierState,
     /// When it was ejected last; 0 for never.
     pub(super) ejected_ms: u64,
     /// Ejections in a row, and trials of which nothing was heard in time, as far as they are not forgotten.
     times: u32,
     /// Ejections so far, by grounds.
-    pub(super) ejections: [u64; Grounds::COUNT],
+    pub(super) ejections: [u64; EjectionReason::COUNT],
     /// The last failures.
-    pub(super) history: History<C>,
+    pub(super) history: OutcomeHistory<C>,
 }
 
-impl<C> Record<C> {
-    pub(super) const fn new() -> Record<C> {
-        Record {
-            place: Place::Good { since_ms: 0 },
+impl<C> OutlierRecord<C> {
+    pub(super) const fn new() -> OutlierRecord<C> {
+        OutlierRecord {
+            place: OutlierState::Good { since_ms: 0 },
             ejected_ms: 0,
             times: 0,
-            ejections: [0; Grounds::COUNT],
-            history: History::new(),
+            ejections: [0; EjectionReason::COUNT],
+            history: OutcomeHistory::new(),
         }
     }
 
     pub(super) fn is_good(&self) -> bool {
-        matches!(self.place, Place::Good { .. })
+        matches!(self.place, OutlierState::Good { .. })
     }
 
     /// Counts one ejection more in a row, after those that good standing has made forgotten: one for each `time` of it. Gives
     /// how long it takes, and how many there are.
-    pub(super) fn lengthen(&mut self, rules: &Outliers, now_ms: u64) -> (u64, u32) {
+    pub(super) fn lengthen(&mut self, rules: &OutlierRules, now_ms: u64) -> (u64, u32) {
         let time_ms = millis(rules.time).max(1);
-        if let Place::Good { since_ms } = self.place {
+        if let OutlierState::Good { since_ms } = self.place {
             let forgotten = now_ms.saturating_sub(since_ms) / time_ms;
             self.times = self.times.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
         }
@@ -124,14 +124,15 @@ impl<C> Record<C> {
     }
 
     /// How long the next ejection would take, or the wait for a trial.
-    pub(super) fn next_length_ms(&self, rules: &Outliers) -> u64 {
+    pub(super) fn next_length_ms(&self, rules: &OutlierRules) -> u64 {
         let time_ms = millis(rules.time).max(1);
         time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.time_max).max(time_ms))
     }
 
     /// Whether a request that began then is one that the server was tried with since it was ejected, perhaps not the last.
     pub(super) fn is_trial(&self, began_ms: u64) -> bool {
-        matches!(self.place, Place::OnTrial | Place::Trying { .. }) && began_ms > self.ejected_ms
+        matches!(self.place, OutlierState::OnTrial | OutlierState::Trying { .. })
+            && began_ms > self.ejected_ms
     }
 
     /// Counts a trial of which nothing was heard in time: the next has as long as after a failure.

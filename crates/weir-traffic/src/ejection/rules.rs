@@ -6,16 +6,16 @@ use std::time::Duration;
 
 /// When the servers of an upstream are ejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
+pub enum EjectionRules {
     /// When they fail, or do worse than the others.
-    Outliers(Outliers),
+    Outliers(OutlierRules),
     /// As nginx does it.
-    MaxFails(MaxFails),
+    MaxFails(MaxFailsRules),
 }
 
 /// Ejection of those that fail, or do worse than the others; never of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outliers {
+pub struct OutlierRules {
     /// Failures in a row; `None`: they do not matter. 0 counts as 1.
     pub consecutive_failures: Option<u32>,
     /// By how many percentage points the share of failed requests may be above that of the others; `None`: it does not
@@ -44,7 +44,7 @@ pub struct LatencyRule {
 
 /// nginx's `max_fails` and `fail_timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaxFails {
+pub struct MaxFailsRules {
     /// Failures that make a server unavailable; 0 counts as 1.
     pub max_fails: u32,
     /// The time in which they are counted, and for which the server is unavailable.
@@ -53,7 +53,7 @@ pub struct MaxFails {
 
 /// Why a server was ejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grounds {
+pub enum EjectionReason {
     /// So many requests failed in a row.
     ConsecutiveFailures(u32),
     /// So many percent of its requests failed, and so many of those of the others.
@@ -76,37 +76,37 @@ pub enum Grounds {
     MaxFails(u32),
 }
 
-impl Grounds {
+impl EjectionReason {
     /// How many kinds there are.
     pub const COUNT: usize = 5;
 
-    /// The stable kebab-case names of all kinds, by [`Grounds::index`].
-    pub const NAMES: [&str; Grounds::COUNT] =
+    /// The stable kebab-case names of all kinds, by [`EjectionReason::index`].
+    pub const NAMES: [&str; EjectionReason::COUNT] =
         ["consecutive-failures", "error-rate", "latency", "trial", "max-fails"];
 
     /// Which kind it is.
     pub const fn index(self) -> usize {
         match self {
-            Grounds::ConsecutiveFailures(_) => 0,
-            Grounds::ErrorRate { .. } => 1,
-            Grounds::Latency { .. } => 2,
-            Grounds::Trial => 3,
-            Grounds::MaxFails(_) => 4,
+            EjectionReason::ConsecutiveFailures(_) => 0,
+            EjectionReason::ErrorRate { .. } => 1,
+            EjectionReason::Latency { .. } => 2,
+            EjectionReason::Trial => 3,
+            EjectionReason::MaxFails(_) => 4,
         }
     }
 
     /// The stable kebab-case name: label in metrics, word in the log.
     pub const fn name(self) -> &'static str {
-        Grounds::NAMES[self.index()]
+        EjectionReason::NAMES[self.index()]
     }
 }
 
-impl Rules {
+impl EjectionRules {
     /// How many failures in a row the book of the upstream has to hear of at once; `None`: of none.
     pub fn failures_to_report(&self) -> Option<u32> {
         match self {
-            Rules::Outliers(rules) => rules.consecutive_failures,
-            Rules::MaxFails(_) => Some(1),
+            EjectionRules::Outliers(rules) => rules.consecutive_failures,
+            EjectionRules::MaxFails(_) => Some(1),
         }
     }
 }

@@ -1,22 +1,22 @@
 //! The book of one upstream: who is out, until when, and who may go next.
 //!
 //! Told of failures and of what becomes of servers that are watched; changes the states of the servers at once and leaves
-//! an [`Event`] for each change. Time is passed in, in milliseconds on any clock that does not go back. It must not know
+//! an [`OutlierEvent`] for each change. Time is passed in, in milliseconds on any clock that does not go back. It must not know
 //! what a failure was: `C` is kept for whoever asks why.
 
 use std::sync::Arc;
 
-use super::max_fails::Fails;
-use super::outlier::{Window, outliers};
-use super::record::{Change, Event, Place, Record, Return};
-use super::rules::{Grounds, Rules};
-use crate::health::{History, Outcome};
-use crate::server::{Ejection, Health, Mode};
+use super::max_fails::FailCount;
+use super::outlier::{OutlierWindow, outliers};
+use super::record::{OutlierChange, OutlierEvent, OutlierRecord, OutlierState, ReturnReason};
+use super::rules::{EjectionReason, EjectionRules};
+use crate::health::{OutcomeHistory, PastOutcome};
+use crate::server::{EjectionState, Health, Mode};
 use crate::server::{ServerId, ServerState};
 
 /// One server as the book gets to know it.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct OutlierMember {
     /// Its state, shared with the balancer.
     pub state: Arc<ServerState>,
     /// Whether it is a backup.
@@ -29,44 +29,45 @@ pub struct Member {
 
 /// The book of one upstream.
 #[derive(Debug)]
-pub struct Ejections<C> {
-    rules: Option<Rules>,
+pub struct OutlierTable<C> {
+    rules: Option<EjectionRules>,
     panic_percent: Option<u32>,
     /// Whether a server that comes back begins with next to nothing.
     starts_slowly: bool,
-    seats: Box<[Seat<C>]>,
+    entries: Box<[OutlierEntry<C>]>,
     in_panic: bool,
-    events: Vec<Event>,
+    events: Vec<OutlierEvent>,
 }
 
 #[derive(Debug)]
-struct Seat<C> {
-    member: Member,
+struct OutlierEntry<C> {
+    member: OutlierMember,
     /// Made when there is something to note: most servers never fail.
-    account: Option<Box<Account<C>>>,
+    account: Option<Box<OutlierAccount<C>>>,
 }
 
 #[derive(Debug)]
-struct Account<C> {
-    record: Record<C>,
-    fails: Fails,
+struct OutlierAccount<C> {
+    record: OutlierRecord<C>,
+    fails: FailCount,
 }
 
-impl<C: 'static> Seat<C> {
+impl<C: 'static> OutlierEntry<C> {
     /// That of a server of which nothing is noted.
-    const CLEAN: &'static Record<C> = &Record::new();
+    const CLEAN: &'static OutlierRecord<C> = &OutlierRecord::new();
 
-    fn new(member: Member) -> Seat<C> {
-        Seat { member, account: None }
+    fn new(member: OutlierMember) -> OutlierEntry<C> {
+        OutlierEntry { member, account: None }
     }
 
-    fn record(&self) -> &Record<C> {
+    fn record(&self) -> &OutlierRecord<C> {
         self.account.as_ref().map_or(Self::CLEAN, |account| &account.record)
     }
 
-    fn account(&mut self) -> &mut Account<C> {
-        self.account
-            .get_or_insert_with(|| Box::new(Account { record: Record::new(), fails: Fails::default() }))
+    fn account(&mut self) -> &mut OutlierAccount<C> {
+        self.account.get_or_insert_with(|| {
+            Box::new(OutlierAccount { record: OutlierRecord::new(), fails: FailCount::default() })
+        })
     }
 
     /// Whether the operator wants it to have requests.
@@ -81,58 +82,58 @@ impl<C: 'static> Seat<C> {
     }
 }
 
-impl<C: 'static> Ejections<C> {
+impl<C: 'static> OutlierTable<C> {
     /// A book in which nobody is out; `panic_percent` is the share of usable servers below which all get requests.
     pub fn new(
-        rules: Option<Rules>,
+        rules: Option<EjectionRules>,
         panic_percent: Option<u32>,
         starts_slowly: bool,
-        members: Vec<Member>,
-    ) -> Ejections<C> {
+        members: Vec<OutlierMember>,
+    ) -> OutlierTable<C> {
         // One alone is never ejected, whatever it does.
         let rules = rules.filter(|_| members.len() > 1);
-        let seats = members.into_iter().map(Seat::new).collect();
-        Ejections { rules, panic_percent, starts_slowly, seats, in_panic: false, events: Vec::new() }
+        let entries = members.into_iter().map(OutlierEntry::new).collect();
+        OutlierTable { rules, panic_percent, starts_slowly, entries, in_panic: false, events: Vec::new() }
     }
 
     /// Goes on by other rules and for other members. Who was there before, in the same place, keeps its account; under rules
     /// of another sort everybody starts anew.
     pub fn change(
         &mut self,
-        rules: Option<Rules>,
+        rules: Option<EjectionRules>,
         panic_percent: Option<u32>,
         starts_slowly: bool,
-        members: Vec<Member>,
+        members: Vec<OutlierMember>,
         now_ms: u64,
     ) {
         let serving = members.iter().filter(|member| !member.leaving).count();
         let rules = rules.filter(|_| serving > 1);
-        let sort = |rules: &Option<Rules>| rules.as_ref().map(std::mem::discriminant);
+        let sort = |rules: &Option<EjectionRules>| rules.as_ref().map(std::mem::discriminant);
         let is_same_sort = sort(&self.rules) == sort(&rules);
         self.starts_slowly = starts_slowly;
         if !is_same_sort {
-            for index in 0..self.seats.len() {
-                self.bring_back(index, Return::RulesChanged, now_ms);
+            for index in 0..self.entries.len() {
+                self.bring_back(index, ReturnReason::RulesChanged, now_ms);
             }
         }
-        let mut before = std::mem::take(&mut self.seats).into_vec().into_iter();
-        let seat = |member: Member| match before.next() {
+        let mut before = std::mem::take(&mut self.entries).into_vec().into_iter();
+        let entry = |member: OutlierMember| match before.next() {
             Some(known) if Arc::ptr_eq(&known.member.state, &member.state) => {
                 let mut account = known.account;
                 if let Some(account) = account.as_mut().filter(|_| !is_same_sort) {
-                    account.fails = Fails::default();
+                    account.fails = FailCount::default();
                 }
-                Seat { member, account }
+                OutlierEntry { member, account }
             }
-            _ => Seat::new(member),
+            _ => OutlierEntry::new(member),
         };
-        self.seats = members.into_iter().map(seat).collect();
+        self.entries = members.into_iter().map(entry).collect();
         (self.rules, self.panic_percent) = (rules, panic_percent);
-        for index in 0..self.seats.len() {
-            let member = &self.seats[index].member;
+        for index in 0..self.entries.len() {
+            let member = &self.entries[index].member;
             member.state.set_panic(self.in_panic);
             if member.exempt || self.rules.is_none() {
-                self.bring_back(index, Return::RulesChanged, now_ms);
+                self.bring_back(index, ReturnReason::RulesChanged, now_ms);
             }
         }
         self.settle(now_ms);
@@ -140,22 +141,26 @@ impl<C: 'static> Ejections<C> {
 
     /// How many failures in a row the book has to hear of at once; `None`: of none.
     pub fn failures_to_report(&self) -> Option<u32> {
-        self.rules.as_ref().and_then(Rules::failures_to_report)
+        self.rules.as_ref().and_then(EjectionRules::failures_to_report)
     }
 
     /// Remembers a failure, for whoever asks why.
     pub fn remember(&mut self, server: ServerId, failure: C, at_ms: u64) {
-        self.seats[server.index()].account().record.history.push(Outcome { at_ms, failure: Some(failure) });
+        self.entries[server.index()]
+            .account()
+            .record
+            .history
+            .push(PastOutcome { at_ms, failure: Some(failure) });
     }
 
     /// The last failures of a server.
-    pub fn history(&self, server: ServerId) -> &History<C> {
-        &self.seats[server.index()].record().history
+    pub fn history(&self, server: ServerId) -> &OutcomeHistory<C> {
+        &self.entries[server.index()].record().history
     }
 
-    /// How often a server was ejected, by [`Grounds::index`].
-    pub fn ejections(&self, server: ServerId) -> [u64; Grounds::COUNT] {
-        self.seats[server.index()].record().ejections
+    /// How often a server was ejected, by [`EjectionReason::index`].
+    pub fn ejections(&self, server: ServerId) -> [u64; EjectionReason::COUNT] {
+        self.entries[server.index()].record().ejections
     }
 
     /// Whether all servers get requests because so few are usable.
@@ -163,68 +168,70 @@ impl<C: 'static> Ejections<C> {
         self.in_panic
     }
 
-    /// Whether [`Ejections::take_events`] has anything to give.
+    /// Whether [`OutlierTable::take_events`] has anything to give.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
     /// What was decided since the last call, in order.
-    pub fn take_events(&mut self) -> Vec<Event> {
+    pub fn take_events(&mut self) -> Vec<OutlierEvent> {
         std::mem::take(&mut self.events)
     }
 
     /// A request begins on a server that is watched: the trial, if there is one to be had and it has taken that.
     pub fn begin(&mut self, server: ServerId, now_ms: u64) {
         let index = server.index();
-        if let Some(Rules::MaxFails(rules)) = self.rules {
-            self.seats[index].account().fails.begin(rules, now_ms);
+        if let Some(EjectionRules::MaxFails(rules)) = self.rules {
+            self.entries[index].account().fails.begin(rules, now_ms);
         }
         self.begin_trial(index, now_ms);
     }
 
     /// Takes in that a request has taken the trial of a server.
     fn begin_trial(&mut self, index: usize, now_ms: u64) {
-        let seat = &mut self.seats[index];
-        if seat.record().place != Place::OnTrial || !seat.member.state.is_ejected() {
+        let entry = &mut self.entries[index];
+        if entry.record().place != OutlierState::OnTrial || !entry.member.state.is_ejected() {
             return;
         }
         let until_ms = match self.rules {
-            Some(Rules::MaxFails(rules)) => seat.account().fails.until_ms(rules),
-            Some(Rules::Outliers(rules)) => now_ms.saturating_add(seat.record().next_length_ms(&rules)),
+            Some(EjectionRules::MaxFails(rules)) => entry.account().fails.until_ms(rules),
+            Some(EjectionRules::Outliers(rules)) => {
+                now_ms.saturating_add(entry.record().next_length_ms(&rules))
+            }
             None => now_ms,
         };
-        seat.account().record.place = Place::Trying { until_ms };
-        seat.member.state.set_ejection(Ejection::Ejected);
+        entry.account().record.place = OutlierState::Trying { until_ms };
+        entry.member.state.set_ejection(EjectionState::Ejected);
     }
 
     /// A request that began on a server at `began_ms` has failed by its doing.
     pub fn fail(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let index = server.index();
-        let seat = &mut self.seats[index];
-        if seat.member.exempt {
+        let entry = &mut self.entries[index];
+        if entry.member.exempt {
             return;
         }
         match self.rules {
             None => return,
-            Some(Rules::MaxFails(rules)) => {
-                let fails = seat.account().fails.fail(now_ms);
+            Some(EjectionRules::MaxFails(rules)) => {
+                let fails = entry.account().fails.fail(now_ms);
                 if fails >= rules.max_fails.max(1) {
-                    let until_ms = seat.account().fails.until_ms(rules);
+                    let until_ms = entry.account().fails.until_ms(rules);
                     self.eject_until(index, until_ms, fails, now_ms);
                 } else {
-                    seat.member.state.suspicion().watch(true);
+                    entry.member.state.consecutive_failures().watch(true);
                 }
             }
-            Some(Rules::Outliers(rules)) => match seat.record().place {
+            Some(EjectionRules::Outliers(rules)) => match entry.record().place {
                 // What began before that says nothing about how it is now.
-                Place::Good { since_ms } if began_ms < since_ms => return,
-                Place::Good { .. } => {
-                    let failures = seat.member.state.suspicion().failures();
+                OutlierState::Good { since_ms } if began_ms < since_ms => return,
+                OutlierState::Good { .. } => {
+                    let failures = entry.member.state.consecutive_failures().failures();
                     if rules.consecutive_failures.is_some_and(|limit| failures >= limit.max(1)) {
-                        self.eject_if_possible(index, Grounds::ConsecutiveFailures(failures), now_ms);
+                        self.eject_if_possible(index, EjectionReason::ConsecutiveFailures(failures), now_ms);
                     }
                 }
-                _ if seat.record().is_trial(began_ms) => self.eject_again(index, now_ms),
+                _ if entry.record().is_trial(began_ms) => self.eject_again(index, now_ms),
                 _ => return,
             },
         }
@@ -234,14 +241,14 @@ impl<C: 'static> Ejections<C> {
     /// A request that began on a server that is watched at `began_ms` has succeeded.
     pub fn succeed(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let index = server.index();
-        let seat = &mut self.seats[index];
+        let entry = &mut self.entries[index];
         let passed = match &self.rules {
             None => false,
-            Some(Rules::MaxFails(_)) => seat.account().fails.succeed(),
-            Some(Rules::Outliers(_)) => seat.record().is_trial(began_ms),
+            Some(EjectionRules::MaxFails(_)) => entry.account().fails.succeed(),
+            Some(EjectionRules::Outliers(_)) => entry.record().is_trial(began_ms),
         };
         if passed {
-            self.bring_back(index, Return::TrialPassed, now_ms);
+            self.bring_back(index, ReturnReason::TrialPassed, now_ms);
             self.settle(now_ms);
         }
     }
@@ -249,31 +256,31 @@ impl<C: 'static> Ejections<C> {
     /// A request that began on a server that is watched at `began_ms` has ended, and says nothing of the server: another may be
     /// its trial. nginx knows no such thing.
     pub fn withdraw(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
-        let seat = &mut self.seats[server.index()];
-        let is_other = seat.record().place == Place::OnTrial || !seat.record().is_trial(began_ms);
-        if matches!(self.rules, Some(Rules::Outliers(_))) && !is_other {
-            seat.account().record.place = Place::OnTrial;
-            seat.member.state.set_ejection(Ejection::OnTrial);
-            self.tell(now_ms, Change::OnTrial { server });
+        let entry = &mut self.entries[server.index()];
+        let is_other = entry.record().place == OutlierState::OnTrial || !entry.record().is_trial(began_ms);
+        if matches!(self.rules, Some(EjectionRules::Outliers(_))) && !is_other {
+            entry.account().record.place = OutlierState::OnTrial;
+            entry.member.state.set_ejection(EjectionState::OnTrial);
+            self.tell(now_ms, OutlierChange::OnTrial { server });
         }
     }
 
     /// Compares what the servers did from `began_ms` until now, one window for each; ejects those that do worse than the
     /// others.
-    pub fn compare(&mut self, windows: &[Window], began_ms: u64, now_ms: u64) {
-        let Some(Rules::Outliers(rules)) = self.rules else { return };
-        let judged: Vec<Option<Window>> = self
-            .seats
+    pub fn compare(&mut self, windows: &[OutlierWindow], began_ms: u64, now_ms: u64) {
+        let Some(EjectionRules::Outliers(rules)) = self.rules else { return };
+        let judged: Vec<Option<OutlierWindow>> = self
+            .entries
             .iter()
             .zip(windows)
-            .map(|(seat, window)| match seat.record().place {
+            .map(|(entry, window)| match entry.record().place {
                 // One that was away for part of the time is not compared.
-                Place::Good { since_ms } if since_ms <= began_ms => Some(*window),
+                OutlierState::Good { since_ms } if since_ms <= began_ms => Some(*window),
                 _ => None,
             })
             .collect();
         for (index, grounds) in outliers(&rules, &judged) {
-            if !self.seats[index].member.exempt {
+            if !self.entries[index].member.exempt {
                 self.eject_if_possible(index, grounds, now_ms);
             }
         }
@@ -282,20 +289,20 @@ impl<C: 'static> Ejections<C> {
 
     /// Lets those whose time is up be tried, and takes in that health or the operator's wishes may have changed.
     pub fn advance(&mut self, now_ms: u64) {
-        for index in 0..self.seats.len() {
+        for index in 0..self.entries.len() {
             // One that took the trial and then left before it began.
             self.begin_trial(index, now_ms);
-            let place = self.seats[index].record().place;
-            if let Place::Ejected { until_ms } | Place::Trying { until_ms } = place
+            let place = self.entries[index].record().place;
+            if let OutlierState::Ejected { until_ms } | OutlierState::Trying { until_ms } = place
                 && until_ms <= now_ms
             {
-                let record = &mut self.seats[index].account().record;
-                if matches!(place, Place::Trying { .. }) {
+                let record = &mut self.entries[index].account().record;
+                if matches!(place, OutlierState::Trying { .. }) {
                     record.miss();
                 }
-                record.place = Place::OnTrial;
-                self.seats[index].member.state.set_ejection(Ejection::OnTrial);
-                self.tell(now_ms, Change::OnTrial { server: ServerId(index as u32) });
+                record.place = OutlierState::OnTrial;
+                self.entries[index].member.state.set_ejection(EjectionState::OnTrial);
+                self.tell(now_ms, OutlierChange::OnTrial { server: ServerId(index as u32) });
             }
         }
         self.settle(now_ms);
@@ -304,126 +311,132 @@ impl<C: 'static> Ejections<C> {
     /// The health checks had found a server down and have found it up again: it need not wait for its trial, since it is
     /// not what it was when it was ejected. nginx knows no such thing.
     pub fn recover(&mut self, server: ServerId, now_ms: u64) {
-        let seat = &mut self.seats[server.index()];
-        let is_out = matches!(seat.record().place, Place::Ejected { .. } | Place::Trying { .. });
-        if is_out && matches!(self.rules, Some(Rules::Outliers(_))) {
-            seat.account().record.place = Place::OnTrial;
+        let entry = &mut self.entries[server.index()];
+        let is_out =
+            matches!(entry.record().place, OutlierState::Ejected { .. } | OutlierState::Trying { .. });
+        if is_out && matches!(self.rules, Some(EjectionRules::Outliers(_))) {
+            entry.account().record.place = OutlierState::OnTrial;
             // What began before says nothing of it any more.
-            seat.account().record.ejected_ms = now_ms;
-            seat.member.state.set_ejection(Ejection::OnTrial);
-            self.tell(now_ms, Change::OnTrial { server });
+            entry.account().record.ejected_ms = now_ms;
+            entry.member.state.set_ejection(EjectionState::OnTrial);
+            self.tell(now_ms, OutlierChange::OnTrial { server });
         }
     }
 
-    /// When [`Ejections::advance`] next has something to do by time alone.
+    /// When [`OutlierTable::advance`] next has something to do by time alone.
     pub fn next_ms(&self) -> Option<u64> {
-        let until = |seat: &Seat<C>| match seat.record().place {
-            Place::Ejected { until_ms } | Place::Trying { until_ms } => Some(until_ms),
-            Place::Good { .. } | Place::OnTrial => None,
+        let until = |entry: &OutlierEntry<C>| match entry.record().place {
+            OutlierState::Ejected { until_ms } | OutlierState::Trying { until_ms } => Some(until_ms),
+            OutlierState::Good { .. } | OutlierState::OnTrial => None,
         };
-        self.seats.iter().filter_map(until).min()
+        self.entries.iter().filter_map(until).min()
     }
 
     /// Whether all is well and only a failure can change that.
     pub fn is_quiet(&self) -> bool {
-        self.panic_percent.is_none() && self.seats.iter().all(|seat| seat.record().is_good())
+        self.panic_percent.is_none() && self.entries.iter().all(|entry| entry.record().is_good())
     }
 
     /// Ejects a server that is good, unless too few would be left.
-    fn eject_if_possible(&mut self, index: usize, grounds: Grounds, now_ms: u64) {
-        let Some(Rules::Outliers(rules)) = self.rules else { return };
-        let backup = self.seats[index].member.backup;
-        let is_of_its_kind = |seat: &&Seat<C>| seat.member.backup == backup && !seat.member.leaving;
-        let of_its_kind = || self.seats.iter().filter(is_of_its_kind);
-        let out = of_its_kind().filter(|seat| !seat.record().is_good()).count();
+    fn eject_if_possible(&mut self, index: usize, grounds: EjectionReason, now_ms: u64) {
+        let Some(EjectionRules::Outliers(rules)) = self.rules else { return };
+        let backup = self.entries[index].member.backup;
+        let is_of_its_kind =
+            |entry: &&OutlierEntry<C>| entry.member.backup == backup && !entry.member.leaving;
+        let of_its_kind = || self.entries.iter().filter(is_of_its_kind);
+        let out = of_its_kind().filter(|entry| !entry.record().is_good()).count();
         let out_max = (of_its_kind().count() * rules.servers_max_percent as usize / 100).max(1);
-        let mut others = self.seats.iter().enumerate().filter(|(other, _)| *other != index);
-        if out >= out_max || !others.any(|(_, seat)| seat.is_reliable()) {
+        let mut others = self.entries.iter().enumerate().filter(|(other, _)| *other != index);
+        if out >= out_max || !others.any(|(_, entry)| entry.is_reliable()) {
             return;
         }
-        let (for_ms, times) = self.seats[index].account().record.lengthen(&rules, now_ms);
+        let (for_ms, times) = self.entries[index].account().record.lengthen(&rules, now_ms);
         self.eject(index, now_ms.saturating_add(for_ms), grounds, times, now_ms);
     }
 
     /// Ejects a server whose trial has failed: it was out before.
     fn eject_again(&mut self, index: usize, now_ms: u64) {
-        let Some(Rules::Outliers(rules)) = self.rules else { return };
-        let (for_ms, times) = self.seats[index].account().record.lengthen(&rules, now_ms);
-        self.eject(index, now_ms.saturating_add(for_ms), Grounds::Trial, times, now_ms);
+        let Some(EjectionRules::Outliers(rules)) = self.rules else { return };
+        let (for_ms, times) = self.entries[index].account().record.lengthen(&rules, now_ms);
+        self.eject(index, now_ms.saturating_add(for_ms), EjectionReason::Trial, times, now_ms);
     }
 
     /// Ejects a server as nginx does: whoever else is left, and anew with every failure of a request that was under way.
     fn eject_until(&mut self, index: usize, until_ms: u64, fails: u32, now_ms: u64) {
-        let grounds = match self.seats[index].record().place {
-            Place::Ejected { .. } => {
-                self.seats[index].account().record.place = Place::Ejected { until_ms };
+        let grounds = match self.entries[index].record().place {
+            OutlierState::Ejected { .. } => {
+                self.entries[index].account().record.place = OutlierState::Ejected { until_ms };
                 return;
             }
-            Place::Good { .. } => Grounds::MaxFails(fails),
-            Place::OnTrial | Place::Trying { .. } => Grounds::Trial,
+            OutlierState::Good { .. } => EjectionReason::MaxFails(fails),
+            OutlierState::OnTrial | OutlierState::Trying { .. } => EjectionReason::Trial,
         };
         self.eject(index, until_ms, grounds, 1, now_ms);
     }
 
-    fn eject(&mut self, index: usize, until_ms: u64, grounds: Grounds, times: u32, now_ms: u64) {
-        let seat = &mut self.seats[index];
-        seat.account().record.place = Place::Ejected { until_ms };
-        seat.account().record.ejected_ms = now_ms;
-        seat.account().record.ejections[grounds.index()] += 1;
-        seat.member.state.suspicion().watch(true);
-        seat.member.state.set_ejection(Ejection::Ejected);
+    fn eject(&mut self, index: usize, until_ms: u64, grounds: EjectionReason, times: u32, now_ms: u64) {
+        let entry = &mut self.entries[index];
+        entry.account().record.place = OutlierState::Ejected { until_ms };
+        entry.account().record.ejected_ms = now_ms;
+        entry.account().record.ejections[grounds.index()] += 1;
+        entry.member.state.consecutive_failures().watch(true);
+        entry.member.state.set_ejection(EjectionState::Ejected);
         let for_ms = until_ms - now_ms;
-        self.tell(now_ms, Change::Ejected { server: ServerId(index as u32), grounds, for_ms, times });
+        self.tell(now_ms, OutlierChange::Ejected { server: ServerId(index as u32), grounds, for_ms, times });
     }
 
-    fn bring_back(&mut self, index: usize, how: Return, now_ms: u64) {
-        let seat = &mut self.seats[index];
-        seat.member.state.suspicion().watch(false);
-        if seat.record().is_good() {
+    fn bring_back(&mut self, index: usize, how: ReturnReason, now_ms: u64) {
+        let entry = &mut self.entries[index];
+        entry.member.state.consecutive_failures().watch(false);
+        if entry.record().is_good() {
             return;
         }
-        seat.account().record.place = Place::Good { since_ms: now_ms };
+        entry.account().record.place = OutlierState::Good { since_ms: now_ms };
         if self.starts_slowly {
             // Before it is back, so that its first requests are few.
-            seat.member.state.set_ramp(1);
+            entry.member.state.set_ramp(1);
         }
-        seat.member.state.set_ejection(Ejection::None);
-        self.tell(now_ms, Change::Returned { server: ServerId(index as u32), how });
+        entry.member.state.set_ejection(EjectionState::None);
+        self.tell(now_ms, OutlierChange::Returned { server: ServerId(index as u32), how });
     }
 
     /// Brings back whoever is out when nobody else is left, and enters or leaves panic.
     fn settle(&mut self, now_ms: u64) {
-        if matches!(self.rules, Some(Rules::Outliers(_))) && !self.seats.iter().any(Seat::is_reliable) {
-            for index in 0..self.seats.len() {
-                let seat = &self.seats[index];
-                if seat.is_wanted() && seat.member.state.health() == Health::Up {
-                    self.bring_back(index, Return::LastOne, now_ms);
+        if matches!(self.rules, Some(EjectionRules::Outliers(_)))
+            && !self.entries.iter().any(OutlierEntry::is_reliable)
+        {
+            for index in 0..self.entries.len() {
+                let entry = &self.entries[index];
+                if entry.is_wanted() && entry.member.state.health() == Health::Up {
+                    self.bring_back(index, ReturnReason::LastOne, now_ms);
                 }
             }
         }
         let in_panic = self.panic_percent.is_some_and(|percent| self.has_fewer_than(percent));
         if in_panic != self.in_panic {
             self.in_panic = in_panic;
-            for seat in &self.seats {
-                seat.member.state.set_panic(in_panic);
+            for entry in &self.entries {
+                entry.member.state.set_panic(in_panic);
             }
-            self.tell(now_ms, Change::Panic { began: in_panic });
+            self.tell(now_ms, OutlierChange::Panic { began: in_panic });
         }
     }
 
     /// Whether less than this share of the servers is usable, of the primary ones and of the backups.
     fn has_fewer_than(&self, percent: u32) -> bool {
         let is_enough = |backup: bool| {
-            let wanted = || self.seats.iter().filter(|seat| seat.member.backup == backup && seat.is_wanted());
-            let is_usable =
-                |seat: &&Seat<C>| seat.member.state.health() == Health::Up && !seat.member.state.is_ejected();
+            let wanted =
+                || self.entries.iter().filter(|entry| entry.member.backup == backup && entry.is_wanted());
+            let is_usable = |entry: &&OutlierEntry<C>| {
+                entry.member.state.health() == Health::Up && !entry.member.state.is_ejected()
+            };
             let (all, usable) = (wanted().count(), wanted().filter(is_usable).count());
             all > 0 && usable * 100 >= all * percent as usize
         };
-        self.seats.iter().any(Seat::is_wanted) && !is_enough(false) && !is_enough(true)
+        self.entries.iter().any(OutlierEntry::is_wanted) && !is_enough(false) && !is_enough(true)
     }
 
-    fn tell(&mut self, at_ms: u64, change: Change) {
-        self.events.push(Event { at_ms, change });
+    fn tell(&mut self, at_ms: u64, change: OutlierChange) {
+        self.events.push(OutlierEvent { at_ms, change });
     }
 }

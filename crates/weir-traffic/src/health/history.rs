@@ -9,7 +9,7 @@ pub const HISTORY_MAX: usize = 10;
 
 /// How one probe or request ended; `C` is what is known of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome<C> {
+pub struct PastOutcome<C> {
     /// When it ended, in milliseconds on the clock of whoever records it.
     pub at_ms: u64,
     /// Why it failed; `None` when it passed.
@@ -18,24 +18,24 @@ pub struct Outcome<C> {
 
 /// The last [`HISTORY_MAX`] outcomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History<C>(VecDeque<Outcome<C>>);
+pub struct OutcomeHistory<C>(VecDeque<PastOutcome<C>>);
 
-impl<C> History<C> {
-    pub(crate) const fn new() -> History<C> {
-        History(VecDeque::new())
+impl<C> OutcomeHistory<C> {
+    pub(crate) const fn new() -> OutcomeHistory<C> {
+        OutcomeHistory(VecDeque::new())
     }
 
     /// The outcomes, the oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Outcome<C>> + DoubleEndedIterator {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &PastOutcome<C>> + DoubleEndedIterator {
         self.0.iter()
     }
 
     /// The newest outcome; `None` before the first.
-    pub fn newest(&self) -> Option<&Outcome<C>> {
+    pub fn newest(&self) -> Option<&PastOutcome<C>> {
         self.0.back()
     }
 
-    pub(crate) fn push(&mut self, outcome: Outcome<C>) {
+    pub(crate) fn push(&mut self, outcome: PastOutcome<C>) {
         if self.0.len() == HISTORY_MAX {
             self.0.pop_front();
         }
@@ -43,8 +43,8 @@ impl<C> History<C> {
     }
 }
 
-impl<C> Default for History<C> {
-    fn default() -> History<C> {
-        History::new()
+impl<C> Default for OutcomeHistory<C> {
+    fn default() -> OutcomeHistory<C> {
+        OutcomeHistory::new()
     }
 }

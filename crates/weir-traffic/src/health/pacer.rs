@@ -13,7 +13,7 @@ const PUT_OFF_MAX: u32 = 10;
 
 /// Lets the probes of all servers start one after the other. Times are microseconds on any clock that does not go back.
 #[derive(Debug)]
-pub struct Pacer {
+pub struct ProbePacer {
     gap_us: u64,
     /// Waits that are not longer are none: such probes start together.
     slack_us: u64,
@@ -21,11 +21,11 @@ pub struct Pacer {
     free_us: u64,
 }
 
-impl Pacer {
+impl ProbePacer {
     /// For `per_second` probes, of which those start together that are due within `slack`.
-    pub fn new(per_second: f64, slack: Duration) -> Pacer {
+    pub fn new(per_second: f64, slack: Duration) -> ProbePacer {
         let gap_us = if per_second > 0.0 { 1e6 / (per_second * CATCH_UP) } else { 0.0 };
-        Pacer { gap_us: gap_us as u64, slack_us: micros(slack), free_us: 0 }
+        ProbePacer { gap_us: gap_us as u64, slack_us: micros(slack), free_us: 0 }
     }
 
     /// How long a probe that is due now waits before it starts, in microseconds; `interval` is that of its server.
@@ -50,18 +50,18 @@ mod tests {
 
     #[test]
     fn probes_on_time_do_not_wait() {
-        let mut pacer = Pacer::new(1_000.0, Duration::ZERO);
+        let mut pacer = ProbePacer::new(1_000.0, Duration::ZERO);
         for now_us in (0..1_000_000).step_by(1_000) {
             assert_eq!(pacer.wait_us(now_us, SECOND), 0);
         }
-        let mut alone = Pacer::new(1.0, Duration::ZERO);
+        let mut alone = ProbePacer::new(1.0, Duration::ZERO);
         assert_eq!((alone.wait_us(5, SECOND), alone.wait_us(1_000_005, SECOND)), (0, 0));
-        assert_eq!(Pacer::new(0.0, Duration::ZERO).wait_us(5, SECOND), 0);
+        assert_eq!(ProbePacer::new(0.0, Duration::ZERO).wait_us(5, SECOND), 0);
     }
 
     #[test]
     fn a_hundred_late_ones_are_caught_up_with_at_one_and_a_half_times_the_rate() {
-        let mut pacer = Pacer::new(1_000.0, Duration::ZERO);
+        let mut pacer = ProbePacer::new(1_000.0, Duration::ZERO);
         let starts: Vec<u64> = (0..100).map(|_| pacer.wait_us(0, SECOND)).collect();
         for window in starts.windows(16) {
             assert!(window[15] - window[0] >= 9_990, "16 within 10 ms: {window:?}");
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn those_that_are_due_within_the_slack_start_together() {
-        let mut pacer = Pacer::new(1_000.0, Duration::from_millis(4));
+        let mut pacer = ProbePacer::new(1_000.0, Duration::from_millis(4));
         for turn in 0..100 {
             let at_us = turn * 5_000;
             assert!((0..5).all(|_| pacer.wait_us(at_us, SECOND) == 0), "five every five milliseconds");
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn nobody_is_put_off_for_long() {
-        let mut pacer = Pacer::new(10.0, Duration::ZERO);
+        let mut pacer = ProbePacer::new(10.0, Duration::ZERO);
         let last = (0..100).map(|_| pacer.wait_us(0, SECOND)).max();
         assert_eq!(last, Some(100_000));
     }

@@ -18,7 +18,7 @@ const JITTER_PERCENT_MAX: u32 = 50;
 
 /// How often a server is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct ProbeTiming {
     /// From beat to beat; whole milliseconds, at least one.
     pub interval: Duration,
     /// From probe to probe while the verdict may be about to change; whole milliseconds, at least one.
@@ -29,7 +29,7 @@ pub struct Pace {
 
 /// The times at which one server is probed, in milliseconds on a clock of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schedule {
+pub struct ProbeSchedule {
     interval_ms: u64,
     changing_ms: u64,
     jitter_percent: u32,
@@ -37,13 +37,13 @@ pub struct Schedule {
     offset_ms: u64,
 }
 
-impl Schedule {
+impl ProbeSchedule {
     /// The schedule of the server that is the `turn`th of all that are probed; `seed` is the same for all of a
     /// process, and different in each, so that several processes do not probe a server at the same time.
-    pub fn new(pace: &Pace, turn: u32, seed: u64) -> Schedule {
+    pub fn new(pace: &ProbeTiming, turn: u32, seed: u64) -> ProbeSchedule {
         let interval_ms = millis(pace.interval);
         let fraction = mix(seed).wrapping_add(u64::from(turn).wrapping_mul(GOLDEN));
-        Schedule {
+        ProbeSchedule {
             interval_ms,
             changing_ms: millis(pace.interval_changing),
             jitter_percent: pace.jitter_percent.min(JITTER_PERCENT_MAX),

@@ -10,11 +10,11 @@ use crate::server::Health;
 
 /// The verdict after each outcome; `+` passed, `-` failed. Upper case marks a change.
 fn verdicts(thresholds: Thresholds, outcomes: &str) -> String {
-    let mut verdict = Verdict::new(thresholds);
+    let mut verdict = HealthState::new(thresholds);
     let mut told = String::new();
     for (at, outcome) in outcomes.chars().enumerate() {
         let failure = (outcome == '-').then_some(());
-        let change = verdict.record(Outcome { at_ms: at as u64, failure });
+        let change = verdict.record(PastOutcome { at_ms: at as u64, failure });
         let letter = if verdict.health() == Health::Up { 'u' } else { 'd' };
         told.push(if change.is_some() { letter.to_ascii_uppercase() } else { letter });
         assert!(change.is_none_or(|change| change.health == verdict.health()));
@@ -45,13 +45,13 @@ fn it_takes_several_outcomes_in_a_row() {
 
 #[test]
 fn a_change_says_how_many_outcomes_led_to_it() {
-    let mut verdict = Verdict::new(Thresholds { rise: 2, fall: 3 });
-    let mut record = |failure: Option<&'static str>| verdict.record(Outcome { at_ms: 0, failure });
-    assert_eq!(record(Some("refused")), Some(Change { health: Health::Down, outcomes: 1 }));
+    let mut verdict = HealthState::new(Thresholds { rise: 2, fall: 3 });
+    let mut record = |failure: Option<&'static str>| verdict.record(PastOutcome { at_ms: 0, failure });
+    assert_eq!(record(Some("refused")), Some(HealthChange { health: Health::Down, outcomes: 1 }));
     assert_eq!(record(None), None);
-    assert_eq!(record(None), Some(Change { health: Health::Up, outcomes: 2 }));
+    assert_eq!(record(None), Some(HealthChange { health: Health::Up, outcomes: 2 }));
     assert_eq!((record(Some("reset")), record(Some("reset"))), (None, None));
-    assert_eq!(record(Some("closed")), Some(Change { health: Health::Down, outcomes: 3 }));
+    assert_eq!(record(Some("closed")), Some(HealthChange { health: Health::Down, outcomes: 3 }));
     let causes: Vec<_> = verdict.history().iter().filter_map(|outcome| outcome.failure).collect();
     assert_eq!(causes, ["refused", "reset", "reset", "closed"]);
 }
@@ -62,7 +62,7 @@ proptest! {
     fn the_verdict_is_that_of_the_model(
         rise in 1_u32..5, fall in 1_u32..5, outcomes in prop::collection::vec(any::<bool>(), 0..60),
     ) {
-        let mut verdict = Verdict::new(Thresholds { rise, fall });
+        let mut verdict = HealthState::new(Thresholds { rise, fall });
         let mut model = Health::Up;
         // Outcomes since the last change, and the first of all.
         let mut since = Vec::new();
@@ -74,7 +74,7 @@ proptest! {
             };
             let run = since.iter().rev().take_while(|outcome| **outcome == against).count();
             let changes = run >= needed as usize;
-            let change = verdict.record(Outcome { at_ms: at as u64, failure: (!passed).then_some(at) });
+            let change = verdict.record(PastOutcome { at_ms: at as u64, failure: (!passed).then_some(at) });
             prop_assert_eq!(change.is_some(), changes);
             prop_assert_eq!(verdict.is_changing(), !changes && run > 0);
             if changes {
@@ -90,25 +90,25 @@ proptest! {
     }
 }
 
-const SECOND: Pace = Pace {
+const SECOND: ProbeTiming = ProbeTiming {
     interval: Duration::from_millis(1000),
     interval_changing: Duration::from_millis(250),
     jitter_percent: 10,
 };
 
 /// Servers whose probes are made at once and take no time but that of a failure, and when each began.
-struct Crowd {
-    servers: Vec<(Schedule, Verdict<()>, u64)>,
+struct ProbedServers {
+    servers: Vec<(ProbeSchedule, HealthState<()>, u64)>,
     random: u64,
 }
 
-impl Crowd {
-    fn new(pace: &Pace, servers: u32, seed: u64) -> Crowd {
-        let mut crowd = Crowd { servers: Vec::new(), random: seed };
+impl ProbedServers {
+    fn new(pace: &ProbeTiming, servers: u32, seed: u64) -> ProbedServers {
+        let mut crowd = ProbedServers { servers: Vec::new(), random: seed };
         for turn in 0..servers {
-            let schedule = Schedule::new(pace, turn, seed);
+            let schedule = ProbeSchedule::new(pace, turn, seed);
             let due_ms = schedule.first(0, crowd.random());
-            crowd.servers.push((schedule, Verdict::new(Thresholds { rise: 2, fall: 3 }), due_ms));
+            crowd.servers.push((schedule, HealthState::new(Thresholds { rise: 2, fall: 3 }), due_ms));
         }
         crowd
     }
@@ -133,7 +133,7 @@ impl Crowd {
                 let now_ms = began_ms + took_ms.unwrap_or(1);
                 let random = self.random();
                 let (_, verdict, due_ms) = &mut self.servers[index];
-                verdict.record(Outcome { at_ms: now_ms, failure: took_ms.map(|_| ()) });
+                verdict.record(PastOutcome { at_ms: now_ms, failure: took_ms.map(|_| ()) });
                 *due_ms = schedule.next(began_ms, now_ms, verdict.is_changing(), random);
                 assert!(*due_ms > began_ms && *due_ms >= now_ms);
             }
@@ -155,7 +155,7 @@ fn assert_spread(bins: &[u32], from_second: usize) {
 fn a_thousand_servers_make_no_burst() {
     for seed in 0..5 {
         for jitter_percent in [0, 10, 50] {
-            let mut crowd = Crowd::new(&Pace { jitter_percent, ..SECOND }, 1000, seed);
+            let mut crowd = ProbedServers::new(&ProbeTiming { jitter_percent, ..SECOND }, 1000, seed);
             let bins = crowd.bins(60_000, |_| None);
             assert_spread(&bins, 0);
             let whole = bins[..100].iter().sum::<u32>();
@@ -168,7 +168,7 @@ fn a_thousand_servers_make_no_burst() {
 #[test]
 fn changes_of_all_servers_at_once_make_no_burst() {
     for took_ms in [1, 500, 900] {
-        let mut crowd = Crowd::new(&SECOND, 1000, 7);
+        let mut crowd = ProbedServers::new(&SECOND, 1000, 7);
         let bins = crowd.bins(60_000, |at_ms| (10_000..30_000).contains(&at_ms).then_some(took_ms));
         assert_spread(&bins, 0);
         assert!(crowd.servers.iter().all(|(_, verdict, _)| verdict.health() == Health::Up));
@@ -185,8 +185,8 @@ fn several_intervals_make_no_burst() {
     let mut bins = vec![0; 6000];
     for (pace_ms, turns) in [(1000, 0..300_u32), (1500, 300..600), (2000, 600..1000)] {
         for turn in turns {
-            let pace = Pace { interval: Duration::from_millis(pace_ms), ..SECOND };
-            let schedule = Schedule::new(&pace, turn, 3);
+            let pace = ProbeTiming { interval: Duration::from_millis(pace_ms), ..SECOND };
+            let schedule = ProbeSchedule::new(&pace, turn, 3);
             let mut due_ms = schedule.first(0, mix(u64::from(turn)));
             while due_ms < 60_000 {
                 bins[(due_ms / 10) as usize] += 1;
@@ -201,14 +201,14 @@ fn several_intervals_make_no_burst() {
 fn a_hung_server_is_found_out_in_time() {
     let (timeout_ms, fall) = (500, 2);
     for hung_ms in (5000..6000).step_by(7) {
-        let schedule = Schedule::new(&SECOND, 3, hung_ms);
-        let mut verdict = Verdict::new(Thresholds { rise: 2, fall });
+        let schedule = ProbeSchedule::new(&SECOND, 3, hung_ms);
+        let mut verdict = HealthState::new(Thresholds { rise: 2, fall });
         let mut due_ms = schedule.first(0, 0);
         let found_ms = (0_u64..)
             .find_map(|random| {
                 let failure = (due_ms >= hung_ms).then_some(());
                 let now_ms = due_ms + if failure.is_some() { timeout_ms } else { 1 };
-                let change = verdict.record(Outcome { at_ms: now_ms, failure });
+                let change = verdict.record(PastOutcome { at_ms: now_ms, failure });
                 // Every second jitter is the largest there is.
                 let jitter = if random % 2 == 0 { u64::MAX } else { 0 };
                 due_ms = schedule.next(due_ms, now_ms, verdict.is_changing(), jitter);
@@ -223,9 +223,9 @@ proptest! {
     /// However many servers there are, and whatever comes before them, no two beats come close and no gap is wide.
     #[test]
     fn beats_are_spread_evenly(servers in 2_u32..200, before in 0_u32..10_000, seed in any::<u64>()) {
-        let pace = Pace { interval: Duration::from_secs(1_000_000), ..SECOND };
+        let pace = ProbeTiming { interval: Duration::from_secs(1_000_000), ..SECOND };
         let mut beats: Vec<u64> = (before..before + servers)
-            .map(|turn| Schedule::new(&Pace { jitter_percent: 0, ..pace }, turn, seed).first(0, 0))
+            .map(|turn| ProbeSchedule::new(&ProbeTiming { jitter_percent: 0, ..pace }, turn, seed).first(0, 0))
             .collect();
         beats.sort_unstable();
         let round = beats[0] + 1_000_000_000;
@@ -242,9 +242,9 @@ proptest! {
     fn jitter_does_not_add_up(
         interval_ms in 1_u64..100_000, jitter_percent in 0_u32..100, turn in any::<u32>(), seed in any::<u64>(),
     ) {
-        let pace = Pace { interval: Duration::from_millis(interval_ms), jitter_percent, ..SECOND };
-        let schedule = Schedule::new(&pace, turn, seed);
-        let offset_ms = Schedule::new(&Pace { jitter_percent: 0, ..pace }, turn, seed).first(0, 0);
+        let pace = ProbeTiming { interval: Duration::from_millis(interval_ms), jitter_percent, ..SECOND };
+        let schedule = ProbeSchedule::new(&pace, turn, seed);
+        let offset_ms = ProbeSchedule::new(&ProbeTiming { jitter_percent: 0, ..pace }, turn, seed).first(0, 0);
         prop_assert!(offset_ms < interval_ms);
         let mut due_ms = schedule.first(0, mix(seed));
         for beat in 0_u64..50 {
@@ -258,7 +258,7 @@ proptest! {
     /// A probe that lasts is not followed by one for each beat that it covered.
     #[test]
     fn long_probes_leave_out_beats(took_ms in 0_u64..100_000, is_changing in any::<bool>(), random in any::<u64>()) {
-        let schedule = Schedule::new(&SECOND, 1, 1);
+        let schedule = ProbeSchedule::new(&SECOND, 1, 1);
         let began_ms = schedule.first(0, random);
         let next_ms = schedule.next(began_ms, began_ms + took_ms, is_changing, random);
         prop_assert!(next_ms >= began_ms + took_ms && next_ms > began_ms);

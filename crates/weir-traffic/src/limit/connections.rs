@@ -14,15 +14,15 @@ use crate::hash::mix;
 /// How many connections a process or a listener has, and how many it may have.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct ConnectionLimit {
+pub struct ConnectionCount {
     count: AtomicU32,
     count_max: AtomicU32,
 }
 
-impl ConnectionLimit {
+impl ConnectionCount {
     /// No connections yet, of at most `count_max`.
-    pub fn new(count_max: u32) -> ConnectionLimit {
-        ConnectionLimit { count: AtomicU32::new(0), count_max: AtomicU32::new(count_max) }
+    pub fn new(count_max: u32) -> ConnectionCount {
+        ConnectionCount { count: AtomicU32::new(0), count_max: AtomicU32::new(count_max) }
     }
 
     /// Adds one if there is room. The bound is never exceeded, however many threads call at once.
@@ -74,7 +74,7 @@ type Shard = HashMap<u64, u32, BuildHasherDefault<MixedHasher>>;
 
 /// Why a client gets no further connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum ClientLimitRefusal {
     /// It has as many as it may.
     ClientFull,
     /// The table has no room for one more client.
@@ -100,19 +100,19 @@ impl ClientLimit {
     ///
     /// # Errors
     /// When the client or the table is full; then nothing was counted.
-    pub fn try_acquire(&self, client: ClientKey) -> Result<(), Refusal> {
+    pub fn try_acquire(&self, client: ClientKey) -> Result<(), ClientLimitRefusal> {
         let count_max = self.count_max.load(Ordering::Relaxed);
         let key = self.mixed(client);
         let mut shard = self.shard(key);
         let clients = shard.len();
         match shard.get_mut(&key) {
-            Some(count) if *count >= count_max => Err(Refusal::ClientFull),
+            Some(count) if *count >= count_max => Err(ClientLimitRefusal::ClientFull),
             Some(count) => {
                 *count += 1;
                 Ok(())
             }
-            None if count_max == 0 => Err(Refusal::ClientFull),
-            None if clients >= self.clients_per_shard_max => Err(Refusal::TableFull),
+            None if count_max == 0 => Err(ClientLimitRefusal::ClientFull),
+            None if clients >= self.clients_per_shard_max => Err(ClientLimitRefusal::TableFull),
             None => {
                 shard.insert(key, 1);
                 Ok(())

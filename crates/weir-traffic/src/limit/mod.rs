@@ -1,7 +1,7 @@
 //! Limits on connections and on request rates: pure counters.
 //!
-//! [`ConnectionLimit`] bounds connections of the process or of a listener, [`ClientLimit`] those of one
-//! client, [`RateLimit`] the requests per second of one client, [`Turns`] anything per second. They say yes or no, or when; what the client gets to
+//! [`ConnectionCount`] bounds connections of the process or of a listener, [`ClientLimit`] those of one
+//! client, [`RateLimit`] the requests per second of one client, [`TurnRate`] anything per second. They say yes or no, or when; what the client gets to
 //! hear is decided elsewhere. Memory is bounded whatever clients do.
 
 mod connections;
@@ -10,9 +10,9 @@ mod client;
 mod turns;
 
 pub use client::ClientKey;
-pub use connections::{ClientLimit, ConnectionLimit, Refusal};
-pub use rate::{Rate, RateError, RateLimit};
-pub use turns::Turns;
+pub use connections::{ClientLimit, ClientLimitRefusal, ConnectionCount};
+pub use rate::{RateError, RateLimit, TokenRate};
+pub use turns::TurnRate;
 
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// How many requests per second, and how many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct TokenRate {
     /// Time that one request costs.
     cost_ns: u64,
     /// Time that a full bucket is worth.
@@ -44,27 +44,27 @@ pub enum RateError {
 /// The buckets of all clients.
 #[derive(Debug)]
 pub struct RateLimit {
-    rate: Rate,
+    rate: TokenRate,
     shards: Box<[Mutex<Box<[Set]>>]>,
     sets_per_shard: u64,
     seed: u64,
 }
 
-type Set = [Bucket; WAYS];
+type Set = [TokenBucket; WAYS];
 
 /// A client's bucket; `full_at_ns` not after now is as good as none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
+struct TokenBucket {
     key: u64,
     full_at_ns: u64,
 }
 
-impl Rate {
+impl TokenRate {
     /// `requests` per `period`, and up to `burst` at once after a pause.
     ///
     /// # Errors
     /// When a number is out of range.
-    pub fn new(requests: u32, period: std::time::Duration, burst: u32) -> Result<Rate, RateError> {
+    pub fn new(requests: u32, period: std::time::Duration, burst: u32) -> Result<TokenRate, RateError> {
         const DAY_NS: u64 = 86_400 * SECOND_NS;
         let period_ns = u64::try_from(period.as_nanos()).map_err(|_| RateError::Period)?;
         if period_ns == 0 || period_ns > DAY_NS {
@@ -76,14 +76,14 @@ impl Rate {
             .checked_mul(u64::from(burst))
             .filter(|depth| (1..=DAY_NS).contains(depth))
             .ok_or(RateError::Burst)?;
-        Ok(Rate { cost_ns, depth_ns })
+        Ok(TokenRate { cost_ns, depth_ns })
     }
 }
 
 impl RateLimit {
     /// Buckets for about `clients_max` clients at once, 16 bytes each, taken at once. `seed` is 64 random
     /// bits.
-    pub fn new(rate: Rate, clients_max: usize, seed: u64) -> RateLimit {
+    pub fn new(rate: TokenRate, clients_max: usize, seed: u64) -> RateLimit {
         let sets_per_shard = clients_max.div_ceil(SHARDS * WAYS).max(1);
         let empty = || vec![Set::default(); sets_per_shard].into_boxed_slice();
         RateLimit {
@@ -116,11 +116,11 @@ impl RateLimit {
 }
 
 /// The client's bucket, or the fullest one emptied of its former owner's debt.
-fn find(set: &mut Set, key: u64) -> &mut Bucket {
+fn find(set: &mut Set, key: u64) -> &mut TokenBucket {
     let own = set.iter().position(|bucket| bucket.key == key);
     let at = own.unwrap_or_else(|| {
         let fullest = (0..WAYS).min_by_key(|&way| set[way].full_at_ns).expect("a set is not empty");
-        set[fullest] = Bucket { key, full_at_ns: 0 };
+        set[fullest] = TokenBucket { key, full_at_ns: 0 };
         fullest
     });
     &mut set[at]

@@ -17,7 +17,7 @@ fn client(number: u32) -> ClientKey {
 
 #[test]
 fn connections_never_exceed_their_limit() {
-    let limit = ConnectionLimit::new(2);
+    let limit = ConnectionCount::new(2);
     assert!(limit.try_acquire() && limit.try_acquire() && !limit.try_acquire());
     limit.set_count_max(1);
     limit.release();
@@ -26,7 +26,7 @@ fn connections_never_exceed_their_limit() {
     limit.release();
     assert!(limit.try_acquire());
 
-    let shared = ConnectionLimit::new(3);
+    let shared = ConnectionCount::new(3);
     let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -51,13 +51,13 @@ fn each_client_has_its_own_limit() {
     for _ in 0..2 {
         assert_eq!(limit.try_acquire(client(1)), Ok(()));
     }
-    assert_eq!(limit.try_acquire(client(1)), Err(Refusal::ClientFull));
+    assert_eq!(limit.try_acquire(client(1)), Err(ClientLimitRefusal::ClientFull));
     assert_eq!(limit.try_acquire(client(2)), Ok(()));
     assert_eq!((limit.count(client(1)), limit.clients()), (2, 2));
     limit.release(client(1));
     assert_eq!(limit.try_acquire(client(1)), Ok(()));
     limit.set_count_max(0);
-    assert_eq!(limit.try_acquire(client(3)), Err(Refusal::ClientFull));
+    assert_eq!(limit.try_acquire(client(3)), Err(ClientLimitRefusal::ClientFull));
 }
 
 #[test]
@@ -104,7 +104,7 @@ proptest! {
         burst in 1..20_u32,
         gaps_ms in prop::collection::vec(0..300_u64, 1..200),
     ) {
-        let rate = Rate::new(requests, Duration::from_secs(1), burst).unwrap();
+        let rate = TokenRate::new(requests, Duration::from_secs(1), burst).unwrap();
         let limit = RateLimit::new(rate, 10, 3);
         let cost_ns = SECOND_NS / u64::from(requests);
         let (mut level_ns, mut now_ns) = (cost_ns * u64::from(burst), SECOND_NS);
@@ -124,7 +124,7 @@ proptest! {
 
 #[test]
 fn a_refused_client_knows_when_to_come_back() {
-    let rate = Rate::new(10, Duration::from_secs(1), 1).unwrap();
+    let rate = TokenRate::new(10, Duration::from_secs(1), 1).unwrap();
     let limit = RateLimit::new(rate, 10, 0);
     assert_eq!(limit.try_take(client(1), SECOND_NS), Ok(()));
     let wait_ns = limit.try_take(client(1), SECOND_NS).unwrap_err();
@@ -136,7 +136,7 @@ fn a_refused_client_knows_when_to_come_back() {
 
 #[test]
 fn a_crowd_never_costs_a_client_its_requests() {
-    let rate = Rate::new(1, Duration::from_secs(1), 5).unwrap();
+    let rate = TokenRate::new(1, Duration::from_secs(1), 5).unwrap();
     let limit = RateLimit::new(rate, 64, 0);
     for number in 0..100_000 {
         assert_eq!(
@@ -149,7 +149,7 @@ fn a_crowd_never_costs_a_client_its_requests() {
 
 #[test]
 fn a_busy_client_stays_limited_among_quiet_ones() {
-    let rate = Rate::new(1, Duration::from_secs(1), 20).unwrap();
+    let rate = TokenRate::new(1, Duration::from_secs(1), 20).unwrap();
     let limit = RateLimit::new(rate, 512, 0);
     let taken = (0..10_000_u32)
         .filter(|&step| {
@@ -173,6 +173,10 @@ fn rates_are_checked() {
         (1, second, 86_400, Ok(())),
         (1_000_000_000, second, u32::MAX, Ok(())),
     ] {
-        assert_eq!(Rate::new(requests, period, burst).map(|_| ()), expected, "{requests} {period:?} {burst}");
+        assert_eq!(
+            TokenRate::new(requests, period, burst).map(|_| ()),
+            expected,
+            "{requests} {period:?} {burst}"
+        );
     }
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Turns at so many per second.
 #[derive(Debug)]
-pub struct Turns {
+pub struct TurnRate {
     cost_ns: u64,
     next_ns: AtomicU64,
 }
 
-impl Turns {
+impl TurnRate {
     /// `per_second` turns, evenly spread.
-    pub fn new(per_second: NonZeroU32) -> Turns {
-        Turns { cost_ns: 1_000_000_000 / u64::from(per_second.get()), next_ns: AtomicU64::new(0) }
+    pub fn new(per_second: NonZeroU32) -> TurnRate {
+        TurnRate { cost_ns: 1_000_000_000 / u64::from(per_second.get()), next_ns: AtomicU64::new(0) }
     }
 
     /// Takes the next turn, which is `now_ns` or later; `None`, and nothing is taken, when it is later than `latest_ns`. All are
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn turns_are_spread_and_given_within_the_time_that_somebody_has() {
-        let turns = Turns::new(NonZeroU32::new(1000).unwrap());
+        let turns = TurnRate::new(NonZeroU32::new(1000).unwrap());
         let ms = 1_000_000;
         assert_eq!(turns.try_take(5 * ms, 10 * ms), Some(5 * ms));
         assert_eq!(turns.try_take(5 * ms, 10 * ms), Some(6 * ms));

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::Waiter;
-use super::places::{Links, NONE, Places};
+use super::QueuedItem;
+use super::nodes::{NONE, NodeLinks, QueueNodes};
 
 /// Shares that are compared when one has to give up a place: so many, from the next in turn on, that a share
 /// with most of the places is among them, and few enough that a full queue costs no time.
@@ -14,7 +14,7 @@ const COMPARED_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Lane {
-    shares: Vec<Share>,
+    shares: Vec<LaneShare>,
     /// First of the list of unused entries, linked by `next`.
     free: u32,
     /// The share whose turn it is.
@@ -25,7 +25,7 @@ pub(super) struct Lane {
 
 /// The waiters of one share.
 #[derive(Debug, Clone, Copy)]
-struct Share {
+struct LaneShare {
     key: u64,
     first: u32,
     last: u32,
@@ -49,13 +49,13 @@ impl Lane {
     }
 
     /// Appends a place to its share.
-    pub(super) fn push<T>(&mut self, places: &mut Places<T>, at: u32, key: u64) {
+    pub(super) fn push<T>(&mut self, places: &mut QueueNodes<T>, at: u32, key: u64) {
         let number = match self.by_key.get(&key) {
             Some(&number) => number,
             None => self.add_share(key),
         };
         let share = &mut self.shares[number as usize];
-        *places.links_mut(at) = Links { previous: share.last, next: NONE, share: number };
+        *places.links_mut(at) = NodeLinks { previous: share.last, next: NONE, share: number };
         match share.last {
             NONE => share.first = at,
             last => places.links_mut(last).next = at,
@@ -66,8 +66,8 @@ impl Lane {
     }
 
     /// Takes a place out of its share, and the share out of the ring when it is empty.
-    pub(super) fn unlink<T>(&mut self, places: &mut Places<T>, at: u32) {
-        let Links { previous, next, share: number } = places.links(at);
+    pub(super) fn unlink<T>(&mut self, places: &mut QueueNodes<T>, at: u32) {
+        let NodeLinks { previous, next, share: number } = places.links(at);
         let share = &mut self.shares[number as usize];
         match previous {
             NONE => share.first = next,
@@ -85,7 +85,7 @@ impl Lane {
     }
 
     /// The share of the waiter at `at` has had its turn.
-    pub(super) fn pass_turn<T>(&mut self, places: &Places<T>, at: u32) {
+    pub(super) fn pass_turn<T>(&mut self, places: &QueueNodes<T>, at: u32) {
         self.current = self.shares[places.links(at).share as usize].next;
     }
 
@@ -97,14 +97,17 @@ impl Lane {
     /// The first that is wanted, from the share whose turn it is on.
     pub(super) fn find<T>(
         &self,
-        places: &Places<T>,
-        mut wanted: impl FnMut(&Waiter<T>) -> bool,
+        places: &QueueNodes<T>,
+        mut wanted: impl FnMut(&QueuedItem<T>) -> bool,
     ) -> Option<u32> {
         self.ring().flat_map(|share| list(places, share)).find(|&at| wanted(places.waiter(at)))
     }
 
     /// All, from the share whose turn it is on.
-    pub(super) fn iter<'a, T>(&'a self, places: &'a Places<T>) -> impl Iterator<Item = &'a Waiter<T>> {
+    pub(super) fn iter<'a, T>(
+        &'a self,
+        places: &'a QueueNodes<T>,
+    ) -> impl Iterator<Item = &'a QueuedItem<T>> {
         self.ring().flat_map(|share| list(places, share)).map(|at| places.waiter(at))
     }
 
@@ -114,7 +117,7 @@ impl Lane {
         (longest.len > len_min).then_some(longest.last)
     }
 
-    fn ring(&self) -> impl Iterator<Item = &Share> {
+    fn ring(&self) -> impl Iterator<Item = &LaneShare> {
         let mut next = self.current;
         std::iter::from_fn(move || {
             let share = self.shares.get(next as usize)?;
@@ -125,7 +128,7 @@ impl Lane {
 
     /// Enters a share as the last to have its turn.
     fn add_share(&mut self, key: u64) -> u32 {
-        let share = Share { key, first: NONE, last: NONE, len: 0, previous: NONE, next: NONE };
+        let share = LaneShare { key, first: NONE, last: NONE, len: 0, previous: NONE, next: NONE };
         let number = if self.free == NONE {
             self.shares.push(share);
             u32::try_from(self.shares.len() - 1).expect("there are no more shares than waiters")
@@ -152,7 +155,7 @@ impl Lane {
     }
 
     fn remove_share(&mut self, number: u32) {
-        let Share { key, previous, next, .. } = self.shares[number as usize];
+        let LaneShare { key, previous, next, .. } = self.shares[number as usize];
         self.by_key.remove(&key);
         self.shares[previous as usize].next = next;
         self.shares[next as usize].previous = previous;
@@ -165,7 +168,7 @@ impl Lane {
 }
 
 /// The places of one share, in order of arrival.
-fn list<'a, T>(places: &'a Places<T>, share: &Share) -> impl Iterator<Item = u32> + use<'a, T> {
+fn list<'a, T>(places: &'a QueueNodes<T>, share: &LaneShare) -> impl Iterator<Item = u32> + use<'a, T> {
     let mut next = share.first;
     std::iter::from_fn(move || {
         let at = next;

@@ -1,25 +1,25 @@
 //! The queue of an upstream whose servers are all full: who waits, in what order, for how long.
 //!
 //! A plain data structure, generic over the waiter: whoever owns it locks it, wakes waiters and looks at the
-//! clock. Waiters of a higher [`Priority`] leave first. Those of one priority leave in the order in which they
+//! clock. Waiters of a higher [`PriorityClass`] leave first. Those of one priority leave in the order in which they
 //! came, or, told apart by their `share`, one of each in turn. Entering and leaving take constant time, from
 //! the middle too. Its length is bounded. Times are milliseconds on any clock that does not go back.
 
 mod drain;
 mod lane;
 mod overload;
-mod places;
+mod nodes;
 
 pub use overload::DelayTarget;
 
 use drain::DrainRate;
 use lane::Lane;
-use overload::Overload;
-use places::{NONE, Places};
+use nodes::{NONE, QueueNodes};
+use overload::OverloadDetector;
 
 /// Who leaves first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Priority {
+pub enum PriorityClass {
     /// Before all others.
     High,
     /// As most do.
@@ -29,25 +29,25 @@ pub enum Priority {
     Low,
 }
 
-impl Priority {
+impl PriorityClass {
     /// All of them, the first to leave first.
-    pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
+    pub const ALL: [PriorityClass; 3] = [PriorityClass::High, PriorityClass::Normal, PriorityClass::Low];
 
     /// The stable lower-case name: value in the config, label in metrics.
     pub const fn name(self) -> &'static str {
         match self {
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
+            PriorityClass::High => "high",
+            PriorityClass::Normal => "normal",
+            PriorityClass::Low => "low",
         }
     }
 }
 
 /// Where in the queue a waiter belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct QueueClass {
     /// Who leaves first.
-    pub priority: Priority,
+    pub priority: PriorityClass,
     /// Whose share of the slots it takes (the hash of a client's address, say): of waiters of one priority,
     /// one of each share leaves in turn. All the same for plain order of arrival.
     pub share: u64,
@@ -55,7 +55,7 @@ pub struct Standing {
 
 /// What becomes of a waiter whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum ServeDecision {
     /// It is served.
     Serve,
     /// It keeps its place, and the next one is looked at.
@@ -66,10 +66,10 @@ pub enum Turn {
 
 /// A bounded queue.
 #[derive(Debug)]
-pub struct Queue<T> {
-    places: Places<T>,
-    lanes: [Lane; Priority::ALL.len()],
-    overloads: [Overload; Priority::ALL.len()],
+pub struct WaitQueue<T> {
+    places: QueueNodes<T>,
+    lanes: [Lane; PriorityClass::ALL.len()],
+    overloads: [OverloadDetector; PriorityClass::ALL.len()],
     drain: DrainRate,
     len: usize,
     len_max: usize,
@@ -78,7 +78,7 @@ pub struct Queue<T> {
 
 /// One who waits.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Waiter<T> {
+pub struct QueuedItem<T> {
     /// What the caller put in.
     pub item: T,
     /// When it came, in milliseconds.
@@ -98,28 +98,28 @@ pub struct Ticket {
 
 /// What came of entering.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entered<T> {
+pub struct Pushed<T> {
     /// The new waiter's claim.
     pub ticket: Ticket,
     /// How many of its priority or a higher one were there before it.
     pub ahead: usize,
     /// Who had to leave for it, because the queue was full: the last of a lower priority, or of a share that
     /// has more waiters.
-    pub displaced: Option<Waiter<T>>,
+    pub displaced: Option<QueuedItem<T>>,
 }
 
 /// The queue is full; gives the item back.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Full<T>(pub T);
+pub struct QueueFull<T>(pub T);
 
-impl<T> Queue<T> {
+impl<T> WaitQueue<T> {
     /// An empty queue for at most `len_max` waiters; with a `target`, lasting overload makes the oldest leave.
     /// Memory is taken as it grows.
-    pub fn new(len_max: usize, target: Option<DelayTarget>) -> Queue<T> {
-        Queue {
-            places: Places::new(),
-            lanes: Priority::ALL.map(|_| Lane::new()),
-            overloads: Priority::ALL.map(|_| Overload::new(target)),
+    pub fn new(len_max: usize, target: Option<DelayTarget>) -> WaitQueue<T> {
+        WaitQueue {
+            places: QueueNodes::new(),
+            lanes: PriorityClass::ALL.map(|_| Lane::new()),
+            overloads: PriorityClass::ALL.map(|_| OverloadDetector::new(target)),
             drain: DrainRate::new(),
             len: 0,
             len_max: len_max.min(NONE as usize),
@@ -152,52 +152,59 @@ impl<T> Queue<T> {
         self.overloads.iter_mut().for_each(|overload| overload.set_limits(target));
     }
 
-    /// Puts `item` behind all others of its standing.
+    /// Puts `item` behind all others of its class.
     ///
     /// # Errors
-    /// [`Full`] with the item when as many wait as may and nobody has to leave for it.
+    /// [`QueueFull`] with the item when as many wait as may and nobody has to leave for it.
     pub fn push(
         &mut self,
         item: T,
-        standing: Standing,
+        class: QueueClass,
         now_ms: u64,
         deadline_ms: u64,
-    ) -> Result<Entered<T>, Full<T>> {
+    ) -> Result<Pushed<T>, QueueFull<T>> {
         let displaced = if self.len < self.len_max {
             None
         } else {
-            let Some(victim) = self.who_leaves_for(standing) else { return Err(Full(item)) };
+            let Some(victim) = self.who_leaves_for(class) else { return Err(QueueFull(item)) };
             self.unlink(victim)
         };
-        let lane = standing.priority as usize;
+        let lane = class.priority as usize;
         let ahead = self.lanes[..=lane].iter().map(Lane::len).sum();
-        let waiter = Waiter { item, arrived_ms: now_ms, deadline_ms, arrival: self.arrivals };
+        let waiter = QueuedItem { item, arrived_ms: now_ms, deadline_ms, arrival: self.arrivals };
         self.arrivals += 1;
         let at = self.places.take(waiter, lane as u8);
-        self.lanes[lane].push(&mut self.places, at, standing.share);
+        self.lanes[lane].push(&mut self.places, at, class.share);
         self.len += 1;
         let ticket = Ticket { place: at, generation: self.places.generation(at) };
-        Ok(Entered { ticket, ahead, displaced })
+        Ok(Pushed { ticket, ahead, displaced })
     }
 
     /// Takes out the first waiter that is `eligible` (for the server that has become free, say) and whose
     /// deadline is not reached, to be served. Those passed over keep their places. Takes constant time when
     /// the first one is eligible.
-    pub fn pop_front(&mut self, now_ms: u64, mut eligible: impl FnMut(&T) -> bool) -> Option<Waiter<T>> {
-        self.pop_next(now_ms, |item| if eligible(item) { Turn::Serve } else { Turn::PassOver })
+    pub fn pop_front(&mut self, now_ms: u64, mut eligible: impl FnMut(&T) -> bool) -> Option<QueuedItem<T>> {
+        self.pop_next(
+            now_ms,
+            |item| if eligible(item) { ServeDecision::Serve } else { ServeDecision::PassOver },
+        )
     }
 
     /// The same with the choice to look no further.
-    pub fn pop_next(&mut self, now_ms: u64, mut decide: impl FnMut(&T) -> Turn) -> Option<Waiter<T>> {
+    pub fn pop_next(
+        &mut self,
+        now_ms: u64,
+        mut decide: impl FnMut(&T) -> ServeDecision,
+    ) -> Option<QueuedItem<T>> {
         let places = &self.places;
         let mut stopped = false;
-        let mut ends_search = |waiter: &Waiter<T>| {
+        let mut ends_search = |waiter: &QueuedItem<T>| {
             if now_ms >= waiter.deadline_ms {
                 return false;
             }
             let turn = decide(&waiter.item);
-            stopped = turn == Turn::Stop;
-            turn != Turn::PassOver
+            stopped = turn == ServeDecision::Stop;
+            turn != ServeDecision::PassOver
         };
         let found = self
             .lanes
@@ -218,7 +225,7 @@ impl<T> Queue<T> {
 
     /// Takes out the first waiter that has waited longer than the target under lasting overload, of the lowest
     /// priority first; it is not to be served.
-    pub fn pop_overdue(&mut self, now_ms: u64) -> Option<Waiter<T>> {
+    pub fn pop_overdue(&mut self, now_ms: u64) -> Option<QueuedItem<T>> {
         for (lane, overload) in self.lanes.iter().zip(&self.overloads).rev() {
             let Some(at) = lane.front() else { continue };
             let arrived_ms = self.places.waiter(at).arrived_ms;
@@ -230,15 +237,15 @@ impl<T> Queue<T> {
     }
 
     /// Takes out a waiter whose deadline is reached.
-    pub fn pop_expired(&mut self, now_ms: u64) -> Option<Waiter<T>> {
-        let mut wanted = |waiter: &Waiter<T>| now_ms >= waiter.deadline_ms;
+    pub fn pop_expired(&mut self, now_ms: u64) -> Option<QueuedItem<T>> {
+        let mut wanted = |waiter: &QueuedItem<T>| now_ms >= waiter.deadline_ms;
         let at = self.lanes.iter().find_map(|lane| lane.find(&self.places, &mut wanted))?;
         self.unlink(at)
     }
 
     /// Takes out the first waiter that has no `hope`, whatever its deadline; it is not to be served.
-    pub fn pop_hopeless(&mut self, hope: impl Fn(&T) -> bool) -> Option<Waiter<T>> {
-        let mut hopeless = |waiter: &Waiter<T>| !hope(&waiter.item);
+    pub fn pop_hopeless(&mut self, hope: impl Fn(&T) -> bool) -> Option<QueuedItem<T>> {
+        let mut hopeless = |waiter: &QueuedItem<T>| !hope(&waiter.item);
         let at = self.lanes.iter().find_map(|lane| lane.find(&self.places, &mut hopeless))?;
         self.unlink(at)
     }
@@ -251,7 +258,7 @@ impl<T> Queue<T> {
 
     /// Takes out a waiter that gave up, wherever it stands, in constant time; `None` when it has left
     /// already.
-    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter<T>> {
+    pub fn remove(&mut self, ticket: Ticket) -> Option<QueuedItem<T>> {
         if !self.places.is_taken(ticket.place, ticket.generation) {
             return None;
         }
@@ -270,26 +277,26 @@ impl<T> Queue<T> {
     }
 
     /// The first in the queue.
-    pub fn front(&self) -> Option<&Waiter<T>> {
+    pub fn front(&self) -> Option<&QueuedItem<T>> {
         self.iter().next()
     }
 
     /// All who wait, by priority, then share by share, in order of arrival.
-    pub fn iter(&self) -> impl Iterator<Item = &Waiter<T>> {
+    pub fn iter(&self) -> impl Iterator<Item = &QueuedItem<T>> {
         self.lanes.iter().flat_map(|lane| lane.iter(&self.places))
     }
 
-    /// Who has to leave a full queue for somebody of this standing.
-    fn who_leaves_for(&self, standing: Standing) -> Option<u32> {
-        let own = standing.priority as usize;
+    /// Who has to leave a full queue for somebody of this class.
+    fn who_leaves_for(&self, class: QueueClass) -> Option<u32> {
+        let own = class.priority as usize;
         let lower = self.lanes[own + 1..].iter().rev().find_map(|lane| lane.last_of_longest(0));
         lower.or_else(|| {
             let lane = &self.lanes[own];
-            lane.last_of_longest(lane.len_of(standing.share) + 1)
+            lane.last_of_longest(lane.len_of(class.share) + 1)
         })
     }
 
-    fn unlink(&mut self, at: u32) -> Option<Waiter<T>> {
+    fn unlink(&mut self, at: u32) -> Option<QueuedItem<T>> {
         let lane = self.places.lane(at) as usize;
         self.lanes[lane].unlink(&mut self.places, at);
         self.len -= 1;

@@ -16,22 +16,22 @@ pub struct DelayTarget {
 }
 
 #[derive(Debug)]
-pub(super) struct Overload {
+pub(super) struct OverloadDetector {
     limits: Option<DelayTarget>,
     /// Since when nobody was served who had waited less than the target.
     above_since_ms: Option<u64>,
     lasting: bool,
 }
 
-impl Overload {
-    pub(super) const fn new(limits: Option<DelayTarget>) -> Overload {
-        Overload { limits, above_since_ms: None, lasting: false }
+impl OverloadDetector {
+    pub(super) const fn new(limits: Option<DelayTarget>) -> OverloadDetector {
+        OverloadDetector { limits, above_since_ms: None, lasting: false }
     }
 
     /// Goes by other limits, and begins anew if they are others.
     pub(super) fn set_limits(&mut self, limits: Option<DelayTarget>) {
         if self.limits != limits {
-            *self = Overload::new(limits);
+            *self = OverloadDetector::new(limits);
         }
     }
 

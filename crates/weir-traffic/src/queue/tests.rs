@@ -6,18 +6,23 @@ use super::*;
 
 const FOREVER: u64 = u64::MAX;
 
-const NORMAL: Standing = Standing { priority: Priority::Normal, share: 0 };
+const NORMAL: QueueClass = QueueClass { priority: PriorityClass::Normal, share: 0 };
 
-fn queue(len_max: usize) -> Queue<u32> {
-    Queue::new(len_max, None)
+fn queue(len_max: usize) -> WaitQueue<u32> {
+    WaitQueue::new(len_max, None)
 }
 
 /// Enters as most do; gives the ticket.
-fn enter(queue: &mut Queue<u32>, item: u32, now_ms: u64, deadline_ms: u64) -> Result<Ticket, Full<u32>> {
+fn enter(
+    queue: &mut WaitQueue<u32>,
+    item: u32,
+    now_ms: u64,
+    deadline_ms: u64,
+) -> Result<Ticket, QueueFull<u32>> {
     queue.push(item, NORMAL, now_ms, deadline_ms).map(|entered| entered.ticket)
 }
 
-fn pop(queue: &mut Queue<u32>) -> Option<u32> {
+fn pop(queue: &mut WaitQueue<u32>) -> Option<u32> {
     queue.pop_front(0, |_| true).map(|waiter| waiter.item)
 }
 
@@ -38,14 +43,14 @@ fn who_came_first_leaves_first() {
 fn a_full_queue_gives_the_item_back() {
     let mut queue = self::queue(1);
     enter(&mut queue, 1, 0, FOREVER).unwrap();
-    assert_eq!(enter(&mut queue, 2, 0, FOREVER), Err(Full(2)));
+    assert_eq!(enter(&mut queue, 2, 0, FOREVER), Err(QueueFull(2)));
     queue.set_len_max(2);
     enter(&mut queue, 2, 0, FOREVER).unwrap();
     queue.set_len_max(1);
     assert_eq!((queue.len(), queue.len_max()), (2, 1), "who waits stays");
     assert_eq!(pop(&mut queue), Some(1));
-    assert_eq!(enter(&mut queue, 3, 0, FOREVER), Err(Full(3)));
-    assert_eq!(enter(&mut self::queue(0), 1, 0, FOREVER), Err(Full(1)), "no queue at all");
+    assert_eq!(enter(&mut queue, 3, 0, FOREVER), Err(QueueFull(3)));
+    assert_eq!(enter(&mut self::queue(0), 1, 0, FOREVER), Err(QueueFull(1)), "no queue at all");
 }
 
 #[test]
@@ -64,7 +69,7 @@ fn those_passed_over_keep_their_places() {
 fn a_ticket_opens_its_own_place_only() {
     let mut queue = self::queue(10);
     let first = enter(&mut queue, 1, 5, 9).unwrap();
-    assert_eq!(queue.remove(first), Some(Waiter { item: 1, arrived_ms: 5, deadline_ms: 9, arrival: 0 }));
+    assert_eq!(queue.remove(first), Some(QueuedItem { item: 1, arrived_ms: 5, deadline_ms: 9, arrival: 0 }));
     assert_eq!(queue.remove(first), None);
     let second = enter(&mut queue, 2, 0, FOREVER).unwrap();
     assert_eq!(queue.remove(first), None, "the place is another's now");
@@ -93,7 +98,7 @@ fn after_the_deadline_nobody_is_served() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum QueueStep {
     Push {
         wait_ms: u64,
     },
@@ -107,13 +112,13 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = QueueStep> {
     prop_oneof![
-        4 => (0..50_u64).prop_map(|wait_ms| Step::Push { wait_ms }),
-        2 => (1..4_u32).prop_map(|divisor| Step::Pop { divisor }),
-        1 => Just(Step::PopExpired),
-        2 => any::<usize>().prop_map(Step::Remove),
-        1 => (0..20_u64).prop_map(Step::Wait),
+        4 => (0..50_u64).prop_map(|wait_ms| QueueStep::Push { wait_ms }),
+        2 => (1..4_u32).prop_map(|divisor| QueueStep::Pop { divisor }),
+        1 => Just(QueueStep::PopExpired),
+        2 => any::<usize>().prop_map(QueueStep::Remove),
+        1 => (0..20_u64).prop_map(QueueStep::Wait),
     ]
 }
 
@@ -127,33 +132,33 @@ proptest! {
         let mut now_ms = 0;
         for (item, step) in (0..).zip(steps) {
             match step {
-                Step::Push { wait_ms } => match enter(&mut queue, item, now_ms, now_ms + wait_ms) {
+                QueueStep::Push { wait_ms } => match enter(&mut queue, item, now_ms, now_ms + wait_ms) {
                     Ok(ticket) => {
                         prop_assert!(model.len() < len_max);
                         tickets.push((ticket, item));
                         model.push((item, now_ms + wait_ms));
                     }
-                    Err(Full(back)) => prop_assert!(back == item && model.len() >= len_max),
+                    Err(QueueFull(back)) => prop_assert!(back == item && model.len() >= len_max),
                 },
-                Step::Pop { divisor } => {
+                QueueStep::Pop { divisor } => {
                     let at = model.iter().position(|(item, deadline)| now_ms < *deadline && item % divisor == 0);
                     let expected = at.map(|at| model.remove(at).0);
                     let popped = queue.pop_front(now_ms, |item| item % divisor == 0);
                     prop_assert_eq!(popped.map(|waiter| waiter.item), expected);
                 }
-                Step::PopExpired => {
+                QueueStep::PopExpired => {
                     let at = model.iter().position(|(_, deadline)| now_ms >= *deadline);
                     let expected = at.map(|at| model.remove(at).0);
                     prop_assert_eq!(queue.pop_expired(now_ms).map(|waiter| waiter.item), expected);
                 }
-                Step::Remove(nth) if !tickets.is_empty() => {
+                QueueStep::Remove(nth) if !tickets.is_empty() => {
                     let (ticket, item) = tickets[nth % tickets.len()];
                     let at = model.iter().position(|(one, _)| *one == item);
                     let expected = at.map(|at| model.remove(at).0);
                     prop_assert_eq!(queue.remove(ticket).map(|waiter| waiter.item), expected);
                 }
-                Step::Remove(_) => {}
-                Step::Wait(ms) => now_ms += ms,
+                QueueStep::Remove(_) => {}
+                QueueStep::Wait(ms) => now_ms += ms,
             }
             prop_assert_eq!(queue.len(), model.len());
             let order: Vec<u32> = queue.iter().map(|waiter| waiter.item).collect();
@@ -164,25 +169,25 @@ proptest! {
 }
 
 #[derive(Debug, Clone)]
-enum Turn {
+enum QueueAction {
     Push { priority: usize, share: u64 },
     Pop,
     Remove(usize),
 }
 
-fn turn() -> impl Strategy<Value = Turn> {
+fn turn() -> impl Strategy<Value = QueueAction> {
     prop_oneof![
-        5 => (0..3_usize, 0..4_u64).prop_map(|(priority, share)| Turn::Push { priority, share }),
-        3 => Just(Turn::Pop),
-        1 => any::<usize>().prop_map(Turn::Remove),
+        5 => (0..3_usize, 0..4_u64).prop_map(|(priority, share)| QueueAction::Push { priority, share }),
+        3 => Just(QueueAction::Pop),
+        1 => any::<usize>().prop_map(QueueAction::Remove),
     ]
 }
 
 /// Shares of one priority in the order of their turns, each with its items.
-type Ring = Vec<(u64, Vec<u32>)>;
+type RingModel = Vec<(u64, Vec<u32>)>;
 
 /// Removes the item of a ring at a share; the share too when it was its last.
-fn remove(ring: &mut Ring, share: usize, at: usize) -> u32 {
+fn remove(ring: &mut RingModel, share: usize, at: usize) -> u32 {
     let item = ring[share].1.remove(at);
     if ring[share].1.is_empty() {
         ring.remove(share);
@@ -191,7 +196,7 @@ fn remove(ring: &mut Ring, share: usize, at: usize) -> u32 {
 }
 
 /// What the last of the longest share of a ring is, if it has more than `len_min` items.
-fn last_of_longest(ring: &mut Ring, len_min: usize) -> Option<u32> {
+fn last_of_longest(ring: &mut RingModel, len_min: usize) -> Option<u32> {
     let longest = (0..ring.len()).max_by_key(|&share| ring[share].1.len())?;
     let len = ring[longest].1.len();
     (len > len_min).then(|| remove(ring, longest, len - 1))
@@ -202,13 +207,13 @@ proptest! {
     #[test]
     fn shares_take_turns_within_their_priority(len_max in 1..12_usize, turns in prop::collection::vec(turn(), 1..200)) {
         let mut queue = self::queue(len_max);
-        let mut model: [Ring; 3] = Default::default();
+        let mut model: [RingModel; 3] = Default::default();
         let mut tickets = Vec::new();
         for (item, turn) in (0..).zip(turns) {
             match turn {
-                Turn::Push { priority, share } => {
+                QueueAction::Push { priority, share } => {
                     let full = queue.len() == len_max;
-                    let own_len = |ring: &Ring| ring.iter().find(|(key, _)| *key == share).map_or(0, |(_, items)| items.len());
+                    let own_len = |ring: &RingModel| ring.iter().find(|(key, _)| *key == share).map_or(0, |(_, items)| items.len());
                     let victim = if full {
                         let lower = (priority + 1..3).rev().find_map(|lane| last_of_longest(&mut model[lane], 0));
                         let len = own_len(&model[priority]);
@@ -216,9 +221,9 @@ proptest! {
                     } else {
                         None
                     };
-                    let standing = Standing { priority: Priority::ALL[priority], share };
-                    match queue.push(item, standing, 0, FOREVER) {
-                        Err(Full(_)) => prop_assert!(full && victim.is_none()),
+                    let class = QueueClass { priority: PriorityClass::ALL[priority], share };
+                    match queue.push(item, class, 0, FOREVER) {
+                        Err(QueueFull(_)) => prop_assert!(full && victim.is_none()),
                         Ok(entered) => {
                             prop_assert_eq!(entered.displaced.map(|waiter| waiter.item), victim);
                             tickets.push((entered.ticket, item));
@@ -232,7 +237,7 @@ proptest! {
                         }
                     }
                 }
-                Turn::Pop => {
+                QueueAction::Pop => {
                     let expected = model.iter_mut().find(|ring| !ring.is_empty()).map(|ring| {
                         let shares = ring.len();
                         let item = remove(ring, 0, 0);
@@ -243,7 +248,7 @@ proptest! {
                     });
                     prop_assert_eq!(pop(&mut queue), expected);
                 }
-                Turn::Remove(nth) if !tickets.is_empty() => {
+                QueueAction::Remove(nth) if !tickets.is_empty() => {
                     let (ticket, item) = tickets[nth % tickets.len()];
                     let mut expected = None;
                     for ring in &mut model {
@@ -256,7 +261,7 @@ proptest! {
                     }
                     prop_assert_eq!(queue.remove(ticket).map(|waiter| waiter.item), expected);
                 }
-                Turn::Remove(_) => {}
+                QueueAction::Remove(_) => {}
             }
             let order: Vec<u32> = queue.iter().map(|waiter| waiter.item).collect();
             let expected: Vec<u32> = model.iter().flatten().flat_map(|(_, items)| items.clone()).collect();
@@ -268,11 +273,11 @@ proptest! {
 #[test]
 fn a_client_with_one_request_waits_for_no_thousand_of_another() {
     let mut queue = self::queue(1_000);
-    let standing = |share| Standing { priority: Priority::Normal, share };
+    let class = |share| QueueClass { priority: PriorityClass::Normal, share };
     for item in 0..1_000 {
-        queue.push(item, standing(1), 0, FOREVER).unwrap();
+        queue.push(item, class(1), 0, FOREVER).unwrap();
     }
-    let entered = queue.push(1_000, standing(2), 0, FOREVER).unwrap();
+    let entered = queue.push(1_000, class(2), 0, FOREVER).unwrap();
     assert_eq!(entered.displaced.map(|waiter| waiter.item), Some(999), "the last of those who have most");
     assert_eq!((pop(&mut queue), pop(&mut queue), pop(&mut queue)), (Some(0), Some(1_000), Some(1)));
 }
@@ -282,11 +287,11 @@ fn a_client_with_one_request_waits_for_no_thousand_of_another() {
 #[test]
 fn lasting_overload_keeps_waits_at_the_target() {
     let target = DelayTarget { target_ms: 1_000, interval_ms: 500 };
-    let mut queue = Queue::new(10_000, Some(target));
+    let mut queue = WaitQueue::new(10_000, Some(target));
     let (mut served, mut shed, mut longest_ms) = (0, 0, 0);
     for now_ms in 0..60_000_u64 {
         if now_ms % 33 == 0 {
-            queue.push((), Standing::default(), now_ms, now_ms + 10_000).unwrap();
+            queue.push((), QueueClass::default(), now_ms, now_ms + 10_000).unwrap();
         }
         if now_ms % 100 == 0 {
             while queue.pop_overdue(now_ms).is_some() {
@@ -307,15 +312,15 @@ fn lasting_overload_keeps_waits_at_the_target() {
     while queue.pop_front(now_ms, |()| true).is_some() {
         now_ms += 1;
     }
-    queue.push((), Standing::default(), now_ms, FOREVER).unwrap();
+    queue.push((), QueueClass::default(), now_ms, FOREVER).unwrap();
     assert!(queue.pop_overdue(now_ms + 5_000).is_none());
 }
 
 #[test]
 fn a_burst_makes_nobody_leave() {
-    let mut queue = Queue::new(100, Some(DelayTarget { target_ms: 100, interval_ms: 1_000 }));
+    let mut queue = WaitQueue::new(100, Some(DelayTarget { target_ms: 100, interval_ms: 1_000 }));
     for item in 0..50 {
-        queue.push(item, Standing::default(), 0, FOREVER).unwrap();
+        queue.push(item, QueueClass::default(), 0, FOREVER).unwrap();
     }
     for now_ms in (0..1_000).step_by(20) {
         assert!(queue.pop_overdue(now_ms).is_none(), "{now_ms}");
@@ -326,8 +331,8 @@ fn a_burst_makes_nobody_leave() {
 #[test]
 fn all_can_be_sent_away() {
     let mut queue = self::queue(10);
-    for (item, priority) in [(1, Priority::Low), (2, Priority::High), (3, Priority::Normal)] {
-        queue.push(item, Standing { priority, share: 0 }, 0, 5).unwrap();
+    for (item, priority) in [(1, PriorityClass::Low), (2, PriorityClass::High), (3, PriorityClass::Normal)] {
+        queue.push(item, QueueClass { priority, share: 0 }, 0, 5).unwrap();
     }
     let left: Vec<u32> =
         std::iter::from_fn(|| queue.pop_hopeless(|_| false)).map(|waiter| waiter.item).collect();

@@ -19,20 +19,20 @@ pub struct RetryBudget {
     share_percent: u32,
     allowance_per_second: u32,
     /// Made with the first thing to count: most upstreams of a large config have no requests.
-    window: OnceLock<Box<Window>>,
+    window: OnceLock<Box<BudgetWindow>>,
 }
 
 /// The last seconds.
 #[derive(Debug, Default)]
-struct Window {
-    requests: [Slot; SLOTS],
-    retries: [Slot; SLOTS],
+struct BudgetWindow {
+    requests: [BudgetSecond; SLOTS],
+    retries: [BudgetSecond; SLOTS],
 }
 
 /// What happened in one second: the second in the upper half, the count in the lower. One word, so that they
 /// change together.
 #[derive(Debug, Default)]
-struct Slot(AtomicU64);
+struct BudgetSecond(AtomicU64);
 
 impl RetryBudget {
     /// One retry for every five requests.
@@ -45,7 +45,7 @@ impl RetryBudget {
         RetryBudget { share_percent, allowance_per_second, window: OnceLock::new() }
     }
 
-    fn window(&self) -> &Window {
+    fn window(&self) -> &BudgetWindow {
         self.window.get_or_init(Box::default)
     }
 
@@ -93,17 +93,17 @@ impl Default for RetryBudget {
     }
 }
 
-fn slot_of(slots: &[Slot; SLOTS], second: u64) -> &Slot {
+fn slot_of(slots: &[BudgetSecond; SLOTS], second: u64) -> &BudgetSecond {
     &slots[(second % SLOTS as u64) as usize]
 }
 
 /// The counts of the window that ends with `second`.
-fn sum(slots: &[Slot; SLOTS], second: u64) -> u64 {
+fn sum(slots: &[BudgetSecond; SLOTS], second: u64) -> u64 {
     let oldest = second.saturating_sub(WINDOW_SECONDS - 1);
     (oldest..=second).map(|second| slot_of(slots, second).count(second)).sum()
 }
 
-impl Slot {
+impl BudgetSecond {
     /// Adds to the count of `second`, from 0 if the slot still holds an older second.
     fn add(&self, second: u64, count: u32) {
         let count = u64::from(count);

@@ -4,7 +4,7 @@ use super::*;
 
 /// A GET that broke on a new connection after it was sent: the first attempt.
 const BROKEN_GET: FailedAttempt = FailedAttempt {
-    cause: Cause::Broken,
+    cause: RetryCause::ConnectionError,
     sent_any: true,
     received_any: false,
     answered_any: false,
@@ -17,11 +17,13 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     elapsed: Duration::ZERO,
 };
 
-const SAME: Verdict = Verdict::Retry { server: NextServer::SameFresh, counts_as_attempt: false };
-const OTHER_FIRST: Verdict = Verdict::Retry { server: NextServer::OtherFirst, counts_as_attempt: true };
-const OTHER_ONLY: Verdict = Verdict::Retry { server: NextServer::OtherOnly, counts_as_attempt: true };
+const SAME: RetryDecision = RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false };
+const OTHER_FIRST: RetryDecision =
+    RetryDecision::Retry { server: NextServer::OtherFirst, counts_as_attempt: true };
+const OTHER_ONLY: RetryDecision =
+    RetryDecision::Retry { server: NextServer::OtherOnly, counts_as_attempt: true };
 
-fn judge(policy: &RetryPolicy, failed: FailedAttempt) -> Verdict {
+fn judge(policy: &RetryPolicy, failed: FailedAttempt) -> RetryDecision {
     policy.judge(&failed, || true)
 }
 
@@ -30,52 +32,60 @@ fn the_default_policy_by_story() {
     let get = BROKEN_GET;
     let post = FailedAttempt { repeatable: false, ..get };
     let unsent = |failed| FailedAttempt { sent_any: false, ..failed };
-    let refused = |failed| FailedAttempt { cause: Cause::Connect, sent_any: false, ..failed };
+    let refused = |failed| FailedAttempt { cause: RetryCause::Connect, sent_any: false, ..failed };
     let reused = |failed| FailedAttempt { reused_connection: true, ..failed };
-    let give_up = Verdict::GiveUp;
+    let give_up = RetryDecision::GiveUp;
     for (story, failed, expected) in [
         ("GET, refused", refused(get), OTHER_FIRST),
         ("POST, refused", refused(post), OTHER_FIRST),
         ("GET, broken", get, OTHER_FIRST),
-        ("POST, broken", post, give_up(Reason::NotIdempotent)),
+        ("POST, broken", post, give_up(RetryRefusal::NotIdempotent)),
         ("POST, broken before a byte was sent", unsent(post), OTHER_FIRST),
         ("GET, stale connection", reused(get), SAME),
-        ("POST, stale connection", reused(post), give_up(Reason::NotIdempotent)),
+        ("POST, stale connection", reused(post), give_up(RetryRefusal::NotIdempotent)),
         ("POST, stale connection found before a byte was sent", reused(unsent(post)), SAME),
         (
             "GET, kept connection broke in the head",
             FailedAttempt { received_any: true, ..reused(get) },
             OTHER_FIRST,
         ),
-        ("GET, no answer in time", FailedAttempt { cause: Cause::Timeout, ..get }, OTHER_ONLY),
+        ("GET, no answer in time", FailedAttempt { cause: RetryCause::Timeout, ..get }, OTHER_ONLY),
         (
             "GET, no answer in time on a kept connection",
-            FailedAttempt { cause: Cause::Timeout, ..reused(get) },
+            FailedAttempt { cause: RetryCause::Timeout, ..reused(get) },
             OTHER_ONLY,
         ),
         (
             "GET, no answer in time from the only server",
-            FailedAttempt { cause: Cause::Timeout, other_server: false, ..get },
-            give_up(Reason::NoOtherServer),
+            FailedAttempt { cause: RetryCause::Timeout, other_server: false, ..get },
+            give_up(RetryRefusal::NoOtherServer),
         ),
         ("GET, the only server broke", FailedAttempt { other_server: false, ..get }, OTHER_FIRST),
         (
             "GET, 503",
-            FailedAttempt { cause: Cause::Status(503), received_any: true, ..get },
-            give_up(Reason::NotConfigured),
+            FailedAttempt { cause: RetryCause::Status(503), received_any: true, ..get },
+            give_up(RetryRefusal::NotConfigured),
         ),
         (
             "GET, broken in the body",
             FailedAttempt { received_any: true, answered_any: true, ..get },
-            give_up(Reason::Answered),
+            give_up(RetryRefusal::ResponseStarted),
         ),
-        ("PUT, body gone", FailedAttempt { body_replayable: false, ..get }, give_up(Reason::BodyGone)),
+        (
+            "PUT, body gone",
+            FailedAttempt { body_replayable: false, ..get },
+            give_up(RetryRefusal::BodyNotReplayable),
+        ),
         (
             "PUT, body gone, stale",
             FailedAttempt { body_replayable: false, ..reused(get) },
-            give_up(Reason::BodyGone),
+            give_up(RetryRefusal::BodyNotReplayable),
         ),
-        ("GET, second attempt broken", FailedAttempt { attempts: 2, ..get }, give_up(Reason::AttemptsUsed)),
+        (
+            "GET, second attempt broken",
+            FailedAttempt { attempts: 2, ..get },
+            give_up(RetryRefusal::AttemptsExhausted),
+        ),
         ("GET, second attempt stale", FailedAttempt { attempts: 2, ..reused(get) }, SAME),
         ("GET, stale twice", FailedAttempt { stale_connections: 1, ..reused(get) }, OTHER_FIRST),
         (
@@ -86,17 +96,17 @@ fn the_default_policy_by_story() {
         (
             "GET, stale three times",
             FailedAttempt { attempts: 2, stale_connections: 2, ..reused(get) },
-            give_up(Reason::AttemptsUsed),
+            give_up(RetryRefusal::AttemptsExhausted),
         ),
         (
             "GET, unanswered for a minute",
-            FailedAttempt { cause: Cause::Timeout, elapsed: Duration::from_secs(61), ..get },
+            FailedAttempt { cause: RetryCause::Timeout, elapsed: Duration::from_secs(61), ..get },
             OTHER_ONLY,
         ),
         (
             "GET, after a minute and a half",
             FailedAttempt { elapsed: Duration::from_secs(90), ..get },
-            give_up(Reason::TooLate),
+            give_up(RetryRefusal::TimeLimit),
         ),
         (
             "GET, stale after a minute and a half",
@@ -112,8 +122,8 @@ fn the_default_policy_by_story() {
 /// The server may be at work, or wait for news that the client asked for.
 #[test]
 fn an_answer_that_is_late_is_asked_for_again_on_request_only() {
-    let late = FailedAttempt { cause: Cause::Timeout, ..BROKEN_GET };
-    assert_eq!(judge(&RetryPolicy::default(), late), Verdict::GiveUp(Reason::NotConfigured));
+    let late = FailedAttempt { cause: RetryCause::Timeout, ..BROKEN_GET };
+    assert_eq!(judge(&RetryPolicy::default(), late), RetryDecision::GiveUp(RetryRefusal::NotConfigured));
     let unsent = FailedAttempt { sent_any: false, ..late };
     assert_eq!(judge(&RetryPolicy::default(), unsent), OTHER_ONLY);
 }
@@ -127,33 +137,39 @@ fn the_policy_decides_what_is_repeated() {
         policy
     };
     let never = policy(|policy| policy.attempts_max = 1);
-    assert_eq!(judge(&never, failed(Cause::Broken)), Verdict::GiveUp(Reason::AttemptsUsed));
+    assert_eq!(
+        judge(&never, failed(RetryCause::ConnectionError)),
+        RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted)
+    );
     let stale = FailedAttempt { reused_connection: true, ..BROKEN_GET };
     assert_eq!(judge(&never, stale), SAME, "a stale connection is not an attempt");
 
     let connect_only = policy(|policy| (policy.on_broken, policy.on_timeout) = (false, false));
-    for cause in [Cause::Broken, Cause::Timeout] {
-        assert_eq!(judge(&connect_only, failed(cause)), Verdict::GiveUp(Reason::NotConfigured));
+    for cause in [RetryCause::ConnectionError, RetryCause::Timeout] {
+        assert_eq!(judge(&connect_only, failed(cause)), RetryDecision::GiveUp(RetryRefusal::NotConfigured));
         let unsent = FailedAttempt { sent_any: false, ..failed(cause) };
         assert!(
-            matches!(judge(&connect_only, unsent), Verdict::Retry { .. }),
+            matches!(judge(&connect_only, unsent), RetryDecision::Retry { .. }),
             "nothing was sent: as a failed connect"
         );
     }
 
     let statuses = policy(|policy| policy.on_status = vec![502, 503]);
-    assert_eq!(judge(&statuses, failed(Cause::Status(503))), OTHER_ONLY);
-    let alone = FailedAttempt { other_server: false, ..failed(Cause::Status(503)) };
-    assert_eq!(judge(&statuses, alone), Verdict::GiveUp(Reason::NoOtherServer));
-    assert_eq!(judge(&statuses, failed(Cause::Status(500))), Verdict::GiveUp(Reason::NotConfigured));
+    assert_eq!(judge(&statuses, failed(RetryCause::Status(503))), OTHER_ONLY);
+    let alone = FailedAttempt { other_server: false, ..failed(RetryCause::Status(503)) };
+    assert_eq!(judge(&statuses, alone), RetryDecision::GiveUp(RetryRefusal::NoOtherServer));
+    assert_eq!(
+        judge(&statuses, failed(RetryCause::Status(500))),
+        RetryDecision::GiveUp(RetryRefusal::NotConfigured)
+    );
 }
 
 #[test]
 fn the_budget_is_asked_last_and_once() {
     let policy = RetryPolicy::default();
     let refused = policy.judge(&BROKEN_GET, || false);
-    assert_eq!(refused, Verdict::GiveUp(Reason::BudgetUsed));
-    let nothing_sent = FailedAttempt { cause: Cause::Connect, sent_any: false, ..BROKEN_GET };
+    assert_eq!(refused, RetryDecision::GiveUp(RetryRefusal::BudgetExhausted));
+    let nothing_sent = FailedAttempt { cause: RetryCause::Connect, sent_any: false, ..BROKEN_GET };
     assert_eq!(policy.judge(&nothing_sent, || false), OTHER_FIRST, "no server has had it");
     for failed in all_facts() {
         let mut asked = 0;
@@ -161,7 +177,7 @@ fn the_budget_is_asked_last_and_once() {
             asked += 1;
             true
         });
-        let counted = matches!(verdict, Verdict::Retry { counts_as_attempt: true, .. });
+        let counted = matches!(verdict, RetryDecision::Retry { counts_as_attempt: true, .. });
         assert_eq!(asked, i32::from(counted && failed.sent_any), "{failed:?}");
     }
 }
@@ -178,7 +194,7 @@ fn no_combination_of_facts_breaks_the_law() {
     };
     let mut retried = 0;
     for failed in all_facts() {
-        let Verdict::Retry { server, counts_as_attempt } = judge(&eager, failed) else { continue };
+        let RetryDecision::Retry { server, counts_as_attempt } = judge(&eager, failed) else { continue };
         retried += 1;
         assert!(!failed.answered_any, "the client has part of an answer: {failed:?}");
         assert!(failed.repeatable || !failed.sent_any, "an effect could happen twice: {failed:?}");
@@ -200,7 +216,13 @@ fn no_combination_of_facts_breaks_the_law() {
 }
 
 fn all_facts() -> impl Iterator<Item = FailedAttempt> {
-    let causes = [Cause::Connect, Cause::Broken, Cause::Timeout, Cause::Status(503), Cause::Status(500)];
+    let causes = [
+        RetryCause::Connect,
+        RetryCause::ConnectionError,
+        RetryCause::Timeout,
+        RetryCause::Status(503),
+        RetryCause::Status(500),
+    ];
     let flags = 0..1_u32 << 7;
     flags.flat_map(move |flags| {
         causes.into_iter().flat_map(move |cause| {

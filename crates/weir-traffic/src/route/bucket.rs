@@ -3,7 +3,7 @@
 //! Where there are many they are told apart by what they ask of a field or a parameter: those that ask for one value of it are found by
 //! that value, so that ten thousand tenants cost a request as little as ten.
 
-use super::entry::{Entry, Rules};
+use super::entry::{RouteEntry, RouteRules};
 use super::field::ValueMatch;
 use super::text_map::TextMap;
 use super::{RouteRequest, query_value};
@@ -18,8 +18,8 @@ const ASKING_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const KEYS_MAX: usize = if cfg!(test) { 2 } else { 8 };
 
 #[derive(Debug, Default)]
-pub(super) struct Bucket {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct RouteBucket {
+    pub(super) entries: Vec<RouteEntry>,
     index: Option<Box<Index>>,
 }
 
@@ -33,7 +33,7 @@ struct Index {
 
 #[derive(Debug)]
 struct ByValue {
-    part: Part,
+    part: RequestPart,
     name: Box<str>,
     /// Ascending.
     values: TextMap<Vec<usize>>,
@@ -41,31 +41,31 @@ struct ByValue {
 
 /// Which part of a request has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum RequestPart {
     Header,
     Query,
 }
 
 /// The values that a route asks for: part, name and the one value that it may be.
 pub(super) fn exact_values<'a>(
-    rules: &'a Rules,
-    entry: &Entry,
-) -> impl Iterator<Item = (Part, &'a str, &'a str)> + use<'a> {
+    rules: &'a RouteRules,
+    entry: &RouteEntry,
+) -> impl Iterator<Item = (RequestPart, &'a str, &'a str)> + use<'a> {
     let rules = rules.of(entry);
-    let headers = rules.headers.iter().map(|rule| (Part::Header, rule.name(), rule.value()));
-    let query = rules.query.iter().map(|rule| (Part::Query, rule.name(), rule.value()));
+    let headers = rules.headers.iter().map(|rule| (RequestPart::Header, rule.name(), rule.value()));
+    let query = rules.query.iter().map(|rule| (RequestPart::Query, rule.name(), rule.value()));
     headers.chain(query).filter_map(|(part, name, value)| match value {
         ValueMatch::Exact(value) => Some((part, name, &**value)),
         _ => None,
     })
 }
 
-impl Bucket {
-    pub(super) fn push(&mut self, entry: Entry) {
+impl RouteBucket {
+    pub(super) fn push(&mut self, entry: RouteEntry) {
         self.entries.push(entry);
     }
 
-    pub(super) fn arrange(&mut self, rules: &Rules) {
+    pub(super) fn arrange(&mut self, rules: &RouteRules) {
         self.entries.sort_by_key(|entry| std::cmp::Reverse(entry.specificity));
         self.entries.shrink_to_fit();
         if self.entries.len() > UNINDEXED_MAX {
@@ -75,7 +75,7 @@ impl Bucket {
 
     /// The most specific entry that `request` matches.
     #[inline(always)]
-    pub(super) fn lookup(&self, rules: &Rules, request: &impl RouteRequest) -> Option<&Entry> {
+    pub(super) fn lookup(&self, rules: &RouteRules, request: &impl RouteRequest) -> Option<&RouteEntry> {
         match &self.index {
             None => self.entries.iter().find(|entry| entry.matches(rules, request)),
             Some(index) => index.lookup(&self.entries, rules, request),
@@ -85,9 +85,9 @@ impl Bucket {
 
 impl Index {
     /// `None` when it would not help.
-    fn new(entries: &[Entry], rules: &Rules) -> Option<Index> {
-        let mut counts: Vec<((Part, &str), usize)> = Vec::new();
-        let mut asked: Vec<(Part, &str)> = entries
+    fn new(entries: &[RouteEntry], rules: &RouteRules) -> Option<Index> {
+        let mut counts: Vec<((RequestPart, &str), usize)> = Vec::new();
+        let mut asked: Vec<(RequestPart, &str)> = entries
             .iter()
             .flat_map(|entry| exact_values(rules, entry).map(|(part, name, _)| (part, name)))
             .collect();
@@ -99,7 +99,7 @@ impl Index {
             }
         }
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let keys: Vec<(Part, &str)> = counts
+        let keys: Vec<(RequestPart, &str)> = counts
             .into_iter()
             .filter(|(_, count)| *count >= ASKING_MIN)
             .map(|(key, _)| key)
@@ -108,7 +108,7 @@ impl Index {
         if keys.is_empty() {
             return None;
         }
-        let by_value = |(part, name): &(Part, &str)| ByValue {
+        let by_value = |(part, name): &(RequestPart, &str)| ByValue {
             part: *part,
             name: (*name).into(),
             values: TextMap::default(),
@@ -131,15 +131,15 @@ impl Index {
     #[inline(never)]
     fn lookup<'a>(
         &self,
-        entries: &'a [Entry],
-        rules: &Rules,
+        entries: &'a [RouteEntry],
+        rules: &RouteRules,
         request: &impl RouteRequest,
-    ) -> Option<&'a Entry> {
+    ) -> Option<&'a RouteEntry> {
         let mut best: Option<usize> = None;
         let asking = self.by_value.iter().filter_map(|by_value| {
             let value = match by_value.part {
-                Part::Header => request.header(&by_value.name),
-                Part::Query => query_value(request.query(), by_value.name.as_bytes()),
+                RequestPart::Header => request.header(&by_value.name),
+                RequestPart::Query => query_value(request.query(), by_value.name.as_bytes()),
             };
             by_value.values.get(value?)
         });

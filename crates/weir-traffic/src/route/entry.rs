@@ -13,13 +13,13 @@ use super::{FieldMatch, QueryMatch, RouteId, RouteMatch, RouteRequest, query_val
 
 /// The routes as they were given.
 #[derive(Debug)]
-pub(super) struct Rules(pub(super) Vec<(Arc<RouteMatch>, RouteId)>);
+pub(super) struct RouteRules(pub(super) Vec<(Arc<RouteMatch>, RouteId)>);
 
 /// A route for one of its hosts and one of its source networks.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct RouteEntry {
     pub(super) route: RouteId,
-    /// Index into `Rules`.
+    /// Index into `RouteRules`.
     rules: usize,
     pub(super) source: Option<IpNet>,
     pub(super) specificity: Specificity,
@@ -27,17 +27,17 @@ pub(super) struct Entry {
     is_plain: bool,
 }
 
-impl Rules {
+impl RouteRules {
     /// The rules of the route that an entry belongs to.
-    pub(super) fn of(&self, entry: &Entry) -> &RouteMatch {
+    pub(super) fn of(&self, entry: &RouteEntry) -> &RouteMatch {
         &self.0[entry.rules].0
     }
 }
 
-impl Entry {
+impl RouteEntry {
     /// One of the entries of `route`, which is at the index `rules`.
-    pub(super) fn new(name: RouteId, rules: usize, route: &RouteMatch, source: Option<IpNet>) -> Entry {
-        Entry {
+    pub(super) fn new(name: RouteId, rules: usize, route: &RouteMatch, source: Option<IpNet>) -> RouteEntry {
+        RouteEntry {
             route: name,
             rules,
             source,
@@ -47,12 +47,12 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn matches(&self, rules: &Rules, request: &impl RouteRequest) -> bool {
+    pub(super) fn matches(&self, rules: &RouteRules, request: &impl RouteRequest) -> bool {
         let source_matches = self.source.is_none_or(|net| net.contains(&request.source().to_canonical()));
         source_matches && (self.is_plain || rules.of(self).matches_rest(request))
     }
 
-    pub(super) fn tie_with(&self, other: &Entry, rules: &Rules) -> Option<Tie> {
+    pub(super) fn tie_with(&self, other: &RouteEntry, rules: &RouteRules) -> Option<Tie> {
         let tied = self.route != other.route
             && self.source == other.source
             && tie::can_meet(rules.of(self), rules.of(other));

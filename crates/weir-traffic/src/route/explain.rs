@@ -8,12 +8,12 @@ pub struct Considered {
     /// Which route.
     pub route: RouteId,
     /// Whether it was chosen, and if not, why.
-    pub outcome: Outcome,
+    pub outcome: RouteOutcome,
 }
 
 /// What became of a route for one request: the first reason against it, in the order of the parts of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RouteOutcome {
     /// The request takes this route.
     Chosen,
     /// It matches, but a more specific route does too.
@@ -43,40 +43,40 @@ impl RouteTable {
             .map(|(rules, route)| {
                 let outcome = match first_mismatch(rules, request) {
                     Some(outcome) => outcome,
-                    None if chosen == Some(*route) => Outcome::Chosen,
-                    None => Outcome::LessSpecific,
+                    None if chosen == Some(*route) => RouteOutcome::Chosen,
+                    None => RouteOutcome::LessSpecific,
                 };
                 Considered { route: *route, outcome }
             })
             .collect();
         considered.sort_by_key(|one| match one.outcome {
-            Outcome::Chosen => 0,
-            Outcome::LessSpecific => 1,
+            RouteOutcome::Chosen => 0,
+            RouteOutcome::LessSpecific => 1,
             _ => 2,
         });
         considered
     }
 }
 
-fn first_mismatch(rules: &RouteMatch, request: &impl RouteRequest) -> Option<Outcome> {
+fn first_mismatch(rules: &RouteMatch, request: &impl RouteRequest) -> Option<RouteOutcome> {
     if !rules.hosts.is_empty() && !rules.hosts.iter().any(|host| host.matches(request.host())) {
-        return Some(Outcome::Host);
+        return Some(RouteOutcome::Host);
     }
     if !rules.path.matches(request.path()) {
-        return Some(Outcome::Path);
+        return Some(RouteOutcome::Path);
     }
     if !rules.matches_method(request) {
-        return Some(Outcome::Method);
+        return Some(RouteOutcome::Method);
     }
     if let Some(rule) = rules.headers.iter().find(|rule| !rule.matches(request)) {
-        return Some(Outcome::Header(rule.name().to_owned()));
+        return Some(RouteOutcome::Header(rule.name().to_owned()));
     }
     if let Some(rule) = rules.query.iter().find(|rule| !rule.matches(request)) {
-        return Some(Outcome::Query(rule.name().to_owned()));
+        return Some(RouteOutcome::Query(rule.name().to_owned()));
     }
     let source = request.source().to_canonical();
     if !rules.sources.is_empty() && !rules.sources.iter().any(|net| net.contains(&source)) {
-        return Some(Outcome::Source);
+        return Some(RouteOutcome::Source);
     }
     None
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::pattern::Pattern;
+use super::pattern::RouteRegex;
 
 /// A rule on the first header field of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum ValueMatch {
     /// It begins with this.
     Prefix(Box<str>),
     /// The regular expression is found in it; build with [`ValueMatch::regex`].
-    Regex(Pattern),
+    Regex(RouteRegex),
 }
 
 /// Why a text is not a rule on a field or a parameter.
@@ -117,7 +117,9 @@ impl ValueMatch {
     /// # Errors
     /// [`FieldError::BadRegex`].
     pub fn regex(text: &str) -> Result<ValueMatch, FieldError> {
-        Pattern::build(text).map(ValueMatch::Regex).map_err(|error| FieldError::BadRegex(error.to_string()))
+        RouteRegex::build(text)
+            .map(ValueMatch::Regex)
+            .map_err(|error| FieldError::BadRegex(error.to_string()))
     }
 
     /// Whether a value (or its absence) is like this.

@@ -8,11 +8,11 @@ const HOST_LEN_MAX: usize = 253;
 
 /// Which hosts a route takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct HostPattern(Kind);
+pub struct HostPattern(HostKind);
 
 /// Names are in lower case, without a trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum HostKind {
     Any,
     Exact(Box<str>),
     /// Everything that ends in a dot and this name.
@@ -44,7 +44,7 @@ pub enum HostError {
 
 impl HostPattern {
     /// Every host, also none.
-    pub const ANY: HostPattern = HostPattern(Kind::Any);
+    pub const ANY: HostPattern = HostPattern(HostKind::Any);
 
     /// Reads `example.com` (this host alone), `*.example.com` (every host below it at any depth, but not
     /// `example.com` itself), `[2001:db8::1]` or `*` (any host). Case does not matter; one trailing dot is
@@ -63,23 +63,23 @@ impl HostPattern {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         check_name(&name)?;
         let name = name.into_boxed_str();
-        Ok(HostPattern(if below { Kind::Below(name) } else { Kind::Exact(name) }))
+        Ok(HostPattern(if below { HostKind::Below(name) } else { HostKind::Exact(name) }))
     }
 
     /// Whether `host` (without port) is one of these.
     pub fn matches(&self, host: &[u8]) -> bool {
         let host = host.strip_suffix(b".").unwrap_or(host);
         match &self.0 {
-            Kind::Any => true,
-            Kind::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),
-            Kind::Below(name) => {
+            HostKind::Any => true,
+            HostKind::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),
+            HostKind::Below(name) => {
                 let Some(dot) = host.len().checked_sub(name.len() + 1) else { return false };
                 dot > 0 && host[dot] == b'.' && host[dot + 1..].eq_ignore_ascii_case(name.as_bytes())
             }
         }
     }
 
-    pub(super) fn kind(&self) -> &Kind {
+    pub(super) fn kind(&self) -> &HostKind {
         &self.0
     }
 }
@@ -126,9 +126,9 @@ impl FromStr for HostPattern {
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Any => f.write_str("*"),
-            Kind::Exact(name) => f.write_str(name),
-            Kind::Below(name) => write!(f, "*.{name}"),
+            HostKind::Any => f.write_str("*"),
+            HostKind::Exact(name) => f.write_str(name),
+            HostKind::Below(name) => write!(f, "*.{name}"),
         }
     }
 }

@@ -8,16 +8,16 @@ use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// The literal ends of all texts that match; empty where there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct LiteralEnds {
     pub(super) prefix: Box<[u8]>,
     pub(super) suffix: Box<[u8]>,
 }
 
-impl Ends {
+impl LiteralEnds {
     /// The ends of a regular expression that compiles; none where it is not understood.
-    pub(super) fn of(pattern: &str) -> Ends {
+    pub(super) fn of(pattern: &str) -> LiteralEnds {
         let parsed = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
-        let Ok(hir) = parsed else { return Ends::default() };
+        let Ok(hir) = parsed else { return LiteralEnds::default() };
         let mut parts = Vec::new();
         flatten(&hir, &mut parts);
         let prefix = match parts.split_first() {
@@ -32,11 +32,11 @@ impl Ends {
             }
             _ => Vec::new(),
         };
-        Ends { prefix: prefix.into(), suffix: suffix.into() }
+        LiteralEnds { prefix: prefix.into(), suffix: suffix.into() }
     }
 
     /// Whether one text could have the ends of both.
-    pub(super) fn meet(&self, other: &Ends) -> bool {
+    pub(super) fn meet(&self, other: &LiteralEnds) -> bool {
         (self.prefix.starts_with(&other.prefix) || other.prefix.starts_with(&self.prefix))
             && (self.suffix.ends_with(&other.suffix) || other.suffix.ends_with(&self.suffix))
     }
@@ -86,8 +86,8 @@ mod tests {
             ("^$", "", ""),
             ("(", "", ""),
         ] {
-            let expected = Ends { prefix: prefix.as_bytes().into(), suffix: suffix.as_bytes().into() };
-            assert_eq!(Ends::of(pattern), expected, "{pattern}");
+            let expected = LiteralEnds { prefix: prefix.as_bytes().into(), suffix: suffix.as_bytes().into() };
+            assert_eq!(LiteralEnds::of(pattern), expected, "{pattern}");
         }
     }
 }

@@ -32,11 +32,11 @@ mod pattern;
 mod text_map;
 mod request;
 
-pub use explain::{Considered, Outcome};
+pub use explain::{Considered, RouteOutcome};
 pub use field::{FieldError, FieldMatch, QueryMatch, ValueMatch};
 pub use host::{HostError, HostPattern};
 pub use path::{PathError, PathMatch};
-pub use pattern::Pattern;
+pub use pattern::RouteRegex;
 pub use request::{RouteRequest, query_value};
 pub use table::RouteTable;
 pub use tie::Tie;
@@ -67,7 +67,7 @@ pub struct RouteMatch {
     /// This path.
     pub path: PathMatch,
     /// One of these methods.
-    pub methods: Vec<Method>,
+    pub methods: Vec<MethodMatch>,
     /// All of these header fields.
     pub headers: Vec<FieldMatch>,
     /// All of these query parameters.
@@ -89,7 +89,7 @@ impl fmt::Display for RouteMatch {
             rules.push(format!("path {}", self.path));
         }
         if !self.methods.is_empty() {
-            let methods: Vec<_> = self.methods.iter().map(Method::as_str).collect();
+            let methods: Vec<_> = self.methods.iter().map(MethodMatch::as_str).collect();
             rules.push(format!("method {}", methods.join(" or ")));
         }
         rules.extend(self.headers.iter().map(|rule| format!("header {} {}", rule.name(), rule.value())));
@@ -111,23 +111,23 @@ fn either<T: ToString>(items: &[T]) -> String {
 
 /// A request method, in upper case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Method(Box<str>);
+pub struct MethodMatch(Box<str>);
 
 /// A text that is not a method: it has to be a token (RFC 9110 section 9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a method is a word of letters, such as GET")]
 pub struct MethodError;
 
-impl Method {
+impl MethodMatch {
     /// Reads a method; `get` is taken as `GET`, since no method with small letters is in use.
     ///
     /// # Errors
     /// When the text is not a token.
-    pub fn parse(text: &str) -> Result<Method, MethodError> {
+    pub fn parse(text: &str) -> Result<MethodMatch, MethodError> {
         if !is_token(text) {
             return Err(MethodError);
         }
-        Ok(Method(text.to_ascii_uppercase().into()))
+        Ok(MethodMatch(text.to_ascii_uppercase().into()))
     }
 
     /// The method as it stands in a request.

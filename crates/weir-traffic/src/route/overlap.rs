@@ -10,21 +10,21 @@ use regex_automata::dfa::Automaton;
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Anchored, Input};
 
-use super::pattern::{Dense, Pattern};
+use super::pattern::{Dense, RouteRegex};
 
 /// The most pairs of states that are visited for two patterns.
 const PAIRS_MAX: usize = 1 << 14;
 
 /// How far an automaton has got with a text: `None` when it has matched, whatever follows.
-type Progress = Option<StateID>;
+type MatchState = Option<StateID>;
 
 /// Whether both can be found in one path.
-pub(super) fn in_paths(a: &Pattern, b: &Pattern) -> bool {
+pub(super) fn in_paths(a: &RouteRegex, b: &RouteRegex) -> bool {
     overlap(a, b, begins_path, is_path_byte)
 }
 
 /// Whether both can be found in one value.
-pub(super) fn in_values(a: &Pattern, b: &Pattern) -> bool {
+pub(super) fn in_values(a: &RouteRegex, b: &RouteRegex) -> bool {
     overlap(a, b, is_value_byte, is_value_byte)
 }
 
@@ -44,7 +44,7 @@ fn is_value_byte(byte: u8) -> bool {
 }
 
 /// Walks all texts whose first byte is `first` and whose other bytes are `other`, and the empty one.
-fn overlap(a: &Pattern, b: &Pattern, first: fn(u8) -> bool, other: fn(u8) -> bool) -> bool {
+fn overlap(a: &RouteRegex, b: &RouteRegex, first: fn(u8) -> bool, other: fn(u8) -> bool) -> bool {
     let (Some(a), Some(b)) = (a.automaton(), b.automaton()) else { return true };
     let (Some(start_a), Some(start_b)) = (start(a), start(b)) else { return true };
     let mut seen = HashSet::new();
@@ -78,19 +78,19 @@ fn start(automaton: &Dense) -> Option<StateID> {
     automaton.start_state_forward(&Input::new(b"").anchored(Anchored::No)).ok()
 }
 
-fn advance(automaton: &Dense, progress: Progress, byte: u8) -> Progress {
+fn advance(automaton: &Dense, progress: MatchState, byte: u8) -> MatchState {
     let next = automaton.next_state(progress?, byte);
     // A match is reported one byte late. On bytes that the automaton cannot judge it gives up: taken as a
     // match, to be careful.
     if automaton.is_match_state(next) || automaton.is_quit_state(next) { None } else { Some(next) }
 }
 
-fn matches_at_end(automaton: &Dense, progress: Progress) -> bool {
+fn matches_at_end(automaton: &Dense, progress: MatchState) -> bool {
     progress.is_none_or(|state| automaton.is_match_state(automaton.next_eoi_state(state)))
 }
 
 /// Whether nothing that follows can make it match.
-fn is_hopeless(automaton: &Dense, progress: Progress) -> bool {
+fn is_hopeless(automaton: &Dense, progress: MatchState) -> bool {
     progress.is_some_and(|state| automaton.is_dead_state(state))
 }
 
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    fn pattern(text: &str) -> Pattern {
-        Pattern::build(text).unwrap()
+    fn pattern(text: &str) -> RouteRegex {
+        RouteRegex::build(text).unwrap()
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             prop_assert!(common.is_none() || in_paths(&a, &b), "{common:?}");
             // Patterns of at most four short parts each have a common path of few bytes, if any, when both
             // are tied to both ends.
-            let tied = |pattern: &Pattern| pattern.as_str().starts_with('^') && pattern.as_str().ends_with('$');
+            let tied = |pattern: &RouteRegex| pattern.as_str().starts_with('^') && pattern.as_str().ends_with('$');
             prop_assert!(common.is_some() || !in_paths(&a, &b) || !(tied(&a) && tied(&b)));
         }
     }

@@ -4,18 +4,18 @@
 
 use std::fmt;
 
-use super::pattern::Pattern;
+use super::pattern::RouteRegex;
 
 /// Which paths a route takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathMatch(Kind);
+pub struct PathMatch(PathKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PathKind {
     Any,
     Prefix(Box<str>),
     Exact(Box<str>),
-    Regex(Pattern),
+    Regex(RouteRegex),
 }
 
 /// Why a text is not a path rule.
@@ -34,7 +34,7 @@ pub enum PathError {
 
 impl PathMatch {
     /// Every path, also the `*` of OPTIONS.
-    pub const ANY: PathMatch = PathMatch(Kind::Any);
+    pub const ANY: PathMatch = PathMatch(PathKind::Any);
 
     /// `/api` matches `/api` and everything below it (`/api/x`), not `/apix`; `/api/` matches only what is
     /// below.
@@ -43,7 +43,7 @@ impl PathMatch {
     /// [`PathError::NoSlash`], [`PathError::BadCharacter`].
     pub fn prefix(text: &str) -> Result<PathMatch, PathError> {
         check_path(text)?;
-        Ok(PathMatch(Kind::Prefix(text.into())))
+        Ok(PathMatch(PathKind::Prefix(text.into())))
     }
 
     /// This path and no other.
@@ -52,7 +52,7 @@ impl PathMatch {
     /// [`PathError::NoSlash`], [`PathError::BadCharacter`].
     pub fn exact(text: &str) -> Result<PathMatch, PathError> {
         check_path(text)?;
-        Ok(PathMatch(Kind::Exact(text.into())))
+        Ok(PathMatch(PathKind::Exact(text.into())))
     }
 
     /// Every path in which the regular expression is found; `^` and `$` tie it to the ends. It works on
@@ -61,36 +61,36 @@ impl PathMatch {
     /// # Errors
     /// [`PathError::BadRegex`].
     pub fn regex(text: &str) -> Result<PathMatch, PathError> {
-        let pattern = Pattern::build(text).map_err(|error| PathError::BadRegex(error.to_string()))?;
-        Ok(PathMatch(Kind::Regex(pattern)))
+        let pattern = RouteRegex::build(text).map_err(|error| PathError::BadRegex(error.to_string()))?;
+        Ok(PathMatch(PathKind::Regex(pattern)))
     }
 
     /// Every path in which `pattern` is found.
-    pub fn of_pattern(pattern: Pattern) -> PathMatch {
-        PathMatch(Kind::Regex(pattern))
+    pub fn of_pattern(pattern: RouteRegex) -> PathMatch {
+        PathMatch(PathKind::Regex(pattern))
     }
 
     /// Whether `path` is one of these.
     pub fn matches(&self, path: &[u8]) -> bool {
         match &self.0 {
-            Kind::Any => true,
-            Kind::Prefix(prefix) => has_prefix(path, prefix.as_bytes()),
-            Kind::Exact(exact) => path == exact.as_bytes(),
-            Kind::Regex(pattern) => pattern.is_match(path),
+            PathKind::Any => true,
+            PathKind::Prefix(prefix) => has_prefix(path, prefix.as_bytes()),
+            PathKind::Exact(exact) => path == exact.as_bytes(),
+            PathKind::Regex(pattern) => pattern.is_match(path),
         }
     }
 
     /// What all of these paths have in common, for those who group requests by it: `/api/*`; `None` when that is nothing.
     pub fn template(&self) -> Option<String> {
         match &self.0 {
-            Kind::Any => None,
-            Kind::Prefix(prefix) => Some(format!("{}/*", prefix.trim_end_matches('/'))),
-            Kind::Exact(exact) => Some(exact.to_string()),
-            Kind::Regex(pattern) => Some(pattern.to_string()),
+            PathKind::Any => None,
+            PathKind::Prefix(prefix) => Some(format!("{}/*", prefix.trim_end_matches('/'))),
+            PathKind::Exact(exact) => Some(exact.to_string()),
+            PathKind::Regex(pattern) => Some(pattern.to_string()),
         }
     }
 
-    pub(super) fn kind(&self) -> &Kind {
+    pub(super) fn kind(&self) -> &PathKind {
         &self.0
     }
 }
@@ -104,10 +104,10 @@ impl Default for PathMatch {
 impl fmt::Display for PathMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Any => f.write_str("any path"),
-            Kind::Prefix(prefix) => write!(f, "prefix {prefix}"),
-            Kind::Exact(exact) => write!(f, "exactly {exact}"),
-            Kind::Regex(pattern) => write!(f, "regex {pattern}"),
+            PathKind::Any => f.write_str("any path"),
+            PathKind::Prefix(prefix) => write!(f, "prefix {prefix}"),
+            PathKind::Exact(exact) => write!(f, "exactly {exact}"),
+            PathKind::Regex(pattern) => write!(f, "regex {pattern}"),
         }
     }
 }

@@ -25,7 +25,7 @@ const BATCH_BYTES_MAX: usize = 1 << 18;
 
 /// A regular expression. Cheap to clone.
 #[derive(Clone)]
-pub struct Pattern(Arc<Inner>);
+pub struct RouteRegex(Arc<Inner>);
 
 struct Inner {
     text: Box<str>,
@@ -37,18 +37,18 @@ struct Inner {
 /// An automaton with a state for every situation, as a table.
 pub(super) type Dense = DFA<Vec<u32>>;
 
-impl Pattern {
+impl RouteRegex {
     /// Compiles a regular expression over bytes with ASCII classes, bounded in size.
-    pub(crate) fn build(text: &str) -> Result<Pattern, regex::Error> {
+    pub(crate) fn build(text: &str) -> Result<RouteRegex, regex::Error> {
         let automaton = build_automaton(&[text], AUTOMATON_BYTES_MAX);
         let regex = if automaton.is_none() { Some(build_regex(text)?) } else { None };
-        Ok(Pattern(Arc::new(Inner { text: text.into(), regex, automaton })))
+        Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
     }
 
     /// The same, for those who ask for groups.
-    pub(crate) fn build_with_groups(text: &str) -> Result<Pattern, regex::Error> {
+    pub(crate) fn build_with_groups(text: &str) -> Result<RouteRegex, regex::Error> {
         let (regex, automaton) = (Some(build_regex(text)?), build_automaton(&[text], AUTOMATON_BYTES_MAX));
-        Ok(Pattern(Arc::new(Inner { text: text.into(), regex, automaton })))
+        Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
     }
 
     /// The expression as it was written.
@@ -109,21 +109,21 @@ fn build_automaton(texts: &[&str], bytes_max: usize) -> Option<Dense> {
 }
 
 /// Equal when written alike.
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Pattern) -> bool {
+impl PartialEq for RouteRegex {
+    fn eq(&self, other: &RouteRegex) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Pattern {}
+impl Eq for RouteRegex {}
 
-impl fmt::Debug for Pattern {
+impl fmt::Debug for RouteRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pattern({:?})", self.as_str())
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for RouteRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -149,7 +149,7 @@ mod tests {
             ("é", "é", true),
             (".", "\n", false),
         ] {
-            let pattern = Pattern::build(pattern).unwrap();
+            let pattern = RouteRegex::build(pattern).unwrap();
             assert!(pattern.automaton().is_some(), "{pattern}");
             assert_eq!(pattern.is_match(text.as_bytes()), expected, "{pattern} in {text:?}");
         }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_for_a_table_still_matches() {
-        let large = Pattern::build(r"(a|b)*a(a|b){18}$").unwrap();
+        let large = RouteRegex::build(r"(a|b)*a(a|b){18}$").unwrap();
         assert!(large.automaton().is_none());
         assert!(large.is_match(&[b"a".as_slice(), &[b'b'; 18]].concat()));
         assert!(!large.is_match(&[b'b'; 19]));
@@ -170,7 +170,7 @@ mod tests {
             pattern in r"(\^)?(a|b|\.|\[ab\]|a\*|b\+|\(a\|b\)\?|\\b|ab){0,6}(\$)?",
             text in prop::collection::vec(prop::sample::select(b"ab/ \n\xff"), 0..8),
         ) {
-            let pattern = Pattern::build(&pattern).unwrap();
+            let pattern = RouteRegex::build(&pattern).unwrap();
             prop_assert!(pattern.automaton().is_some());
             let regex = build_regex(pattern.as_str()).unwrap();
             prop_assert_eq!(pattern.is_match(&text), regex.is_match(&text));

@@ -7,9 +7,9 @@
 use regex_automata::dfa::Automaton;
 use regex_automata::{Anchored, Input};
 
-use super::entry::Entry;
-use super::literal::Ends;
-use super::pattern::{Dense, Pattern, build_any};
+use super::entry::RouteEntry;
+use super::literal::LiteralEnds;
+use super::pattern::{Dense, RouteRegex, build_any};
 
 /// Patterns that one automaton stands for.
 const BATCH_LEN: usize = if cfg!(test) { 2 } else { 32 };
@@ -22,19 +22,19 @@ pub(super) struct Patterns {
     /// Most specific first, once arranged.
     list: Vec<Ranked>,
     /// Sorted by their literals.
-    nodes: Vec<Node>,
+    nodes: Vec<LiteralNode>,
 }
 
 #[derive(Debug)]
 pub(super) struct Ranked {
-    pub(super) pattern: Pattern,
-    pub(super) ends: Ends,
-    pub(super) entry: Entry,
+    pub(super) pattern: RouteRegex,
+    pub(super) ends: LiteralEnds,
+    pub(super) entry: RouteEntry,
 }
 
 /// The patterns that begin with one literal.
 #[derive(Debug)]
-struct Node {
+struct LiteralNode {
     literal: Box<[u8]>,
     /// The longest other literal that this one begins with.
     parent: Option<usize>,
@@ -45,8 +45,8 @@ struct Node {
 }
 
 impl Patterns {
-    pub(super) fn push(&mut self, pattern: &Pattern, entry: Entry) {
-        self.list.push(Ranked { pattern: pattern.clone(), ends: Ends::of(pattern.as_str()), entry });
+    pub(super) fn push(&mut self, pattern: &RouteRegex, entry: RouteEntry) {
+        self.list.push(Ranked { pattern: pattern.clone(), ends: LiteralEnds::of(pattern.as_str()), entry });
     }
 
     pub(super) fn arrange(&mut self) {
@@ -66,7 +66,7 @@ impl Patterns {
                         parent = self.nodes[above].parent;
                     }
                     let (literal, members) = (literal.clone(), vec![member]);
-                    self.nodes.push(Node { literal, parent, members, filters: Vec::new() });
+                    self.nodes.push(LiteralNode { literal, parent, members, filters: Vec::new() });
                 }
             }
         }
@@ -84,7 +84,7 @@ impl Patterns {
 
     /// The most specific pattern that is found in `path` and whose entry is accepted.
     #[inline]
-    pub(super) fn lookup(&self, path: &[u8], accepts: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+    pub(super) fn lookup(&self, path: &[u8], accepts: impl Fn(&RouteEntry) -> bool) -> Option<&RouteEntry> {
         if self.list.is_empty() {
             return None;
         }
@@ -128,14 +128,14 @@ impl Patterns {
     }
 }
 
-impl Node {
+impl LiteralNode {
     /// The first member that matches and is before `best`.
     fn first(
         &self,
         list: &[Ranked],
         path: &[u8],
         best: Option<usize>,
-        accepts: &impl Fn(&Entry) -> bool,
+        accepts: &impl Fn(&RouteEntry) -> bool,
     ) -> Option<usize> {
         for (batch, members) in self.members.chunks(BATCH_LEN).enumerate() {
             if best.is_some_and(|best| best < members[0]) {

@@ -7,37 +7,37 @@
 
 use std::sync::Arc;
 
-use super::bucket::Bucket;
-use super::entry::{Entry, Rules};
+use super::bucket::RouteBucket;
+use super::entry::{RouteEntry, RouteRules};
 use super::host::{self, HostPattern};
 use super::path::{self, PathMatch};
 use super::patterns::Patterns;
 use super::text_map::TextMap;
 use super::tie::Tie;
-use super::ties::Search;
+use super::ties::TieSearch;
 use super::{RouteId, RouteMatch, RouteRequest};
 
 /// The routes of a listener.
 #[derive(Debug)]
 pub struct RouteTable {
-    rules: Rules,
-    exact_hosts: TextMap<Paths>,
+    rules: RouteRules,
+    exact_hosts: TextMap<HostPaths>,
     /// Wildcards, by what follows `*.`.
-    below_hosts: TextMap<Paths>,
+    below_hosts: TextMap<HostPaths>,
     /// The lengths of the keys of `below_hosts`, longest first.
     below_lens: Vec<usize>,
-    any_host: Paths,
+    any_host: HostPaths,
 }
 
 /// The routes of one host, by path.
 #[derive(Debug, Default)]
-struct Paths {
-    exact: TextMap<Bucket>,
+struct HostPaths {
+    exact: TextMap<RouteBucket>,
     patterns: Patterns,
     /// Prefixes to come, until they are arranged.
-    unsorted: TextMap<Bucket>,
+    unsorted: TextMap<RouteBucket>,
     prefixes: Vec<Prefix>,
-    any: Bucket,
+    any: RouteBucket,
 }
 
 /// A prefix among its sorted peers.
@@ -46,7 +46,7 @@ struct Prefix {
     text: Box<[u8]>,
     /// The longest other prefix that this one begins with.
     parent: Option<usize>,
-    bucket: Bucket,
+    bucket: RouteBucket,
 }
 
 impl RouteTable {
@@ -57,11 +57,11 @@ impl RouteTable {
     /// Pairs of routes that are equally specific and that one request could both match: all of them, or the first hundred that are found.
     pub fn new<M: Into<Arc<RouteMatch>>>(routes: Vec<(M, RouteId)>) -> Result<RouteTable, Vec<Tie>> {
         let mut table = RouteTable {
-            rules: Rules(routes.into_iter().map(|(rules, route)| (rules.into(), route)).collect()),
+            rules: RouteRules(routes.into_iter().map(|(rules, route)| (rules.into(), route)).collect()),
             exact_hosts: TextMap::ignoring_case(),
             below_hosts: TextMap::ignoring_case(),
             below_lens: Vec::new(),
-            any_host: Paths::default(),
+            any_host: HostPaths::default(),
         };
         for rules in 0..table.rules.0.len() {
             table.insert(rules);
@@ -72,7 +72,7 @@ impl RouteTable {
 
         let RouteTable { rules, exact_hosts, below_hosts, any_host, .. } = &mut table;
         let rules = &*rules;
-        let mut search = Search::new(rules);
+        let mut search = TieSearch::new(rules);
         for paths in exact_hosts.values_mut().chain(below_hosts.values_mut()).chain([any_host]) {
             paths.arrange(rules);
             paths.find_ties(&mut search);
@@ -131,30 +131,30 @@ impl RouteTable {
         let hosts = if route.hosts.is_empty() { &any } else { &route.hosts[..] };
         for host in hosts {
             let paths = match host.kind() {
-                host::Kind::Any => &mut self.any_host,
-                host::Kind::Exact(name) => self.exact_hosts.entry(name.as_bytes()),
-                host::Kind::Below(name) => self.below_hosts.entry(name.as_bytes()),
+                host::HostKind::Any => &mut self.any_host,
+                host::HostKind::Exact(name) => self.exact_hosts.entry(name.as_bytes()),
+                host::HostKind::Below(name) => self.below_hosts.entry(name.as_bytes()),
             };
             let sources = route.sources.iter().map(|net| Some(net.trunc()));
             for source in sources.chain(route.sources.is_empty().then_some(None)) {
-                paths.insert(&route.path, Entry::new(*name, rules, route, source));
+                paths.insert(&route.path, RouteEntry::new(*name, rules, route, source));
             }
         }
     }
 }
 
-impl Paths {
-    fn insert(&mut self, path: &PathMatch, entry: Entry) {
+impl HostPaths {
+    fn insert(&mut self, path: &PathMatch, entry: RouteEntry) {
         match path.kind() {
-            path::Kind::Any => self.any.push(entry),
-            path::Kind::Exact(text) => self.exact.entry(text.as_bytes()).push(entry),
-            path::Kind::Regex(pattern) => self.patterns.push(pattern, entry),
-            path::Kind::Prefix(text) => self.unsorted.entry(text.as_bytes()).push(entry),
+            path::PathKind::Any => self.any.push(entry),
+            path::PathKind::Exact(text) => self.exact.entry(text.as_bytes()).push(entry),
+            path::PathKind::Regex(pattern) => self.patterns.push(pattern, entry),
+            path::PathKind::Prefix(text) => self.unsorted.entry(text.as_bytes()).push(entry),
         }
     }
 
     /// Sorts what was gathered and links each prefix to the next shorter one, once all routes are in.
-    fn arrange(&mut self, rules: &Rules) {
+    fn arrange(&mut self, rules: &RouteRules) {
         self.patterns.arrange();
         let unsorted = std::mem::take(&mut self.unsorted).into_iter();
         self.prefixes = unsorted.map(|(text, bucket)| Prefix { text, parent: None, bucket }).collect();
@@ -173,12 +173,12 @@ impl Paths {
         }
     }
 
-    fn buckets_mut(&mut self) -> impl Iterator<Item = &mut Bucket> {
+    fn buckets_mut(&mut self) -> impl Iterator<Item = &mut RouteBucket> {
         let prefixes = self.prefixes.iter_mut().map(|prefix| &mut prefix.bucket);
         self.exact.values_mut().chain(prefixes).chain([&mut self.any])
     }
 
-    fn find_ties(&mut self, search: &mut Search<'_>) {
+    fn find_ties(&mut self, search: &mut TieSearch<'_>) {
         for bucket in self.buckets_mut() {
             search.in_bucket(&bucket.entries);
         }
@@ -186,9 +186,9 @@ impl Paths {
     }
 
     #[inline]
-    fn lookup(&self, rules: &Rules, request: &impl RouteRequest) -> Option<RouteId> {
+    fn lookup(&self, rules: &RouteRules, request: &impl RouteRequest) -> Option<RouteId> {
         let path = request.path();
-        let in_bucket = |bucket: &Bucket| bucket.lookup(rules, request).map(|entry| entry.route);
+        let in_bucket = |bucket: &RouteBucket| bucket.lookup(rules, request).map(|entry| entry.route);
         if !self.exact.is_empty()
             && let Some(route) = self.exact.get(path).and_then(in_bucket)
         {

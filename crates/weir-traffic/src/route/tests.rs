@@ -11,7 +11,7 @@ mod many;
 
 /// A request as plain text.
 #[derive(Debug, Clone)]
-struct Request {
+struct TestRequest {
     host: &'static str,
     path: &'static str,
     query: &'static str,
@@ -20,7 +20,7 @@ struct Request {
     source: IpAddr,
 }
 
-impl RouteRequest for Request {
+impl RouteRequest for TestRequest {
     fn host(&self) -> &[u8] {
         self.host.as_bytes()
     }
@@ -41,9 +41,9 @@ impl RouteRequest for Request {
     }
 }
 
-fn get(host: &'static str, path: &'static str) -> Request {
+fn get(host: &'static str, path: &'static str) -> TestRequest {
     let source = "192.0.2.1".parse().unwrap();
-    Request { host, path, query: "", method: "GET", headers: Vec::new(), source }
+    TestRequest { host, path, query: "", method: "GET", headers: Vec::new(), source }
 }
 
 fn hosts(texts: &[&str]) -> Vec<HostPattern> {
@@ -71,7 +71,7 @@ fn table(routes: &[RouteMatch]) -> Result<RouteTable, Vec<Tie>> {
 fn the_most_specific_route_wins() {
     let regex = |text| RouteMatch { path: PathMatch::regex(text).unwrap(), ..any() };
     let exact = |text| RouteMatch { path: PathMatch::exact(text).unwrap(), ..any() };
-    let methods = vec![Method::parse("get").unwrap()];
+    let methods = vec![MethodMatch::parse("get").unwrap()];
     let net = |text: &str| vec![text.parse().unwrap()];
     // Each pair: the first wins over the second for the request, whichever is written first.
     for (winner, loser, request) in [
@@ -168,8 +168,10 @@ fn prefixes_are_found_among_their_neighbours() {
 
 #[test]
 fn ties_name_both_routes() {
-    let get_only = |path| RouteMatch { methods: vec![Method::parse("GET").unwrap()], ..prefix("*", path) };
-    let post_only = |path| RouteMatch { methods: vec![Method::parse("POST").unwrap()], ..prefix("*", path) };
+    let get_only =
+        |path| RouteMatch { methods: vec![MethodMatch::parse("GET").unwrap()], ..prefix("*", path) };
+    let post_only =
+        |path| RouteMatch { methods: vec![MethodMatch::parse("POST").unwrap()], ..prefix("*", path) };
     let with = |name, value| RouteMatch { headers: vec![header(name, value)], ..any() };
     let regex = |text| RouteMatch { path: PathMatch::regex(text).unwrap(), ..any() };
     let value_regex = |text| ValueMatch::regex(text).unwrap();
@@ -223,14 +225,14 @@ fn every_tie_is_found_and_a_route_never_ties_with_itself() {
 
 #[test]
 fn methods_are_compared_as_sent() {
-    let route = RouteMatch { methods: vec![Method::parse("purge").unwrap()], ..any() };
+    let route = RouteMatch { methods: vec![MethodMatch::parse("purge").unwrap()], ..any() };
     let table = table(&[route]).unwrap();
     for (method, expected) in [("PURGE", true), ("purge", false), ("GET", false)] {
-        let request = Request { method, ..get("", "/") };
+        let request = TestRequest { method, ..get("", "/") };
         assert_eq!(table.lookup(&request).is_some(), expected, "{method}");
     }
-    assert_eq!(Method::parse("get").unwrap().as_str(), "GET");
-    assert!(Method::parse("").is_err() && Method::parse("G ET").is_err());
+    assert_eq!(MethodMatch::parse("get").unwrap().as_str(), "GET");
+    assert!(MethodMatch::parse("").is_err() && MethodMatch::parse("G ET").is_err());
 }
 
 #[test]
@@ -240,9 +242,9 @@ fn a_mapped_client_address_counts_as_ipv4() {
     for (source, expected) in
         [("192.0.2.9", true), ("::ffff:192.0.2.9", true), ("192.0.3.9", false), ("::1", false)]
     {
-        let request = Request { source: source.parse().unwrap(), ..get("", "/") };
+        let request = TestRequest { source: source.parse().unwrap(), ..get("", "/") };
         assert_eq!(table.lookup(&request).is_some(), expected, "{source}");
-        assert_eq!(table.explain(&request)[0].outcome == Outcome::Chosen, expected, "{source}");
+        assert_eq!(table.explain(&request)[0].outcome == RouteOutcome::Chosen, expected, "{source}");
     }
 }
 
@@ -252,7 +254,7 @@ fn explain_tells_the_first_reason() {
         any(),
         prefix("b.com", "/"),
         prefix("a.com", "/other"),
-        RouteMatch { methods: vec![Method::parse("POST").unwrap()], ..prefix("a.com", "/") },
+        RouteMatch { methods: vec![MethodMatch::parse("POST").unwrap()], ..prefix("a.com", "/") },
         RouteMatch { headers: vec![header("X-Env", ValueMatch::Present)], ..prefix("a.com", "/") },
         RouteMatch {
             query: vec![QueryMatch::new("v", ValueMatch::exact("2")).unwrap()],
@@ -262,19 +264,19 @@ fn explain_tells_the_first_reason() {
         prefix("a.com", "/"),
     ];
     let table = table(&routes).unwrap();
-    let considered = table.explain(&Request { query: "v=1", ..get("a.com", "/x") });
+    let considered = table.explain(&TestRequest { query: "v=1", ..get("a.com", "/x") });
     let found: Vec<_> = considered.into_iter().map(|one| (one.route.0, one.outcome)).collect();
     assert_eq!(
         found,
         [
-            (7, Outcome::Chosen),
-            (0, Outcome::LessSpecific),
-            (1, Outcome::Host),
-            (2, Outcome::Path),
-            (3, Outcome::Method),
-            (4, Outcome::Header("x-env".to_owned())),
-            (5, Outcome::Query("v".to_owned())),
-            (6, Outcome::Source),
+            (7, RouteOutcome::Chosen),
+            (0, RouteOutcome::LessSpecific),
+            (1, RouteOutcome::Host),
+            (2, RouteOutcome::Path),
+            (3, RouteOutcome::Method),
+            (4, RouteOutcome::Header("x-env".to_owned())),
+            (5, RouteOutcome::Query("v".to_owned())),
+            (6, RouteOutcome::Source),
         ]
     );
 }
@@ -282,7 +284,7 @@ fn explain_tells_the_first_reason() {
 /// The order of the module's description, computed afresh for a route and a request it matches.
 type Rank = (u8, usize, u8, usize, bool, usize, usize, u8, i32);
 
-fn rank(route: &RouteMatch, request: &Request) -> Option<Rank> {
+fn rank(route: &RouteMatch, request: &TestRequest) -> Option<Rank> {
     let host = request.host.trim_end_matches('.').to_ascii_lowercase();
     let hosts: Vec<String> = route.hosts.iter().map(ToString::to_string).collect();
     let host_rank = |pattern: &String| match pattern.strip_prefix('*') {
@@ -351,7 +353,7 @@ fn route_match() -> impl Strategy<Value = RouteMatch> {
         |(host, path, methods, headers, query, sources, priority)| RouteMatch {
             hosts: hosts(&host),
             path,
-            methods: methods.iter().map(|text| Method::parse(text).unwrap()).collect(),
+            methods: methods.iter().map(|text| MethodMatch::parse(text).unwrap()).collect(),
             headers: headers.into_iter().map(|(name, value)| header(name, value)).collect(),
             query: query.into_iter().map(|value| QueryMatch::new("q", value).unwrap()).collect(),
             sources: sources.iter().map(|text| text.parse().unwrap()).collect(),
@@ -360,7 +362,7 @@ fn route_match() -> impl Strategy<Value = RouteMatch> {
     )
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = TestRequest> {
     let host = prop::sample::select(&["a.com", "B.a.com.", "c.b.a.com", "x.com", "com", ""]);
     let path = prop::sample::select(&["/", "/a", "/a/", "/a/b", "/a/bc", "/ab", "/a/b/c/d", "/c", "*", "/b"]);
     let query = prop::sample::select(&["", "q=1", "q=12", "q", "z=1&q=2"]);
@@ -368,7 +370,7 @@ fn request() -> impl Strategy<Value = Request> {
     let value = || prop::option::of(prop::sample::select(&["1", "12", "2", ""]));
     let source = prop::sample::select(&["10.1.0.1", "10.2.0.1", "192.0.2.1", "2001:db8::1"]);
     (host, path, query, method, value(), value(), source).prop_map(
-        |(host, path, query, method, x, y, source)| Request {
+        |(host, path, query, method, x, y, source)| TestRequest {
             host,
             path,
             query,
@@ -407,7 +409,7 @@ proptest! {
             }
             prop_assert_eq!(table.lookup(request), ranked.first().map(|(_, id)| *id));
             let explained = table.explain(request);
-            let matching = explained.iter().filter(|one| matches!(one.outcome, Outcome::Chosen | Outcome::LessSpecific));
+            let matching = explained.iter().filter(|one| matches!(one.outcome, RouteOutcome::Chosen | RouteOutcome::LessSpecific));
             prop_assert_eq!(matching.count(), ranked.len(), "explain and lookup disagree");
         }
     }
@@ -419,7 +421,7 @@ proptest! {
             && !b.hosts.is_empty()
             && a.hosts.iter().all(|host| !b.hosts.contains(host));
         let methods_differ = !a.methods.is_empty() && !b.methods.is_empty() && a.methods != b.methods;
-        let paths_differ = a.path != b.path && !matches!((a.path.kind(), b.path.kind()), (path::Kind::Regex(_), path::Kind::Regex(_)));
+        let paths_differ = a.path != b.path && !matches!((a.path.kind(), b.path.kind()), (path::PathKind::Regex(_), path::PathKind::Regex(_)));
         let priorities_differ = a.priority != b.priority;
         if hosts_differ || methods_differ || paths_differ || priorities_differ {
             prop_assert!(table(&[a, b]).is_ok());

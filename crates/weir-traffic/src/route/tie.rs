@@ -4,7 +4,7 @@
 //! request meets both.
 
 use super::field::ValueMatch;
-use super::pattern::Pattern;
+use super::pattern::RouteRegex;
 use super::{RouteId, RouteMatch, overlap};
 
 /// Two routes that are equally specific and that one request could both match.
@@ -50,7 +50,7 @@ fn values_meet(a: &ValueMatch, b: &ValueMatch) -> bool {
         (Present, _) | (_, Present) => true,
         (Prefix(a), Prefix(b)) => a.starts_with(&**b) || b.starts_with(&**a),
         (Prefix(prefix), Regex(regex)) | (Regex(regex), Prefix(prefix)) => {
-            match Pattern::build(&format!("^{}", regex::escape(prefix))) {
+            match RouteRegex::build(&format!("^{}", regex::escape(prefix))) {
                 Ok(prefix) => overlap::in_values(&prefix, regex),
                 Err(_) => true,
             }

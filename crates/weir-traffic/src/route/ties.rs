@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use ipnet::IpNet;
 
-use super::bucket::{Part, exact_values};
-use super::entry::{Entry, Rules};
+use super::bucket::{RequestPart, exact_values};
+use super::entry::{RouteEntry, RouteRules};
 use super::overlap;
 use super::patterns::Patterns;
 use super::tie::Tie;
@@ -18,14 +18,14 @@ pub(super) const TIES_MAX: usize = 100;
 const PAIRED_MAX: usize = if cfg!(test) { 2 } else { 16 };
 
 /// What a search has found so far.
-pub(super) struct Search<'a> {
-    rules: &'a Rules,
+pub(super) struct TieSearch<'a> {
+    rules: &'a RouteRules,
     pub(super) ties: Vec<Tie>,
 }
 
-impl<'a> Search<'a> {
-    pub(super) fn new(rules: &'a Rules) -> Self {
-        Search { rules, ties: Vec::new() }
+impl<'a> TieSearch<'a> {
+    pub(super) fn new(rules: &'a RouteRules) -> Self {
+        TieSearch { rules, ties: Vec::new() }
     }
 
     fn is_over(&self) -> bool {
@@ -33,13 +33,13 @@ impl<'a> Search<'a> {
     }
 
     /// Among routes of one path, most specific first.
-    pub(super) fn in_bucket(&mut self, entries: &[Entry]) {
+    pub(super) fn in_bucket(&mut self, entries: &[RouteEntry]) {
         for same in entries.chunk_by(|a, b| a.specificity == b.specificity) {
             if same.len() <= PAIRED_MAX {
                 self.in_all_pairs(&same.iter().collect::<Vec<_>>());
                 continue;
             }
-            let mut by_source: HashMap<Option<IpNet>, Vec<&Entry>> = HashMap::new();
+            let mut by_source: HashMap<Option<IpNet>, Vec<&RouteEntry>> = HashMap::new();
             for entry in same {
                 by_source.entry(entry.source).or_default().push(entry);
             }
@@ -63,7 +63,7 @@ impl<'a> Search<'a> {
     }
 
     /// Splits `entries` by the field or parameter of which they ask for most values, `known` left aside.
-    fn by_values<'e>(&mut self, entries: &[&'e Entry], known: &mut Vec<(Part, &'e str)>)
+    fn by_values<'e>(&mut self, entries: &[&'e RouteEntry], known: &mut Vec<(RequestPart, &'e str)>)
     where
         'a: 'e,
     {
@@ -73,7 +73,7 @@ impl<'a> Search<'a> {
         let key = if entries.len() <= PAIRED_MAX { None } else { self.most_distinct(entries, known) };
         let Some(key) = key else { return self.in_all_pairs(entries) };
         let rules = self.rules;
-        let mut groups: HashMap<&str, Vec<&Entry>> = HashMap::new();
+        let mut groups: HashMap<&str, Vec<&RouteEntry>> = HashMap::new();
         let mut rest = Vec::new();
         for entry in entries {
             let mut values = exact_values(rules, entry);
@@ -94,11 +94,15 @@ impl<'a> Search<'a> {
     }
 
     /// The field or parameter of which the entries ask for most values, at least two.
-    fn most_distinct<'e>(&self, entries: &[&'e Entry], known: &[(Part, &'e str)]) -> Option<(Part, &'e str)>
+    fn most_distinct<'e>(
+        &self,
+        entries: &[&'e RouteEntry],
+        known: &[(RequestPart, &'e str)],
+    ) -> Option<(RequestPart, &'e str)>
     where
         'a: 'e,
     {
-        let mut asked: Vec<(Part, &str, &str)> =
+        let mut asked: Vec<(RequestPart, &str, &str)> =
             entries.iter().flat_map(|entry| exact_values(self.rules, entry)).collect();
         asked.sort_unstable();
         asked.dedup();
@@ -108,13 +112,13 @@ impl<'a> Search<'a> {
         open.max_by_key(|(_, count)| *count).map(|(key, _)| key)
     }
 
-    fn in_all_pairs(&mut self, entries: &[&Entry]) {
+    fn in_all_pairs(&mut self, entries: &[&RouteEntry]) {
         for (at, one) in entries.iter().enumerate() {
             self.with_each(one, &entries[at + 1..]);
         }
     }
 
-    fn with_each(&mut self, one: &Entry, others: &[&Entry]) {
+    fn with_each(&mut self, one: &RouteEntry, others: &[&RouteEntry]) {
         for other in others {
             if self.is_over() {
                 return;

@@ -9,10 +9,10 @@ const WATCHED: u32 = 1 << 31;
 
 /// Failures in a row, and whether the server is watched.
 #[derive(Debug, Default)]
-pub struct Suspicion(AtomicU32);
+pub struct ConsecutiveFailures(AtomicU32);
 
-impl Suspicion {
-    /// Whether requests have to tell that they begin, and how they end: see [`Ejections`](crate::ejection::Ejections).
+impl ConsecutiveFailures {
+    /// Whether requests have to tell that they begin, and how they end: see [`OutlierTable`](crate::ejection::OutlierTable).
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.0.load(Ordering::Relaxed) & WATCHED != 0
@@ -60,29 +60,40 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_end_with_a_success() {
-        let suspicion = Suspicion::default();
-        assert!(!suspicion.end_failures());
-        assert_eq!((suspicion.count_failure(), suspicion.count_failure()), (1, 2));
-        assert!(!suspicion.end_failures() && suspicion.failures() == 0);
-        assert_eq!(suspicion.count_failure(), 1);
+        let consecutive_failures = ConsecutiveFailures::default();
+        assert!(!consecutive_failures.end_failures());
+        assert_eq!((consecutive_failures.count_failure(), consecutive_failures.count_failure()), (1, 2));
+        assert!(!consecutive_failures.end_failures() && consecutive_failures.failures() == 0);
+        assert_eq!(consecutive_failures.count_failure(), 1);
     }
 
     #[test]
     fn a_watched_server_stays_watched_whatever_happens() {
-        let suspicion = Suspicion::default();
-        suspicion.count_failure();
-        suspicion.watch(true);
-        assert!(suspicion.is_watched() && suspicion.end_failures() && suspicion.failures() == 0);
-        assert_eq!((suspicion.count_failure(), suspicion.is_watched()), (1, true));
-        assert!(suspicion.end_failures() && suspicion.is_watched());
-        suspicion.watch(false);
-        assert!(!suspicion.is_watched() && !suspicion.end_failures() && suspicion.failures() == 0);
+        let consecutive_failures = ConsecutiveFailures::default();
+        consecutive_failures.count_failure();
+        consecutive_failures.watch(true);
+        assert!(
+            consecutive_failures.is_watched()
+                && consecutive_failures.end_failures()
+                && consecutive_failures.failures() == 0
+        );
+        assert_eq!((consecutive_failures.count_failure(), consecutive_failures.is_watched()), (1, true));
+        assert!(consecutive_failures.end_failures() && consecutive_failures.is_watched());
+        consecutive_failures.watch(false);
+        assert!(
+            !consecutive_failures.is_watched()
+                && !consecutive_failures.end_failures()
+                && consecutive_failures.failures() == 0
+        );
     }
 
     #[test]
     fn the_count_does_not_run_over() {
-        let suspicion = Suspicion(AtomicU32::new(WATCHED - 2));
-        assert_eq!((suspicion.count_failure(), suspicion.count_failure()), (WATCHED - 1, WATCHED - 1));
-        assert!(!suspicion.is_watched());
+        let consecutive_failures = ConsecutiveFailures(AtomicU32::new(WATCHED - 2));
+        assert_eq!(
+            (consecutive_failures.count_failure(), consecutive_failures.count_failure()),
+            (WATCHED - 1, WATCHED - 1)
+        );
+        assert!(!consecutive_failures.is_watched());
     }
 }

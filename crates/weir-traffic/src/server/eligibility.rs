@@ -4,7 +4,7 @@
 
 /// Whether a server could be chosen for a request, and if not, the first reason against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum Eligibility {
     /// It could be chosen.
     Eligible,
     /// It has its bounded share of the load; it is chosen only when no other can be.
@@ -27,25 +27,25 @@ pub enum Standing {
     Ejected,
 }
 
-impl Standing {
+impl Eligibility {
     /// One sentence for people.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Standing::Eligible => "can take the request",
-            Standing::Bounded => "has all the load that the load factor allows it",
-            Standing::Full => "all its slots are taken",
-            Standing::Excluded => "the request has already failed on it",
-            Standing::Reserve => "is a backup, and a primary server is eligible",
-            Standing::WeightZero => "its weight is 0",
-            Standing::Draining => "is being drained",
-            Standing::Maintenance => "is in maintenance",
-            Standing::Down => "its health checks fail",
-            Standing::Ejected => "is ejected for a while, because requests failed on it or took too long",
+            Eligibility::Eligible => "can take the request",
+            Eligibility::Bounded => "has all the load that the load factor allows it",
+            Eligibility::Full => "all its slots are taken",
+            Eligibility::Excluded => "the request has already failed on it",
+            Eligibility::Reserve => "is a backup, and a primary server is eligible",
+            Eligibility::WeightZero => "its weight is 0",
+            Eligibility::Draining => "is being drained",
+            Eligibility::Maintenance => "is in maintenance",
+            Eligibility::Down => "its health checks fail",
+            Eligibility::Ejected => "is ejected for a while, because requests failed on it or took too long",
         }
     }
 
     /// Whether the server would be chosen now or once it has room.
     pub(crate) const fn is_taking_part(self) -> bool {
-        matches!(self, Standing::Eligible | Standing::Bounded | Standing::Full)
+        matches!(self, Eligibility::Eligible | Eligibility::Bounded | Eligibility::Full)
     }
 }

@@ -11,18 +11,18 @@ mod status;
 mod consecutive_failures;
 mod latency;
 
-pub use consecutive_failures::Suspicion;
-pub use eligibility::Standing;
+pub use consecutive_failures::ConsecutiveFailures;
+pub use eligibility::Eligibility;
 pub use status::{Health, Mode};
-pub use summary::Glance;
+pub use summary::ServerSummary;
 
-pub(crate) use status::Ejection;
+pub(crate) use status::EjectionState;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use latency::Latency;
-use status::Posture;
+use status::StatusWord;
 
 /// The largest weight a server can have.
 pub const WEIGHT_MAX: u32 = 256;
@@ -56,11 +56,11 @@ pub struct ServerState {
     in_flight: AtomicU32,
     /// `u32::MAX` when there is no limit: one comparison serves both cases.
     limit: AtomicU32,
-    posture: AtomicU64,
+    status: AtomicU64,
     /// Virtual time of this server's next turn; belongs to the balancer's `Rotation`.
     turn: AtomicU64,
     latency: Latency,
-    suspicion: Suspicion,
+    consecutive_failures: ConsecutiveFailures,
 }
 
 impl ServerState {
@@ -72,10 +72,10 @@ impl ServerState {
         ServerState {
             in_flight: AtomicU32::new(0),
             limit: AtomicU32::new(limit_from(max_requests)),
-            posture: AtomicU64::new(Posture::new(weight).pack()),
+            status: AtomicU64::new(StatusWord::new(weight).pack()),
             turn: AtomicU64::new(0),
             latency: Latency::default(),
-            suspicion: Suspicion::default(),
+            consecutive_failures: ConsecutiveFailures::default(),
         }
     }
 
@@ -100,119 +100,119 @@ impl ServerState {
 
     /// The weight the config or the operator gave, 0 to [`WEIGHT_MAX`].
     pub fn weight(&self) -> u32 {
-        self.posture().weight
+        self.status().weight
     }
 
     /// Changes the weight, effective at the next choice; above [`WEIGHT_MAX`] counts as [`WEIGHT_MAX`].
     pub fn set_weight(&self, weight: u32) {
-        self.change(|posture| posture.weight = weight.min(WEIGHT_MAX));
+        self.change(|status| status.weight = weight.min(WEIGHT_MAX));
     }
 
     /// The part of its weight the server gets, in 1/256.
     pub fn ramp(&self) -> u32 {
-        self.posture().ramp
+        self.status().ramp
     }
 
     /// Scales the weight by `ramp`/256 (1 to [`RAMP_FULL`]) without touching it: slow start after a recovery.
     pub fn set_ramp(&self, ramp: u32) {
-        self.change(|posture| posture.ramp = ramp.clamp(1, RAMP_FULL));
+        self.change(|status| status.ramp = ramp.clamp(1, RAMP_FULL));
     }
 
     /// What the health checks said last.
     pub fn health(&self) -> Health {
-        self.posture().health
+        self.status().health
     }
 
     /// Records the verdict of the health checks.
     pub fn set_health(&self, health: Health) {
-        self.change(|posture| posture.health = health);
+        self.change(|status| status.health = health);
     }
 
     /// Whether it gets no requests because of those that failed ([`crate::ejection`]).
     pub fn is_ejected(&self) -> bool {
-        self.posture().ejection.is_out()
+        self.status().ejection.is_out()
     }
 
     /// Whether it may have one request to show whether it is well.
     pub fn is_on_trial(&self) -> bool {
-        self.posture().ejection == Ejection::OnTrial
+        self.status().ejection == EjectionState::OnTrial
     }
 
     /// Records the verdict of live traffic; that of the health checks stays what it is.
-    pub(crate) fn set_ejection(&self, ejection: Ejection) {
-        self.change(|posture| posture.ejection = ejection);
+    pub(crate) fn set_ejection(&self, ejection: EjectionState) {
+        self.change(|status| status.ejection = ejection);
     }
 
     /// Whether an unbound request that was given a slot may begin: not when the server went meanwhile, and of those
     /// that come to one on trial, only the first.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
-        let word = self.posture.load(Ordering::Relaxed);
-        Posture::share_of(word) != 0 && (!Posture::is_on_trial(word) || self.take_trial())
+        let word = self.status.load(Ordering::Relaxed);
+        StatusWord::share_of(word) != 0 && (!StatusWord::is_on_trial(word) || self.take_trial())
     }
 
     /// The same for a request that is bound to the server.
     #[inline]
     pub(crate) fn may_begin_bound(&self) -> bool {
-        let word = self.posture.load(Ordering::Relaxed);
-        !Posture::is_on_trial(word) || self.take_trial()
+        let word = self.status.load(Ordering::Relaxed);
+        !StatusWord::is_on_trial(word) || self.take_trial()
     }
 
     #[cold]
     fn take_trial(&self) -> bool {
         let taken = |word| {
-            let posture = Posture { ejection: Ejection::Taken, ..Posture::unpack(word) };
-            Posture::is_on_trial(word).then(|| posture.pack())
+            let status = StatusWord { ejection: EjectionState::Taken, ..StatusWord::unpack(word) };
+            StatusWord::is_on_trial(word).then(|| status.pack())
         };
-        self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+        self.status.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
     /// Gives back the slot of a request that may have begun and has not; if it had taken the trial, the next may have
     /// that.
     pub(crate) fn give_back(&self) {
         let returned = |word| {
-            let posture = Posture::unpack(word);
-            let is_taken = posture.ejection == Ejection::Taken;
-            is_taken.then(|| Posture { ejection: Ejection::OnTrial, ..posture }.pack())
+            let status = StatusWord::unpack(word);
+            let is_taken = status.ejection == EjectionState::Taken;
+            is_taken.then(|| StatusWord { ejection: EjectionState::OnTrial, ..status }.pack())
         };
         // Before the slot: whoever finds that finds the trial too.
-        let _none_taken = self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, returned);
+        let _none_taken = self.status.fetch_update(Ordering::Relaxed, Ordering::Relaxed, returned);
         self.release();
     }
 
     /// Whether it gets requests whatever its health checks and live traffic say of it.
     pub fn is_in_panic(&self) -> bool {
-        self.posture().panic
+        self.status().panic
     }
 
     /// Makes health and ejection count for nothing, or again for what they say.
     pub(crate) fn set_panic(&self, panic: bool) {
-        self.change(|posture| posture.panic = panic);
+        self.change(|status| status.panic = panic);
     }
 
     /// What live traffic has against it.
     #[inline]
-    pub fn suspicion(&self) -> &Suspicion {
-        &self.suspicion
+    pub fn consecutive_failures(&self) -> &ConsecutiveFailures {
+        &self.consecutive_failures
     }
 
     /// What the operator wants of the server.
     pub fn mode(&self) -> Mode {
-        self.posture().mode
+        self.status().mode
     }
 
     /// Sets what the operator wants of the server.
     pub fn set_mode(&self, mode: Mode) {
-        self.change(|posture| posture.mode = mode);
+        self.change(|status| status.mode = mode);
     }
 
     /// Sets it to `to` if it still is `from`; `false`: somebody else has said something new.
     pub fn turn_mode(&self, from: Mode, to: Mode) -> bool {
         let turned = |word| {
-            let posture = Posture::unpack(word);
-            (posture.mode == from).then(|| Posture { mode: to, ..posture }.pack())
+            let status = StatusWord::unpack(word);
+            (status.mode == from).then(|| StatusWord { mode: to, ..status }.pack())
         };
-        self.posture.fetch_update(Ordering::Relaxed, Ordering::Relaxed, turned).is_ok()
+        self.status.fetch_update(Ordering::Relaxed, Ordering::Relaxed, turned).is_ok()
     }
 
     /// Whether the balancer may choose the server for any request: up, not ejected, serving, weight above 0. It
@@ -224,8 +224,8 @@ impl ServerState {
     /// Whether the server takes requests bound to it (by a cookie, say): up, not ejected, serving or draining,
     /// whatever its weight.
     pub fn accepts_bound(&self) -> bool {
-        let posture = self.posture();
-        posture.is_usable() && posture.mode != Mode::Maintenance
+        let status = self.status();
+        status.is_usable() && status.mode != Mode::Maintenance
     }
 
     /// Whether every slot is taken.
@@ -292,7 +292,7 @@ impl ServerState {
     /// servers.
     #[inline]
     pub(crate) fn share(&self) -> u32 {
-        Posture::share_of(self.posture.load(Ordering::Relaxed))
+        StatusWord::share_of(self.status.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -301,20 +301,20 @@ impl ServerState {
     }
 
     #[inline]
-    pub(crate) fn packed_posture(&self) -> u64 {
-        self.posture.load(Ordering::Relaxed)
+    pub(crate) fn packed_status(&self) -> u64 {
+        self.status.load(Ordering::Relaxed)
     }
 
-    fn posture(&self) -> Posture {
-        Posture::unpack(self.posture.load(Ordering::Relaxed))
+    fn status(&self) -> StatusWord {
+        StatusWord::unpack(self.status.load(Ordering::Relaxed))
     }
 
-    fn change(&self, edit: impl Fn(&mut Posture)) {
-        self.posture
+    fn change(&self, edit: impl Fn(&mut StatusWord)) {
+        self.status
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-                let mut posture = Posture::unpack(word);
-                edit(&mut posture);
-                Some(posture.pack())
+                let mut status = StatusWord::unpack(word);
+                edit(&mut status);
+                Some(status.pack())
             })
             .expect("the closure always gives a new value");
     }
@@ -327,12 +327,12 @@ const fn limit_from(max_requests: u32) -> u32 {
 /// A slot taken on a server, released when dropped. `S` is `&ServerState`, `Arc<ServerState>` or the like.
 #[derive(Debug)]
 #[must_use = "dropping it releases the slot"]
-pub struct Slot<S: Deref<Target = ServerState>>(S);
+pub struct ServerSlot<S: Deref<Target = ServerState>>(S);
 
-impl<S: Deref<Target = ServerState>> Slot<S> {
+impl<S: Deref<Target = ServerState>> ServerSlot<S> {
     /// Takes over a slot that [`ServerState::try_acquire`] or the balancer has already taken on `server`.
-    pub fn adopt(server: S) -> Slot<S> {
-        Slot(server)
+    pub fn adopt(server: S) -> ServerSlot<S> {
+        ServerSlot(server)
     }
 
     /// The server the slot is on.
@@ -341,7 +341,7 @@ impl<S: Deref<Target = ServerState>> Slot<S> {
     }
 }
 
-impl<S: Deref<Target = ServerState>> Drop for Slot<S> {
+impl<S: Deref<Target = ServerState>> Drop for ServerSlot<S> {
     fn drop(&mut self) {
         self.0.release();
     }
@@ -388,13 +388,13 @@ mod tests {
     fn ejection_and_health_do_not_undo_each_other() {
         let server = ServerState::new(2, 0);
         server.set_health(Health::Down);
-        server.set_ejection(Ejection::Ejected);
+        server.set_ejection(EjectionState::Ejected);
         server.set_health(Health::Up);
         assert!(!server.is_eligible() && !server.accepts_bound() && server.is_ejected());
         server.set_health(Health::Down);
-        server.set_ejection(Ejection::None);
+        server.set_ejection(EjectionState::None);
         assert!(!server.is_eligible() && !server.accepts_bound());
-        server.set_ejection(Ejection::Ejected);
+        server.set_ejection(EjectionState::Ejected);
         server.set_panic(true);
         assert!(server.is_eligible() && server.accepts_bound(), "neither counts");
         assert!(server.is_ejected() && server.health() == Health::Down, "both are remembered");
@@ -407,7 +407,7 @@ mod tests {
         let server = ServerState::new(1, 0);
         assert!(server.may_begin() && server.may_begin());
         for _ in 0..100 {
-            server.set_ejection(Ejection::OnTrial);
+            server.set_ejection(EjectionState::OnTrial);
             assert!(server.is_eligible() && !server.is_ejected());
             let begun = std::thread::scope(|scope| {
                 let threads = [(); 3].map(|()| scope.spawn(|| server.may_begin()));
@@ -437,7 +437,7 @@ mod tests {
     fn a_dropped_slot_is_free_again() {
         let server = Arc::new(ServerState::new(1, 1));
         assert!(server.try_acquire());
-        let slot = Slot::adopt(Arc::clone(&server));
+        let slot = ServerSlot::adopt(Arc::clone(&server));
         assert!(slot.server().is_full());
         drop(slot);
         assert!(!server.is_full());

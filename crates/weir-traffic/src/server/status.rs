@@ -56,7 +56,7 @@ impl Mode {
 
 /// What live traffic says about a server; independent of its health, so that neither undoes what the other found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Ejection {
+pub(crate) enum EjectionState {
     /// Nothing against it.
     None,
     /// It gets no requests for a while.
@@ -67,10 +67,10 @@ pub(crate) enum Ejection {
     Taken,
 }
 
-impl Ejection {
+impl EjectionState {
     /// Whether it gets no requests.
     pub(crate) const fn is_out(self) -> bool {
-        matches!(self, Ejection::Ejected | Ejection::Taken)
+        matches!(self, EjectionState::Ejected | EjectionState::Taken)
     }
 }
 
@@ -79,12 +79,12 @@ impl Ejection {
 ///
 /// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: on trial (with 53: taken); 55: panic.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Posture {
+pub(crate) struct StatusWord {
     pub(crate) weight: u32,
     pub(crate) ramp: u32,
     pub(crate) health: Health,
     pub(crate) mode: Mode,
-    pub(crate) ejection: Ejection,
+    pub(crate) ejection: EjectionState,
     /// Whether health and ejection count for nothing.
     pub(crate) panic: bool,
 }
@@ -93,15 +93,15 @@ const EJECTED: u64 = 1 << 53;
 const ON_TRIAL: u64 = 1 << 54;
 const PANIC: u64 = 1 << 55;
 
-impl Posture {
+impl StatusWord {
     /// Of a server that is up and serving.
-    pub(crate) fn new(weight: u32) -> Posture {
-        Posture {
+    pub(crate) fn new(weight: u32) -> StatusWord {
+        StatusWord {
             weight: weight.min(WEIGHT_MAX),
             ramp: RAMP_FULL,
             health: Health::Up,
             mode: Mode::Serving,
-            ejection: Ejection::None,
+            ejection: EjectionState::None,
             panic: false,
         }
     }
@@ -123,18 +123,18 @@ impl Posture {
         let down = matches!(self.health, Health::Down) as u64;
         let mode = self.mode as u64;
         let ejection = match self.ejection {
-            Ejection::None => 0,
-            Ejection::Ejected => EJECTED,
-            Ejection::OnTrial => ON_TRIAL,
-            Ejection::Taken => EJECTED | ON_TRIAL,
+            EjectionState::None => 0,
+            EjectionState::Ejected => EJECTED,
+            EjectionState::OnTrial => ON_TRIAL,
+            EjectionState::Taken => EJECTED | ON_TRIAL,
         };
         let panic = if self.panic { PANIC } else { 0 };
         let judged = down << 50 | mode << 51 | ejection | panic;
         self.share() as u64 | (self.weight as u64) << 32 | (self.ramp as u64) << 41 | judged
     }
 
-    pub(crate) const fn unpack(word: u64) -> Posture {
-        Posture {
+    pub(crate) const fn unpack(word: u64) -> StatusWord {
+        StatusWord {
             weight: (word >> 32) as u32 & 0x1ff,
             ramp: (word >> 41) as u32 & 0x1ff,
             health: if word >> 50 & 1 == 0 { Health::Up } else { Health::Down },
@@ -144,22 +144,22 @@ impl Posture {
                 _ => Mode::Maintenance,
             },
             ejection: match word & (EJECTED | ON_TRIAL) {
-                0 => Ejection::None,
-                EJECTED => Ejection::Ejected,
-                ON_TRIAL => Ejection::OnTrial,
-                _ => Ejection::Taken,
+                0 => EjectionState::None,
+                EJECTED => EjectionState::Ejected,
+                ON_TRIAL => EjectionState::OnTrial,
+                _ => EjectionState::Taken,
             },
             panic: word & PANIC != 0,
         }
     }
 
-    /// The share in a packed posture.
+    /// The share in a packed status.
     #[inline]
     pub(crate) const fn share_of(word: u64) -> u32 {
         word as u32
     }
 
-    /// Whether the server of a packed posture is on trial.
+    /// Whether the server of a packed status is on trial.
     #[inline]
     pub(crate) const fn is_on_trial(word: u64) -> bool {
         word & (EJECTED | ON_TRIAL) == ON_TRIAL
@@ -172,19 +172,20 @@ mod tests {
 
     #[test]
     fn posture_survives_packing() {
-        let judged = [Ejection::None, Ejection::Ejected, Ejection::OnTrial, Ejection::Taken]
-            .into_iter()
-            .flat_map(|ejection| [(ejection, false), (ejection, true)]);
+        let judged =
+            [EjectionState::None, EjectionState::Ejected, EjectionState::OnTrial, EjectionState::Taken]
+                .into_iter()
+                .flat_map(|ejection| [(ejection, false), (ejection, true)]);
         for (ejection, panic) in judged {
             for weight in [0, 1, 7, WEIGHT_MAX] {
                 for ramp in [1, 100, RAMP_FULL] {
                     for health in [Health::Up, Health::Down] {
                         for mode in [Mode::Serving, Mode::Draining, Mode::Maintenance] {
-                            let posture = Posture { weight, ramp, health, mode, ejection, panic };
-                            let word = posture.pack();
-                            assert!(Posture::unpack(word) == posture);
-                            assert_eq!(Posture::share_of(word), posture.share());
-                            assert_eq!(Posture::is_on_trial(word), ejection == Ejection::OnTrial);
+                            let status = StatusWord { weight, ramp, health, mode, ejection, panic };
+                            let word = status.pack();
+                            assert!(StatusWord::unpack(word) == status);
+                            assert_eq!(StatusWord::share_of(word), status.share());
+                            assert_eq!(StatusWord::is_on_trial(word), ejection == EjectionState::OnTrial);
                         }
                     }
                 }

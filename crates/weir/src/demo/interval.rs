@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_observe::{Figures, HistogramSnapshot, ServerFigures};
+use weir_observe::{HistogramSnapshot, ServerStats, Stats};
 
 /// What happened in a stretch of time.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +34,8 @@ pub(super) struct Row {
 }
 
 /// Compares two readings of the first upstream that are `elapsed` apart; `before` may be empty.
-pub(super) fn between(before: &Figures, after: &Figures, elapsed: Duration) -> Interval {
-    let nothing = ServerFigures::default();
+pub(super) fn between(before: &Stats, after: &Stats, elapsed: Duration) -> Interval {
+    let nothing = ServerStats::default();
     let earlier = before.upstreams.first().map_or(&[][..], |upstream| &upstream.servers);
     let later = after.upstreams.first().map_or(&[][..], |upstream| &upstream.servers);
     let changes: Vec<Change> = later
@@ -67,8 +67,8 @@ struct Change {
 }
 
 impl Change {
-    fn between(before: &ServerFigures, after: &ServerFigures) -> Self {
-        let failures = |figures: &ServerFigures| figures.failures.iter().sum::<u64>();
+    fn between(before: &ServerStats, after: &ServerStats) -> Self {
+        let failures = |figures: &ServerStats| figures.failures.iter().sum::<u64>();
         let mut times = buckets(&after.response_time);
         for (middle, count) in buckets(&before.response_time) {
             if let Some(left) = times.get_mut(&middle) {
@@ -137,15 +137,15 @@ fn buckets(snapshot: &HistogramSnapshot) -> BTreeMap<u64, u64> {
 
 #[cfg(test)]
 mod tests {
-    use weir_observe::{Names, Phase, ShardSizes, UpstreamNames, WorkerShard};
+    use weir_observe::{Phase, ShardSizes, StatNames, UpstreamStatNames, WorkerShard};
 
     use super::*;
 
-    fn names() -> Names {
+    fn names() -> StatNames {
         let servers = vec!["a".to_owned(), "b".to_owned()];
-        Names {
+        StatNames {
             listeners: Vec::new(),
-            upstreams: vec![UpstreamNames { name: "default".to_owned(), servers }],
+            upstreams: vec![UpstreamStatNames { name: "default".to_owned(), servers }],
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn rows_are_about_the_time_between_the_readings() {
         let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[2] });
-        let read = || Figures::collect(&names(), [&shard]);
+        let read = || Stats::collect(&names(), [&shard]);
         serve(&shard, 0, 100_000, 50);
         shard.upstreams[0].servers[1].failures.record(Phase::Connect);
         let before = read();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn nothing_happening_has_no_figures() {
-        let interval = between(&Figures::default(), &Figures::collect(&names(), []), Duration::from_secs(1));
+        let interval = between(&Stats::default(), &Stats::collect(&names(), []), Duration::from_secs(1));
         for row in interval.servers.iter().chain([&interval.all]) {
             assert_eq!((row.state, row.rate, row.share, row.p50, row.reuse), ("idle", 0.0, 0.0, None, None));
         }
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn a_server_that_fails_says_so() {
         let shard = WorkerShard::new(ShardSizes { listeners: 0, servers: &[2] });
-        let before = Figures::collect(&names(), [&shard]);
+        let before = Stats::collect(&names(), [&shard]);
         shard.upstreams[0].servers[0].attempts.increment();
         shard.upstreams[0].servers[0].failures.record(Phase::Connect);
-        let interval = between(&before, &Figures::collect(&names(), [&shard]), Duration::from_secs(1));
+        let interval = between(&before, &Stats::collect(&names(), [&shard]), Duration::from_secs(1));
         let states: Vec<&str> = interval.servers.iter().map(|row| row.state).collect();
         assert_eq!(states, ["failing", "idle"]);
     }

@@ -18,7 +18,7 @@ use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use weir_config::{Config, ListenAddress, parse_duration};
-use weir_observe::Figures;
+use weir_observe::Stats;
 use weir_proxy::{BoundAddress, Proxy};
 
 use crate::clock;
@@ -197,7 +197,7 @@ impl Show {
     async fn end(mut self) -> Result<ExitCode, CommandError> {
         let tally = self.load.stop().await;
         let lasted = clock::now() - self.began;
-        let whole = interval::between(&Figures::default(), &self.proxy.figures(), lasted);
+        let whole = interval::between(&Stats::default(), &self.proxy.figures(), lasted);
         self.proxy.stop(STOP_GRACE, |_| false);
         let text =
             format!("In {:.1} s:\n\n{}{}\n", lasted.as_secs_f64(), table::render(&whole), tally.sentence());

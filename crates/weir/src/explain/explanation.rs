@@ -3,15 +3,15 @@
 //! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
 
 use weir_config::{
-    Config, CookieAffinity, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
+    AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
     UpstreamIndex,
 };
 use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::Eligibility;
 use weir_traffic::ServerId;
-use weir_traffic::Standing;
-use weir_traffic::balance::{Candidate, Excluded, HashKey, Pick};
-use weir_traffic::route::{Considered, Outcome, RouteRequest};
+use weir_traffic::balance::{Excluded, HashKey, Pick, ServerCandidate};
+use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 
 use super::asked::{Asked, lossy};
 use super::listener::Why;
@@ -22,7 +22,7 @@ pub(super) struct Explanation<'a> {
     pub(super) listener: &'a Listener,
     pub(super) why: Why,
     /// Every route of the listener; empty when the request does not get as far as that.
-    pub(super) routes: Vec<(&'a Route, Outcome)>,
+    pub(super) routes: Vec<(&'a Route, RouteOutcome)>,
     /// The route that takes it.
     pub(super) route: Option<&'a Route>,
     pub(super) ending: Ending<'a>,
@@ -63,7 +63,7 @@ pub(super) struct Destination<'a> {
     /// The cookie that keeps clients on their server, if one does.
     pub(super) cookie: Option<Cookie<'a>>,
     /// The servers in the order in which they would be chosen.
-    pub(super) candidates: Vec<(Candidate, Share)>,
+    pub(super) candidates: Vec<(ServerCandidate, Share)>,
 }
 
 /// What a server gets of the traffic in the long run, with every server up and equally quick: percent by weight.
@@ -78,7 +78,7 @@ pub(super) struct Key<'a> {
 
 /// The cookie that keeps a client on its server.
 pub(super) struct Cookie<'a> {
-    pub(super) persistence: &'a CookieAffinity,
+    pub(super) persistence: &'a AffinitySettings,
     /// The server that the cookie of the request stands for.
     pub(super) server: Option<ServerId>,
 }
@@ -103,7 +103,7 @@ impl<'a> Explanation<'a> {
             return explanation;
         }
         explanation.routes = considered(listener, asked);
-        let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == Outcome::Chosen);
+        let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == RouteOutcome::Chosen);
         if let Some((route, _)) = chosen {
             explanation.route = Some(route);
             explanation.ending = ending(config, listener, route, asked);
@@ -129,7 +129,7 @@ fn refused_at_request(config: &Config, asked: &Asked) -> Option<Failure> {
     None
 }
 
-fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, Outcome)> {
+fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, RouteOutcome)> {
     let all = listener.route_table().explain(asked).into_iter();
     all.map(|Considered { route, outcome }| (&*listener.routes[route.index()], outcome)).collect()
 }
@@ -220,7 +220,7 @@ impl<'a> Destination<'a> {
             let cookies = asked.head().fields().all(FieldName::Cookie);
             let bond = upstream
                 .affinity()
-                .map(|ready| ready.bond(cookies.map(|field| field.value.of(asked.text())), 0));
+                .map(|ready| ready.lookup(cookies.map(|field| field.value.of(asked.text())), 0));
             Cookie { persistence, server: bond.unwrap_or_default().server }
         });
         Self { upstream, percent, key, cookie, candidates: with_shares(candidates) }
@@ -232,9 +232,9 @@ impl<'a> Destination<'a> {
     }
 }
 
-fn with_shares(candidates: Vec<Candidate>) -> Vec<(Candidate, Share)> {
-    let weight = |candidate: &Candidate| match candidate.standing {
-        Standing::Eligible | Standing::Bounded | Standing::Full => u64::from(candidate.weight),
+fn with_shares(candidates: Vec<ServerCandidate>) -> Vec<(ServerCandidate, Share)> {
+    let weight = |candidate: &ServerCandidate| match candidate.eligibility {
+        Eligibility::Eligible | Eligibility::Bounded | Eligibility::Full => u64::from(candidate.weight),
         _ => 0,
     };
     let total = candidates.iter().map(weight).sum();

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use weir_observe::Failure;
-use weir_traffic::Standing;
-use weir_traffic::balance::Candidate;
-use weir_traffic::route::{Outcome, RouteRequest as _};
+use weir_traffic::Eligibility;
+use weir_traffic::balance::ServerCandidate;
+use weir_traffic::route::{RouteOutcome, RouteRequest as _};
 
 use super::asked::lossy;
 use super::explanation::{Destination, Ending, Explanation, Forward, Share};
@@ -116,7 +116,7 @@ fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> 
     })
 }
 
-fn server(destination: &Destination<'_>, candidate: &Candidate, share: Share) -> Value {
+fn server(destination: &Destination<'_>, candidate: &ServerCandidate, share: Share) -> Value {
     let server = destination.server(candidate.server);
     json!({
         "name": server.name,
@@ -124,21 +124,21 @@ fn server(destination: &Destination<'_>, candidate: &Candidate, share: Share) ->
         "weight": candidate.weight,
         "max_requests": server.max_requests,
         "backup": candidate.backup,
-        "eligible": candidate.standing == Standing::Eligible,
-        "standing": candidate.standing.sentence(),
+        "eligible": candidate.eligibility == Eligibility::Eligible,
+        "eligibility": candidate.eligibility.sentence(),
         "percent": share,
     })
 }
 
-const fn outcome_name(outcome: &Outcome) -> &'static str {
+const fn outcome_name(outcome: &RouteOutcome) -> &'static str {
     match outcome {
-        Outcome::Chosen => "chosen",
-        Outcome::LessSpecific => "less-specific",
-        Outcome::Host => "host",
-        Outcome::Path => "path",
-        Outcome::Method => "method",
-        Outcome::Header(_) => "header",
-        Outcome::Query(_) => "query",
-        Outcome::Source => "source",
+        RouteOutcome::Chosen => "chosen",
+        RouteOutcome::LessSpecific => "less-specific",
+        RouteOutcome::Host => "host",
+        RouteOutcome::Path => "path",
+        RouteOutcome::Method => "method",
+        RouteOutcome::Header(_) => "header",
+        RouteOutcome::Query(_) => "query",
+        RouteOutcome::Source => "source",
     }
 }

@@ -2,33 +2,35 @@
 //! policy does.
 
 use weir_config::{
-    CookieAffinity, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
+    AffinitySettings, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
     print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
-use weir_traffic::route::{Outcome, RouteMatch, RouteRequest, query_value};
+use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value};
 
 use super::asked::{Asked, lossy};
 use super::explanation::Key;
 
 /// Why a route takes the request, or does not.
-pub(super) fn outcome(outcome: &Outcome, matches: &RouteMatch, asked: &Asked) -> String {
+pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, asked: &Asked) -> String {
     match outcome {
-        Outcome::Chosen => format!("takes the request: {matches}"),
-        Outcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
-        Outcome::Host => format!("is for another host: {}", list(&matches.hosts)),
-        Outcome::Path => format!("is for another path: {}", matches.path),
-        Outcome::Method => format!("is for another method: {}", methods(matches)),
-        Outcome::Header(name) => {
+        RouteOutcome::Chosen => format!("takes the request: {matches}"),
+        RouteOutcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
+        RouteOutcome::Host => format!("is for another host: {}", list(&matches.hosts)),
+        RouteOutcome::Path => format!("is for another path: {}", matches.path),
+        RouteOutcome::Method => format!("is for another method: {}", methods(matches)),
+        RouteOutcome::Header(name) => {
             let rule = matches.headers.iter().find(|rule| rule.name() == name);
             wanted("header", name, rule.map(|rule| rule.value().to_string()), asked.header(name))
         }
-        Outcome::Query(name) => {
+        RouteOutcome::Query(name) => {
             let rule = matches.query.iter().find(|rule| rule.name() == name);
             let found = query_value(asked.query(), name.as_bytes());
             wanted("query parameter", name, rule.map(|rule| rule.value().to_string()), found)
         }
-        Outcome::Source => format!("is for clients from {}, not {}", list(&matches.sources), asked.source()),
+        RouteOutcome::Source => {
+            format!("is for clients from {}, not {}", list(&matches.sources), asked.source())
+        }
     }
 }
 
@@ -90,7 +92,7 @@ pub(super) fn key_value(key: &Key<'_>, asked: &Asked) -> Option<String> {
 }
 
 /// Which server the cookie of the request stands for, and what follows.
-pub(super) fn cookie(persistence: &CookieAffinity, server: Option<&str>) -> String {
+pub(super) fn cookie(persistence: &AffinitySettings, server: Option<&str>) -> String {
     let name = &persistence.cookie;
     match (server, &persistence.mode) {
         (Some(server), _) => {

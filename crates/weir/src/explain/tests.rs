@@ -3,7 +3,7 @@
 use clap::Parser as _;
 use serde_json::{Value, json};
 use weir_traffic::ServerId;
-use weir_traffic::affinity::Bond;
+use weir_traffic::affinity::RequestAffinity;
 
 use super::*;
 
@@ -132,7 +132,7 @@ fn the_cookie_of_a_request_is_read() {
     let bound = Config::parse(CONFIG, "weir.toml").unwrap();
     let site = bound.upstreams.iter().find(|upstream| &*upstream.name == "site").unwrap();
     let persistence = site.affinity().unwrap();
-    let set = persistence.set_cookie(Bond::default(), ServerId(1)).unwrap();
+    let set = persistence.set_cookie(RequestAffinity::default(), ServerId(1)).unwrap();
     let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
     let told = text(&["http://any.test/", "-H", &cookie]);
     let expected = "\ncookie     weir-server-site belongs to 10.0.0.4:80, which gets the request as long as it takes any\n\

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use weir_config::{FixedResponse, ListenerProtocol, Redirect};
 use weir_observe::Failure;
-use weir_traffic::balance::Candidate;
-use weir_traffic::route::{Outcome, RouteRequest as _};
+use weir_traffic::balance::ServerCandidate;
+use weir_traffic::route::{RouteOutcome, RouteRequest as _};
 
 use super::asked::lossy;
 use super::explanation::{Destination, Ending, Explanation, Forward, Share};
@@ -84,7 +84,7 @@ fn push_routes(page: &mut Page, explanation: &Explanation<'_>) {
         page.line("route", "none takes the request");
     }
     for (route, outcome) in &explanation.routes {
-        let label = if *outcome == Outcome::Chosen { "route" } else { "" };
+        let label = if *outcome == RouteOutcome::Chosen { "route" } else { "" };
         let indent = if label.is_empty() { "not " } else { "" };
         let sentence = sentence::outcome(outcome, &route.matches, explanation.asked);
         page.line(label, &format!("{indent}{}: {sentence}", route.name));
@@ -186,7 +186,7 @@ fn widths(destination: &Destination<'_>) -> (usize, usize) {
 
 fn server(
     destination: &Destination<'_>,
-    candidate: &Candidate,
+    candidate: &ServerCandidate,
     share: Share,
     widths: (usize, usize),
 ) -> String {
@@ -203,6 +203,6 @@ fn server(
     if candidate.backup {
         line.push_str("  backup");
     }
-    let _infallible = write!(line, "  {}", candidate.standing.sentence());
+    let _infallible = write!(line, "  {}", candidate.eligibility.sentence());
     line
 }

@@ -105,7 +105,7 @@ impl Screen {
             lasting(up_seconds),
             number(rate("requests")),
             number(rate("failures")),
-            process["sessions_open"]["now"].as_u64().unwrap_or(0),
+            process["connections_open"]["now"].as_u64().unwrap_or(0),
         )
     }
 }

@@ -26,7 +26,7 @@ fn look() -> Value {
         })
     };
     json!({
-        "process": { "name": "edge-1", "at_ms": 9_000_000, "started_ms": 0, "is_stopping": false, "sessions_open": { "now": 24 } },
+        "process": { "name": "edge-1", "at_ms": 9_000_000, "started_ms": 0, "is_stopping": false, "connections_open": { "now": 24 } },
         "listeners": [{ "rates": { "requests": { "now": 431.4 }, "failures": { "now": 2.0 } } }],
         "upstreams": [
             upstream("api", 0, 0.0, vec![

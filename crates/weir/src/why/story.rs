@@ -118,7 +118,7 @@ fn where_it_went(page: &mut Page, exchange: &Value) {
         );
     }
     if !exchange["upstream"].is_null() {
-        let kept = match exchange["persistence"].as_str() {
+        let kept = match exchange["affinity"].as_str() {
             Some("kept") => ", the client was kept on its server",
             Some("moved") => ", the client was moved from its server",
             Some("new") => ", the client was bound to its server",
@@ -204,13 +204,13 @@ fn candidates(page: &mut Page, attempt: &Value) {
             weight => format!(", weight {weight}"),
         };
         let server = named(&candidate["server"]);
-        told.push(match (candidate["chosen"] == true, candidate["could_be"] == true) {
+        told.push(match (candidate["chosen"] == true, candidate["eligible"] == true) {
             (true, _) => format!("{server} had {}{weight}", load(candidate)),
             (false, true) => format!("{server} could have had it, with {}{weight}", load(candidate)),
             (false, false) => format!(
                 "{server} could not, with {}{weight}: {}",
                 load(candidate),
-                shown(&candidate["standing"])
+                shown(&candidate["eligibility"])
             ),
         });
     }
@@ -229,16 +229,16 @@ fn decided(decision: &str) -> &'static str {
     match decision {
         "again" => "then: tried again",
         "again-on-new-connection" => "then: tried again on a new connection, the kept one had died",
-        "answered" => "then: not tried again, the client had part of the answer",
+        "response-started" => "then: not tried again, the client had part of the answer",
         "not-idempotent" => {
             "then: not tried again, the server may have acted on it and the method is not idempotent"
         }
-        "body-gone" => "then: not tried again, part of the body was gone",
+        "body-not-replayable" => "then: not tried again, part of the body was gone",
         "not-configured" => "then: not tried again, `retry.on` of the upstream does not name this",
-        "attempts-used" => "then: not tried again, all attempts that the config allows were used",
-        "too-late" => "then: not tried again, too much time had gone by",
+        "attempts-exhausted" => "then: not tried again, all attempts that the config allows were used",
+        "time-limit" => "then: not tried again, too much time had gone by",
         "no-other-server" => "then: not tried again, there was no other server to ask",
-        "budget-used" => "then: not tried again, the retry budget of the upstream was used up",
+        "budget-exhausted" => "then: not tried again, the retry budget of the upstream was used up",
         _ => "then: not tried again",
     }
 }

@@ -19,14 +19,14 @@ const RETRIED: &str = r#"{
             "server": "a", "began_ms": 1.5, "lasted_ms": 0.25, "connection": null, "sent_any": false, "received_any": false,
             "failure": { "reason": "connect-refused", "happened": "Nothing listens there." }, "refused_status": null,
             "decision": "again", "servers": 2, "candidates": [
-                { "server": "a", "in_flight": 0, "weight": 1, "chosen": true, "could_be": true, "standing": "" },
-                { "server": "b", "in_flight": 3, "weight": 2, "chosen": false, "could_be": false, "standing": "is being drained" }
+                { "server": "a", "in_flight": 0, "weight": 1, "chosen": true, "eligible": true, "eligibility": "" },
+                { "server": "b", "in_flight": 3, "weight": 2, "chosen": false, "eligible": false, "eligibility": "is being drained" }
             ]
         },
         {
             "server": "b", "began_ms": 2.0, "lasted_ms": null, "sent_any": false, "received_any": false, "failure": null,
             "connection": { "reused": true, "age_ms": 1200.0, "carried": 1 }, "refused_status": null, "decision": null, "servers": 1,
-            "candidates": [{ "server": "b", "in_flight": 3, "weight": 1, "chosen": true, "could_be": true, "standing": "" }]
+            "candidates": [{ "server": "b", "in_flight": 3, "weight": 1, "chosen": true, "eligible": true, "eligibility": "" }]
         }
     ],
     "phases": [{ "phase": "queue", "ms": 1.5 }, { "phase": "response", "ms": 0.75 }],

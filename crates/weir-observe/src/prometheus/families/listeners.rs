@@ -1,16 +1,16 @@
 //! Families of the listeners and of their routes.
 
-use super::{Family, Kind, Samples, Write, families, level, sum, sums, write_classes, write_reasons};
+use super::{Family, MetricType, Samples, Write, families, level, sum, sums, write_classes, write_reasons};
 use crate::prometheus::source::ListenerPart;
 use crate::shard::TLS_VERSIONS;
 
 pub(super) const FAMILIES: &[Family] = families! {
-    "weir_listener_sessions_total" Counter Listener, "Client connections begun.",
-        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.sessions.value()));
-    "weir_listener_sessions_open" Gauge Listener, "Client connections open.",
-        |samples, listener| samples.value(level(listener.shards(), |shard| shard.sessions_open.level()).now);
-    "weir_listener_sessions_peak" Gauge Listener, "Most client connections open at once; the sum of what each worker had, so an upper bound.",
-        |samples, listener| samples.value(level(listener.shards(), |shard| shard.sessions_open.level()).peak);
+    "weir_listener_connections_total" Counter Listener, "Client connections begun.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.connections.value()));
+    "weir_listener_connections_open" Gauge Listener, "Client connections open.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.connections_open.level()).now);
+    "weir_listener_connections_peak" Gauge Listener, "Most client connections open at once; the sum of what each worker had, so an upper bound.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.connections_open.level()).peak);
     "weir_listener_proxy_headers_total" Counter Listener, "Client connections that began with a valid PROXY protocol header.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.proxy_headers.value()));
     "weir_listener_requests_total" Counter Listener, "Requests received.",

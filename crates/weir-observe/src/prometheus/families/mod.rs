@@ -8,12 +8,12 @@ mod upstreams;
 use std::sync::Arc;
 
 use super::source::{ListenerPart, UpstreamPart};
-use super::text::{Kind, Samples};
+use super::text::{MetricType, Samples};
 use crate::counter::Level;
-use crate::figures::{FailureFigures, Figures, WorkerFigures};
 use crate::histogram::{Histogram, HistogramSnapshot};
 use crate::per_worker::PerWorker;
 use crate::shard::{FailureCounters, RouteShard};
+use crate::stats::{FailureStats, Stats, WorkerStats};
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -21,7 +21,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricType,
     pub(super) help: &'static str,
     pub(super) write: Write,
 }
@@ -29,8 +29,8 @@ pub(super) struct Family {
 /// What a family has samples of, and how those of one part are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Write {
-    Process(fn(&mut Samples<'_>, &Figures)),
-    Worker(fn(&mut Samples<'_>, &WorkerFigures)),
+    Process(fn(&mut Samples<'_>, &Stats)),
+    Worker(fn(&mut Samples<'_>, &WorkerStats)),
     Listener(fn(&mut Samples<'_>, &dyn ListenerPart)),
     Route(fn(&mut Samples<'_>, &PerWorker<RouteShard>)),
     Upstream(fn(&mut Samples<'_>, &dyn UpstreamPart)),
@@ -53,7 +53,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Family> {
 /// Declares families: name, kind, what they have samples of, help, and how those are written.
 macro_rules! families {
     ($($name:literal $kind:ident $write:ident, $help:literal, $with:expr;)+) => {
-        &[$(Family { name: $name, kind: Kind::$kind, help: $help, write: Write::$write($with) },)+]
+        &[$(Family { name: $name, kind: MetricType::$kind, help: $help, write: Write::$write($with) },)+]
     };
 }
 use families;
@@ -100,7 +100,7 @@ fn write_classes(samples: &mut Samples<'_>, counts: [u64; 5]) {
 
 /// Only reasons that occurred get a sample: most never do, and there are nearly two hundred.
 fn write_reasons<'a>(samples: &mut Samples<'_>, counters: impl IntoIterator<Item = &'a FailureCounters>) {
-    let mut failures = FailureFigures::default();
+    let mut failures = FailureStats::default();
     counters.into_iter().for_each(|counters| failures.add(counters));
     for (reason, count) in failures.occurred() {
         samples.labelled(&[("party", reason.party().name()), ("reason", reason.code())], count);

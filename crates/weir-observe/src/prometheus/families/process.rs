@@ -1,6 +1,6 @@
 //! Families of the whole process and of its workers.
 
-use super::{Family, Kind, Write, families};
+use super::{Family, MetricType, Write, families};
 use crate::admin::AdminRefusal;
 use crate::traces::TraceLoss;
 
@@ -10,61 +10,61 @@ pub(super) const FAMILIES: &[Family] = families! {
 
     // What every client library of Prometheus tells of its process, under the names that dashboards know.
     "process_cpu_seconds_total" Counter Process, "CPU time of the process, user and system.",
-        |samples, figures| samples.seconds(figures.process.cpu_micros);
+        |samples, stats| samples.seconds(stats.process.cpu_micros);
     "process_start_time_seconds" Gauge Process, "When the process was started, in seconds since 1970.",
-        |samples, figures| samples.seconds(figures.process.started_micros);
+        |samples, stats| samples.seconds(stats.process.started_micros);
     "process_open_fds" Gauge Process, "Open file descriptors.",
-        |samples, figures| samples.value(figures.process.open_fds);
+        |samples, stats| samples.value(stats.process.open_fds);
     "process_max_fds" Gauge Process, "How many file descriptors may be open.",
-        |samples, figures| { figures.process.max_fds.into_iter().for_each(|max| samples.value(max)) };
+        |samples, stats| { stats.process.max_fds.into_iter().for_each(|max| samples.value(max)) };
     "process_resident_memory_bytes" Gauge Process, "Memory in use.",
-        |samples, figures| samples.value(figures.process.resident_bytes);
+        |samples, stats| samples.value(stats.process.resident_bytes);
     "process_virtual_memory_bytes" Gauge Process, "Address space in use.",
-        |samples, figures| samples.value(figures.process.virtual_bytes);
+        |samples, stats| samples.value(stats.process.virtual_bytes);
 
     "weir_config_reloads_total" Counter Process, "Reloads of the config, by outcome.",
-        |samples, figures| {
-            samples.labelled(&[("outcome", "succeeded")], figures.reload.succeeded);
-            samples.labelled(&[("outcome", "failed")], figures.reload.failed);
+        |samples, stats| {
+            samples.labelled(&[("outcome", "succeeded")], stats.reload.succeeded);
+            samples.labelled(&[("outcome", "failed")], stats.reload.failed);
         };
-    "weir_config_last_reload_success" Gauge Process, "Whether the last reload was taken over (1) or refused (0); 1 before the first.",
-        |samples, figures| samples.value(u8::from(figures.reload.last_succeeded));
-    "weir_config_since_timestamp_seconds" Gauge Process, "When the config in use was taken over, in seconds since 1970.",
-        |samples, figures| samples.value(figures.reload.since_seconds);
+    "weir_config_last_reload_successful" Gauge Process, "Whether the last reload was taken over (1) or refused (0); 1 before the first.",
+        |samples, stats| samples.value(u8::from(stats.reload.last_succeeded));
+    "weir_config_last_reload_success_timestamp_seconds" Gauge Process, "When the config in use was taken over, in seconds since 1970.",
+        |samples, stats| samples.value(stats.reload.since_seconds);
     "weir_config_generation" Gauge Process, "Which config is in use: 1 is that of the start, and each reload adds one.",
-        |samples, figures| samples.value(figures.reload.generation);
+        |samples, stats| samples.value(stats.reload.generation);
     "weir_config_snapshots" Gauge Process, "Configs that something still runs on, the one in use included.",
-        |samples, figures| samples.value(figures.reload.snapshots);
+        |samples, stats| samples.value(stats.reload.snapshots);
 
     "weir_admin_requests_total" Counter Process, "Requests to the admin listener that were answered as asked.",
-        |samples, figures| samples.value(figures.admin.requests);
+        |samples, stats| samples.value(stats.admin.requests);
     "weir_admin_refusals_total" Counter Process, "Requests and connections that the admin listener refused, by reason.",
-        |samples, figures| {
-            for (refusal, count) in AdminRefusal::ALL.into_iter().zip(figures.admin.refusals) {
+        |samples, stats| {
+            for (refusal, count) in AdminRefusal::ALL.into_iter().zip(stats.admin.refusals) {
                 samples.labelled(&[("reason", refusal.name())], count);
             }
         };
 
     "weir_trace_spans_exported_total" Counter Process, "Spans that the collector took.",
-        |samples, figures| samples.value(figures.traces.spans_exported);
+        |samples, stats| samples.value(stats.traces.spans_exported);
     "weir_trace_spans_dropped_total" Counter Process, "Spans that did not reach the collector, by reason.",
-        |samples, figures| {
-            for (loss, count) in TraceLoss::ALL.into_iter().zip(figures.traces.spans_dropped) {
+        |samples, stats| {
+            for (loss, count) in TraceLoss::ALL.into_iter().zip(stats.traces.spans_dropped) {
                 samples.labelled(&[("reason", loss.name())], count);
             }
         };
     "weir_trace_exports_failed_total" Counter Process, "Requests to the collector that failed, repeated ones included.",
-        |samples, figures| samples.value(figures.traces.exports_failed);
+        |samples, stats| samples.value(stats.traces.exports_failed);
 
     "weir_log_lines_dropped_total" Counter Process, "Lines of Weir's own log dropped because standard error was not read fast enough.",
-        |samples, figures| samples.value(figures.own_log_lines_dropped);
+        |samples, stats| samples.value(stats.own_log_lines_dropped);
 
-    "weir_worker_sessions_accepted_total" Counter Worker, "Connections accepted by the worker.",
-        |samples, worker| samples.value(worker.sessions_accepted);
-    "weir_worker_sessions_open" Gauge Worker, "Sessions that the worker runs.",
-        |samples, worker| samples.value(worker.sessions_open.now);
-    "weir_worker_idle_sessions_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or without a descriptor.",
-        |samples, worker| samples.value(worker.sessions_displaced);
+    "weir_worker_connections_accepted_total" Counter Worker, "Connections accepted by the worker.",
+        |samples, worker| samples.value(worker.connections_accepted);
+    "weir_worker_connections_open" Gauge Worker, "Sessions that the worker runs.",
+        |samples, worker| samples.value(worker.connections_open.now);
+    "weir_worker_idle_connections_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or without a descriptor.",
+        |samples, worker| samples.value(worker.idle_connections_closed);
     "weir_worker_exchanges_total" Counter Worker, "Exchanges begun.",
         |samples, worker| samples.value(worker.exchanges);
     "weir_worker_exchanges_open" Gauge Worker, "Exchanges that run.",
@@ -77,7 +77,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.panics);
     "weir_worker_accept_errors_total" Counter Worker, "Errors while accepting connections.",
         |samples, worker| samples.value(worker.accept_errors);
-    "weir_worker_local_failures_total" Counter Worker, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.",
+    "weir_worker_local_connect_errors_total" Counter Worker, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.",
         |samples, worker| samples.value(worker.local_failures);
     "weir_worker_log_lines_dropped_total" Counter Worker, "Access-log lines dropped because the writer was behind or could not write them.",
         |samples, worker| samples.value(worker.log_lines_dropped);
@@ -87,9 +87,9 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.traces_limited);
     "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
-    "weir_worker_sessions_handed_over_total" Counter Worker, "Sessions handed over between workers, by direction.",
+    "weir_worker_connections_handed_over_total" Counter Worker, "Sessions handed over between workers, by direction.",
         |samples, worker| {
-            samples.labelled(&[("direction", "in")], worker.sessions_handed_in);
-            samples.labelled(&[("direction", "out")], worker.sessions_handed_out);
+            samples.labelled(&[("direction", "in")], worker.connections_handed_in);
+            samples.labelled(&[("direction", "out")], worker.connections_handed_out);
         };
 };

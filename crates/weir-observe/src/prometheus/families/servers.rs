@@ -1,6 +1,8 @@
 //! Families of the servers.
 
-use super::{Family, Kind, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons};
+use super::{
+    Family, MetricType, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons,
+};
 use crate::phase::Phase;
 use crate::prometheus::source::UpstreamPart;
 use crate::shard::{ProbeShard, ServerShard};
@@ -36,7 +38,7 @@ pub(super) const FAMILIES: &[Family] = families! {
             let idle = level(upstream.server_shards(server).used(), |shard| shard.connections_idle.level());
             samples.value(idle.now + upstream.idle_shared(server) as i64);
         };
-    "weir_server_faults_total" Counter Server, "Attempts that failed by the doing of the server, as ejection counts them.", counted!(faults);
+    "weir_server_outlier_failures_total" Counter Server, "Attempts that failed by the doing of the server, as ejection counts them.", counted!(outlier_failures);
     "weir_server_received_bytes_total" Counter Server, "Bytes received from the server.", counted!(bytes_in);
     "weir_server_sent_bytes_total" Counter Server, "Bytes sent to the server.", counted!(bytes_out);
     "weir_server_responses_total" Counter Server, "Responses received from the server, by class of status.",
@@ -99,5 +101,5 @@ fn write_failures(samples: &mut Samples<'_>, upstream: &dyn UpstreamPart, server
 fn write_probes(samples: &mut Samples<'_>, probes: &ProbeShard) {
     samples.labelled(&[("result", "passed")], probes.passed.value());
     samples.labelled(&[("result", "failed")], probes.failures.total());
-    samples.labelled(&[("result", "not-made")], probes.not_made.value());
+    samples.labelled(&[("result", "skipped")], probes.not_made.value());
 }

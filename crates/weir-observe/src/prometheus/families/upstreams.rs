@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Family, Kind, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons};
+use super::{
+    Family, MetricType, Samples, Write, families, level, sum, sums, times, write_classes, write_reasons,
+};
+use crate::affinity::AffinityOutcome;
 use crate::counter::Counter;
-use crate::kept::Kept;
 use crate::per_worker::PerWorker;
 use crate::prometheus::source::UpstreamPart;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
@@ -46,12 +48,12 @@ pub(super) const FAMILIES: &[Family] = families! {
             let refused = || sums(upstream.shards().used(), |shard| values(&shard.retries_refused));
             write_by(samples, upstream, "reason", RETRY_REFUSALS, refused);
         };
-    "weir_upstream_persistence_total" Counter Upstream, "Responses under persistence, by whether the client was kept on its server, moved to another, or came new.",
+    "weir_upstream_affinity_total" Counter Upstream, "Responses under affinity, by whether the client was kept on its server, moved to another, or came new.",
         |samples, upstream| {
-            let counts = sums(upstream.shards().used(), |shard| values(&shard.persistence));
+            let counts = sums(upstream.shards().used(), |shard| values(&shard.affinity));
             // Only of upstreams that have it: the others would show three zeros each.
-            if counts != [0; Kept::ALL.len()] {
-                write_by(samples, upstream, "outcome", Kept::ALL.map(Kept::name), || counts);
+            if counts != [0; AffinityOutcome::ALL.len()] {
+                write_by(samples, upstream, "outcome", AffinityOutcome::ALL.map(AffinityOutcome::name), || counts);
             }
         };
     "weir_upstream_queue_time_seconds" Histogram Upstream, "Time that exchanges waited for a server, of those that waited.",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{Family, read, rendered, small_fixture};
+use super::{ParsedFamily, read, rendered, small_fixture};
 
 const HEAD: &str = include_str!("metrics_head.md");
 
@@ -28,7 +28,7 @@ fn docs() -> PathBuf {
 }
 
 /// The unit of the values, as the name says it.
-fn unit(family: &Family) -> &'static str {
+fn unit(family: &ParsedFamily) -> &'static str {
     let name = family.name.strip_suffix("_total").unwrap_or(&family.name);
     match name {
         _ if name.ends_with("_timestamp_seconds") || name == "process_start_time_seconds" => {
@@ -40,7 +40,7 @@ fn unit(family: &Family) -> &'static str {
     }
 }
 
-fn labels(family: &Family) -> Vec<&str> {
+fn labels(family: &ParsedFamily) -> Vec<&str> {
     let mut labels: Vec<&str> = Vec::new();
     for name in family.samples.iter().flat_map(|sample| sample.labels.keys()) {
         if name != "le" && !labels.contains(&name.as_str()) {
@@ -59,14 +59,14 @@ fn labels(family: &Family) -> Vec<&str> {
 }
 
 /// The names of the process are those of other programs too, without ours in front.
-fn is_of(family: &Family, part: &str) -> bool {
+fn is_of(family: &ParsedFamily, part: &str) -> bool {
     family.name.strip_prefix("weir_").unwrap_or(&family.name).starts_with(&format!("{part}_"))
 }
 
-fn page(families: &[Family]) -> String {
+fn page(families: &[ParsedFamily]) -> String {
     let mut page = HEAD.to_owned();
     for (part, heading) in PARTS {
-        let of_part: Vec<&Family> = families.iter().filter(|family| is_of(family, part)).collect();
+        let of_part: Vec<&ParsedFamily> = families.iter().filter(|family| is_of(family, part)).collect();
         if of_part.is_empty() {
             continue;
         }
@@ -75,7 +75,7 @@ fn page(families: &[Family]) -> String {
         ));
         for family in of_part {
             let labels: Vec<String> = labels(family).iter().map(|label| format!("`{label}`")).collect();
-            let Family { name, kind, help, .. } = family;
+            let ParsedFamily { name, kind, help, .. } = family;
             page.push_str(&format!(
                 "| `{name}` | {kind} | {} | {} | {help} |\n",
                 unit(family),
@@ -133,7 +133,7 @@ fn grouped_by(query: &str) -> BTreeSet<&str> {
 #[test]
 fn the_dashboard_asks_for_what_exists() {
     let text = rendered(&small_fixture());
-    let families: BTreeMap<String, Family> =
+    let families: BTreeMap<String, ParsedFamily> =
         read(&text).into_iter().map(|family| (family.name.clone(), family)).collect();
     let file = std::fs::read_to_string(docs().join("grafana/weir.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&file).unwrap();
@@ -143,7 +143,7 @@ fn the_dashboard_asks_for_what_exists() {
     for family in [
         "weir_upstream_status_responses_total",
         "process_open_fds",
-        "weir_worker_local_failures_total",
+        "weir_worker_local_connect_errors_total",
         "weir_log_lines_dropped_total",
     ] {
         assert!(found.iter().any(|query| query.contains(family)), "{family} is not shown");

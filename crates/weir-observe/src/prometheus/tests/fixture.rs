@@ -2,38 +2,38 @@
 
 use std::sync::Arc;
 
-use crate::figures::{CertificateFigures, Figures};
 use crate::per_worker::PerWorker;
-use crate::prometheus::{Buckets, ListenerPart, Source, UpstreamPart};
+use crate::prometheus::{BucketBounds, ListenerPart, MetricSource, UpstreamPart};
 use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
+use crate::stats::{CertificateStats, Stats};
 
 #[derive(Default)]
 pub(super) struct Fixture {
-    pub(super) general: Figures,
-    pub(super) buckets: Buckets,
-    pub(super) listeners: Vec<Listener>,
-    pub(super) upstreams: Vec<Upstream>,
+    pub(super) general: Stats,
+    pub(super) buckets: BucketBounds,
+    pub(super) listeners: Vec<FixtureListener>,
+    pub(super) upstreams: Vec<FixtureUpstream>,
 }
 
 #[derive(Default)]
-pub(super) struct Listener {
+pub(super) struct FixtureListener {
     name: String,
     shards: Vec<Arc<ListenerShard>>,
-    pub(super) certificates: Vec<CertificateFigures>,
+    pub(super) certificates: Vec<CertificateStats>,
     pub(super) certificate_reloads: [u64; 2],
-    pub(super) revocations: Option<CertificateFigures>,
+    pub(super) revocations: Option<CertificateStats>,
     pub(super) routes: Vec<(String, PerWorker<RouteShard>)>,
 }
 
-pub(super) struct Upstream {
+pub(super) struct FixtureUpstream {
     name: String,
     shards: PerWorker<UpstreamShard>,
     pub(super) is_in_panic: bool,
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<FixtureServer>,
     shown: Vec<usize>,
 }
 
-pub(super) struct Server {
+pub(super) struct FixtureServer {
     name: String,
     shards: PerWorker<ServerShard>,
     pub(super) attempts_open: u32,
@@ -48,17 +48,17 @@ pub(super) struct Server {
 impl Fixture {
     /// What these workers have counted, by these names; everything else is as usual.
     pub(super) fn of(shards: &[WorkerShard], listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Self {
-        let mut general = Figures::default();
+        let mut general = Stats::default();
         shards.iter().for_each(|shard| general.add_worker(shard));
-        let listener = |(index, name): (usize, &&str)| Listener {
+        let listener = |(index, name): (usize, &&str)| FixtureListener {
             name: (*name).to_owned(),
             shards: shards.iter().map(|shard| Arc::clone(&shard.listeners[index])).collect(),
-            ..Listener::default()
+            ..FixtureListener::default()
         };
         let upstream = |(index, (name, servers)): (usize, &(&str, &[&str]))| {
             let of_upstream: Vec<_> =
                 shards.iter().map(|shard| Arc::clone(&shard.upstreams[index])).collect();
-            Upstream {
+            FixtureUpstream {
                 name: (*name).to_owned(),
                 servers: servers
                     .iter()
@@ -72,7 +72,7 @@ impl Fixture {
         };
         Self {
             general,
-            buckets: Buckets::default(),
+            buckets: BucketBounds::default(),
             listeners: listeners.iter().enumerate().map(listener).collect(),
             upstreams: upstreams.iter().enumerate().map(upstream).collect(),
         }
@@ -87,8 +87,8 @@ impl Fixture {
     }
 }
 
-fn server(name: &str, at: usize, of_upstream: &[Arc<UpstreamShard>]) -> Server {
-    Server {
+fn server(name: &str, at: usize, of_upstream: &[Arc<UpstreamShard>]) -> FixtureServer {
+    FixtureServer {
         name: name.to_owned(),
         shards: of_upstream.iter().map(|shard| Arc::clone(&shard.servers[at])).collect(),
         attempts_open: 0,
@@ -101,12 +101,12 @@ fn server(name: &str, at: usize, of_upstream: &[Arc<UpstreamShard>]) -> Server {
     }
 }
 
-impl Source for &Fixture {
-    fn general(&self) -> &Figures {
+impl MetricSource for &Fixture {
+    fn general(&self) -> &Stats {
         &self.general
     }
 
-    fn buckets(&self) -> &Buckets {
+    fn buckets(&self) -> &BucketBounds {
         &self.buckets
     }
 
@@ -131,7 +131,7 @@ impl Source for &Fixture {
     }
 }
 
-impl ListenerPart for Listener {
+impl ListenerPart for FixtureListener {
     fn name(&self) -> &str {
         &self.name
     }
@@ -140,7 +140,7 @@ impl ListenerPart for Listener {
         &self.shards
     }
 
-    fn certificates(&self) -> Vec<CertificateFigures> {
+    fn certificates(&self) -> Vec<CertificateStats> {
         self.certificates.clone()
     }
 
@@ -148,7 +148,7 @@ impl ListenerPart for Listener {
         self.certificate_reloads
     }
 
-    fn revocations(&self) -> Option<CertificateFigures> {
+    fn revocations(&self) -> Option<CertificateStats> {
         self.revocations.clone()
     }
 
@@ -165,7 +165,7 @@ impl ListenerPart for Listener {
     }
 }
 
-impl UpstreamPart for Upstream {
+impl UpstreamPart for FixtureUpstream {
     fn name(&self) -> &str {
         &self.name
     }

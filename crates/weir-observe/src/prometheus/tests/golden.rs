@@ -11,15 +11,15 @@ pub(super) fn used_shards() -> Vec<WorkerShard> {
 
 fn used_shard(worker: u64) -> WorkerShard {
     let shard = WorkerShard::new(ShardSizes { listeners: 2, servers: &[2, 1] });
-    shard.sessions_accepted.add(7 + worker);
-    shard.sessions_open.set(3);
-    shard.sessions_handed_in.add(worker);
+    shard.connections_accepted.add(7 + worker);
+    shard.connections_open.set(3);
+    shard.connections_handed_in.add(worker);
     shard.exchanges.add(900);
     shard.log_lines_dropped.add(2 * worker);
     for (listener, scale) in shard.listeners.iter().zip(1..) {
-        listener.sessions.add(10 * scale);
-        listener.sessions_open.set(4);
-        listener.sessions_open.set(2);
+        listener.connections.add(10 * scale);
+        listener.connections_open.set(4);
+        listener.connections_open.set(2);
         listener.requests.add(450 * scale);
         listener.bytes_in.add(123_456 * scale);
         listener.tls_handshakes[1][0].add(scale);
@@ -41,7 +41,7 @@ fn use_upstream(upstream: &UpstreamShard, scale: u64) {
     [200, 200, 404, 502].into_iter().for_each(|status| upstream.responses.record(status));
     upstream.retries[0].add(scale);
     upstream.retries_refused[1].add(1);
-    upstream.persistence[0].add(4);
+    upstream.affinity[0].add(4);
     upstream.failures.record(Failure::server(Phase::Response, Cause::TimedOut));
     upstream.queue_time.record(40 * scale);
     upstream.exchange_time.record(5_000 * scale);
@@ -54,7 +54,7 @@ fn use_upstream(upstream: &UpstreamShard, scale: u64) {
         server.bytes_out.add(77);
         [100, 200, 500].into_iter().for_each(|status| server.responses.record(status));
         server.failures.record(Phase::Connect);
-        server.faults.add(1);
+        server.outlier_failures.add(1);
         [100, 128, 1_000_000, 40_000_000]
             .into_iter()
             .for_each(|micros| server.response_time.record(micros * scale));

@@ -5,6 +5,7 @@ mod fixture;
 mod golden;
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -12,15 +13,15 @@ use proptest::prelude::*;
 use self::fixture::Fixture;
 use super::*;
 use crate::failure::{Cause, Failure};
-use crate::figures::{CertificateFigures, ProcessFigures};
 use crate::per_worker::PerWorker;
 use crate::phase::Phase;
 use crate::shard::{RouteShard, ShardSizes, WorkerShard};
-use crate::traces::TraceFigures;
+use crate::stats::{CertificateStats, ProcessStats};
+use crate::traces::TraceStats;
 
 /// One line `name{labels} value`.
 #[derive(Debug, Clone, PartialEq)]
-struct Sample {
+struct ParsedSample {
     name: String,
     labels: BTreeMap<String, String>,
     value: f64,
@@ -28,17 +29,17 @@ struct Sample {
 
 /// One family as the format has it: HELP, TYPE, samples.
 #[derive(Debug)]
-struct Family {
+struct ParsedFamily {
     name: String,
     help: String,
     kind: String,
-    samples: Vec<Sample>,
+    samples: Vec<ParsedSample>,
 }
 
 /// Reads the text format strictly, by its description: anything unexpected is a panic.
-fn read(text: &str) -> Vec<Family> {
+fn read(text: &str) -> Vec<ParsedFamily> {
     assert!(text.ends_with('\n'), "the last line ends with a newline");
-    let mut families: Vec<Family> = Vec::new();
+    let mut families: Vec<ParsedFamily> = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
@@ -48,7 +49,7 @@ fn read(text: &str) -> Vec<Family> {
                 .next()
                 .and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")))
                 .expect("TYPE follows");
-            families.push(Family {
+            families.push(ParsedFamily {
                 name: name.to_owned(),
                 help: help.to_owned(),
                 kind: kind.to_owned(),
@@ -61,11 +62,11 @@ fn read(text: &str) -> Vec<Family> {
     families
 }
 
-fn read_sample(line: &str) -> Sample {
+fn read_sample(line: &str) -> ParsedSample {
     let mut labels = BTreeMap::new();
     let Some((name, rest)) = line.split_once('{') else {
         let (name, value) = line.split_once(' ').expect("one space");
-        return Sample { name: name.to_owned(), labels, value: value.parse().expect("a number") };
+        return ParsedSample { name: name.to_owned(), labels, value: value.parse().expect("a number") };
     };
     let mut chars = rest.chars();
     loop {
@@ -92,7 +93,7 @@ fn read_sample(line: &str) -> Sample {
         }
     }
     let value = chars.as_str().strip_prefix(' ').expect("one space").parse().expect("a number");
-    Sample { name: name.to_owned(), labels, value }
+    ParsedSample { name: name.to_owned(), labels, value }
 }
 
 fn is_name(name: &str) -> bool {
@@ -101,10 +102,10 @@ fn is_name(name: &str) -> bool {
 }
 
 /// What `promtool check metrics` checks, and what the format demands of histograms.
-fn check(families: &[Family]) {
+fn check(families: &[ParsedFamily]) {
     let mut names = HashSet::new();
     let mut series = HashSet::new();
-    for Family { name, kind, samples, .. } in families {
+    for ParsedFamily { name, kind, samples, .. } in families {
         let is_ours = name.starts_with("weir_") || name.starts_with("process_");
         assert!(is_name(name) && is_ours && names.insert(name), "{name}");
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
@@ -127,7 +128,7 @@ fn check(families: &[Family]) {
     }
 }
 
-fn check_histogram(name: &str, samples: &[Sample]) {
+fn check_histogram(name: &str, samples: &[ParsedSample]) {
     assert!(name.ends_with("_seconds"), "{name}");
     let per_row = samples.iter().position(|sample| sample.name.ends_with("_count")).map_or(0, |at| at + 1);
     for row in samples.chunks(per_row.max(1)) {
@@ -149,10 +150,10 @@ fn check_histogram(name: &str, samples: &[Sample]) {
 
 /// The whole text, from pieces.
 fn rendered(fixture: &Fixture) -> String {
-    filtered(fixture, &Filter::default())
+    filtered(fixture, &FamilyFilter::default())
 }
 
-fn filtered(fixture: &Fixture, filter: &Filter) -> String {
+fn filtered(fixture: &Fixture, filter: &FamilyFilter) -> String {
     let (mut text, mut scrape) = (String::new(), Scrape::new(fixture, filter));
     while scrape.write_piece(&mut text) {}
     text
@@ -160,8 +161,8 @@ fn filtered(fixture: &Fixture, filter: &Filter) -> String {
 
 fn small_fixture() -> Fixture {
     let shard = WorkerShard::new(ShardSizes { listeners: 1, servers: &[1] });
-    shard.sessions_accepted.add(7);
-    shard.sessions_handed_out.add(2);
+    shard.connections_accepted.add(7);
+    shard.connections_handed_out.add(2);
     let listener = &shard.listeners[0];
     listener.requests.add(12);
     listener.bytes_out.add(4096);
@@ -175,7 +176,7 @@ fn small_fixture() -> Fixture {
     for status in [200, 200, 404] {
         upstream.responses.record(status);
     }
-    upstream.persistence[0].increment();
+    upstream.affinity[0].increment();
     upstream.exchange_time.record(2_000);
     upstream.queue_time.record(3);
     let server = &upstream.servers[0];
@@ -192,15 +193,15 @@ fn small_fixture() -> Fixture {
     server.probes = Some(golden::used_probes());
     fixture.general.process = process_figures();
     fixture.general.admin.refusals[0] = 3;
-    fixture.general.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
+    fixture.general.traces = TraceStats { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
     let listener = &mut fixture.listeners[0];
     listener.routes = vec![("/api/".to_owned(), route_shard(9, 1, &[200]))];
     note_certificates(listener);
     fixture
 }
 
-fn process_figures() -> ProcessFigures {
-    ProcessFigures {
+fn process_figures() -> ProcessStats {
+    ProcessStats {
         cpu_micros: 12_340_000,
         open_fds: 12,
         max_fds: Some(1024),
@@ -218,15 +219,14 @@ fn route_shard(requests: u64, failures: u64, statuses: &[u16]) -> PerWorker<Rout
     [Arc::new(shard)].into_iter().collect()
 }
 
-fn note_certificates(listener: &mut fixture::Listener) {
-    let certificate =
-        |file: &str, expiry_seconds| CertificateFigures { file: file.to_owned(), expiry_seconds };
+fn note_certificates(listener: &mut fixture::FixtureListener) {
+    let certificate = |file: &str, expiry_seconds| CertificateStats { file: file.to_owned(), expiry_seconds };
     listener.certificates = vec![certificate("a.pem", 4_102_444_800)];
     listener.certificate_reloads = [2, 1];
     listener.revocations = Some(certificate("revoked.pem", 1_800_000_000));
 }
 
-/// `golden.txt` is what the renderer made of these figures that took them all at once; it had samples for everything unused as well.
+/// `golden.txt` has the whole text for these stats; `UPDATE=1` writes it anew.
 #[test]
 fn the_pieces_are_the_text_that_was_made_at_once() {
     let upstreams: [(&str, &[&str]); 2] = [("app", &["a", "b"]), ("api", &["10.0.0.1:80"])];
@@ -239,10 +239,16 @@ fn the_pieces_are_the_text_that_was_made_at_once() {
     let general = &mut fixture.general;
     general.process = process_figures();
     (general.admin.requests, general.admin.refusals[0], general.own_log_lines_dropped) = (17, 3, 11);
-    general.traces = TraceFigures { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
+    general.traces = TraceStats { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
     let shard = route_shard(9, 1, &[200, 200, 200, 200, 200, 200, 200, 404]);
     fixture.listeners[0].routes = vec![("/api/".to_owned(), shard)];
     note_certificates(&mut fixture.listeners[0]);
+    if std::env::var_os("UPDATE").is_some() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prometheus/tests/golden.txt");
+        let text = rendered(&fixture).replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        std::fs::write(golden, text).expect("the golden text is written");
+        return;
+    }
     let expected = include_str!("golden.txt").replace("VERSION", env!("CARGO_PKG_VERSION"));
     for (found, expected) in rendered(&fixture).lines().zip(expected.lines()) {
         assert_eq!(found, expected);
@@ -255,11 +261,11 @@ fn figures_are_rendered_to_the_letter() {
     let text = rendered(&small_fixture());
     check(&read(&text));
     for part in [
-        "# HELP weir_worker_sessions_accepted_total Connections accepted by the worker.\n\
-         # TYPE weir_worker_sessions_accepted_total counter\n\
-         weir_worker_sessions_accepted_total{worker=\"0\"} 7\n",
-        "weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
-         weir_worker_sessions_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
+        "# HELP weir_worker_connections_accepted_total Connections accepted by the worker.\n\
+         # TYPE weir_worker_connections_accepted_total counter\n\
+         weir_worker_connections_accepted_total{worker=\"0\"} 7\n",
+        "weir_worker_connections_handed_over_total{worker=\"0\",direction=\"in\"} 0\n\
+         weir_worker_connections_handed_over_total{worker=\"0\",direction=\"out\"} 2\n",
         "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 12.340000\n",
         "process_start_time_seconds 1800000000.500000\n",
         "process_open_fds 12\n",
@@ -371,7 +377,7 @@ fn cardinality_is_bounded_by_the_config() {
 /// What is allocated belongs to a server's histograms, not to each of its lines; what is held is one piece.
 #[test]
 fn a_scrape_holds_one_piece_however_many_servers_there_are() {
-    let (fixture, filter) = (used_servers(2_000), Filter::default());
+    let (fixture, filter) = (used_servers(2_000), FamilyFilter::default());
     let (mut lines, mut bytes) = (0, 0);
     let allocated = allocation_counter::measure(|| {
         let (mut piece, mut scrape) = (String::new(), Scrape::new(&fixture, &filter));
@@ -390,7 +396,7 @@ fn a_scrape_holds_one_piece_however_many_servers_there_are() {
 #[test]
 fn a_piece_may_be_empty_but_ends() {
     let fixture = servers(100_000);
-    let filter = Filter::by_prefix(vec!["weir_server_failures_total".to_owned()]).expect("it exists");
+    let filter = FamilyFilter::by_prefix(vec!["weir_server_failures_total".to_owned()]).expect("it exists");
     let mut scrape = Scrape::new(&fixture, &filter);
     let mut pieces = Vec::new();
     loop {
@@ -408,7 +414,7 @@ fn a_piece_may_be_empty_but_ends() {
 #[test]
 fn histograms_have_the_buckets_that_are_asked_for() {
     let mut fixture = small_fixture();
-    fixture.buckets = Buckets::new([100, 500_000, 1_000_000, 60_000_000]);
+    fixture.buckets = BucketBounds::new([100, 500_000, 1_000_000, 60_000_000]);
     let text = rendered(&fixture);
     check(&read(&text));
     let buckets: Vec<&str> = text
@@ -426,12 +432,12 @@ fn histograms_have_the_buckets_that_are_asked_for() {
 #[test]
 fn families_are_filtered_by_what_their_names_begin_with() {
     let wanted = ["weir_server_up", "weir_config_"].map(str::to_owned).to_vec();
-    let filter = Filter::by_prefix(wanted).expect("there are such");
+    let filter = FamilyFilter::by_prefix(wanted).expect("there are such");
     let families = read(&filtered(&small_fixture(), &filter));
     let names: Vec<&str> = families.iter().map(|family| &*family.name).collect();
     assert_eq!(names.len(), 6, "{names:?}");
     assert_eq!(names.last(), Some(&"weir_server_up"));
-    let vain = Filter::by_prefix(vec!["weir_".to_owned(), "weir_x".to_owned()]);
+    let vain = FamilyFilter::by_prefix(vec!["weir_".to_owned(), "weir_x".to_owned()]);
     assert_eq!(vain, Err(NoSuchFamily("weir_x".to_owned())));
 }
 

@@ -161,7 +161,7 @@ fn classes(sources: &Sources) -> Vec<Class> {
     let mut classes = vec![
         Class::new("buffers in use", sum(|shard| shard.buffers_in_use.value()), buffer_size),
         Class::new("buffers kept", sum(|shard| shard.buffers_free.value()), buffer_size),
-        Class::new("sessions", sum(|shard| shard.sessions_open.value()), Session::bytes_min()),
+        Class::new("sessions", sum(|shard| shard.connections_open.value()), Session::bytes_min()),
         Class::new("exchanges open and kept", exchanges, PooledExchange::bytes_min()),
         Class::new("idle server connections", u64::try_from(idle).unwrap_or(0), connection),
     ];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_config::ConfigDump;
 use weir_http::Method;
 use weir_observe::overview::Overview;
-use weir_observe::status_page::{self, Shown};
+use weir_observe::status_page::{self, PageInput};
 use weir_traffic::route::query_value;
 
 use super::query::decoded;
@@ -118,7 +118,7 @@ fn page(request: &Request, served: &Served) -> Result<Overview, Answer> {
 
 fn status_page(overview: &Overview, served: &Served) -> Answer {
     let config = served.guard.shown_config();
-    let shown = Shown {
+    let shown = PageInput {
         overview,
         admin: served.guard.figures(),
         config: &beginning(&config),

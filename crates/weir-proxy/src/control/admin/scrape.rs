@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use weir_http::{Version, write};
 use weir_observe::AdminRefusal;
-use weir_observe::prometheus::{CONTENT_TYPE, Filter, PIECE_BYTES, Scrape};
+use weir_observe::prometheus::{CONTENT_TYPE, FamilyFilter, PIECE_BYTES, Scrape};
 
 use super::query::{all_values, only_known};
 use super::request::Request;
@@ -48,7 +48,7 @@ pub(super) async fn begin(
     if let Err(what) = only_known(query, &["upstream", "listener", "metrics"]) {
         return bad(&what);
     }
-    let filter = match Filter::by_prefix(all_values(query, "metrics")) {
+    let filter = match FamilyFilter::by_prefix(all_values(query, "metrics")) {
         Ok(filter) => filter,
         Err(vain) => return bad(&format!("No name of a metric begins with `{}`", vain.0)),
     };

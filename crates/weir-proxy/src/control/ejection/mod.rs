@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::HistogramSnapshot;
-use weir_traffic::ejection::{Change, Rules, Window};
+use weir_traffic::ejection::{EjectionRules, OutlierChange, OutlierWindow};
 
 use crate::control::slow_start;
 use crate::net::clock::{self, Instant};
@@ -151,7 +151,7 @@ struct Seen {
 impl Seen {
     fn nothing(plan: &UpstreamPlan) -> Self {
         let rules = plan.config.ejection.as_ref().map(|ejection| ejection.rules);
-        let measures = matches!(rules, Some(Rules::Outliers(rules)) if rules.latency.is_some());
+        let measures = matches!(rules, Some(EjectionRules::Outliers(rules)) if rules.latency.is_some());
         Self { latency: measures.then(HistogramSnapshot::new), attempts: 0, faults: 0 }
     }
 
@@ -160,7 +160,7 @@ impl Seen {
         let mut total = Self::nothing(plan);
         for shard in plan.server_shards[server].used() {
             total.attempts += shard.attempts.value();
-            total.faults += shard.faults.value();
+            total.faults += shard.outlier_failures.value();
             if let Some(latency) = &mut total.latency {
                 latency.add(&shard.response_time);
             }
@@ -213,7 +213,7 @@ impl JudgedUpstream {
             book.take_events()
         };
         for event in &events {
-            if let Change::Returned { server, .. } = event.change {
+            if let OutlierChange::Returned { server, .. } = event.change {
                 slow_start::begin(&self.plan, server.index());
             }
             report::tell(&self.plan, event);
@@ -246,7 +246,7 @@ impl JudgedUpstream {
     }
 
     /// What each server did since the last call.
-    fn windows(&mut self) -> Vec<Window> {
+    fn windows(&mut self) -> Vec<OutlierWindow> {
         let plan = &self.plan;
         let servers = plan.config.servers.len();
         if self.seen.len() < servers {
@@ -260,7 +260,7 @@ impl JudgedUpstream {
                 (Some(now), Some(before)) => now.since(before).quantile(0.5),
                 _ => None,
             };
-            Window {
+            OutlierWindow {
                 requests: seen.attempts - before.attempts,
                 failures: seen.faults - before.faults,
                 latency_micros: latency,

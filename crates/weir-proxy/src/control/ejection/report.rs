@@ -1,17 +1,17 @@
 //! What the log says when a server is ejected, tried and back: which, why, for how long, and what is left of the upstream.
 
-use weir_traffic::ejection::{Change, Event, Grounds, Return};
+use weir_traffic::ejection::{EjectionReason, OutlierChange, OutlierEvent, ReturnReason};
 use weir_traffic::{Health, ServerId};
 
 use crate::control::outcome_history;
 use crate::state::snapshot::UpstreamPlan;
 
 /// Writes the line about something that was decided.
-pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
+pub(super) fn tell(plan: &UpstreamPlan, event: &OutlierEvent) {
     let name = |server: ServerId| &*plan.config.servers[server.index()].name;
     let (upstream, servers, servers_usable) = (&*plan.config.name, plan.config.servers.len(), usable(plan));
     match event.change {
-        Change::Ejected { server, grounds, for_ms, times } => {
+        OutlierChange::Ejected { server, grounds, for_ms, times } => {
             let history = outcome_history::describe(plan.ejector.lock().history(server));
             let (seconds, why) = (seconds(for_ms), why(grounds));
             plan.live[server.index()].last_change.record(format!("ejected for {seconds}: {why}"));
@@ -27,14 +27,14 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
                 "the server is ejected for {seconds}: {why}"
             );
         }
-        Change::OnTrial { server } => {
+        OutlierChange::OnTrial { server } => {
             tracing::info!(upstream, server = name(server), "the server may have one request to try");
         }
-        Change::Returned { server, how } => {
+        OutlierChange::Returned { server, how } => {
             let why = match how {
-                Return::TrialPassed => "the request that it was tried with succeeded",
-                Return::LastOne => "no other is left",
-                Return::RulesChanged => "the rules of ejection have changed",
+                ReturnReason::TrialPassed => "the request that it was tried with succeeded",
+                ReturnReason::LastOne => "no other is left",
+                ReturnReason::RulesChanged => "the rules of ejection have changed",
             };
             plan.live[server.index()].last_change.record(why);
             tracing::info!(
@@ -45,7 +45,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
                 "the server is back: {why}"
             );
         }
-        Change::Panic { began: true } => {
+        OutlierChange::Panic { began: true } => {
             tracing::error!(
                 upstream,
                 servers_usable,
@@ -53,7 +53,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &Event) {
                 "too few servers are usable: all get requests, whatever health checks and ejection say of them"
             );
         }
-        Change::Panic { began: false } => {
+        OutlierChange::Panic { began: false } => {
             tracing::info!(upstream, servers_usable, servers, "enough servers are usable again");
         }
     }
@@ -65,13 +65,13 @@ fn usable(plan: &UpstreamPlan) -> usize {
     states.filter(|state| state.health() == Health::Up && !state.is_ejected()).count()
 }
 
-fn why(grounds: Grounds) -> String {
+fn why(grounds: EjectionReason) -> String {
     match grounds {
-        Grounds::ConsecutiveFailures(failures) => format!("{failures} requests failed in a row"),
-        Grounds::ErrorRate { percent, others_percent } => {
+        EjectionReason::ConsecutiveFailures(failures) => format!("{failures} requests failed in a row"),
+        EjectionReason::ErrorRate { percent, others_percent } => {
             format!("{percent}% of its requests failed, {others_percent}% of those of the others")
         }
-        Grounds::Latency { micros, others_micros } => {
+        EjectionReason::Latency { micros, others_micros } => {
             let millis = |micros: u64| format!("{}.{}ms", micros / 1000, micros % 1000 / 100);
             format!(
                 "half of its answers took longer than {}, those of the others {}",
@@ -79,8 +79,8 @@ fn why(grounds: Grounds) -> String {
                 millis(others_micros)
             )
         }
-        Grounds::Trial => "the request that it was tried with failed".to_owned(),
-        Grounds::MaxFails(fails) => format!("{fails} requests failed"),
+        EjectionReason::Trial => "the request that it was tried with failed".to_owned(),
+        EjectionReason::MaxFails(fails) => format!("{fails} requests failed"),
     }
 }
 
@@ -96,16 +96,16 @@ mod tests {
     #[test]
     fn grounds_are_told_in_words() {
         for (grounds, words) in [
-            (Grounds::ConsecutiveFailures(5), "5 requests failed in a row"),
+            (EjectionReason::ConsecutiveFailures(5), "5 requests failed in a row"),
             (
-                Grounds::ErrorRate { percent: 60, others_percent: 1 },
+                EjectionReason::ErrorRate { percent: 60, others_percent: 1 },
                 "60% of its requests failed, 1% of those of the others",
             ),
             (
-                Grounds::Latency { micros: 1_234_567, others_micros: 9_000 },
+                EjectionReason::Latency { micros: 1_234_567, others_micros: 9_000 },
                 "half of its answers took longer than 1234.5ms, those of the others 9.0ms",
             ),
-            (Grounds::MaxFails(1), "1 requests failed"),
+            (EjectionReason::MaxFails(1), "1 requests failed"),
         ] {
             assert_eq!(why(grounds), words);
         }

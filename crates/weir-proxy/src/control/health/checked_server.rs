@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use weir_config::OnDown;
 use weir_observe::ProbeShard;
-use weir_traffic::health::{Change, Outcome, Pacer, Schedule, Verdict};
+use weir_traffic::health::{HealthChange, HealthState, PastOutcome, ProbePacer, ProbeSchedule};
 use weir_traffic::{Health, ServerId, ServerState};
 
 use super::jitter::Random;
@@ -30,14 +30,14 @@ pub(super) struct CheckedServer {
     pub(super) index: usize,
     pub(super) shard: Arc<ProbeShard>,
     pub(super) probe: Probe,
-    pub(super) schedule: Schedule,
+    pub(super) schedule: ProbeSchedule,
     /// Shared with the check that follows, if the config changes it.
-    pub(super) verdict: Rc<RefCell<Verdict<Fault>>>,
+    pub(super) verdict: Rc<RefCell<HealthState<Fault>>>,
     pub(super) random: Random,
     /// How sessions are told to end.
     pub(super) desk: Arc<Desk>,
     /// Keeps the probes of all servers apart.
-    pub(super) pacer: Rc<RefCell<Pacer>>,
+    pub(super) pacer: Rc<RefCell<ProbePacer>>,
     /// How many may probe at once, for the descriptors that there are.
     pub(super) places: Arc<Semaphore>,
     pub(super) interval: Duration,
@@ -79,7 +79,7 @@ impl CheckedServer {
             }
             self.count(ended - began, failure);
             let now_ms = self.millis(ended);
-            let change = self.verdict.borrow_mut().record(Outcome { at_ms: now_ms, failure });
+            let change = self.verdict.borrow_mut().record(PastOutcome { at_ms: now_ms, failure });
             if let Some(change) = change {
                 self.plan = Arc::clone(&self.plans.borrow_and_update());
                 self.carry_out(change);
@@ -110,7 +110,7 @@ impl CheckedServer {
     }
 
     /// Tells the balancer, and whoever waits for a server.
-    fn carry_out(&self, change: Change) {
+    fn carry_out(&self, change: HealthChange) {
         self.shard.changes.increment();
         match change.health {
             // Before it is up, so that its first requests are few.

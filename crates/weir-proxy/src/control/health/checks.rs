@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use weir_traffic::ServerState;
-use weir_traffic::health::{Pacer, Schedule, Verdict};
+use weir_traffic::health::{HealthState, ProbePacer, ProbeSchedule};
 
 use super::checked_server::CheckedServer;
 use super::jitter::Random;
@@ -70,7 +70,7 @@ pub(super) async fn keep_checked(
         running: Vec::new(),
         desk,
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
-        pacer: Rc::new(RefCell::new(Pacer::new(0.0, Duration::ZERO))),
+        pacer: Rc::new(RefCell::new(ProbePacer::new(0.0, Duration::ZERO))),
         places: Arc::new(Semaphore::new(places)),
         may_keep: true,
         epoch: clock::now(),
@@ -101,7 +101,7 @@ struct Checks {
     running: Vec<Check>,
     desk: Arc<Desk>,
     stock: Rc<BufferStock>,
-    pacer: Rc<RefCell<Pacer>>,
+    pacer: Rc<RefCell<ProbePacer>>,
     /// How many may probe at once.
     places: Arc<Semaphore>,
     /// Whether there are descriptors for every probe to keep its connection.
@@ -117,7 +117,7 @@ struct Check {
     plan: Arc<UpstreamPlan>,
     plans: watch::Sender<Arc<UpstreamPlan>>,
     index: usize,
-    verdict: Rc<RefCell<Verdict<Fault>>>,
+    verdict: Rc<RefCell<HealthState<Fault>>>,
     task: AbortHandle,
 }
 
@@ -143,7 +143,7 @@ impl Checks {
     fn follow(&mut self, snapshot: &Snapshot, rest: &Rest, tasks: &mut JoinSet<()>) {
         let per_second = probes_per_second(snapshot);
         self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;
-        self.pacer.replace(Pacer::new(per_second, rest.set_for(per_second)));
+        self.pacer.replace(ProbePacer::new(per_second, rest.set_for(per_second)));
         let before = std::mem::take(&mut self.running).into_iter();
         let mut before: HashMap<*const ServerState, Check> =
             before.map(|check| (Arc::as_ptr(check.state()), check)).collect();
@@ -173,13 +173,13 @@ impl Checks {
         &mut self,
         plan: &Arc<UpstreamPlan>,
         index: usize,
-        before: Option<Rc<RefCell<Verdict<Fault>>>>,
+        before: Option<Rc<RefCell<HealthState<Fault>>>>,
         tasks: &mut JoinSet<()>,
     ) -> Check {
         let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
         let verdict = match before {
-            Some(before) => Verdict::resume(check.thresholds(), &before.borrow()),
-            None => Verdict::new(check.thresholds()),
+            Some(before) => HealthState::resume(check.thresholds(), &before.borrow()),
+            None => HealthState::new(check.thresholds()),
         };
         let verdict = Rc::new(RefCell::new(verdict));
         let (plans, next) = watch::channel(Arc::clone(plan));
@@ -191,7 +191,7 @@ impl Checks {
             index,
             shard: plan.probes[index].clone().expect("it is probed"),
             probe: Probe::new(check, index, plan, &self.stock, self.may_keep),
-            schedule: Schedule::new(&check.pace(), turn, self.seed),
+            schedule: ProbeSchedule::new(&check.pace(), turn, self.seed),
             verdict: Rc::clone(&verdict),
             random: Random::new(self.seed ^ u64::from(turn)),
             desk: Arc::clone(&self.desk),

@@ -1,14 +1,14 @@
 //! What the log says when a server goes down or comes back: which, why, since when, and what is left of the upstream.
 
 use weir_traffic::Health;
-use weir_traffic::health::{Change, Verdict};
+use weir_traffic::health::{HealthChange, HealthState};
 
 use crate::control::outcome_history;
 use crate::net::failure::Fault;
 use crate::state::snapshot::UpstreamPlan;
 
 /// Writes the line about a verdict that has just changed.
-pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: Change, verdict: &Verdict<Fault>) {
+pub(super) fn tell(plan: &UpstreamPlan, index: usize, change: HealthChange, verdict: &HealthState<Fault>) {
     let (upstream, server) = (&*plan.config.name, &*plan.config.servers[index].name);
     let servers_up = plan.balancer().states().iter().filter(|state| state.health() == Health::Up).count();
     let servers = plan.config.servers.len();

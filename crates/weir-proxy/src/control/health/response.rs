@@ -91,7 +91,7 @@ impl Expected {
                 HeadProgress::Complete { len } => {
                     received.drain(..len);
                     match head.status() {
-                        101 => return Err(response(Cause::UpgradeUnasked)),
+                        101 => return Err(response(Cause::UnexpectedUpgrade)),
                         200.. => return Ok(received),
                         _ if interim == INTERIM_MAX => return Err(response(Cause::TooManyInterimResponses)),
                         _ => interim += 1,

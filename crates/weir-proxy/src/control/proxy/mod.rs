@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use weir_config::Config;
-use weir_observe::{Figures, WorkerShard};
+use weir_observe::{Stats, WorkerShard};
 
 use self::restart_only::Fixed;
 use crate::control::access_log::AccessLogs;
@@ -118,13 +118,13 @@ impl Proxy {
     }
 
     /// The sum of what all workers have counted.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Stats {
         collect(&self.shards, &self.current.load(), &self.reloads, &self.trace_counts)
     }
 
     /// Client connections that are open.
-    pub fn sessions_open(&self) -> u64 {
-        let open = self.shards.iter().map(|shard| shard.sessions_open.value()).sum::<i64>();
+    pub fn connections_open(&self) -> u64 {
+        let open = self.shards.iter().map(|shard| shard.connections_open.value()).sum::<i64>();
         u64::try_from(open).unwrap_or(0)
     }
 

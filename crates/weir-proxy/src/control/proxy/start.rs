@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_config::{Config, WorkerCount};
 use weir_observe::{ShardSizes, WorkerShard};
-use weir_traffic::limit::ConnectionLimit;
+use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
 use super::restart_only::Fixed;
@@ -241,7 +241,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         room_wanted: hand_over.iter().map(|_| RoomWanted::default()).collect(),
         hand_over: hand_over.into(),
-        connections: ConnectionLimit::new(descriptors.clients),
+        connections: ConnectionCount::new(descriptors.clients),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         closed: AtomicUsize::new(0),

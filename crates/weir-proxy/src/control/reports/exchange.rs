@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use weir_observe::{Failure, Party, Phase};
-use weir_traffic::Standing;
+use weir_traffic::Eligibility;
 
 use super::{Narrator, client, millis, rfc3339};
 use crate::control::connections::shown;
@@ -74,7 +74,7 @@ impl Narrator {
         put("peer", shown(entry.peer).into());
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
         put("balance", upstream.map(|upstream| upstream.balance).into());
-        put("persistence", entry.kept.map(weir_observe::Kept::name).into());
+        put("affinity", entry.kept.map(weir_observe::AffinityOutcome::name).into());
         put("bytes_in", entry.bytes_in.into());
         put("bytes_out", entry.bytes_out.into());
         put("answered_by", answered_by(entry).into());
@@ -137,9 +137,9 @@ fn attempt<'a>(
         .map(|(place, glance)| {
             let is_chosen = place == noted.server;
             let standing = match (is_chosen, failed_on.contains(&place)) {
-                (true, _) => Standing::Eligible,
-                (false, true) => Standing::Excluded,
-                (false, false) => glance.standing(),
+                (true, _) => Eligibility::Eligible,
+                (false, true) => Eligibility::Excluded,
+                (false, false) => glance.eligibility(),
             };
             json!({
                 "server": server(place),
@@ -147,8 +147,8 @@ fn attempt<'a>(
                 "in_flight": glance.in_flight.saturating_sub(u32::from(is_chosen)),
                 "weight": glance.weight(),
                 "chosen": is_chosen,
-                "could_be": standing == Standing::Eligible,
-                "standing": standing.sentence(),
+                "eligible": standing == Eligibility::Eligible,
+                "eligibility": standing.sentence(),
             })
         })
         .collect();

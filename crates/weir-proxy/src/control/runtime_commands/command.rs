@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weir_observe::haproxy::{Form, ProxyName, StatFilter};
+use weir_observe::haproxy::{ProxyName, StatFilter, StatForm};
 use weir_traffic::Mode;
 
 use crate::state::running::SessionId;
@@ -43,8 +43,8 @@ pub(crate) enum Weight {
 /// What somebody wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    ShowInfo(Form),
-    ShowStat(StatFilter, Form),
+    ShowInfo(StatForm),
+    ShowStat(StatFilter, StatForm),
     ShowServersState(Option<String>),
     ShowServersConn(Option<String>),
     ShowBackend,
@@ -213,10 +213,10 @@ fn first(words: &[&str]) -> Option<String> {
 }
 
 /// The last form that is asked for; other words mean nothing here.
-fn form(words: &[&str]) -> Form {
+fn form(words: &[&str]) -> StatForm {
     let named = |word: &&str| match *word {
-        "json" => Some(Form::Json),
-        "typed" => Some(Form::Typed),
+        "json" => Some(StatForm::Json),
+        "typed" => Some(StatForm::Typed),
         _ => None,
     };
     words.iter().rev().find_map(named).unwrap_or_default()
@@ -346,14 +346,14 @@ mod tests {
         let session = SessionId { worker: 0, number: 17 };
         let by_name = StatFilter { proxy: Some(ProxyName::Name("app".into())), ..StatFilter::default() };
         for (text, command) in [
-            ("show info", Command::ShowInfo(Form::Text)),
-            ("  show   info typed ", Command::ShowInfo(Form::Typed)),
-            ("show stat", Command::ShowStat(StatFilter::default(), Form::Text)),
-            ("show stat json", Command::ShowStat(StatFilter::default(), Form::Json)),
-            ("show stat -1 -1 -1", Command::ShowStat(StatFilter::default(), Form::Text)),
-            ("show stat 3 4 1 typed", Command::ShowStat(by_id, Form::Typed)),
-            ("show stat app -1 -1", Command::ShowStat(by_name.clone(), Form::Text)),
-            ("show stat app", Command::ShowStat(by_name, Form::Text)),
+            ("show info", Command::ShowInfo(StatForm::Text)),
+            ("  show   info typed ", Command::ShowInfo(StatForm::Typed)),
+            ("show stat", Command::ShowStat(StatFilter::default(), StatForm::Text)),
+            ("show stat json", Command::ShowStat(StatFilter::default(), StatForm::Json)),
+            ("show stat -1 -1 -1", Command::ShowStat(StatFilter::default(), StatForm::Text)),
+            ("show stat 3 4 1 typed", Command::ShowStat(by_id, StatForm::Typed)),
+            ("show stat app -1 -1", Command::ShowStat(by_name.clone(), StatForm::Text)),
+            ("show stat app", Command::ShowStat(by_name, StatForm::Text)),
             ("show servers state", Command::ShowServersState(None)),
             ("show servers state app", Command::ShowServersState(Some("app".into()))),
             ("show servers conn app", Command::ShowServersConn(Some("app".into()))),

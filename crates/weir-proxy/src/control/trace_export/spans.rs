@@ -115,7 +115,7 @@ impl Told<'_> {
         told.put("weir.received_bytes", i64::try_from(entry.bytes_in).ok());
         told.put("weir.sent_bytes", i64::try_from(entry.bytes_out).ok());
         told.put("weir.tunnel", (entry.kind == EntryKind::Tunnel).then_some(true));
-        told.put("weir.persistence", entry.kept.map(weir_observe::Kept::name));
+        told.put("weir.affinity", entry.kept.map(weir_observe::AffinityOutcome::name));
         for phase in Phase::ALL {
             let micros = entry.times[phase];
             let name = format!("weir.phase.{}", phase.name());

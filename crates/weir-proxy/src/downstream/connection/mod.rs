@@ -82,8 +82,8 @@ impl Session {
             },
         };
         listener.enter();
-        listener.shard.sessions.increment();
-        listener.shard.sessions_open.increment();
+        listener.shard.connections.increment();
+        listener.shard.connections_open.increment();
         let now = clock::now();
         let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
@@ -125,7 +125,7 @@ impl Session {
     pub(crate) async fn run(mut self: Box<Self>) {
         std::future::poll_fn(|cx| {
             self.client.deadline.enter(cx);
-            self.client.worker.shard.sessions_open.increment();
+            self.client.worker.shard.connections_open.increment();
             Poll::Ready(())
         })
         .await;
@@ -157,7 +157,7 @@ impl Session {
             }
         }
         if self.client.deadline.is_cut() {
-            self.count_failure(Failure::weir(Phase::Request, Cause::Cut));
+            self.count_failure(Failure::weir(Phase::Request, Cause::Killed));
         }
         if self.connection.tls.is_some() {
             // Idle for too long, or Weir stops: nothing was cut off.
@@ -301,7 +301,7 @@ fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
 impl Drop for Session {
     fn drop(&mut self) {
         self.client.listener.exit();
-        self.client.listener.shard.sessions_open.decrement();
+        self.client.listener.shard.connections_open.decrement();
         if self.counted
             && let (Some(limit), Some(ip)) = (self.client.listener.state.clients(), self.client.peer.ip())
         {

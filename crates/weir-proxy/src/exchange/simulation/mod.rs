@@ -119,7 +119,7 @@ fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
         loads: Box::new([crate::state::shared::Load::default()]),
         hand_over: Box::new([]),
         room_wanted: Box::new([]),
-        connections: weir_traffic::limit::ConnectionLimit::new(u32::MAX),
+        connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         closed: std::sync::atomic::AtomicUsize::new(0),

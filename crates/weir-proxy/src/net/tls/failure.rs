@@ -16,7 +16,7 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
         }
         // The general one is that no certificate fits the signatures that the client knows.
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
-            Cause::TlsNothingInCommon
+            Cause::TlsNoSharedCipher
         }
         _ => Cause::TlsHandshakeFailed,
     }

@@ -9,7 +9,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerProtocol, ListenerTls, TlsVersion};
-use weir_traffic::limit::Turns;
+use weir_traffic::limit::TurnRate;
 
 use super::certificates::Certificates;
 use super::clients::Trusted;
@@ -33,7 +33,7 @@ pub(crate) struct Terms {
     trusted: ArcSwapOption<Trusted>,
     pub(crate) certificates: Arc<Certificates>,
     /// The turns of handshakes, if there is a limit on their rate.
-    pub(crate) turns: Option<Turns>,
+    pub(crate) turns: Option<TurnRate>,
 }
 
 impl Terms {
@@ -47,7 +47,7 @@ impl Terms {
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(Unusable::KeyLog)?;
         let mut config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
         config.key_log = key_log;
-        let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(Turns::new);
+        let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let trusted = ArcSwapOption::from_pointee(trusted);
         Ok(Self { config: ArcSwap::from_pointee(config), trusted, certificates, turns })
     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_observe::{Failure, Kept, Party, PhaseTimes};
+use weir_observe::{AffinityOutcome, Failure, Party, PhaseTimes};
 
 pub(crate) use super::story::NONE;
 use super::story::{TRIES_KEPT, Try};
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) client_stays: bool,
     /// Who ended a tunnel, or its direction of it first.
     pub(crate) ended_by: Option<Party>,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<AffinityOutcome>,
     /// Attempts on servers, those on connections that had died among them.
     pub(crate) tries_seen: u8,
     pub(crate) first_try: Try,

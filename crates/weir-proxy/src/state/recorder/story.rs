@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use weir_observe::Failure;
-use weir_traffic::retry::Reason;
-use weir_traffic::{Glance, ServerId, ServerState};
+use weir_traffic::retry::RetryRefusal;
+use weir_traffic::{ServerId, ServerState, ServerSummary};
 
 use crate::net::clock::{self, Instant};
 
@@ -49,7 +49,7 @@ pub(crate) struct Try {
     pub(crate) servers: u32,
     /// The place of the first of `candidates`; the others follow it.
     pub(crate) first_candidate: u32,
-    pub(crate) candidates: [Glance; CANDIDATES_KEPT],
+    pub(crate) candidates: [ServerSummary; CANDIDATES_KEPT],
 }
 
 /// What was decided after an attempt.
@@ -62,7 +62,7 @@ pub(crate) enum Decision {
     /// The same server, on a new connection.
     Fresh,
     /// No other attempt, although the server or the way to it was at fault.
-    GiveUp(Reason),
+    GiveUp(RetryRefusal),
 }
 
 impl Try {
@@ -80,7 +80,7 @@ impl Try {
             decision: Decision::None,
             servers: 0,
             first_candidate: 0,
-            candidates: [Glance::default(); CANDIDATES_KEPT],
+            candidates: [ServerSummary::default(); CANDIDATES_KEPT],
         }
     }
 
@@ -92,12 +92,12 @@ impl Try {
             if states.len() <= CANDIDATES_KEPT { 0 } else { place.min(states.len() - CANDIDATES_KEPT) };
         self.first_candidate = first as u32;
         for (glance, state) in self.candidates.iter_mut().zip(&states[first..]) {
-            *glance = state.glance();
+            *glance = state.summary();
         }
     }
 
     /// The servers that were looked at, with their places.
-    pub(crate) fn candidates(&self) -> impl Iterator<Item = (u32, Glance)> {
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = (u32, ServerSummary)> {
         (self.first_candidate..self.servers).zip(self.candidates)
     }
 }

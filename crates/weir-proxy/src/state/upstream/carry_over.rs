@@ -9,7 +9,7 @@ use weir_config::{Server, Upstream};
 use weir_observe::{PerWorker, ProbeShard, ServerShard};
 use weir_traffic::ServerState;
 use weir_traffic::admission::Admission;
-use weir_traffic::balance::{Balancer, Member};
+use weir_traffic::balance::{Balancer, BalancerMember};
 
 use super::{LiveServer, UpstreamPlan, delay_target};
 use crate::net::clock::Instant;
@@ -55,10 +55,10 @@ impl<'a> Succession<'a> {
         }
     }
 
-    fn members(self) -> Vec<Member> {
+    fn members(self) -> Vec<BalancerMember> {
         let member = |index: usize, server: &Server, before: Option<&UpstreamPlan>| {
             let state = before.map(|before| Arc::clone(&before.balancer().states()[index]));
-            let member = Member::new(&server.name, state.unwrap_or_else(|| new_state(server)));
+            let member = BalancerMember::new(&server.name, state.unwrap_or_else(|| new_state(server)));
             let member = if server.backup { member.as_backup() } else { member };
             if self.leaves_at[index].is_some() { member.as_leaving() } else { member }
         };

@@ -15,11 +15,11 @@ use weir_config::{ConnectionsMax, Server, ServerAddress, Upstream, UpstreamTls};
 use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
-use weir_traffic::affinity::Persistence;
-use weir_traffic::balance::{Balancer, Patience};
+use weir_traffic::affinity::CookieAffinity;
+use weir_traffic::balance::{Balancer, WhenFull};
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
-use weir_traffic::route::Method;
+use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, RAMP_FULL, ServerId};
 
 use self::carry_over::Succession;
@@ -52,9 +52,9 @@ pub(crate) struct UpstreamPlan {
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
     /// What keeps clients on their servers.
-    pub(crate) persistence: Option<Persistence>,
+    pub(crate) persistence: Option<CookieAffinity>,
     /// Whether requests that belong to a server wait for it when it is full.
-    pub(crate) patience: Patience,
+    pub(crate) patience: WhenFull,
     /// The live state of each server.
     pub(crate) live: Box<[Arc<LiveServer>]>,
     pub(crate) head_limits: HeadLimits,
@@ -163,8 +163,8 @@ impl UpstreamPlan {
             admission,
             persistence: persistence(config, &leaves_at, before),
             patience: match config.queue.affinity_wait {
-                Some(_) => Patience::ForOwn,
-                None => Patience::None,
+                Some(_) => WhenFull::Queue,
+                None => WhenFull::Spill,
             },
             live: succession.live(),
             head_limits: head_limits(config),
@@ -174,7 +174,7 @@ impl UpstreamPlan {
             keeps_pool,
             retry: config.retry.policy(),
             retry_budget: retry_budget(config, before),
-            retry_methods: MethodSet::new(config.retry.methods.iter().map(Method::as_str)),
+            retry_methods: MethodSet::new(config.retry.methods.iter().map(MethodMatch::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
             probes: succession.probes(),
             shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
@@ -412,7 +412,7 @@ fn persistence(
     config: &Upstream,
     leaves_at: &[Option<Instant>],
     before: Option<&UpstreamPlan>,
-) -> Option<Persistence> {
+) -> Option<CookieAffinity> {
     let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
     let new = config.affinity()?.preferring(stay.map(|(id, _)| ServerId(id)));
     let before = before.filter(|before| before.config.affinity == config.affinity);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_config::{Server, Upstream};
 use weir_traffic::balance::Balancer;
-use weir_traffic::ejection::{Ejections, Member, Rules};
+use weir_traffic::ejection::{EjectionRules, OutlierMember, OutlierTable};
 use weir_traffic::{ServerId, ServerState};
 
 use super::UpstreamPlan;
@@ -32,7 +32,7 @@ pub(crate) struct Ejector {
 /// What goes on from one config of an upstream to the next.
 #[derive(Debug)]
 struct Book {
-    ejections: Mutex<Ejections<Fault>>,
+    ejections: Mutex<OutlierTable<Fault>>,
     /// Tells it from all others.
     number: u64,
     /// Whether the control thread is to look at it.
@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
 
 /// What the config says of ejection.
 struct Rulings {
-    rules: Option<Rules>,
+    rules: Option<EjectionRules>,
     panic_percent: Option<u32>,
     starts_slowly: bool,
 }
@@ -68,14 +68,15 @@ impl Rulings {
     }
 }
 
-fn members(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer) -> Vec<Member> {
+fn members(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer) -> Vec<OutlierMember> {
     let states = balancer.states().iter().zip(&config.servers).zip(leaves_at);
-    let member = |((state, server), leaves_at): ((&Arc<ServerState>, &Server), &Option<Instant>)| Member {
-        state: Arc::clone(state),
-        backup: server.backup,
-        exempt: !server.ejection,
-        leaving: leaves_at.is_some(),
-    };
+    let member =
+        |((state, server), leaves_at): ((&Arc<ServerState>, &Server), &Option<Instant>)| OutlierMember {
+            state: Arc::clone(state),
+            backup: server.backup,
+            exempt: !server.ejection,
+            leaving: leaves_at.is_some(),
+        };
     states.map(member).collect()
 }
 
@@ -90,7 +91,7 @@ impl Ejector {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(config);
         let members = members(config, leaves_at, balancer);
-        let book = Ejections::new(rules, panic_percent, starts_slowly, members);
+        let book = OutlierTable::new(rules, panic_percent, starts_slowly, members);
         let book = Book {
             ejections: Mutex::new(book),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
@@ -114,7 +115,7 @@ impl Ejector {
                 .as_ref()
                 .map(|ejection| ejection.on_status.clone().into())
                 .unwrap_or_default(),
-            reported_from: rules.as_ref().and_then(Rules::failures_to_report).unwrap_or(u32::MAX),
+            reported_from: rules.as_ref().and_then(EjectionRules::failures_to_report).unwrap_or(u32::MAX),
             shared,
         }
     }
@@ -145,7 +146,7 @@ impl Ejector {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Ejections<Fault>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OutlierTable<Fault>> {
         // A panic inside leaves a book that is whole: it does not call out while it changes.
         self.shared.ejections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,7 +181,7 @@ impl UpstreamPlan {
 
     #[inline]
     fn is_watched(&self, server: ServerId) -> bool {
-        self.balancer().state(server).suspicion().is_watched()
+        self.balancer().state(server).consecutive_failures().is_watched()
     }
 
     /// Takes in how an attempt on `server` ended that began then.
@@ -188,7 +189,7 @@ impl UpstreamPlan {
     pub(crate) fn hear(&self, server: ServerId, outcome: Outcome, began: Instant) {
         match outcome {
             Outcome::Success => {
-                if self.balancer().state(server).suspicion().end_failures() {
+                if self.balancer().state(server).consecutive_failures().end_failures() {
                     self.enter(|book, began_ms, now_ms| book.succeed(server, began_ms, now_ms), began);
                 }
             }
@@ -206,10 +207,10 @@ impl UpstreamPlan {
         if !self.ejector.is_on {
             return;
         }
-        let suspicion = self.balancer().state(server).suspicion();
+        let suspicion = self.balancer().state(server).consecutive_failures();
         let failures = suspicion.count_failure();
         if failures >= self.ejector.reported_from || suspicion.is_watched() {
-            let fail = |book: &mut Ejections<Fault>, began_ms, now_ms| {
+            let fail = |book: &mut OutlierTable<Fault>, began_ms, now_ms| {
                 book.remember(server, fault, now_ms);
                 book.fail(server, began_ms, now_ms);
             };
@@ -222,7 +223,7 @@ impl UpstreamPlan {
 
     /// Enters something into the book, and has the control thread look at what came of it.
     #[cold]
-    fn enter(&self, entry: impl FnOnce(&mut Ejections<Fault>, u64, u64), began: Instant) {
+    fn enter(&self, entry: impl FnOnce(&mut OutlierTable<Fault>, u64, u64), began: Instant) {
         let now_ms = self.millis(clock::now());
         let mut book = self.ejector.lock();
         entry(&mut book, self.millis(began), now_ms);

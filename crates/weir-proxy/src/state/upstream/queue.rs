@@ -5,7 +5,7 @@
 use tokio::sync::oneshot;
 use weir_observe::Cause;
 use weir_traffic::ServerId;
-use weir_traffic::admission::Outcome;
+use weir_traffic::admission::WaitOutcome;
 
 use super::UpstreamPlan;
 use crate::net::clock::{self, Instant};
@@ -17,12 +17,12 @@ pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
 const RETRY_AFTER_MAX: u32 = 120;
 
 /// Tells one who waits what became of it; whether it is still there to hear it.
-pub(crate) fn tell(waiter: Waiter, outcome: Outcome) -> bool {
+pub(crate) fn tell(waiter: Waiter, outcome: WaitOutcome) -> bool {
     let told = match outcome {
-        Outcome::Server(server) => Ok(server),
-        Outcome::NoServer => Err(Cause::NoServer),
-        Outcome::Overload => Err(Cause::QueueOverload),
-        Outcome::Displaced => Err(Cause::QueueDisplaced),
+        WaitOutcome::Server(server) => Ok(server),
+        WaitOutcome::NoServer => Err(Cause::NoServer),
+        WaitOutcome::Overload => Err(Cause::QueueOverload),
+        WaitOutcome::Displaced => Err(Cause::QueueEvicted),
     };
     waiter.send(told).is_ok()
 }

@@ -12,7 +12,7 @@ fn is_plausible(count: usize, total: usize, share: f64) -> bool {
 #[test]
 fn random_shares_follow_the_weights() {
     for weights in [&[1][..], &[1, 1], &[1, 2, 3, 4], &[256, 1], &[1, 1, 1, 1, 1, 1, 1, 1, 1, 100]] {
-        let mut upstream = Upstream::new(&Policy::Random, weights);
+        let mut upstream = TestBalancer::new(&Policy::Random, weights);
         let counts = upstream.counts(20_000);
         let total: u32 = weights.iter().sum();
         for (count, &weight) in counts.iter().zip(weights) {
@@ -24,7 +24,7 @@ fn random_shares_follow_the_weights() {
 
 #[test]
 fn random_shares_follow_changed_weights_and_absences() {
-    let mut upstream = Upstream::new(&Policy::Random, &[1, 1, 1, 1]);
+    let mut upstream = TestBalancer::new(&Policy::Random, &[1, 1, 1, 1]);
     // Upwards beyond the largest share known, then far below it.
     for weights in [[200, 100, 50, 50], [1, 1, 0, 2]] {
         for (id, &weight) in weights.iter().enumerate() {
@@ -45,7 +45,7 @@ fn random_shares_follow_changed_weights_and_absences() {
 
 #[test]
 fn of_two_servers_the_less_loaded_is_taken() {
-    let mut upstream = Upstream::new(&Policy::PowerOfTwo, &[1, 3]);
+    let mut upstream = TestBalancer::new(&Policy::PowerOfTwo, &[1, 3]);
     for taken in 1..=400_u32 {
         upstream.take();
         let loads = [0, 1].map(|id| upstream.state(id).in_flight());
@@ -56,7 +56,7 @@ fn of_two_servers_the_less_loaded_is_taken() {
 #[test]
 fn two_choices_are_far_more_even_than_one() {
     let spread = |policy| {
-        let mut upstream = Upstream::new(&policy, &[1; 50]);
+        let mut upstream = TestBalancer::new(&policy, &[1; 50]);
         for _ in 0..5_000 {
             upstream.take();
         }
@@ -70,7 +70,7 @@ fn two_choices_are_far_more_even_than_one() {
 
 #[test]
 fn idle_servers_share_by_weight_with_two_choices() {
-    let mut upstream = Upstream::new(&Policy::PowerOfTwo, &[1, 1, 2]);
+    let mut upstream = TestBalancer::new(&Policy::PowerOfTwo, &[1, 1, 2]);
     let counts = upstream.counts(20_000);
     // The first draw decides between idle servers.
     for (count, share) in counts.iter().zip([0.25, 0.25, 0.5]) {

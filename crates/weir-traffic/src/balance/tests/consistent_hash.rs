@@ -19,10 +19,10 @@ fn key(number: u64) -> Option<u64> {
 }
 
 /// Where each of `keys` keys goes when nothing else is in flight.
-fn homes(upstream: &mut Upstream, keys: u64) -> Vec<usize> {
+fn homes(upstream: &mut TestBalancer, keys: u64) -> Vec<usize> {
     (0..keys)
         .map(|number| match upstream.choose_for(key(number)) {
-            Choice::Server(server) => {
+            BalancerChoice::Server(server) => {
                 upstream.balancer.release(server);
                 server.index()
             }
@@ -38,7 +38,7 @@ fn tolerance(total: f64, share: f64) -> f64 {
 
 #[test]
 fn keys_are_where_they_were_in_every_version() {
-    let mut upstream = Upstream::new(&unbounded(), &[1, 1, 1, 2]);
+    let mut upstream = TestBalancer::new(&unbounded(), &[1, 1, 1, 2]);
     assert_eq!(homes(&mut upstream, 16), KNOWN_HOMES, "a change here moves every client of every user");
 }
 
@@ -48,7 +48,7 @@ const KNOWN_HOMES: [usize; 16] = [1, 0, 2, 2, 2, 1, 2, 2, 2, 3, 3, 0, 1, 3, 3, 3
 proptest! {
     #[test]
     fn keys_go_home_whatever_happened_in_between(numbers in prop::collection::vec(0..50_u64, 1..100)) {
-        let mut upstream = Upstream::new(&unbounded(), &[1, 3, 2]);
+        let mut upstream = TestBalancer::new(&unbounded(), &[1, 3, 2]);
         let mut known = HashMap::new();
         for number in numbers {
             let choice = upstream.choose_for(key(number));
@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn only_the_lost_keys_move(weights in prop::collection::vec(1..=8_u32, 2..8), lost in any::<usize>()) {
         let lost = lost % weights.len();
-        let mut upstream = Upstream::new(&unbounded(), &weights);
+        let mut upstream = TestBalancer::new(&unbounded(), &weights);
         let before = homes(&mut upstream, 1_000);
         upstream.state(lost).set_health(Health::Down);
         let during = homes(&mut upstream, 1_000);
@@ -89,7 +89,7 @@ proptest! {
     /// A raised weight draws keys to its server and moves no other.
     #[test]
     fn a_changed_weight_moves_the_difference(weights in prop::collection::vec(1..=8_u32, 2..6), more in 1..8_u32) {
-        let mut upstream = Upstream::new(&unbounded(), &weights);
+        let mut upstream = TestBalancer::new(&unbounded(), &weights);
         let before = homes(&mut upstream, 500);
         upstream.state(0).set_weight(weights[0] + more);
         let after = homes(&mut upstream, 500);
@@ -105,7 +105,7 @@ proptest! {
         let names: Vec<String> = (0..weights.len()).map(|id| format!("10.0.0.{id}:80")).collect();
         let balancer = |shift: usize| {
             let order = (0..weights.len()).map(|id| (id + shift) % weights.len());
-            let members = order.map(|id| Member::new(&names[id], Arc::new(ServerState::new(weights[id], 0))));
+            let members = order.map(|id| BalancerMember::new(&names[id], Arc::new(ServerState::new(weights[id], 0))));
             Balancer::new(&unbounded(), members.collect(), 0)
         };
         let shift = turned % weights.len();
@@ -113,7 +113,7 @@ proptest! {
         for number in 0..100 {
             let pick = Pick { hash: key(number), excluded: Excluded::NONE, random: 0, now_ms: 0 };
             match (straight.choose(&pick), shifted.choose(&pick)) {
-                (Choice::Server(a), Choice::Server(b)) => {
+                (BalancerChoice::Server(a), BalancerChoice::Server(b)) => {
                     prop_assert_eq!(a.index(), (b.index() + shift) % weights.len());
                 }
                 other => panic!("{other:?}"),
@@ -129,7 +129,7 @@ proptest! {
         percent in 100..=300_u32,
         steps in prop::collection::vec((0..8_u64, any::<bool>()), 1..200),
     ) {
-        let mut upstream = Upstream::new(&policy(LoadFactor::from_percent(percent).unwrap()), &weights);
+        let mut upstream = TestBalancer::new(&policy(LoadFactor::from_percent(percent).unwrap()), &weights);
         let total_weight: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         let mut running = Vec::new();
         for (number, finish) in steps {
@@ -140,7 +140,7 @@ proptest! {
                 continue;
             }
             // Few keys: without the bound they would pile up.
-            let Choice::Server(server) = upstream.choose_for(key(number)) else { panic!("no limit is set") };
+            let BalancerChoice::Server(server) = upstream.choose_for(key(number)) else { panic!("no limit is set") };
             running.push(server);
             let all = running.len() as u64;
             let on_it = u64::from(upstream.state(server.index()).in_flight());
@@ -151,14 +151,14 @@ proptest! {
 }
 
 /// The index of a request on the server with the most.
-fn fullest(upstream: &Upstream, running: &[ServerId]) -> Option<usize> {
+fn fullest(upstream: &TestBalancer, running: &[ServerId]) -> Option<usize> {
     (0..running.len()).max_by_key(|&at| upstream.state(running[at].index()).in_flight())
 }
 
 #[test]
 fn shares_follow_the_weights() {
     for weights in [&[1, 1, 1][..], &[1, 2, 3, 4], &[256, 1, 128], &[1; 40]] {
-        let mut upstream = Upstream::new(&unbounded(), weights);
+        let mut upstream = TestBalancer::new(&unbounded(), weights);
         let mut counts = vec![0_u32; weights.len()];
         homes(&mut upstream, 20_000).into_iter().for_each(|home| counts[home] += 1);
         let total: u32 = weights.iter().sum();
@@ -172,9 +172,9 @@ fn shares_follow_the_weights() {
 
 #[test]
 fn the_surplus_of_a_hot_key_goes_to_one_server_after_the_other() {
-    let mut upstream = Upstream::new(&policy(LoadFactor::from_percent(150).unwrap()), &[1; 4]);
+    let mut upstream = TestBalancer::new(&policy(LoadFactor::from_percent(150).unwrap()), &[1; 4]);
     for _ in 0..400 {
-        assert!(matches!(upstream.choose_for(key(1)), Choice::Server(_)));
+        assert!(matches!(upstream.choose_for(key(1)), BalancerChoice::Server(_)));
     }
     let mut loads: Vec<u32> = (0..4).map(|id| upstream.state(id).in_flight()).collect();
     loads.sort_unstable();
@@ -187,7 +187,7 @@ fn the_surplus_of_a_hot_key_goes_to_one_server_after_the_other() {
 
 #[test]
 fn a_request_without_key_goes_to_the_least_loaded() {
-    let mut upstream = Upstream::new(&unbounded(), &[1; 3]);
+    let mut upstream = TestBalancer::new(&unbounded(), &[1; 3]);
     let mut taken: Vec<usize> = (0..3).map(|_| upstream.take()).collect();
     taken.sort_unstable();
     assert_eq!(taken, [0, 1, 2]);
@@ -197,9 +197,9 @@ fn a_request_without_key_goes_to_the_least_loaded() {
 fn above_the_bound_is_better_than_not_at_all() {
     // Server 1 alone has room, and is above its bound.
     let mut upstream =
-        Upstream::of(&policy(LoadFactor::default()), [ServerState::new(255, 1), ServerState::new(1, 0)]);
+        TestBalancer::of(&policy(LoadFactor::default()), [ServerState::new(255, 1), ServerState::new(1, 0)]);
     for _ in 0..10 {
-        assert!(matches!(upstream.choose_for(key(1)), Choice::Server(_)));
+        assert!(matches!(upstream.choose_for(key(1)), BalancerChoice::Server(_)));
     }
     assert_eq!(upstream.state(1).in_flight(), 9);
 }

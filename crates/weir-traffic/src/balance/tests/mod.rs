@@ -10,37 +10,37 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::server::{Ejection, Health, Mode, Standing};
+use crate::server::{EjectionState, Eligibility, Health, Mode};
 
 /// An upstream under test: server `i` is called `server-i`.
-struct Upstream {
+struct TestBalancer {
     balancer: Balancer,
-    random: draw::Random,
+    random: draw::SplitMix64,
 }
 
-impl Upstream {
-    fn new(policy: &Policy, weights: &[u32]) -> Upstream {
-        Upstream::of(policy, weights.iter().map(|&weight| ServerState::new(weight, 0)))
+impl TestBalancer {
+    fn new(policy: &Policy, weights: &[u32]) -> TestBalancer {
+        TestBalancer::of(policy, weights.iter().map(|&weight| ServerState::new(weight, 0)))
     }
 
-    fn of(policy: &Policy, states: impl IntoIterator<Item = ServerState>) -> Upstream {
+    fn of(policy: &Policy, states: impl IntoIterator<Item = ServerState>) -> TestBalancer {
         let members = states
             .into_iter()
             .enumerate()
-            .map(|(id, state)| Member::new(&format!("server-{id}"), Arc::new(state)))
+            .map(|(id, state)| BalancerMember::new(&format!("server-{id}"), Arc::new(state)))
             .collect();
-        Upstream { balancer: Balancer::new(policy, members, 0), random: draw::Random::new(1) }
+        TestBalancer { balancer: Balancer::new(policy, members, 0), random: draw::SplitMix64::new(1) }
     }
 
     fn state(&self, id: usize) -> &ServerState {
         &self.balancer.states()[id]
     }
 
-    fn choose(&mut self) -> Choice {
+    fn choose(&mut self) -> BalancerChoice {
         self.choose_for(None)
     }
 
-    fn choose_for(&mut self, hash: Option<u64>) -> Choice {
+    fn choose_for(&mut self, hash: Option<u64>) -> BalancerChoice {
         let random = self.random.next();
         self.balancer.choose(&Pick { hash, excluded: Excluded::NONE, random, now_ms: 0 })
     }
@@ -48,7 +48,7 @@ impl Upstream {
     /// Chooses a server and keeps the slot.
     fn take(&mut self) -> usize {
         match self.choose() {
-            Choice::Server(server) => server.index(),
+            BalancerChoice::Server(server) => server.index(),
             choice => panic!("{choice:?}"),
         }
     }
@@ -86,14 +86,14 @@ fn policies() -> [Policy; 6] {
 #[test]
 fn a_server_on_trial_gets_one_request() {
     for policy in policies() {
-        let mut upstream = Upstream::new(&policy, &[1, 1]);
-        upstream.state(0).set_ejection(Ejection::OnTrial);
+        let mut upstream = TestBalancer::new(&policy, &[1, 1]);
+        upstream.state(0).set_ejection(EjectionState::OnTrial);
         let on_trial = (0..100).filter(|_| upstream.visit() == 0).count();
         assert_eq!((on_trial, upstream.state(0).is_ejected()), (1, true), "{policy:?}");
 
-        upstream.state(0).set_ejection(Ejection::OnTrial);
-        let own = |upstream: &Upstream| upstream.balancer.choose_own(ServerId(0), Excluded::NONE);
-        assert_eq!(own(&upstream), Some(Choice::Server(ServerId(0))), "{policy:?}");
+        upstream.state(0).set_ejection(EjectionState::OnTrial);
+        let own = |upstream: &TestBalancer| upstream.balancer.choose_bound(ServerId(0), Excluded::NONE);
+        assert_eq!(own(&upstream), Some(BalancerChoice::Server(ServerId(0))), "{policy:?}");
         assert_eq!((own(&upstream), upstream.visit()), (None, 1), "{policy:?}");
         upstream.balancer.release(ServerId(0));
         assert!(upstream.balancer.states().iter().all(|state| state.in_flight() == 0), "{policy:?}");
@@ -113,7 +113,7 @@ fn every_policy_has_its_name() {
 #[test]
 fn only_available_servers_are_chosen() {
     for policy in policies() {
-        let mut upstream = Upstream::new(&policy, &[1; 6]);
+        let mut upstream = TestBalancer::new(&policy, &[1; 6]);
         upstream.state(0).set_health(Health::Down);
         upstream.state(1).set_mode(Mode::Draining);
         upstream.state(2).set_mode(Mode::Maintenance);
@@ -121,33 +121,37 @@ fn only_available_servers_are_chosen() {
         upstream.state(4).set_max_requests(1);
         assert!(upstream.state(4).try_acquire());
         for key in 0..100 {
-            assert_eq!(upstream.choose_for(Some(key)), Choice::Server(ServerId(5)), "{policy:?}");
+            assert_eq!(upstream.choose_for(Some(key)), BalancerChoice::Server(ServerId(5)), "{policy:?}");
             upstream.state(5).release();
         }
         upstream.state(5).set_health(Health::Down);
-        assert_eq!(upstream.choose_for(Some(1)), Choice::AllFull, "{policy:?}: 4 is full");
+        assert_eq!(upstream.choose_for(Some(1)), BalancerChoice::AllFull, "{policy:?}: 4 is full");
         upstream.state(4).set_health(Health::Down);
-        assert_eq!(upstream.choose_for(Some(1)), Choice::NoneEligible, "{policy:?}");
+        assert_eq!(upstream.choose_for(Some(1)), BalancerChoice::NoneEligible, "{policy:?}");
         upstream.state(2).set_mode(Mode::Serving);
-        assert_eq!(upstream.choose_for(Some(1)), Choice::Server(ServerId(2)), "{policy:?}");
+        assert_eq!(upstream.choose_for(Some(1)), BalancerChoice::Server(ServerId(2)), "{policy:?}");
     }
 }
 
 #[test]
 fn an_upstream_without_servers_has_none_eligible() {
     for policy in policies() {
-        assert_eq!(Upstream::new(&policy, &[]).choose_for(Some(1)), Choice::NoneEligible, "{policy:?}");
+        assert_eq!(
+            TestBalancer::new(&policy, &[]).choose_for(Some(1)),
+            BalancerChoice::NoneEligible,
+            "{policy:?}"
+        );
     }
 }
 
 #[test]
 fn excluded_servers_are_not_chosen() {
     for policy in policies() {
-        let upstream = Upstream::new(&policy, &[1, 1, 1]);
+        let upstream = TestBalancer::new(&policy, &[1, 1, 1]);
         let mut excluded = Excluded::new();
         for left in (0..3).rev() {
             let pick = Pick { hash: Some(7), excluded: &excluded, random: 7, now_ms: 0 };
-            let Choice::Server(server) = upstream.balancer.choose(&pick) else {
+            let BalancerChoice::Server(server) = upstream.balancer.choose(&pick) else {
                 panic!("{policy:?}: {left} servers are left")
             };
             assert!(!excluded.contains(server), "{policy:?}");
@@ -155,27 +159,27 @@ fn excluded_servers_are_not_chosen() {
             excluded.insert(server);
         }
         let pick = Pick { hash: Some(7), excluded: &excluded, random: 7, now_ms: 0 };
-        assert_eq!(upstream.balancer.choose(&pick), Choice::NoneEligible, "{policy:?}");
+        assert_eq!(upstream.balancer.choose(&pick), BalancerChoice::NoneEligible, "{policy:?}");
     }
 }
 
 #[test]
 fn avoided_servers_are_chosen_last() {
     for policy in policies() {
-        let upstream = Upstream::new(&policy, &[1, 1, 1]);
+        let upstream = TestBalancer::new(&policy, &[1, 1, 1]);
         let choose = |excluded: &Excluded| {
             upstream.balancer.choose(&Pick { hash: Some(7), excluded, random: 7, now_ms: 0 })
         };
         let mut excluded = Excluded::new();
         excluded.avoid(ServerId(0));
         excluded.insert(ServerId(1));
-        assert_eq!(choose(&excluded), Choice::Server(ServerId(2)), "{policy:?}");
+        assert_eq!(choose(&excluded), BalancerChoice::Server(ServerId(2)), "{policy:?}");
         upstream.state(2).set_max_requests(1);
-        assert_eq!(choose(&excluded), Choice::AllFull, "{policy:?}: another one will be free");
+        assert_eq!(choose(&excluded), BalancerChoice::AllFull, "{policy:?}: another one will be free");
         upstream.state(2).set_health(Health::Down);
-        assert_eq!(choose(&excluded), Choice::Server(ServerId(0)), "{policy:?}");
+        assert_eq!(choose(&excluded), BalancerChoice::Server(ServerId(0)), "{policy:?}");
         excluded.insert(ServerId(0));
-        assert_eq!(choose(&excluded), Choice::NoneEligible, "{policy:?}");
+        assert_eq!(choose(&excluded), BalancerChoice::NoneEligible, "{policy:?}");
     }
 }
 
@@ -184,27 +188,35 @@ fn backups_serve_only_when_no_primary_is_eligible() {
     for policy in policies() {
         let state = |max_requests| Arc::new(ServerState::new(1, max_requests));
         let members = vec![
-            Member::new("backup", state(0)).as_backup(),
-            Member::new("first", state(1)),
-            Member::new("second", state(0)),
+            BalancerMember::new("backup", state(0)).as_backup(),
+            BalancerMember::new("first", state(1)),
+            BalancerMember::new("second", state(0)),
         ];
         let balancer = Balancer::new(&policy, members, 0);
         let choose =
             |excluded: &Excluded| balancer.choose(&Pick { hash: Some(3), excluded, random: 3, now_ms: 0 });
 
         balancer.state(ServerId(2)).set_health(Health::Down);
-        assert_eq!(choose(Excluded::NONE), Choice::Server(ServerId(1)), "{policy:?}");
-        assert_eq!(choose(Excluded::NONE), Choice::AllFull, "{policy:?}: a full primary is waited for");
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::Server(ServerId(1)), "{policy:?}");
+        assert_eq!(
+            choose(Excluded::NONE),
+            BalancerChoice::AllFull,
+            "{policy:?}: a full primary is waited for"
+        );
 
         let mut failed = Excluded::new();
         failed.insert(ServerId(1));
-        assert_eq!(choose(&failed), Choice::Server(ServerId(0)), "{policy:?}: after a failed attempt");
+        assert_eq!(
+            choose(&failed),
+            BalancerChoice::Server(ServerId(0)),
+            "{policy:?}: after a failed attempt"
+        );
         balancer.release(ServerId(0));
 
         balancer.state(ServerId(1)).set_health(Health::Down);
-        assert_eq!(choose(Excluded::NONE), Choice::Server(ServerId(0)), "{policy:?}");
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::Server(ServerId(0)), "{policy:?}");
         balancer.state(ServerId(0)).set_health(Health::Down);
-        assert_eq!(choose(Excluded::NONE), Choice::NoneEligible, "{policy:?}");
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::NoneEligible, "{policy:?}");
     }
 }
 
@@ -213,7 +225,8 @@ fn backups_serve_only_when_no_primary_is_eligible() {
 #[test]
 fn limits_hold_under_concurrency() {
     for policy in policies() {
-        let upstream = Upstream::of(&policy, [1, 2, 3].map(|max_requests| ServerState::new(1, max_requests)));
+        let upstream =
+            TestBalancer::of(&policy, [1, 2, 3].map(|max_requests| ServerState::new(1, max_requests)));
         let inside: [AtomicU32; 3] = Default::default();
         let served = AtomicU32::new(0);
         let barrier = Barrier::new(8);
@@ -221,12 +234,12 @@ fn limits_hold_under_concurrency() {
             for thread in 0..8_u64 {
                 let (upstream, inside, served, barrier) = (&upstream, &inside, &served, &barrier);
                 scope.spawn(move || {
-                    let mut random = draw::Random::new(thread);
+                    let mut random = draw::SplitMix64::new(thread);
                     barrier.wait();
                     for _ in 0..2_000 {
                         let hash = Some(random.next());
                         let pick = Pick { hash, excluded: Excluded::NONE, random: random.next(), now_ms: 0 };
-                        if let Choice::Server(server) = upstream.balancer.choose(&pick) {
+                        if let BalancerChoice::Server(server) = upstream.balancer.choose(&pick) {
                             let now = inside[server.index()].fetch_add(1, Ordering::SeqCst) + 1;
                             assert!(now <= server.0 + 1, "server {} has {now}", server.0);
                             served.fetch_add(1, Ordering::SeqCst);
@@ -249,13 +262,17 @@ fn candidates_stand_in_the_order_of_choice() {
         if matches!(policy, Policy::Random | Policy::PowerOfTwo) {
             continue;
         }
-        let mut upstream = Upstream::new(&policy, &[1, 2, 3, 4]);
+        let mut upstream = TestBalancer::new(&policy, &[1, 2, 3, 4]);
         for step in 0..200_u64 {
             let hash = Some(hash_bytes(&step.to_le_bytes()));
             let pick = Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 };
             let first = upstream.balancer.candidates(&pick)[0];
-            assert_eq!(first.standing, Standing::Eligible);
-            assert_eq!(upstream.choose_for(hash), Choice::Server(first.server), "{policy:?}, step {step}");
+            assert_eq!(first.eligibility, Eligibility::Eligible);
+            assert_eq!(
+                upstream.choose_for(hash),
+                BalancerChoice::Server(first.server),
+                "{policy:?}, step {step}"
+            );
             if step % 3 == 0 {
                 upstream.balancer.release(first.server);
             }
@@ -267,7 +284,7 @@ fn candidates_stand_in_the_order_of_choice() {
 fn candidates_say_why_not() {
     let state = || Arc::new(ServerState::new(1, 1));
     let names = ["ok", "full", "failed", "zero", "draining", "maintenance", "down", "backup"];
-    let mut members: Vec<_> = names.iter().map(|name| Member::new(name, state())).collect();
+    let mut members: Vec<_> = names.iter().map(|name| BalancerMember::new(name, state())).collect();
     members[7].backup = true;
     let balancer = Balancer::new(&Policy::LeastRequests, members, 0);
     let states = balancer.states();
@@ -282,18 +299,18 @@ fn candidates_say_why_not() {
     let mut candidates = balancer.candidates(&Pick { hash: None, excluded: &excluded, random: 0, now_ms: 0 });
     assert_eq!(candidates[0].server, ServerId(0));
     candidates.sort_by_key(|candidate| candidate.server);
-    let standings: Vec<_> = candidates.iter().map(|candidate| candidate.standing).collect();
+    let standings: Vec<_> = candidates.iter().map(|candidate| candidate.eligibility).collect();
     assert_eq!(
         standings,
         [
-            Standing::Eligible,
-            Standing::Full,
-            Standing::Excluded,
-            Standing::WeightZero,
-            Standing::Draining,
-            Standing::Maintenance,
-            Standing::Down,
-            Standing::Reserve,
+            Eligibility::Eligible,
+            Eligibility::Full,
+            Eligibility::Excluded,
+            Eligibility::WeightZero,
+            Eligibility::Draining,
+            Eligibility::Maintenance,
+            Eligibility::Down,
+            Eligibility::Reserve,
         ]
     );
     assert_eq!((candidates[1].in_flight, candidates[1].max_requests), (1, 1));

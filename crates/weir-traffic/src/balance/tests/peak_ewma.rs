@@ -3,7 +3,7 @@
 use super::*;
 
 /// Requests one after the other, each answered after the latency of its server: how often each server is chosen.
-fn serve(upstream: &Upstream, latency_us: &[u32], requests: usize, now_ms: &mut u64) -> Vec<usize> {
+fn serve(upstream: &TestBalancer, latency_us: &[u32], requests: usize, now_ms: &mut u64) -> Vec<usize> {
     let mut counts = vec![0; latency_us.len()];
     for _ in 0..requests {
         *now_ms += 1;
@@ -15,9 +15,9 @@ fn serve(upstream: &Upstream, latency_us: &[u32], requests: usize, now_ms: &mut 
     counts
 }
 
-fn choose(upstream: &Upstream, now_ms: u64) -> usize {
+fn choose(upstream: &TestBalancer, now_ms: u64) -> usize {
     match upstream.balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0, now_ms }) {
-        Choice::Server(server) => server.index(),
+        BalancerChoice::Server(server) => server.index(),
         choice => panic!("{choice:?}"),
     }
 }
@@ -25,7 +25,7 @@ fn choose(upstream: &Upstream, now_ms: u64) -> usize {
 #[test]
 fn equal_servers_share_evenly_and_by_weight() {
     let mut now_ms = 0;
-    let upstream = Upstream::new(&Policy::PeakEwma, &[1, 1, 1]);
+    let upstream = TestBalancer::new(&Policy::PeakEwma, &[1, 1, 1]);
     let counts = serve(&upstream, &[2_000; 3], 3_000, &mut now_ms);
     assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
 }
@@ -33,7 +33,7 @@ fn equal_servers_share_evenly_and_by_weight() {
 #[test]
 fn a_server_gets_requests_until_it_is_as_slow_as_the_others() {
     let mut now_ms = 0;
-    let upstream = Upstream::new(&Policy::PeakEwma, &[1, 1]);
+    let upstream = TestBalancer::new(&Policy::PeakEwma, &[1, 1]);
     serve(&upstream, &[1_000, 3_000], 10, &mut now_ms);
     // With three and one in flight, both would answer the next one in the same time.
     let taken: Vec<usize> = (0..8).map(|_| choose(&upstream, now_ms)).collect();
@@ -44,7 +44,7 @@ fn a_server_gets_requests_until_it_is_as_slow_as_the_others() {
 #[test]
 fn a_weight_counts_as_that_many_servers() {
     let mut now_ms = 0;
-    let upstream = Upstream::new(&Policy::PeakEwma, &[3, 1]);
+    let upstream = TestBalancer::new(&Policy::PeakEwma, &[3, 1]);
     serve(&upstream, &[1_000, 1_000], 10, &mut now_ms);
     let taken: Vec<usize> = (0..8).map(|_| choose(&upstream, now_ms)).collect();
     assert_eq!(taken.iter().filter(|&&server| server == 0).count(), 6, "{taken:?}");
@@ -54,7 +54,7 @@ fn a_weight_counts_as_that_many_servers() {
 #[test]
 fn a_server_that_was_slow_once_is_not_starved() {
     let mut now_ms = 0;
-    let upstream = Upstream::new(&Policy::PeakEwma, &[1, 1, 1]);
+    let upstream = TestBalancer::new(&Policy::PeakEwma, &[1, 1, 1]);
     serve(&upstream, &[2_000; 3], 300, &mut now_ms);
     upstream.state(0).observe_latency(2_000_000, now_ms);
     let avoided = serve(&upstream, &[2_000; 3], 10_000, &mut now_ms);
@@ -67,7 +67,7 @@ fn a_server_that_was_slow_once_is_not_starved() {
 #[test]
 fn a_server_that_has_not_answered_yet_gets_one_request_at_a_time() {
     let mut now_ms = 0;
-    let upstream = Upstream::new(&Policy::PeakEwma, &[1, 1]);
+    let upstream = TestBalancer::new(&Policy::PeakEwma, &[1, 1]);
     upstream.state(1).set_mode(Mode::Maintenance);
     serve(&upstream, &[2_000; 2], 100, &mut now_ms);
     upstream.state(1).set_mode(Mode::Serving);

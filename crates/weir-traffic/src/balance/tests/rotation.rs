@@ -13,7 +13,7 @@ proptest! {
         weights in prop::collection::vec(1_u32..=WEIGHTS_MAX, 1..8),
         visits in 1..500_usize,
     ) {
-        let mut upstream = Upstream::new(&ROUND_ROBIN, &weights);
+        let mut upstream = TestBalancer::new(&ROUND_ROBIN, &weights);
         let total: u32 = weights.iter().sum();
         let mut counts = vec![0_i64; weights.len()];
         for visit in 1..=visits {
@@ -33,7 +33,7 @@ proptest! {
         absent in prop::collection::vec(any::<bool>(), 8),
     ) {
         prop_assume!((0..weights.len()).any(|id| !absent[id]));
-        let mut upstream = Upstream::new(&ROUND_ROBIN, &weights);
+        let mut upstream = TestBalancer::new(&ROUND_ROBIN, &weights);
         upstream.counts(10);
         for (state, _) in upstream.balancer.states().iter().zip(&absent).filter(|(_, absent)| **absent) {
             state.set_health(Health::Down);
@@ -51,7 +51,7 @@ const WEIGHTS_MAX: u32 = crate::server::WEIGHT_MAX;
 
 #[test]
 fn heavy_servers_are_interleaved() {
-    let mut upstream = Upstream::new(&ROUND_ROBIN, &[5, 1, 1]);
+    let mut upstream = TestBalancer::new(&ROUND_ROBIN, &[5, 1, 1]);
     let visits: Vec<usize> = (0..70).map(|_| upstream.visit()).collect();
     let longest = visits.chunk_by(|a, b| a == b).map(<[usize]>::len).max();
     assert!(longest <= Some(4), "{visits:?}");
@@ -59,7 +59,7 @@ fn heavy_servers_are_interleaved() {
 
 #[test]
 fn a_server_that_returns_does_not_make_up_for_its_absence() {
-    let mut upstream = Upstream::new(&ROUND_ROBIN, &[1, 1, 1]);
+    let mut upstream = TestBalancer::new(&ROUND_ROBIN, &[1, 1, 1]);
     upstream.state(0).set_health(Health::Down);
     upstream.counts(10_000);
     upstream.state(0).set_health(Health::Up);
@@ -69,7 +69,7 @@ fn a_server_that_returns_does_not_make_up_for_its_absence() {
 
 #[test]
 fn a_changed_weight_counts_at_once() {
-    let mut upstream = Upstream::new(&ROUND_ROBIN, &[1, 1]);
+    let mut upstream = TestBalancer::new(&ROUND_ROBIN, &[1, 1]);
     upstream.counts(101);
     upstream.state(1).set_weight(9);
     let counts = upstream.counts(100);
@@ -86,7 +86,7 @@ fn a_changed_weight_counts_at_once() {
 
 #[test]
 fn a_server_is_not_forgotten_by_a_clock_of_another_age() {
-    let mut upstream = Upstream::new(&ROUND_ROBIN, &[1, 1]);
+    let mut upstream = TestBalancer::new(&ROUND_ROBIN, &[1, 1]);
     // As far ahead of the clock as a turn can seem, and as far behind.
     for turn in [u64::MAX / 2, u64::MAX / 2 + 2, u64::MAX - (1 << 50), 1 << 50] {
         upstream.state(0).turn().store(turn, Ordering::Relaxed);
@@ -101,10 +101,10 @@ fn seeds_decide_who_is_first() {
     let mut firsts = [0; 4];
     for seed in 0..400_u64 {
         let members =
-            (0..4).map(|id| Member::new(&id.to_string(), Arc::new(ServerState::new(1, 0)))).collect();
+            (0..4).map(|id| BalancerMember::new(&id.to_string(), Arc::new(ServerState::new(1, 0)))).collect();
         let balancer = Balancer::new(&ROUND_ROBIN, members, crate::hash::mix(seed));
         match balancer.choose(&Pick { hash: None, excluded: Excluded::NONE, random: 0, now_ms: 0 }) {
-            Choice::Server(server) => firsts[server.index()] += 1,
+            BalancerChoice::Server(server) => firsts[server.index()] += 1,
             choice => panic!("{choice:?}"),
         }
     }
@@ -114,7 +114,7 @@ fn seeds_decide_who_is_first() {
 /// Two threads on one rotation: together they keep the shares that one alone keeps.
 #[test]
 fn workers_share_one_rotation() {
-    let upstream = Upstream::new(&ROUND_ROBIN, &[1, 2, 5]);
+    let upstream = TestBalancer::new(&ROUND_ROBIN, &[1, 2, 5]);
     let counts: [AtomicU32; 3] = Default::default();
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -126,7 +126,7 @@ fn workers_share_one_rotation() {
                         random: 0,
                         now_ms: 0,
                     }) {
-                        Choice::Server(server) => {
+                        BalancerChoice::Server(server) => {
                             counts[server.index()].fetch_add(1, Ordering::Relaxed);
                             upstream.balancer.release(server);
                         }

@@ -3,20 +3,20 @@
 use super::*;
 use crate::server::{Health, Mode};
 
-const RULES: fn() -> Rules = || Rules::Outliers(outlier_rules());
+const RULES: fn() -> EjectionRules = || EjectionRules::Outliers(outlier_rules());
 
 #[test]
 fn failures_in_a_row_eject_and_a_trial_brings_back() {
-    let mut upstream = Upstream::new(RULES(), 3);
+    let mut upstream = TestUpstream::new(RULES(), 3);
     upstream.fail(0, 2);
     upstream.request(0, true);
     upstream.fail(0, 2);
     assert_eq!(upstream.standing(), "+++", "no three in a row");
     upstream.fail(0, 1);
     assert_eq!(upstream.standing(), "-++");
-    let grounds = Grounds::ConsecutiveFailures(3);
+    let grounds = EjectionReason::ConsecutiveFailures(3);
     let server = ServerId(0);
-    assert_eq!(upstream.changes(), [Change::Ejected { server, grounds, for_ms: 10_000, times: 1 }]);
+    assert_eq!(upstream.changes(), [OutlierChange::Ejected { server, grounds, for_ms: 10_000, times: 1 }]);
     upstream.wait(9.999);
     assert_eq!(upstream.standing(), "-++");
     upstream.wait(0.001);
@@ -27,14 +27,17 @@ fn failures_in_a_row_eject_and_a_trial_brings_back() {
     assert_eq!(upstream.standing(), "+++");
     assert_eq!(
         upstream.changes(),
-        [Change::OnTrial { server }, Change::Returned { server, how: Return::TrialPassed }]
+        [
+            OutlierChange::OnTrial { server },
+            OutlierChange::Returned { server, how: ReturnReason::TrialPassed }
+        ]
     );
     assert!(upstream.book.is_quiet() && upstream.book.next_ms().is_none());
 }
 
 #[test]
 fn ejections_grow_and_are_forgotten() {
-    let mut upstream = Upstream::new(RULES(), 2);
+    let mut upstream = TestUpstream::new(RULES(), 2);
     upstream.fail(0, 3);
     let mut lengths = Vec::new();
     for _ in 0..5 {
@@ -53,17 +56,17 @@ fn ejections_grow_and_are_forgotten() {
     upstream.changes();
     upstream.fail(0, 3);
     let told = upstream.changes();
-    assert!(matches!(told[..], [Change::Ejected { for_ms: 30_000, times: 3, .. }]), "{told:?}");
+    assert!(matches!(told[..], [OutlierChange::Ejected { for_ms: 30_000, times: 3, .. }]), "{told:?}");
     upstream.wait(30.0);
     upstream.request(0, true);
     upstream.wait(1000.0);
     upstream.fail(0, 3);
-    assert!(matches!(upstream.changes()[..], [.., Change::Ejected { for_ms: 10_000, times: 1, .. }]));
+    assert!(matches!(upstream.changes()[..], [.., OutlierChange::Ejected { for_ms: 10_000, times: 1, .. }]));
 }
 
 #[test]
 fn a_trial_that_nothing_comes_of_is_followed_by_another() {
-    let mut upstream = Upstream::new(RULES(), 2);
+    let mut upstream = TestUpstream::new(RULES(), 2);
     upstream.fail(0, 3);
     upstream.wait(10.0);
     let first_ms = upstream.now_ms;
@@ -82,7 +85,10 @@ fn a_trial_that_nothing_comes_of_is_followed_by_another() {
     upstream.end(0, first_ms + 20_000, false);
     let told = upstream.changes();
     assert!(
-        matches!(told[..], [Change::Ejected { grounds: Grounds::Trial, times: 4, for_ms: 35_000, .. }]),
+        matches!(
+            told[..],
+            [OutlierChange::Ejected { grounds: EjectionReason::Trial, times: 4, for_ms: 35_000, .. }]
+        ),
         "{told:?}"
     );
     upstream.wait(35.0);
@@ -94,7 +100,7 @@ fn a_trial_that_nothing_comes_of_is_followed_by_another() {
 
 #[test]
 fn a_trial_of_which_nothing_is_learnt_is_given_to_the_next() {
-    let mut upstream = Upstream::new(RULES(), 2);
+    let mut upstream = TestUpstream::new(RULES(), 2);
     let before_ms = upstream.now_ms;
     upstream.fail(0, 3);
     upstream.wait(10.0);
@@ -110,13 +116,13 @@ fn a_trial_of_which_nothing_is_learnt_is_given_to_the_next() {
 /// Requests that were under way say nothing about how the server is now.
 #[test]
 fn what_began_before_does_not_count() {
-    let mut upstream = Upstream::new(RULES(), 2);
+    let mut upstream = TestUpstream::new(RULES(), 2);
     let before_ms = upstream.now_ms;
     upstream.fail(0, 3);
     for succeeds in [true, false, false, false] {
         upstream.end(0, before_ms, succeeds);
     }
-    assert!(matches!(upstream.changes()[..], [Change::Ejected { times: 1, .. }]), "nothing more");
+    assert!(matches!(upstream.changes()[..], [OutlierChange::Ejected { times: 1, .. }]), "nothing more");
     upstream.wait(10.0);
     assert!(upstream.begin(0));
     upstream.end(0, before_ms, false);
@@ -141,14 +147,14 @@ fn only_so_many_and_never_the_last() {
         (2, 1, "-+"),
         (4, 1, "-++-"),
     ] {
-        let mut upstream = Upstream::with(Some(RULES()), None, servers, backups);
+        let mut upstream = TestUpstream::with(Some(RULES()), None, servers, backups);
         for server in 0..servers {
             upstream.fail(server, 10);
         }
         assert_eq!(upstream.standing(), out, "{servers} servers, {backups} of them backups");
     }
-    let all = Outliers { servers_max_percent: 100, ..outlier_rules() };
-    let mut upstream = Upstream::new(Rules::Outliers(all), 4);
+    let all = OutlierRules { servers_max_percent: 100, ..outlier_rules() };
+    let mut upstream = TestUpstream::new(EjectionRules::Outliers(all), 4);
     (0..4).for_each(|server| upstream.fail(server, 10));
     assert_eq!(upstream.standing(), "---+");
     upstream.wait(10.0);
@@ -166,13 +172,13 @@ fn the_last_is_the_last_that_gets_requests() {
         |state| state.set_weight(0),
     ];
     for (case, spoil) in spoil.into_iter().enumerate() {
-        let mut upstream = Upstream::new(RULES(), 3);
+        let mut upstream = TestUpstream::new(RULES(), 3);
         spoil(&upstream.states[1]);
         spoil(&upstream.states[2]);
         upstream.fail(0, 10);
         assert_eq!(upstream.standing(), "+--", "case {case}");
         // The other way round: ejected first, then the others go.
-        let mut upstream = Upstream::new(RULES(), 3);
+        let mut upstream = TestUpstream::new(RULES(), 3);
         upstream.fail(0, 10);
         spoil(&upstream.states[1]);
         upstream.book.advance(upstream.now_ms);
@@ -180,7 +186,7 @@ fn the_last_is_the_last_that_gets_requests() {
         spoil(&upstream.states[2]);
         upstream.book.advance(upstream.now_ms);
         assert_eq!(upstream.standing(), "+--", "case {case}");
-        let returned = Change::Returned { server: ServerId(0), how: Return::LastOne };
+        let returned = OutlierChange::Returned { server: ServerId(0), how: ReturnReason::LastOne };
         assert_eq!(upstream.changes().last(), Some(&returned), "case {case}");
     }
 }
@@ -190,12 +196,17 @@ fn an_exempt_server_stays() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(1, 0)));
     let members = states.iter().zip([true, false]);
     let members = members
-        .map(|(state, exempt)| Member { state: Arc::clone(state), backup: false, exempt, leaving: false })
+        .map(|(state, exempt)| OutlierMember {
+            state: Arc::clone(state),
+            backup: false,
+            exempt,
+            leaving: false,
+        })
         .collect();
-    let book = Ejections::new(Some(RULES()), None, false, members);
-    let mut upstream = Upstream { book, states: states.to_vec(), now_ms: 0 };
+    let book = OutlierTable::new(Some(RULES()), None, false, members);
+    let mut upstream = TestUpstream { book, states: states.to_vec(), now_ms: 0 };
     upstream.fail(0, 10);
-    upstream.book.compare(&[Window { requests: 99, failures: 99, latency_micros: None }; 2], 0, 0);
+    upstream.book.compare(&[OutlierWindow { requests: 99, failures: 99, latency_micros: None }; 2], 0, 0);
     assert_eq!(upstream.standing(), "++");
     upstream.fail(1, 10);
     assert_eq!(upstream.standing(), "+-");
@@ -203,7 +214,7 @@ fn an_exempt_server_stays() {
 
 #[test]
 fn health_and_ejection_are_two_things() {
-    let mut upstream = Upstream::new(RULES(), 3);
+    let mut upstream = TestUpstream::new(RULES(), 3);
     upstream.fail(0, 3);
     upstream.states[0].set_health(Health::Down);
     upstream.states[0].set_health(Health::Up);
@@ -217,7 +228,7 @@ fn health_and_ejection_are_two_things() {
 
 #[test]
 fn one_that_the_health_checks_bring_back_is_tried_at_once() {
-    let mut upstream = Upstream::new(RULES(), 2);
+    let mut upstream = TestUpstream::new(RULES(), 2);
     upstream.fail(0, 3);
     upstream.states[0].set_health(Health::Down);
     upstream.wait(2.0);
@@ -236,23 +247,26 @@ fn one_that_the_health_checks_bring_back_is_tried_at_once() {
     let told = upstream.changes();
     assert_eq!(
         told[1..],
-        [Change::OnTrial { server }, Change::Returned { server, how: Return::TrialPassed }]
+        [
+            OutlierChange::OnTrial { server },
+            OutlierChange::Returned { server, how: ReturnReason::TrialPassed }
+        ]
     );
 }
 
 #[test]
 fn windows_are_compared_of_those_who_were_there() {
-    let mut upstream = Upstream::new(RULES(), 4);
+    let mut upstream = TestUpstream::new(RULES(), 4);
     let (good, bad) = (
-        Window { requests: 100, failures: 0, latency_micros: None },
-        Window { requests: 100, failures: 60, latency_micros: None },
+        OutlierWindow { requests: 100, failures: 0, latency_micros: None },
+        OutlierWindow { requests: 100, failures: 60, latency_micros: None },
     );
     let began_ms = upstream.now_ms;
     upstream.wait(10.0);
     upstream.book.compare(&[bad, good, good, good], began_ms, upstream.now_ms);
     assert_eq!(upstream.standing(), "-+++");
-    let grounds = Grounds::ErrorRate { percent: 60, others_percent: 0 };
-    let ejected = Change::Ejected { server: ServerId(0), grounds, for_ms: 10_000, times: 1 };
+    let grounds = EjectionReason::ErrorRate { percent: 60, others_percent: 0 };
+    let ejected = OutlierChange::Ejected { server: ServerId(0), grounds, for_ms: 10_000, times: 1 };
     assert_eq!(upstream.changes(), [ejected]);
     assert_eq!(upstream.book.ejections(ServerId(0)), [0, 1, 0, 0, 0]);
     let began_ms = upstream.now_ms;
@@ -269,14 +283,14 @@ fn windows_are_compared_of_those_who_were_there() {
 #[test]
 fn slow_start_begins_with_the_return() {
     let states = [(); 2].map(|()| Arc::new(ServerState::new(100, 0)));
-    let members = states.iter().map(|state| Member {
+    let members = states.iter().map(|state| OutlierMember {
         state: Arc::clone(state),
         backup: false,
         exempt: false,
         leaving: false,
     });
-    let book = Ejections::new(Some(RULES()), None, true, members.collect());
-    let mut upstream = Upstream { book, states: states.to_vec(), now_ms: 0 };
+    let book = OutlierTable::new(Some(RULES()), None, true, members.collect());
+    let mut upstream = TestUpstream { book, states: states.to_vec(), now_ms: 0 };
     upstream.fail(0, 3);
     upstream.wait(10.0);
     upstream.request(0, true);
@@ -285,11 +299,11 @@ fn slow_start_begins_with_the_return() {
 
 #[test]
 fn in_panic_all_get_requests() {
-    let health = |upstream: &mut Upstream, server: usize, health| {
+    let health = |upstream: &mut TestUpstream, server: usize, health| {
         upstream.states[server].set_health(health);
         upstream.book.advance(upstream.now_ms);
     };
-    let mut upstream = Upstream::with(Some(RULES()), Some(50), 4, 0);
+    let mut upstream = TestUpstream::with(Some(RULES()), Some(50), 4, 0);
     upstream.fail(0, 3);
     health(&mut upstream, 1, Health::Down);
     assert_eq!(
@@ -300,10 +314,10 @@ fn in_panic_all_get_requests() {
     health(&mut upstream, 2, Health::Down);
     assert!(upstream.book.is_in_panic() && upstream.states.iter().all(|state| state.is_eligible()));
     assert!(upstream.begin(0), "also those that are watched");
-    assert_eq!(upstream.changes().last(), Some(&Change::Panic { began: true }));
+    assert_eq!(upstream.changes().last(), Some(&OutlierChange::Panic { began: true }));
     health(&mut upstream, 2, Health::Up);
     assert_eq!(upstream.standing(), "--++");
-    assert_eq!(upstream.changes(), [Change::Panic { began: false }]);
+    assert_eq!(upstream.changes(), [OutlierChange::Panic { began: false }]);
     // Servers that nobody wants do not count.
     upstream.states[2].set_mode(Mode::Maintenance);
     upstream.states[3].set_mode(Mode::Maintenance);
@@ -316,7 +330,7 @@ fn in_panic_all_get_requests() {
 
 #[test]
 fn backups_that_are_well_keep_from_panic() {
-    let mut upstream = Upstream::with(None, Some(50), 3, 1);
+    let mut upstream = TestUpstream::with(None, Some(50), 3, 1);
     for server in [0, 1] {
         upstream.states[server].set_health(Health::Down);
     }

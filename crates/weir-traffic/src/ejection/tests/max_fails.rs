@@ -4,15 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn rules(max_fails: u32) -> Rules {
-    Rules::MaxFails(MaxFails { max_fails, fail_timeout: Duration::from_secs(10) })
+fn rules(max_fails: u32) -> EjectionRules {
+    EjectionRules::MaxFails(MaxFailsRules { max_fails, fail_timeout: Duration::from_secs(10) })
 }
 
 /// Plays a script on the first of two servers: `+` and `-` are requests that succeed and fail, `(` is one that begins, `)` and
 /// `x` are its success and its failure, numbers are seconds that pass. Gives what each request met: itself when it was
 /// let through, `.` when the server was unavailable.
 fn played(max_fails: u32, script: &str) -> String {
-    let mut upstream = Upstream::new(rules(max_fails), 2);
+    let mut upstream = TestUpstream::new(rules(max_fails), 2);
     let mut told = String::new();
     let mut began_ms = 0;
     for step in script.split_whitespace() {
@@ -70,14 +70,14 @@ fn as_nginx_does() {
 
 #[test]
 fn a_single_server_is_never_unavailable() {
-    let mut upstream = Upstream::new(rules(1), 1);
+    let mut upstream = TestUpstream::new(rules(1), 1);
     upstream.fail(0, 10);
     assert_eq!(upstream.standing(), "+");
 }
 
 #[test]
 fn all_may_be_unavailable() {
-    let mut upstream = Upstream::new(rules(1), 3);
+    let mut upstream = TestUpstream::new(rules(1), 3);
     (0..3).for_each(|server| upstream.fail(server, 1));
     assert_eq!(upstream.standing(), "---");
     upstream.wait(10.001);
@@ -88,7 +88,7 @@ fn all_may_be_unavailable() {
 
 #[test]
 fn each_ejection_is_told_once() {
-    let mut upstream = Upstream::new(rules(2), 2);
+    let mut upstream = TestUpstream::new(rules(2), 2);
     let began_ms = upstream.now_ms;
     upstream.fail(0, 2);
     upstream.wait(3.0);
@@ -96,22 +96,26 @@ fn each_ejection_is_told_once() {
     upstream.wait(10.001);
     upstream.request(0, false);
     let server = ServerId(0);
-    let ejected = |grounds| Change::Ejected { server, grounds, for_ms: 10_001, times: 1 };
+    let ejected = |grounds| OutlierChange::Ejected { server, grounds, for_ms: 10_001, times: 1 };
     assert_eq!(
         upstream.changes(),
-        [ejected(Grounds::MaxFails(2)), Change::OnTrial { server }, ejected(Grounds::Trial)]
+        [
+            ejected(EjectionReason::MaxFails(2)),
+            OutlierChange::OnTrial { server },
+            ejected(EjectionReason::Trial)
+        ]
     );
 }
 
 /// `ngx_http_upstream_rr_peer_t`, and what is done with it when a request begins and ends.
 #[derive(Debug, Default)]
-struct Peer {
+struct NginxPeer {
     fails: u32,
     accessed: u64,
     checked: u64,
 }
 
-impl Peer {
+impl NginxPeer {
     fn is_available(&self, max_fails: u32, now: u64) -> bool {
         !(self.fails >= max_fails && now - self.checked <= 10_000)
     }
@@ -139,8 +143,8 @@ proptest! {
         max_fails in 1_u32..4,
         steps in prop::collection::vec((0_u8..6, 0_u64..12_000), 1..120),
     ) {
-        let mut upstream = Upstream::new(rules(max_fails), 2);
-        let mut peer = Peer::default();
+        let mut upstream = TestUpstream::new(rules(max_fails), 2);
+        let mut peer = NginxPeer::default();
         let mut under_way = Vec::new();
         for (step, number) in steps {
             match step {

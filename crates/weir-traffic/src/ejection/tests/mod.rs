@@ -11,8 +11,8 @@ use super::*;
 use crate::server::{ServerId, ServerState};
 
 /// Weir's own rules, with round numbers.
-fn outlier_rules() -> Outliers {
-    Outliers {
+fn outlier_rules() -> OutlierRules {
+    OutlierRules {
         consecutive_failures: Some(3),
         error_rate_percent: Some(50),
         latency: None,
@@ -24,28 +24,37 @@ fn outlier_rules() -> Outliers {
 }
 
 /// A book, its clock and its servers, driven as the proxy drives them.
-struct Upstream {
-    book: Ejections<&'static str>,
+struct TestUpstream {
+    book: OutlierTable<&'static str>,
     states: Vec<Arc<ServerState>>,
     now_ms: u64,
 }
 
-impl Upstream {
-    fn new(rules: Rules, servers: usize) -> Upstream {
-        Upstream::with(Some(rules), None, servers, 0)
+impl TestUpstream {
+    fn new(rules: EjectionRules, servers: usize) -> TestUpstream {
+        TestUpstream::with(Some(rules), None, servers, 0)
     }
 
     /// The last `backups` of the servers are backups.
-    fn with(rules: Option<Rules>, panic_percent: Option<u32>, servers: usize, backups: usize) -> Upstream {
+    fn with(
+        rules: Option<EjectionRules>,
+        panic_percent: Option<u32>,
+        servers: usize,
+        backups: usize,
+    ) -> TestUpstream {
         let states: Vec<_> = (0..servers).map(|_| Arc::new(ServerState::new(1, 0))).collect();
-        let member = |(index, state): (usize, &Arc<ServerState>)| Member {
+        let member = |(index, state): (usize, &Arc<ServerState>)| OutlierMember {
             state: Arc::clone(state),
             backup: index >= servers - backups,
             exempt: false,
             leaving: false,
         };
         let members = states.iter().enumerate().map(member).collect();
-        Upstream { book: Ejections::new(rules, panic_percent, false, members), states, now_ms: 1_000_000 }
+        TestUpstream {
+            book: OutlierTable::new(rules, panic_percent, false, members),
+            states,
+            now_ms: 1_000_000,
+        }
     }
 
     /// Lets time pass, as the control thread notices it.
@@ -70,14 +79,14 @@ impl Upstream {
     fn begin(&mut self, server: usize) -> bool {
         let state = &self.states[server];
         let begins = state.may_begin();
-        if begins && state.suspicion().is_watched() {
+        if begins && state.consecutive_failures().is_watched() {
             self.book.begin(ServerId(server as u32), self.now_ms);
         }
         begins
     }
 
     fn end(&mut self, server: usize, began_ms: u64, succeeds: bool) {
-        let (id, suspicion) = (ServerId(server as u32), self.states[server].suspicion());
+        let (id, suspicion) = (ServerId(server as u32), self.states[server].consecutive_failures());
         if succeeds {
             if suspicion.end_failures() {
                 self.book.succeed(id, began_ms, self.now_ms);
@@ -112,7 +121,7 @@ impl Upstream {
             .collect()
     }
 
-    fn changes(&mut self) -> Vec<Change> {
+    fn changes(&mut self) -> Vec<OutlierChange> {
         self.book.take_events().into_iter().map(|event| event.change).collect()
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::server::{Health, Mode};
 
 #[derive(Debug, Clone)]
-enum Step {
+enum OutlierStep {
     Request { server: usize, succeeds: bool },
     Wait { millis: u64 },
     Health { server: usize, up: bool },
@@ -14,39 +14,41 @@ enum Step {
     Compare { bad: usize },
 }
 
-fn step(servers: usize) -> impl Strategy<Value = Step> {
+fn step(servers: usize) -> impl Strategy<Value = OutlierStep> {
     let server = || 0..servers;
     prop_oneof![
-        6 => (server(), prop::bool::weighted(0.3)).prop_map(|(server, succeeds)| Step::Request { server, succeeds }),
-        2 => (0_u64..15_000).prop_map(|millis| Step::Wait { millis }),
-        1 => (server(), any::<bool>()).prop_map(|(server, up)| Step::Health { server, up }),
-        1 => (server(), any::<bool>()).prop_map(|(server, serving)| Step::Mode { server, serving }),
-        1 => server().prop_map(|bad| Step::Compare { bad }),
+        6 => (server(), prop::bool::weighted(0.3)).prop_map(|(server, succeeds)| OutlierStep::Request { server, succeeds }),
+        2 => (0_u64..15_000).prop_map(|millis| OutlierStep::Wait { millis }),
+        1 => (server(), any::<bool>()).prop_map(|(server, up)| OutlierStep::Health { server, up }),
+        1 => (server(), any::<bool>()).prop_map(|(server, serving)| OutlierStep::Mode { server, serving }),
+        1 => server().prop_map(|bad| OutlierStep::Compare { bad }),
     ]
 }
 
-fn case() -> impl Strategy<Value = (usize, u32, Vec<Step>)> {
+fn case() -> impl Strategy<Value = (usize, u32, Vec<OutlierStep>)> {
     (2_usize..8)
         .prop_flat_map(|servers| (Just(servers), 1_u32..=100, prop::collection::vec(step(servers), 1..150)))
 }
 
-fn play(upstream: &mut Upstream, step: &Step) {
+fn play(upstream: &mut TestUpstream, step: &OutlierStep) {
     match *step {
-        Step::Request { server, succeeds } => {
+        OutlierStep::Request { server, succeeds } => {
             upstream.request(server, succeeds);
         }
-        Step::Wait { millis } => upstream.wait(millis as f64 / 1000.0),
-        Step::Health { server, up } => {
+        OutlierStep::Wait { millis } => upstream.wait(millis as f64 / 1000.0),
+        OutlierStep::Health { server, up } => {
             upstream.states[server].set_health(if up { Health::Up } else { Health::Down });
             upstream.book.advance(upstream.now_ms);
         }
-        Step::Mode { server, serving } => {
+        OutlierStep::Mode { server, serving } => {
             upstream.states[server].set_mode(if serving { Mode::Serving } else { Mode::Draining });
             upstream.book.advance(upstream.now_ms);
         }
-        Step::Compare { bad } => {
-            let mut windows =
-                vec![Window { requests: 50, failures: 0, latency_micros: None }; upstream.states.len()];
+        OutlierStep::Compare { bad } => {
+            let mut windows = vec![
+                OutlierWindow { requests: 50, failures: 0, latency_micros: None };
+                upstream.states.len()
+            ];
             windows[bad].failures = 50;
             upstream.book.compare(&windows, upstream.now_ms, upstream.now_ms);
         }
@@ -56,8 +58,8 @@ fn play(upstream: &mut Upstream, step: &Step) {
 proptest! {
     #[test]
     fn never_too_many_never_the_last_and_all_come_back((servers, percent, steps) in case()) {
-        let rules = Outliers { servers_max_percent: percent, ..outlier_rules() };
-        let mut upstream = Upstream::new(Rules::Outliers(rules), servers);
+        let rules = OutlierRules { servers_max_percent: percent, ..outlier_rules() };
+        let mut upstream = TestUpstream::new(EjectionRules::Outliers(rules), servers);
         let out_max = (servers * percent as usize / 100).max(1);
         for step in &steps {
             play(&mut upstream, step);
@@ -68,7 +70,7 @@ proptest! {
             let any_left = upstream.states.iter().any(|state| state.is_eligible());
             prop_assert!(any_left || !upstream.states.iter().any(would_serve), "nobody is left after {step:?}");
             for change in upstream.changes() {
-                if let Change::Ejected { for_ms, times, .. } = change {
+                if let OutlierChange::Ejected { for_ms, times, .. } = change {
                     prop_assert_eq!(for_ms, (10_000 * u64::from(times)).min(35_000));
                 }
             }
@@ -89,7 +91,7 @@ proptest! {
     /// In panic, and only then, servers get requests that are down or ejected.
     #[test]
     fn panic_is_what_it_says((servers, percent, steps) in case()) {
-        let mut upstream = Upstream::with(Some(Rules::Outliers(outlier_rules())), Some(percent), servers, 0);
+        let mut upstream = TestUpstream::with(Some(EjectionRules::Outliers(outlier_rules())), Some(percent), servers, 0);
         for step in &steps {
             play(&mut upstream, step);
             let wanted: Vec<_> = upstream.states.iter().filter(|state| state.mode() == Mode::Serving).collect();

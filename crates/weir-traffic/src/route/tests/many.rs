@@ -64,7 +64,7 @@ fn of_many_routes_by_the_value_of_a_field_a_request_meets_few() {
 /// Without an index each request tries three thousand patterns, and four and a half million pairs are run against each other.
 #[test]
 fn of_many_patterns_a_request_meets_few() {
-    let methods = vec![Method::parse("GET").unwrap()];
+    let methods = vec![MethodMatch::parse("GET").unwrap()];
     let pattern = |text: String| RouteMatch {
         path: PathMatch::regex(&text).unwrap(),
         methods: methods.clone(),

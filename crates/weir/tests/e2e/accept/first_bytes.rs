@@ -12,7 +12,7 @@ use crate::harness::{Client, Origin, Weir, eventually};
 const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
 
 fn sessions(weir: &Weir) -> f64 {
-    weir.metrics().sum("weir_listener_sessions_total", &["listener=\"web\""])
+    weir.metrics().sum("weir_listener_connections_total", &["listener=\"web\""])
 }
 
 /// One worker takes connections in the order in which they are there.

@@ -7,7 +7,7 @@ const SESSIONS: usize = 200;
 fn open_sessions(metrics: &Metrics) -> Vec<f64> {
     ["worker=\"0\"", "worker=\"1\""]
         .iter()
-        .map(|worker| metrics.sum("weir_worker_sessions_open", &[worker]))
+        .map(|worker| metrics.sum("weir_worker_connections_open", &[worker]))
         .collect()
 }
 
@@ -43,11 +43,11 @@ fn a_hot_worker_gets_relief() {
     new.iter_mut().for_each(serve);
     let metrics = weir.metrics();
     let handed =
-        metrics.sum("weir_worker_sessions_handed_over_total", &["worker=\"1\"", "direction=\"out\""]);
+        metrics.sum("weir_worker_connections_handed_over_total", &["worker=\"1\"", "direction=\"out\""]);
     assert!(handed > 0.0, "the hot worker kept all of its new sessions: {:?}", open_sessions(&metrics));
     assert_eq!(
-        metrics.sum("weir_worker_sessions_handed_over_total", &["direction=\"in\""]),
-        metrics.sum("weir_worker_sessions_handed_over_total", &["direction=\"out\""]),
+        metrics.sum("weir_worker_connections_handed_over_total", &["direction=\"in\""]),
+        metrics.sum("weir_worker_connections_handed_over_total", &["direction=\"out\""]),
         "what one gives another takes"
     );
     let relief = open_sessions(&metrics)[0];

@@ -18,7 +18,7 @@ fn more_idle_clients_than_there_is_room_for_keep_no_new_client_out() {
         let clients: Vec<Client> = (0..600).map(|_| served(&weir)).collect();
         let metrics = weir.metrics();
         assert_eq!(metrics.sum("weir_listener_requests_total", &[]), 600.0, "{limit}");
-        let closed = metrics.sum("weir_worker_idle_sessions_closed_total", &[]);
+        let closed = metrics.sum("weir_worker_idle_connections_closed_total", &[]);
         // Workers that are asked at the same moment may make room for one more each.
         assert!((100.0..=300.0).contains(&closed), "{limit}: {closed}");
         weir.line(&["WARN", "idle client connections were closed to make room"]);

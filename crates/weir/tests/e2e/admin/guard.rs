@@ -203,8 +203,8 @@ fn one_client_cannot_take_every_place() {
     for client in &mut held[1..] {
         assert_eq!(client.response().status, 408);
     }
-    assert!(refusals(&weir, "too-slow", "none") >= 15.0);
-    assert!(refusals(&weir, "too-many", "none") >= 1.0);
+    assert!(refusals(&weir, "timeout", "none") >= 15.0);
+    assert!(refusals(&weir, "connection-limit", "none") >= 1.0);
 }
 
 #[test]

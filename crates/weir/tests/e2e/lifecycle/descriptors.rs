@@ -80,8 +80,8 @@ fn without_a_descriptor_no_server_is_judged() {
     weir.limit_open_files(before);
     assert_eq!(get().0, 200);
     let metrics = weir.metrics();
-    assert!(metrics.sum("weir_worker_local_failures_total", &[]) > 0.0);
-    assert!(metrics.sum("weir_server_probes_total", &["result=\"not-made\""]) >= 4.0);
+    assert!(metrics.sum("weir_worker_local_connect_errors_total", &[]) > 0.0);
+    assert!(metrics.sum("weir_server_probes_total", &["result=\"skipped\""]) >= 4.0);
     assert_eq!(metrics.sum("weir_server_up", &[]), 2.0);
     assert_eq!(metrics.sum("weir_server_probes_total", &["result=\"failed\""]), 0.0);
     assert_eq!(metrics.sum("weir_server_ejections_total", &[]), 0.0);

@@ -168,7 +168,7 @@ fn a_second_signal_ends_it_at_once() {
     eventually("the first signal was taken", || TcpStream::connect(address).is_err());
     weir.signal(Signal::TERM);
     let response = client.response();
-    assert_eq!((response.status, response.reason()), (503, Some("cut-by-operator")));
+    assert_eq!((response.status, response.reason()), (503, Some("killed-by-operator")));
     assert_eq!(weir.wait_for_exit().code(), Some(3), "{}", weir.stderr());
     gate.open();
 }

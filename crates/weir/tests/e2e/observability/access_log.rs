@@ -197,7 +197,7 @@ fn the_connection_is_that_of_the_last_attempt() {
     });
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n\
-         listener.web.access_log = {{ format = '{{status}} {{reason}} {{connection}}', output = \"file:{{dir}}/access.log\" }}\n",
+         listener.web.access_log = {{ format = '{{status}} {{reason}} {{server_connection}}', output = \"file:{{dir}}/access.log\" }}\n",
         place.address()
     ));
     let mut client = Client::connect(weir.web());
@@ -420,7 +420,7 @@ fn nothing_is_lost_when_the_end_comes_at_once() {
     let text = read(&moved) + &read(&path);
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["/done 200 -", "/held 503 cut-by-operator"]);
+    assert_eq!(lines, ["/done 200 -", "/held 503 killed-by-operator"]);
     gate.open();
 }
 

@@ -97,7 +97,7 @@ fn one_of_three_servers_is_ill() {
                 "{reason}"
             );
             assert_eq!(
-                weir.metrics().sum("weir_server_faults_total", &[&of_server(server)]),
+                weir.metrics().sum("weir_server_outlier_failures_total", &[&of_server(server)]),
                 0.0,
                 "{reason}"
             );
@@ -240,7 +240,7 @@ fn what_is_no_failure() {
         assert_eq!(Client::get(weir.web(), "/").text(), "a");
     }
     let metrics = weir.metrics();
-    assert_eq!(metrics.sum("weir_server_faults_total", &[]), 0.0);
+    assert_eq!(metrics.sum("weir_server_outlier_failures_total", &[]), 0.0);
     assert_eq!(metrics.sum("weir_server_ejections_total", &[]), 0.0);
 }
 

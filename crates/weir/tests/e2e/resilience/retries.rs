@@ -71,7 +71,7 @@ fn the_whole_body_goes_to_the_second_server() {
             (200, true),
             "{len} bytes, broken after {break_after}"
         );
-        assert_eq!(retries(&weir, "broken"), 1.0);
+        assert_eq!(retries(&weir, "connection-error"), 1.0);
     }
 }
 
@@ -107,8 +107,8 @@ fn a_body_beyond_the_bound_is_not_sent_again() {
     let weir = pair.weir("body_size = \"1KiB\"");
     let response = send(&weir, "PUT", &"x".repeat(2_000));
     assert_eq!(response.status, 502);
-    assert_eq!(refused(&weir, "body-gone"), 1.0);
-    assert_eq!(retries(&weir, "broken"), 0.0);
+    assert_eq!(refused(&weir, "body-not-replayable"), 1.0);
+    assert_eq!(retries(&weir, "connection-error"), 0.0);
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn a_status_that_cannot_go_again_reaches_the_client() {
         ("POST", 1, 1, "not-idempotent"),
         ("POST", 2, 1, "not-idempotent"),
         ("GET", 1, 1, "no-other-server"),
-        ("GET", 2, 2, "attempts-used"),
-        ("GET", 3, 2, "attempts-used"),
+        ("GET", 2, 2, "attempts-exhausted"),
+        ("GET", 3, 2, "attempts-exhausted"),
     ] {
         let origins: Vec<Origin> = (0..servers).map(|_| Origin::answering(answer)).collect();
         let weir = on_503(&origins, "");
@@ -176,7 +176,7 @@ fn a_status_beyond_the_budget_reaches_the_client() {
     let weir = on_503(&origins, ", budget = \"0%\", budget_per_second = 0");
     let response = send(&weir, "GET", "");
     assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{response:?}");
-    assert_eq!((refused(&weir, "budget-used"), retries(&weir, "status")), (1.0, 0.0));
+    assert_eq!((refused(&weir, "budget-exhausted"), retries(&weir, "status")), (1.0, 0.0));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_wait_in_the_queue_takes_no_time_from_the_retries() {
     for client in &mut clients {
         assert_eq!(client.response().status, 200);
     }
-    assert_eq!(retries(&weir, "broken"), 1.0);
+    assert_eq!(retries(&weir, "connection-error"), 1.0);
 }
 
 /// One of three servers takes requests and breaks: with a fifth of the traffic as budget, nearly all of them go again.
@@ -266,5 +266,5 @@ fn the_budget_grows_with_the_traffic() {
     }
     let failed = statuses.iter().filter(|status| **status != 200).count();
     assert!(failed <= 40, "{failed} failed; the first ones find nothing in the budget");
-    assert!(refused(&weir, "budget-used") >= 1.0, "but no more than it is worth");
+    assert!(refused(&weir, "budget-exhausted") >= 1.0, "but no more than it is worth");
 }

@@ -22,7 +22,7 @@ fn silence_ends_a_tunnel_and_bytes_keep_it() {
     }
     assert_eq!(client.take_to_end(), (Vec::new(), End::Reset));
     assert!(moved.elapsed() >= Duration::from_millis(300), "silence had to last");
-    assert!(weir.access_log(1)[0].ends_with("weir tunnel-idle"));
+    assert!(weir.access_log(1)[0].ends_with("weir tunnel-idle-timeout"));
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_age_of_a_connection_is_bounded_even_in_use() {
         client.send_what_is_taken([1]).is_err()
             || weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0
     });
-    assert!(weir.access_log(1)[0].ends_with("weir session-too-old"));
+    assert!(weir.access_log(1)[0].ends_with("weir connection-max-age"));
 }
 
 #[test]

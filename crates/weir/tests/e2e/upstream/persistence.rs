@@ -68,7 +68,7 @@ fn a_client_stays_where_its_cookie_says() {
     let seen = seen_cookies(&origins);
     let others = seen.iter().flatten().filter(|cookies| *cookies == "theme=dark; lang=en").count();
     assert_eq!((others, seen.len()), (30, 36), "servers see no cookie of Weir: {seen:?}");
-    let counted = |outcome: &str| weir.metrics().sum("weir_upstream_persistence_total", &[outcome]);
+    let counted = |outcome: &str| weir.metrics().sum("weir_upstream_affinity_total", &[outcome]);
     assert_eq!((counted("outcome=\"new\""), counted("outcome=\"kept\"")), (6.0, 30.0));
 }
 
@@ -137,7 +137,7 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
     for (cookie, server) in &clients {
         assert_eq!(get(&weir, "/", cookie).text(), *server, "its return moves nobody");
     }
-    let moved = weir.metrics().sum("weir_upstream_persistence_total", &["outcome=\"moved\""]);
+    let moved = weir.metrics().sum("weir_upstream_affinity_total", &["outcome=\"moved\""]);
     assert_eq!(moved, 3.0);
 }
 

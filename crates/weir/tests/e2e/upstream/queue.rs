@@ -69,11 +69,11 @@ fn a_full_queue_makes_room_for_what_is_more_urgent() {
     let mut first = ask(&weir, "127.0.0.2", "/1", 2);
     let mut second = ask(&weir, "127.0.0.2", "/2", 2);
     let displaced = low.response();
-    assert_eq!((displaced.status, displaced.reason()), (503, Some("queue-displaced")));
+    assert_eq!((displaced.status, displaced.reason()), (503, Some("queue-evicted")));
     // Nobody else is less urgent, but one client has two places.
     let mut other = ask(&weir, "127.0.0.3", "/3", 2);
     let displaced = second.response();
-    assert_eq!((displaced.status, displaced.reason()), (503, Some("queue-displaced")));
+    assert_eq!((displaced.status, displaced.reason()), (503, Some("queue-evicted")));
     let refused = Client::get(weir.web(), "/low");
     assert_eq!((refused.status, refused.reason()), (503, Some("queue-full")));
     gate.open();

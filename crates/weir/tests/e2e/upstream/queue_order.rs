@@ -61,7 +61,7 @@ impl Server {
 }
 
 fn open_sessions(metrics: &Metrics, worker: usize) -> f64 {
-    metrics.sum("weir_worker_sessions_open", &[&format!("worker=\"{worker}\"")])
+    metrics.sum("weir_worker_connections_open", &[&format!("worker=\"{worker}\"")])
 }
 
 /// Clients of worker 0 and of worker 1, at least [`CLIENTS`] of each.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weir_config::CheckedConfig;
 use weir_http::{Method, Traceparent};
 use weir_observe::Cause;
-use weir_traffic::sampling::{SHARE_WHOLE, Share};
+use weir_traffic::sampling::{SHARE_WHOLE, SampleShare};
 
 use super::*;
 use crate::control::worker_queries::NamesKept;
@@ -295,6 +295,6 @@ proptest! {
     fn shares_are_those_of_the_official_sampler(parts in 0..=SHARE_WHOLE, trace_id in 1_u128..) {
         // Rounding differs in the last bits of the bound, which no id of a test hits.
         let ratio = f64::from(parts) / f64::from(SHARE_WHOLE);
-        prop_assert_eq!(Share::of_million(parts).takes(trace_id), official(ratio, trace_id));
+        prop_assert_eq!(SampleShare::of_million(parts).takes(trace_id), official(ratio, trace_id));
     }
 }

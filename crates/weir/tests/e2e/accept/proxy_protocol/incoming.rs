@@ -174,7 +174,7 @@ fn a_header_has_its_time() {
         assert_eq!(client.take_to_end().0, b"");
     }
     wait_for_failures(&weir, "proxy-header-timeout", 2.0);
-    assert_eq!(weir.metrics().sum("weir_listener_sessions_open", &[]), 0.0);
+    assert_eq!(weir.metrics().sum("weir_listener_connections_open", &[]), 0.0);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_check_that_only_connects_is_no_failure() {
     }
     eventually("all were accepted and are gone", || {
         let metrics = weir.metrics();
-        metrics.sum("weir_listener_sessions_total", &[]) == 6.0
-            && metrics.sum("weir_listener_sessions_open", &[]) == 0.0
+        metrics.sum("weir_listener_connections_total", &[]) == 6.0
+            && metrics.sum("weir_listener_connections_open", &[]) == 0.0
     });
     let failures = weir.metrics().all("weir_listener_failures_total", &["listener=\"web\""]);
     assert_eq!(failures.iter().sum::<f64>(), 0.0);

@@ -50,10 +50,13 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
     }
     assert_eq!(cut(&weir), 0.0);
     assert_eq!(weir.ask_socket(&format!("shutdown session {pointer}")), "\n");
-    assert_eq!(client.response().reason(), Some("cut-by-operator"));
+    assert_eq!(client.response().reason(), Some("killed-by-operator"));
     let errors = weir.ask_socket("show errors");
-    assert!(errors.contains("frontend web: 1 x cut-by-operator"), "{errors}");
-    assert!(errors.contains("] frontend web: cut-by-operator\n  backend app, server a, event #"), "{errors}");
+    assert!(errors.contains("frontend web: 1 x killed-by-operator"), "{errors}");
+    assert!(
+        errors.contains("] frontend web: killed-by-operator\n  backend app, server a, event #"),
+        "{errors}"
+    );
     let told = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
     assert!(errors.contains(&told) && errors.contains("  request \"GET /left\", id mine\n"), "{errors}");
 }
@@ -131,7 +134,7 @@ fn ctl_lists_and_ends() {
     assert!(nobody.stderr.contains("there is no session `s0-4711`"), "{}", nobody.stderr);
     assert_eq!(weir.run_over_socket(&["ctl", "end"]).code, Some(2));
     assert_eq!(weir.run_over_socket(&["ctl", "end", id(&running)]).stdout, "1 session was ended\n");
-    assert_eq!(client.response().reason(), Some("cut-by-operator"));
+    assert_eq!(client.response().reason(), Some("killed-by-operator"));
     let none = weir.run_over_socket(&["ctl", "end", "--upstream", "app", "--server", "a"]);
     assert_eq!(none.stdout, "0 sessions were ended\n", "{}", none.stderr);
     let other = weir.run_over_socket(&["ctl", "end", "--upstream", "app", "--server", "b"]);

@@ -29,7 +29,7 @@ fn get(target: &str) -> String {
 /// The answer that says so, and nothing behind it.
 fn assert_answered(client: &mut Client) -> Response {
     let response = client.response();
-    assert_eq!((response.status, response.reason()), (503, Some("cut-by-operator")));
+    assert_eq!((response.status, response.reason()), (503, Some("killed-by-operator")));
     assert!(response.closes(), "{response:?}");
     assert!(matches!(client.take_to_end(), (rest, End::Closed | End::Reset) if rest.is_empty()));
     response
@@ -51,7 +51,7 @@ fn between_two_requests() {
     let failure = &failures["failures"][0];
     assert_eq!(
         (&failure["failure"]["reason"], &failure["kind"]),
-        (&"cut-by-operator".into(), &"session".into())
+        (&"killed-by-operator".into(), &"session".into())
     );
 }
 
@@ -91,7 +91,7 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
     assert_eq!(next.response().status, 200, "the slot is free again");
     assert_eq!(origin.targets(), ["/left", "/next"]);
     let told = look(&weir, "/api/overview").to_string();
-    assert!(told.contains("\"cut-by-operator\""), "{told}");
+    assert!(told.contains("\"killed-by-operator\""), "{told}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn its_story_says_who_ended_it() {
     for part in [
         "GET /left for a.test",
         "answer     503 by Weir itself",
-        "cut-by-operator: phase response, party weir",
+        "killed-by-operator: phase response, party weir",
         "Somebody ended",
     ] {
         assert!(story.contains(part), "{part}: {story}");

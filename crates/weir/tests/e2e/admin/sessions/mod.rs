@@ -99,5 +99,5 @@ fn id(session: &Value) -> &str {
 
 /// How often sessions were ended on request, by the counter of failures.
 fn cut(weir: &Weir) -> f64 {
-    weir.metrics().all("weir_listener_failures_total", &["reason=\"cut-by-operator\""]).iter().sum()
+    weir.metrics().all("weir_listener_failures_total", &["reason=\"killed-by-operator\""]).iter().sum()
 }

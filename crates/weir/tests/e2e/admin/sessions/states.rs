@@ -160,7 +160,7 @@ fn requests_that_wait_for_memory_go_on_when_others_end_together() {
     let mut waiting: Vec<Client> = (0..3).map(|_| waiting_for_memory(&weir)).collect();
     assert_eq!(weir.ask_socket("shutdown sessions server app/a"), "\n");
     waiting.iter_mut().for_each(|client| assert_eq!(client.response().status, 204));
-    held.iter_mut().for_each(|client| assert_eq!(client.response().reason(), Some("cut-by-operator")));
+    held.iter_mut().for_each(|client| assert_eq!(client.response().reason(), Some("killed-by-operator")));
     gate.open();
 }
 

@@ -215,7 +215,11 @@ fn a_101_before_the_request_is_complete_is_a_bad_gateway() {
         let mut client = Client::connect(weir.web());
         client.send(post.replace("\r\n\r\n", &format!("\r\n{framing}\r\n\r\n{half}")));
         let response = client.response();
-        assert_eq!((response.status, response.reason()), (502, Some("response-upgrade-early")), "{framing}");
+        assert_eq!(
+            (response.status, response.reason()),
+            (502, Some("response-premature-upgrade")),
+            "{framing}"
+        );
         client.assert_closed();
     }
 }

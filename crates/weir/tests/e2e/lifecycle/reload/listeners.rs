@@ -20,7 +20,7 @@ fn a_new_listener_takes_connections_at_once() {
     weir.reload(&two(&origin, ""));
     assert_eq!(Client::get(weir.new_address("more"), "/").text(), "x");
     assert_eq!(before.fetch("/").text(), "x");
-    assert_eq!(weir.metrics().sum("weir_listener_sessions_total", &["listener=\"more\""]), 1.0);
+    assert_eq!(weir.metrics().sum("weir_listener_connections_total", &["listener=\"more\""]), 1.0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_listener_that_has_another_name_keeps_its_socket() {
     assert_eq!(before.fetch("/").status, 200);
     weir.reload(&text("new"));
     assert_eq!(Client::get(free, "/").status, 200);
-    assert_eq!(weir.metrics().sum("weir_listener_sessions_total", &["listener=\"new\""]), 1.0);
+    assert_eq!(weir.metrics().sum("weir_listener_connections_total", &["listener=\"new\""]), 1.0);
     let last = before.fetch("/");
     assert!(last.status == 200 && last.closes(), "{last:?}");
 }

@@ -21,9 +21,9 @@ fn a_config_with_mistakes_changes_nothing_and_all_are_told() {
     weir.line(&["ERROR", &format!("weir.toml:{}:", line + 1), "soon"]);
     weir.line(&["ERROR", "the config was not reloaded", "errors=2"]);
     assert_eq!((reloads(&weir, "failed"), reloads(&weir, "succeeded")), (1.0, 0.0));
-    assert_eq!(weir.metrics().sum("weir_config_last_reload_success", &[]), 0.0);
+    assert_eq!(weir.metrics().sum("weir_config_last_reload_successful", &[]), 0.0);
     weir.reload(&good);
-    assert_eq!(weir.metrics().sum("weir_config_last_reload_success", &[]), 1.0);
+    assert_eq!(weir.metrics().sum("weir_config_last_reload_successful", &[]), 1.0);
     assert_eq!(weir.metrics().sum("weir_config_generation", &[]), 2.0);
 }
 

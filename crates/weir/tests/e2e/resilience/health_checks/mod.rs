@@ -237,7 +237,7 @@ fn the_body_decides() {
         (
             "switch",
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n".into(),
-            Some("response-upgrade-unasked"),
+            Some("response-unexpected-upgrade"),
         ),
         (
             "not-found",

@@ -186,7 +186,7 @@ fn alpn_names_the_protocol_and_refuses_others() {
     client.assert_alive();
     config.alpn_protocols = vec![b"h2".to_vec()];
     assert!(try_connect(site.weir.web(), config, "a.test").is_err());
-    let count = || site.weir.metrics().all("weir_listener_failures_total", &["tls-nothing-in-common"]);
+    let count = || site.weir.metrics().all("weir_listener_failures_total", &["tls-no-shared-cipher"]);
     crate::harness::eventually("the refusal is counted", || count() == [1.0]);
 }
 
@@ -207,7 +207,7 @@ fn versions_can_be_restricted() {
         crate::harness::eventually("both lines are written", || log().lines().count() == 2);
         let start = format!("{version} TLS_");
         assert!(log().starts_with(&start) && log().contains(" a.test new -\n"), "{}", log());
-        assert!(log().ends_with("- - - - tls/client/tls-nothing-in-common\n"), "{}", log());
+        assert!(log().ends_with("- - - - tls/client/tls-no-shared-cipher\n"), "{}", log());
         let handshakes = site
             .weir
             .metrics()

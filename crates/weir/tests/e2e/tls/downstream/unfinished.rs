@@ -26,7 +26,7 @@ fn many_unfinished_handshakes_hold_up_nobody() {
     site.connect().assert_alive();
     let each = site.weir.resident_bytes().saturating_sub(before) / MANY as u64;
     assert!(each < 24 * 1024, "{each} bytes for each of {MANY}");
-    let open = || site.weir.metrics().sum("weir_listener_sessions_open", &["listener=\"web\""]);
+    let open = || site.weir.metrics().sum("weir_listener_connections_open", &["listener=\"web\""]);
     eventually("all are gone after the time limit", || open() < 0.5);
     drop(held);
     site.connect().assert_alive();

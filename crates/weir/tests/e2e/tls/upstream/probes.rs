@@ -38,7 +38,7 @@ fn probes_ask_for_the_same_proof_as_the_traffic() {
         eventually("the server with the wrong name is down", || !weir.is_up("bad"));
         eventually("the other passes its probes", || passed(&weir, "good") >= 3.0);
         assert!(weir.is_up("good"));
-        weir.line(&["a probe failed", "server=\"bad\"", "connect-tls-certificate-other-name"]);
+        weir.line(&["a probe failed", "server=\"bad\"", "connect-tls-certificate-name-mismatch"]);
         assert_eq!(origins[0].requests().is_empty(), health.is_empty());
         assert!(origins[1].requests().is_empty());
     }

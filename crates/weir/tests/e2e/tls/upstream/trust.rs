@@ -82,7 +82,7 @@ fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
     let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"app.test\"", "");
     assert_eq!(Client::get(weir.web(), "/").text(), "app.test Full 0");
     let weir = start(folder(&own), &server, "ca = \"ca.pem\", server_name = \"other.test\"", "");
-    assert_eq!(refused(&weir), "connect-tls-certificate-other-name");
+    assert_eq!(refused(&weir), "connect-tls-certificate-name-mismatch");
 }
 
 /// An authority says whom it does not vouch for any more; where its list is outdated, that cannot be told.

@@ -2,7 +2,7 @@
 
 /// What became of a client's bond to a server, told once per response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kept {
+pub enum AffinityOutcome {
     /// It got the server that it belongs to.
     Kept,
     /// Its server could not have it; it belongs to another one from now on.
@@ -11,16 +11,17 @@ pub enum Kept {
     New,
 }
 
-impl Kept {
+impl AffinityOutcome {
     /// All of them, in the order of their values.
-    pub const ALL: [Kept; 3] = [Kept::Kept, Kept::Moved, Kept::New];
+    pub const ALL: [AffinityOutcome; 3] =
+        [AffinityOutcome::Kept, AffinityOutcome::Moved, AffinityOutcome::New];
 
     /// The stable lower-case name: label in metrics, word in the log.
     pub const fn name(self) -> &'static str {
         match self {
-            Kept::Kept => "kept",
-            Kept::Moved => "moved",
-            Kept::New => "new",
+            AffinityOutcome::Kept => "kept",
+            AffinityOutcome::Moved => "moved",
+            AffinityOutcome::New => "new",
         }
     }
 }

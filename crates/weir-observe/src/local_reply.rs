@@ -3,13 +3,13 @@
 //! It says the status, one sentence, the reason code and the request id, and nothing about what is behind Weir. It loads
 //! nothing, so it also works where nothing else does. Everything that a peer sent is escaped.
 
-use crate::accept::Format;
+use crate::accept::ReplyFormat;
 use crate::access_log::escape;
 use crate::failure::Failure;
 
 /// What an answer says.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
+pub struct LocalReply<'a> {
     /// The status of the response.
     pub status: u16,
     /// One sentence for the client.
@@ -20,18 +20,18 @@ pub struct Page<'a> {
     pub request_id: &'a [u8],
 }
 
-impl<'a> Page<'a> {
+impl<'a> LocalReply<'a> {
     /// The answer to an exchange that failed, or `None` when nothing can be sent.
-    pub fn for_failure(failure: Failure, request_id: &'a [u8]) -> Option<Page<'a>> {
+    pub fn for_failure(failure: Failure, request_id: &'a [u8]) -> Option<LocalReply<'a>> {
         let status = failure.status()?;
-        Some(Page { status, text: failure.client_text(), reason: failure.reason(), request_id })
+        Some(LocalReply { status, text: failure.client_text(), reason: failure.reason(), request_id })
     }
 
     /// Appends the body; its length is what the buffer grows by, below 2 KiB with a request id of up to 128 bytes.
-    pub fn render(&self, format: Format, out: &mut Vec<u8>) {
+    pub fn render(&self, format: ReplyFormat, out: &mut Vec<u8>) {
         match format {
-            Format::Html => self.render_html(out),
-            Format::Json => self.render_json(out),
+            ReplyFormat::Html => self.render_html(out),
+            ReplyFormat::Json => self.render_json(out),
         }
     }
 
@@ -189,7 +189,7 @@ mod tests {
     use crate::failure::{Cause, Reason};
     use crate::phase::Phase;
 
-    fn render(page: Page<'_>, format: Format) -> String {
+    fn render(page: LocalReply<'_>, format: ReplyFormat) -> String {
         let mut out = Vec::new();
         page.render(format, &mut out);
         String::from_utf8(out).expect("a page is valid UTF-8")
@@ -198,13 +198,13 @@ mod tests {
     #[test]
     fn json_says_what_the_page_says() {
         let failure = Failure::server(Phase::Response, Cause::TimedOut);
-        let page = Page::for_failure(failure, b"01J9-\"quoted\"").unwrap();
+        let page = LocalReply::for_failure(failure, b"01J9-\"quoted\"").unwrap();
         assert_eq!(
-            render(page, Format::Json),
+            render(page, ReplyFormat::Json),
             "{\"status\":504,\"title\":\"Gateway Timeout\",\"detail\":\"The service took too long to answer.\",\
              \"reason\":\"response-timeout\",\"request_id\":\"01J9-\\\"quoted\\\"\"}\n"
         );
-        let html = render(page, Format::Html);
+        let html = render(page, ReplyFormat::Html);
         for part in [
             "<title>504 Gateway Timeout</title>",
             "<h1>Gateway Timeout</h1>",
@@ -218,14 +218,14 @@ mod tests {
 
     #[test]
     fn request_id_is_left_out_when_there_is_none() {
-        let page = Page { status: 404, text: "Nothing here.", reason: "no-route", request_id: b"" };
-        assert!(!render(page, Format::Html).contains("Request</dt>"));
-        assert!(!render(page, Format::Json).contains("request_id"));
+        let page = LocalReply { status: 404, text: "Nothing here.", reason: "no-route", request_id: b"" };
+        assert!(!render(page, ReplyFormat::Html).contains("Request</dt>"));
+        assert!(!render(page, ReplyFormat::Json).contains("request_id"));
     }
 
     #[test]
     fn aborted_exchanges_have_no_page() {
-        assert!(Page::for_failure(Failure::server(Phase::Relay, Cause::Reset), b"1").is_none());
+        assert!(LocalReply::for_failure(Failure::server(Phase::Relay, Cause::Reset), b"1").is_none());
     }
 
     #[test]
@@ -233,8 +233,9 @@ mod tests {
         for reason in Reason::all() {
             let Some(status) = reason.status() else { continue };
             let id = [b'f'; 128];
-            let page = Page { status, text: reason.client_text(), reason: reason.code(), request_id: &id };
-            let html = render(page, Format::Html);
+            let page =
+                LocalReply { status, text: reason.client_text(), reason: reason.code(), request_id: &id };
+            let html = render(page, ReplyFormat::Html);
             assert!(html.len() < 2048, "{}: {} bytes", reason.code(), html.len());
             for part in ["src=", "href=", "url(", "@import", "<script", "http:"] {
                 assert!(!html.contains(part), "{part} in\n{html}");
@@ -266,14 +267,14 @@ mod tests {
         /// Whatever the request id holds, the page has the tags it always has and the object the keys it always has.
         #[test]
         fn request_ids_cannot_inject(id in prop::collection::vec(any::<u8>(), 1..200)) {
-            let plain = Page { status: 503, text: "Later.", reason: "queue-full", request_id: b"x" };
-            let page = Page { request_id: &id, ..plain };
-            let (html, expected) = (render(page, Format::Html), render(plain, Format::Html));
+            let plain = LocalReply { status: 503, text: "Later.", reason: "queue-full", request_id: b"x" };
+            let page = LocalReply { request_id: &id, ..plain };
+            let (html, expected) = (render(page, ReplyFormat::Html), render(plain, ReplyFormat::Html));
             for tag in ["<", ">", "\"", "'"] {
                 prop_assert_eq!(html.matches(tag).count(), expected.matches(tag).count());
             }
             prop_assert!(html.is_ascii());
-            let json: serde_json::Value = serde_json::from_str(&render(page, Format::Json)).unwrap();
+            let json: serde_json::Value = serde_json::from_str(&render(page, ReplyFormat::Json)).unwrap();
             prop_assert_eq!(json.as_object().unwrap().len(), 5);
             let expected: String = id.utf8_chunks()
                 .flat_map(|chunk| chunk.valid().chars().chain(chunk.invalid().iter().map(|byte| char::from(*byte))).collect::<Vec<_>>())

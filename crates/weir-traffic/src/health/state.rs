@@ -9,7 +9,7 @@
 //!  start: up, and the first probe alone decides
 //! ```
 
-use super::history::{History, Outcome};
+use super::history::{OutcomeHistory, PastOutcome};
 use crate::server::Health;
 
 /// How many probes in a row it takes; 0 counts as 1.
@@ -23,7 +23,7 @@ pub struct Thresholds {
 
 /// A verdict that an outcome has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub struct HealthChange {
     /// The new verdict.
     pub health: Health,
     /// How many outcomes in a row led to it, the last one included.
@@ -32,27 +32,27 @@ pub struct Change {
 
 /// What the probes of one server say so far.
 #[derive(Debug, Clone)]
-pub struct Verdict<C> {
+pub struct HealthState<C> {
     thresholds: Thresholds,
     health: Health,
     /// Outcomes in a row that speak against `health`.
     against: u32,
-    history: History<C>,
+    history: OutcomeHistory<C>,
 }
 
-impl<C> Verdict<C> {
+impl<C> HealthState<C> {
     /// A server that is up as long as nobody has looked: the start of Weir is no outage, and a server that is
     /// dead from the start is found out by its first probe.
-    pub fn new(thresholds: Thresholds) -> Verdict<C> {
-        Verdict { thresholds, health: Health::Up, against: 0, history: History::default() }
+    pub fn new(thresholds: Thresholds) -> HealthState<C> {
+        HealthState { thresholds, health: Health::Up, against: 0, history: OutcomeHistory::default() }
     }
 
     /// The verdict goes on from what is known already: of a server that was judged by another check, or by other thresholds.
-    pub fn resume(thresholds: Thresholds, before: &Verdict<C>) -> Verdict<C>
+    pub fn resume(thresholds: Thresholds, before: &HealthState<C>) -> HealthState<C>
     where
         C: Clone,
     {
-        Verdict { thresholds, health: before.health, against: 0, history: before.history.clone() }
+        HealthState { thresholds, health: before.health, against: 0, history: before.history.clone() }
     }
 
     /// What holds now.
@@ -66,12 +66,12 @@ impl<C> Verdict<C> {
     }
 
     /// The last outcomes.
-    pub fn history(&self) -> &History<C> {
+    pub fn history(&self) -> &OutcomeHistory<C> {
         &self.history
     }
 
     /// Takes note of an outcome; tells when it changes the verdict.
-    pub fn record(&mut self, outcome: Outcome<C>) -> Option<Change> {
+    pub fn record(&mut self, outcome: PastOutcome<C>) -> Option<HealthChange> {
         let says = if outcome.failure.is_none() { Health::Up } else { Health::Down };
         let threshold = match says {
             Health::Up => self.thresholds.rise,
@@ -88,6 +88,6 @@ impl<C> Verdict<C> {
             return None;
         }
         self.health = says;
-        Some(Change { health: says, outcomes: std::mem::take(&mut self.against) })
+        Some(HealthChange { health: says, outcomes: std::mem::take(&mut self.against) })
     }
 }

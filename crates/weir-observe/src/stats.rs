@@ -9,31 +9,31 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::admin::AdminFigures;
+use crate::admin::AdminStats;
+use crate::affinity::AffinityOutcome;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
-use crate::kept::Kept;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{
     FailureCounters, ListenerShard, ProbeShard, RouteShard, ServerShard, TLS_VERSIONS, UpstreamShard,
     WorkerShard,
 };
-use crate::traces::TraceFigures;
+use crate::traces::TraceStats;
 
 /// What the parts of a shard are called, in the order of the config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Names {
+pub struct StatNames {
     /// Names of the listeners.
     pub listeners: Vec<String>,
     /// Names of the upstreams and their servers.
-    pub upstreams: Vec<UpstreamNames>,
+    pub upstreams: Vec<UpstreamStatNames>,
 }
 
 /// What an upstream and its servers are called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct UpstreamNames {
+pub struct UpstreamStatNames {
     /// Name of the upstream.
     pub name: String,
     /// Names of its servers.
@@ -42,28 +42,28 @@ pub struct UpstreamNames {
 
 /// Everything counted so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Figures {
+pub struct Stats {
     /// One per worker.
-    pub workers: Vec<WorkerFigures>,
+    pub workers: Vec<WorkerStats>,
     /// One per listener.
-    pub listeners: Vec<ListenerFigures>,
+    pub listeners: Vec<ListenerStats>,
     /// One per upstream.
-    pub upstreams: Vec<UpstreamFigures>,
+    pub upstreams: Vec<UpstreamStats>,
     /// What became of reloads.
-    pub reload: ReloadFigures,
+    pub reload: ReloadStats,
     /// What the admin listener was asked.
-    pub admin: AdminFigures,
+    pub admin: AdminStats,
     /// What became of spans.
-    pub traces: TraceFigures,
+    pub traces: TraceStats,
     /// Lines of Weir's own log that were dropped.
     pub own_log_lines_dropped: u64,
     /// What the kernel says of the process.
-    pub process: ProcessFigures,
+    pub process: ProcessStats,
 }
 
 /// What the kernel says of the process; names and units are those of Prometheus' client libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ProcessFigures {
+pub struct ProcessStats {
     /// CPU time, user and system, in microseconds.
     pub cpu_micros: u64,
     /// Open file descriptors.
@@ -80,7 +80,7 @@ pub struct ProcessFigures {
 
 /// What became of reloads of the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct ReloadFigures {
+pub struct ReloadStats {
     /// Those that were taken over.
     pub succeeded: u64,
     /// Those that were refused, and changed nothing.
@@ -95,34 +95,34 @@ pub struct ReloadFigures {
     pub snapshots: u64,
 }
 
-impl Figures {
+impl Stats {
     /// Adds up the shards of all workers. Parts without a name are left out.
-    pub fn collect<'a>(names: &Names, shards: impl IntoIterator<Item = &'a WorkerShard>) -> Figures {
-        let mut figures = Figures::named(names);
+    pub fn collect<'a>(names: &StatNames, shards: impl IntoIterator<Item = &'a WorkerShard>) -> Stats {
+        let mut stats = Stats::named(names);
         for shard in shards {
-            figures.add_worker(shard);
+            stats.add_worker(shard);
             for (listener, part) in shard.listeners.iter().enumerate() {
-                figures.add_listener(listener, part);
+                stats.add_listener(listener, part);
             }
             for (upstream, part) in shard.upstreams.iter().enumerate() {
-                figures.add_upstream(upstream, part);
+                stats.add_upstream(upstream, part);
             }
         }
-        figures
+        stats
     }
 
     /// Nothing counted, of anything that has a name.
-    pub fn named(names: &Names) -> Figures {
-        Figures {
-            listeners: names.listeners.iter().map(|name| ListenerFigures::named(name)).collect(),
-            upstreams: names.upstreams.iter().map(UpstreamFigures::named).collect(),
-            ..Figures::default()
+    pub fn named(names: &StatNames) -> Stats {
+        Stats {
+            listeners: names.listeners.iter().map(|name| ListenerStats::named(name)).collect(),
+            upstreams: names.upstreams.iter().map(UpstreamStats::named).collect(),
+            ..Stats::default()
         }
     }
 
     /// Adds what a worker counts of itself.
     pub fn add_worker(&mut self, shard: &WorkerShard) {
-        self.workers.push(WorkerFigures::of(shard));
+        self.workers.push(WorkerStats::of(shard));
     }
 
     /// Adds what a worker counts for a listener. Positions without a name are left out, here and below.
@@ -133,7 +133,7 @@ impl Figures {
     }
 
     /// Adds what the routes of a listener took.
-    pub fn note_routes(&mut self, listener: usize, routes: Vec<RouteFigures>) {
+    pub fn note_routes(&mut self, listener: usize, routes: Vec<RouteStats>) {
         if let Some(listener) = self.listeners.get_mut(listener) {
             listener.routes = routes;
         }
@@ -172,7 +172,7 @@ impl Figures {
     pub fn note_certificates(
         &mut self,
         listener: usize,
-        certificates: Vec<CertificateFigures>,
+        certificates: Vec<CertificateStats>,
         reloads: [u64; 2],
     ) {
         if let Some(listener) = self.listeners.get_mut(listener) {
@@ -181,7 +181,7 @@ impl Figures {
     }
 
     /// Adds until when the lists of revoked certificates hold that a listener verifies its clients by.
-    pub fn note_revocations(&mut self, listener: usize, lists: CertificateFigures) {
+    pub fn note_revocations(&mut self, listener: usize, lists: CertificateStats) {
         if let Some(listener) = self.listeners.get_mut(listener) {
             listener.revocations = Some(lists);
         }
@@ -208,7 +208,7 @@ impl Figures {
         }
     }
 
-    fn server(&mut self, upstream: usize, server: usize) -> Option<&mut ServerFigures> {
+    fn server(&mut self, upstream: usize, server: usize) -> Option<&mut ServerStats> {
         self.upstreams.get_mut(upstream)?.servers.get_mut(server)
     }
 
@@ -226,7 +226,7 @@ impl Figures {
     pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {
         if let Some(server) = self.server(upstream, server) {
             server.is_up = is_up;
-            server.probes = probes.map(ProbeFigures::of);
+            server.probes = probes.map(ProbeStats::of);
         }
     }
 }
@@ -234,12 +234,12 @@ impl Figures {
 /// What one worker counted, apart from its listeners and upstreams; the fields are those of [`WorkerShard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in WorkerShard")]
-pub struct WorkerFigures {
-    pub sessions_accepted: u64,
-    pub sessions_open: Level,
-    pub sessions_handed_in: u64,
-    pub sessions_handed_out: u64,
-    pub sessions_displaced: u64,
+pub struct WorkerStats {
+    pub connections_accepted: u64,
+    pub connections_open: Level,
+    pub connections_handed_in: u64,
+    pub connections_handed_out: u64,
+    pub idle_connections_closed: u64,
     pub exchanges: u64,
     pub exchanges_open: Level,
     pub buffers_in_use: Level,
@@ -253,14 +253,14 @@ pub struct WorkerFigures {
     pub traces_dropped: u64,
 }
 
-impl WorkerFigures {
-    fn of(shard: &WorkerShard) -> WorkerFigures {
-        WorkerFigures {
-            sessions_accepted: shard.sessions_accepted.value(),
-            sessions_open: shard.sessions_open.level(),
-            sessions_handed_in: shard.sessions_handed_in.value(),
-            sessions_handed_out: shard.sessions_handed_out.value(),
-            sessions_displaced: shard.sessions_displaced.value(),
+impl WorkerStats {
+    fn of(shard: &WorkerShard) -> WorkerStats {
+        WorkerStats {
+            connections_accepted: shard.connections_accepted.value(),
+            connections_open: shard.connections_open.level(),
+            connections_handed_in: shard.connections_handed_in.value(),
+            connections_handed_out: shard.connections_handed_out.value(),
+            idle_connections_closed: shard.idle_connections_closed.value(),
             exchanges: shard.exchanges.value(),
             exchanges_open: shard.exchanges_open.level(),
             buffers_in_use: shard.buffers_in_use.level(),
@@ -279,11 +279,11 @@ impl WorkerFigures {
 /// What all workers counted for one listener; the fields are those of [`ListenerShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ListenerShard")]
-pub struct ListenerFigures {
+pub struct ListenerStats {
     #[serde(skip)]
     pub name: String,
-    pub sessions: u64,
-    pub sessions_open: Level,
+    pub connections: u64,
+    pub connections_open: Level,
     pub proxy_headers: u64,
     pub requests: u64,
     pub responses: [u64; 5],
@@ -292,24 +292,24 @@ pub struct ListenerFigures {
     #[serde(skip)]
     pub tls_handshakes: [[u64; 2]; TLS_VERSIONS.len()],
     /// The certificates that clients are shown now.
-    pub certificates: Vec<CertificateFigures>,
+    pub certificates: Vec<CertificateStats>,
     /// Changed files of certificates that were taken over, and such that could not be used.
     pub certificate_reloads: [u64; 2],
     /// The lists of revoked certificates that clients are verified by.
-    pub revocations: Option<CertificateFigures>,
+    pub revocations: Option<CertificateStats>,
     pub tunnels: u64,
     pub tunnels_open: Level,
     #[serde(skip)]
-    pub failures: FailureFigures,
+    pub failures: FailureStats,
     /// What its routes took, in the order of the config.
     #[serde(skip)]
-    pub routes: Vec<RouteFigures>,
+    pub routes: Vec<RouteStats>,
 }
 
 /// What all workers counted for one route; the fields are those of [`RouteShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in RouteShard")]
-pub struct RouteFigures {
+pub struct RouteStats {
     #[serde(skip)]
     pub name: String,
     pub requests: u64,
@@ -317,10 +317,10 @@ pub struct RouteFigures {
     pub failures: u64,
 }
 
-impl RouteFigures {
+impl RouteStats {
     /// Nothing counted yet.
-    pub fn named(name: &str) -> RouteFigures {
-        RouteFigures { name: name.to_owned(), ..RouteFigures::default() }
+    pub fn named(name: &str) -> RouteStats {
+        RouteStats { name: name.to_owned(), ..RouteStats::default() }
     }
 
     /// Adds what a worker counted.
@@ -333,21 +333,21 @@ impl RouteFigures {
 
 /// A certificate in use, or a file of lists of revoked ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CertificateFigures {
+pub struct CertificateStats {
     /// The file as the config names it.
     pub file: String,
     /// Until when it is valid, in seconds since 1970.
     pub expiry_seconds: u64,
 }
 
-impl ListenerFigures {
-    fn named(name: &str) -> ListenerFigures {
-        ListenerFigures { name: name.to_owned(), ..ListenerFigures::default() }
+impl ListenerStats {
+    fn named(name: &str) -> ListenerStats {
+        ListenerStats { name: name.to_owned(), ..ListenerStats::default() }
     }
 
     fn add(&mut self, shard: &ListenerShard) {
-        self.sessions += shard.sessions.value();
-        self.sessions_open.merge(shard.sessions_open.level());
+        self.connections += shard.connections.value();
+        self.connections_open.merge(shard.connections_open.level());
         self.proxy_headers += shard.proxy_headers.value();
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());
@@ -365,7 +365,7 @@ impl ListenerFigures {
 /// What all workers counted for one upstream; the fields are those of [`UpstreamShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in UpstreamShard")]
-pub struct UpstreamFigures {
+pub struct UpstreamStats {
     #[serde(skip)]
     pub name: String,
     pub requests: u64,
@@ -385,21 +385,21 @@ pub struct UpstreamFigures {
     #[serde(skip)]
     pub retries_refused: [u64; RETRY_REFUSALS.len()],
     #[serde(skip)]
-    pub persistence: [u64; Kept::ALL.len()],
+    pub affinity: [u64; AffinityOutcome::ALL.len()],
     #[serde(skip)]
-    pub failures: FailureFigures,
+    pub failures: FailureStats,
     /// Whether all servers get requests because too few are usable.
     pub in_panic: bool,
     #[serde(skip)]
-    pub servers: Vec<ServerFigures>,
+    pub servers: Vec<ServerStats>,
 }
 
-impl UpstreamFigures {
-    fn named(names: &UpstreamNames) -> UpstreamFigures {
-        UpstreamFigures {
+impl UpstreamStats {
+    fn named(names: &UpstreamStatNames) -> UpstreamStats {
+        UpstreamStats {
             name: names.name.clone(),
-            servers: names.servers.iter().map(|name| ServerFigures::named(name)).collect(),
-            ..UpstreamFigures::default()
+            servers: names.servers.iter().map(|name| ServerStats::named(name)).collect(),
+            ..UpstreamStats::default()
         }
     }
 
@@ -415,7 +415,7 @@ impl UpstreamFigures {
         self.exchange_time.add(&shard.exchange_time);
         add_each(&mut self.retries, values(&shard.retries));
         add_each(&mut self.retries_refused, values(&shard.retries_refused));
-        add_each(&mut self.persistence, values(&shard.persistence));
+        add_each(&mut self.affinity, values(&shard.affinity));
         self.failures.add(&shard.failures);
         for (total, part) in self.servers.iter_mut().zip(&shard.servers) {
             total.add(part);
@@ -426,7 +426,7 @@ impl UpstreamFigures {
 /// What all workers counted for one server; the fields are those of [`ServerShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ServerShard")]
-pub struct ServerFigures {
+pub struct ServerStats {
     #[serde(skip)]
     pub name: String,
     pub attempts: u64,
@@ -451,7 +451,7 @@ pub struct ServerFigures {
     pub connect_time: HistogramSnapshot,
     #[serde(skip)]
     pub failures: [u64; Phase::COUNT],
-    pub faults: u64,
+    pub outlier_failures: u64,
     /// Whether it gets no requests because of those that failed.
     pub is_ejected: bool,
     /// How often it was ejected, by reason; empty when it never is.
@@ -463,12 +463,12 @@ pub struct ServerFigures {
     pub is_up: bool,
     /// What its probes came to; `None` when it is not probed.
     #[serde(skip)]
-    pub probes: Option<ProbeFigures>,
+    pub probes: Option<ProbeStats>,
 }
 
-impl ServerFigures {
-    fn named(name: &str) -> ServerFigures {
-        ServerFigures { name: name.to_owned(), mode: "serving", is_up: true, ..ServerFigures::default() }
+impl ServerStats {
+    fn named(name: &str) -> ServerStats {
+        ServerStats { name: name.to_owned(), mode: "serving", is_up: true, ..ServerStats::default() }
     }
 
     fn add(&mut self, shard: &ServerShard) {
@@ -489,16 +489,16 @@ impl ServerFigures {
         self.response_time.add(&shard.response_time);
         self.connect_time.add(&shard.connect_time);
         add_each(&mut self.failures, shard.failures.values());
-        self.faults += shard.faults.value();
+        self.outlier_failures += shard.outlier_failures.value();
     }
 }
 
 /// What the probes of one server came to; the fields are those of [`ProbeShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ProbeShard")]
-pub struct ProbeFigures {
+pub struct ProbeStats {
     pub passed: u64,
-    pub failures: FailureFigures,
+    pub failures: FailureStats,
     pub not_made: u64,
     pub last_micros: u64,
     /// What the last one came to; `None` before the first.
@@ -506,11 +506,11 @@ pub struct ProbeFigures {
     pub changes: u64,
 }
 
-impl ProbeFigures {
-    fn of(shard: &ProbeShard) -> ProbeFigures {
-        let mut failures = FailureFigures::default();
+impl ProbeStats {
+    fn of(shard: &ProbeShard) -> ProbeStats {
+        let mut failures = FailureStats::default();
         failures.add(&shard.failures);
-        ProbeFigures {
+        ProbeStats {
             passed: shard.passed.value(),
             failures,
             not_made: shard.not_made.value(),
@@ -523,9 +523,9 @@ impl ProbeFigures {
 
 /// Failures by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FailureFigures(Option<Box<[u64; Reason::COUNT]>>);
+pub struct FailureStats(Option<Box<[u64; Reason::COUNT]>>);
 
-impl FailureFigures {
+impl FailureStats {
     /// How often a reason occurred.
     pub fn count(&self, reason: Reason) -> u64 {
         self.0.as_ref().map_or(0, |counts| counts[reason.index()])
@@ -570,35 +570,38 @@ mod tests {
 
     #[test]
     fn figures_are_the_sums_over_the_workers() {
-        let names = Names {
+        let names = StatNames {
             listeners: vec!["web".to_owned()],
-            upstreams: vec![UpstreamNames {
+            upstreams: vec![UpstreamStatNames {
                 name: "api".to_owned(),
                 servers: vec!["a".to_owned(), "b".to_owned()],
             }],
         };
         let shards = [(); 2].map(|()| WorkerShard::new(ShardSizes { listeners: 1, servers: &[2] }));
         for (worker, shard) in shards.iter().enumerate() {
-            shard.sessions_accepted.add(worker as u64 + 1);
+            shard.connections_accepted.add(worker as u64 + 1);
             shard.listeners[0].bytes_in.add(10);
-            shard.listeners[0].sessions_open.set(3);
+            shard.listeners[0].connections_open.set(3);
             shard.listeners[0].failures.record(Failure::weir(Phase::Route, Cause::NoRoute));
             shard.upstreams[0].queue_time.record(70);
             shard.upstreams[0].servers[1].responses.record(204);
             shard.upstreams[0].servers[1].response_time.record(1000);
             shard.upstreams[0].servers[1].failures.record(Phase::Connect);
         }
-        let figures = Figures::collect(&names, &shards);
-        assert_eq!(figures.workers.iter().map(|worker| worker.sessions_accepted).collect::<Vec<_>>(), [1, 2]);
-        let listener = &figures.listeners[0];
+        let stats = Stats::collect(&names, &shards);
+        assert_eq!(
+            stats.workers.iter().map(|worker| worker.connections_accepted).collect::<Vec<_>>(),
+            [1, 2]
+        );
+        let listener = &stats.listeners[0];
         assert_eq!((listener.name.as_str(), listener.bytes_in), ("web", 20));
-        assert_eq!(listener.sessions_open, Level { now: 6, peak: 6 });
+        assert_eq!(listener.connections_open, Level { now: 6, peak: 6 });
         assert_eq!(listener.failures.total(), 2);
         let occurred: Vec<_> =
             listener.failures.occurred().map(|(reason, count)| (reason.code(), count)).collect();
         assert_eq!(occurred, [("no-route", 2)]);
-        assert_eq!(figures.upstreams[0].queue_time.count(), 2);
-        let [a, b] = &figures.upstreams[0].servers[..] else { panic!("two servers") };
+        assert_eq!(stats.upstreams[0].queue_time.count(), 2);
+        let [a, b] = &stats.upstreams[0].servers[..] else { panic!("two servers") };
         assert_eq!((a.name.as_str(), a.responses), ("a", [0; 5]));
         assert_eq!((b.name.as_str(), b.responses), ("b", [0, 2, 0, 0, 0]));
         assert_eq!((b.response_time.count(), b.response_time.sum()), (2, 2000));
@@ -607,19 +610,19 @@ mod tests {
 
     #[test]
     fn health_is_noted_where_there_is_a_server() {
-        let names = Names {
+        let names = StatNames {
             listeners: Vec::new(),
-            upstreams: vec![UpstreamNames { name: "api".to_owned(), servers: vec!["a".to_owned(); 2] }],
+            upstreams: vec![UpstreamStatNames { name: "api".to_owned(), servers: vec!["a".to_owned(); 2] }],
         };
-        let mut figures = Figures::collect(&names, []);
+        let mut stats = Stats::collect(&names, []);
         let probes = ProbeShard::default();
         probes.passed.add(3);
         probes.failures.record(Failure::server(Phase::Response, Cause::UnexpectedStatus));
         probes.last_micros.set(250);
-        figures.note_health(0, 1, false, Some(&probes));
-        figures.note_health(0, 2, false, None);
-        figures.note_health(1, 0, false, None);
-        let [a, b] = &figures.upstreams[0].servers[..] else { panic!("two servers") };
+        stats.note_health(0, 1, false, Some(&probes));
+        stats.note_health(0, 2, false, None);
+        stats.note_health(1, 0, false, None);
+        let [a, b] = &stats.upstreams[0].servers[..] else { panic!("two servers") };
         assert!(a.is_up && a.probes.is_none(), "nobody judges it");
         let probed = b.probes.as_ref().expect("it is probed");
         assert_eq!((b.is_up, probed.passed, probed.failures.total(), probed.last_micros), (false, 3, 1, 250));
@@ -627,25 +630,25 @@ mod tests {
 
     #[test]
     fn ejections_are_noted_where_there_is_a_server() {
-        let names = Names {
+        let names = StatNames {
             listeners: Vec::new(),
-            upstreams: vec![UpstreamNames { name: "api".to_owned(), servers: vec!["a".to_owned(); 2] }],
+            upstreams: vec![UpstreamStatNames { name: "api".to_owned(), servers: vec!["a".to_owned(); 2] }],
         };
-        let mut figures = Figures::collect(&names, []);
-        figures.note_ejection(0, 1, true, [("trial", 2)]);
-        figures.note_ejection(0, 2, true, []);
-        figures.note_ejection(1, 0, true, []);
-        figures.note_panic(0, true);
-        figures.note_panic(1, true);
-        let [a, b] = &figures.upstreams[0].servers[..] else { panic!("two servers") };
+        let mut stats = Stats::collect(&names, []);
+        stats.note_ejection(0, 1, true, [("trial", 2)]);
+        stats.note_ejection(0, 2, true, []);
+        stats.note_ejection(1, 0, true, []);
+        stats.note_panic(0, true);
+        stats.note_panic(1, true);
+        let [a, b] = &stats.upstreams[0].servers[..] else { panic!("two servers") };
         assert!(!a.is_ejected && a.ejections.is_empty());
-        assert!(b.is_ejected && b.ejections == [("trial", 2)] && figures.upstreams[0].in_panic);
+        assert!(b.is_ejected && b.ejections == [("trial", 2)] && stats.upstreams[0].in_panic);
     }
 
     #[test]
     fn parts_without_a_name_are_left_out() {
         let shard = WorkerShard::new(ShardSizes { listeners: 2, servers: &[2, 1] });
-        let figures = Figures::collect(&Names::default(), [&shard]);
-        assert_eq!((figures.workers.len(), figures.listeners.len(), figures.upstreams.len()), (1, 0, 0));
+        let stats = Stats::collect(&StatNames::default(), [&shard]);
+        assert_eq!((stats.workers.len(), stats.listeners.len(), stats.upstreams.len()), (1, 0, 0));
     }
 }
