@@ -7,9 +7,9 @@ use weir_fuzz::growths;
 use weir_http::{ChunkedDecoder, ChunkedLimits, LenientChunks, Rule};
 
 /// Payload, bytes taken, number of trailers, and whether the body has ended.
-type Outcome = Result<(Vec<u8>, usize, usize, bool), Rule>;
+type DecodedBody = Result<(Vec<u8>, usize, usize, bool), Rule>;
 
-fn decode(input: &[u8], growth: &[usize], limits: ChunkedLimits) -> Outcome {
+fn decode(input: &[u8], growth: &[usize], limits: ChunkedLimits) -> DecodedBody {
     let mut decoder = ChunkedDecoder::new(limits);
     let (mut payload, mut taken) = (Vec::new(), 0);
     for &len in growth {

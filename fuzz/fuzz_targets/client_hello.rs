@@ -9,13 +9,13 @@ use weir_http::{ClientHello, HelloError, HelloProgress};
 const LIMITS: [usize; 2] = [64, weir_http::CLIENT_HELLO_BYTES_MAX];
 
 /// Everything that is said about a hello.
-type Said = (Result<HelloProgress, HelloError>, Option<String>, Vec<Vec<u8>>);
+type ReadHello = (Result<HelloProgress, HelloError>, Option<String>, Vec<Vec<u8>>);
 
-fn said(hello: &ClientHello, outcome: Result<HelloProgress, HelloError>) -> Said {
+fn said(hello: &ClientHello, outcome: Result<HelloProgress, HelloError>) -> ReadHello {
     (outcome, hello.server_name().map(str::to_owned), hello.protocols().map(<[u8]>::to_vec).collect())
 }
 
-fn parse(input: &[u8], growth: &[usize], bytes_max: usize) -> Said {
+fn parse(input: &[u8], growth: &[usize], bytes_max: usize) -> ReadHello {
     let mut hello = ClientHello::new();
     let mut outcome = Ok(HelloProgress::Incomplete { bytes_min: 0 });
     for &len in growth {

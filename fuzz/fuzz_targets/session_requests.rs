@@ -12,7 +12,8 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::in_known_versions;
 use weir_fuzz::session::{
-    Asked, Reading, Recorder, Reply, Request, Rig, exchange, read_replies, read_requests,
+    AnsweredMethod, ReadReply, ReadRequest, ReadRequests, RequestRecorder, Rig, exchange, read_replies,
+    read_requests,
 };
 
 /// Every so many inputs, a good request must be served as if nothing had happened.
@@ -35,20 +36,20 @@ const OWN_FIELDS: &[&str] = &[
     "x-request-id",
 ];
 
-struct Stage {
+struct RecordingServer {
     rig: Rig,
-    recorder: Recorder,
+    recorder: RequestRecorder,
     inputs: Cell<u64>,
 }
 
 thread_local! {
-    static STAGE: Stage = {
-        let recorder = Recorder::default();
+    static STAGE: RecordingServer = {
+        let recorder = RequestRecorder::default();
         let rig = Rig::start({
             let recorder = recorder.clone();
             |listener| recorder.serve(listener)
         });
-        Stage { rig, recorder, inputs: Cell::new(0) }
+        RecordingServer { rig, recorder, inputs: Cell::new(0) }
     };
 }
 
@@ -64,9 +65,9 @@ fuzz_target!(|input: &[u8]| {
     });
 });
 
-impl Stage {
+impl RecordingServer {
     /// What `hyper` reads from `input`, what it reads behind Weir, and what the client gets.
-    fn pass(&self, input: &[u8]) -> (Reading, Reading, Vec<u8>) {
+    fn pass(&self, input: &[u8]) -> (ReadRequests, ReadRequests, Vec<u8>) {
         self.rig.run(async {
             let direct = read_requests(input).await;
             let received = exchange(self.rig.web(), input).await;
@@ -86,13 +87,13 @@ impl Stage {
     }
 }
 
-fn asked(direct: &Reading, index: usize) -> Option<Asked> {
+fn asked(direct: &ReadRequests, index: usize) -> Option<AnsweredMethod> {
     let request = direct.requests.get(index)?;
     // Nobody knows how far Weir read what it refused.
-    Some(if request.method == "HEAD" { Asked::Head } else { Asked::Other })
+    Some(if request.method == "HEAD" { AnsweredMethod::Head } else { AnsweredMethod::Other })
 }
 
-fn judge(direct: &Reading, behind: &Reading, replies: &[Reply]) {
+fn judge(direct: &ReadRequests, behind: &ReadRequests, replies: &[ReadReply]) {
     let mut forwarded = behind.requests.iter();
     for (index, reply) in replies.iter().enumerate() {
         assert!(reply.whole, "a response is cut off: {reply:?}");
@@ -128,24 +129,24 @@ fn judge(direct: &Reading, behind: &Reading, replies: &[Reply]) {
     }
     assert_eq!(forwarded.next(), None, "requests without response");
     let whole = direct.requests.iter().filter(|request| request.whole).count();
-    let told = replies.last().is_some_and(Reply::closes);
+    let told = replies.last().is_some_and(ReadReply::closes);
     assert!(replies.len() >= whole || told, "the session ends without a word: {replies:?}, {direct:?}");
 }
 
 /// Fails unless a server behind Weir got what the client sent.
-fn assert_same(request: &Request, read: &Request) {
+fn assert_same(request: &ReadRequest, read: &ReadRequest) {
     assert_head(request, read);
     assert!(read.whole, "half a request came out whole: {request:?}, {read:?}");
     assert_eq!(request.body, read.body);
 }
 
 /// Fails unless a server behind Weir got the beginning of what the client sent.
-fn assert_beginning(request: &Request, read: &Request) {
+fn assert_beginning(request: &ReadRequest, read: &ReadRequest) {
     assert_head(request, read);
     assert!(read.body.starts_with(&request.body), "another body: {request:?}, {read:?}");
 }
 
-fn assert_head(request: &Request, read: &Request) {
+fn assert_head(request: &ReadRequest, read: &ReadRequest) {
     assert_eq!(request.method, read.method);
     if !may_ask_about_the_server(request, read) {
         assert_eq!(request.target, in_normal_form(&read.target));
@@ -214,8 +215,8 @@ fn encoded(text: &[u8]) -> String {
 }
 
 /// A TRACE or OPTIONS that may go no further is answered by Weir (RFC 9110 section 7.6.2), and the session goes on.
-fn may_stop_at_the_last_hop(reply: &Reply, read: Option<&Request>) -> bool {
-    let last_hop = |request: &Request| {
+fn may_stop_at_the_last_hop(reply: &ReadReply, read: Option<&ReadRequest>) -> bool {
+    let last_hop = |request: &ReadRequest| {
         let none_left = |digits: &[u8]| !digits.is_empty() && digits.iter().all(|&digit| digit == b'0');
         matches!(&*request.method, "TRACE" | "OPTIONS")
             && request.field("max-forwards").is_some_and(none_left)
@@ -225,25 +226,30 @@ fn may_stop_at_the_last_hop(reply: &Reply, read: Option<&Request>) -> bool {
 
 /// `hyper` refuses some heads that Weir forwards, such as targets with bytes that its `Uri` does not take. It refuses
 /// them from the client as well, and says nothing of what follows.
-fn may_be_refused_behind(reply: &Reply, direct: &Reading, behind: &Reading, index: usize) -> bool {
+fn may_be_refused_behind(
+    reply: &ReadReply,
+    direct: &ReadRequests,
+    behind: &ReadRequests,
+    index: usize,
+) -> bool {
     let by_hyper = matches!(reply.status, 400 | 414 | 431) && !reply.is_own_failure() && behind.refused;
     by_hyper && direct.refused && direct.requests.len() == index
 }
 
 /// `hyper` takes a percent sign in Host, but not in the authority of an absolute target, where it came from; and in a
 /// target not all of the bytes that Weir encodes.
-fn may_be_refused_before(request: &Request, direct: &Reading, index: usize) -> bool {
+fn may_be_refused_before(request: &ReadRequest, direct: &ReadRequests, index: usize) -> bool {
     let escaped = request.host.as_ref().is_some_and(|host| host.contains(&b'%'));
     (escaped || request.target.contains('%')) && direct.refused && direct.requests.len() == index
 }
 
 /// OPTIONS of an absolute target without a path is about the server as a whole (RFC 9112 section 3.2.4); `hyper` takes
 /// the empty path for `/`.
-fn may_ask_about_the_server(request: &Request, read: &Request) -> bool {
+fn may_ask_about_the_server(request: &ReadRequest, read: &ReadRequest) -> bool {
     read.method == "OPTIONS" && read.absolute && read.target == "/" && request.target == "*"
 }
 
 /// Only HTTP/1.0 may do without Host, and an HTTP/1.1 server must get one.
-fn may_get_a_host(read: &Request) -> bool {
+fn may_get_a_host(read: &ReadRequest) -> bool {
     read.host.as_ref().is_none_or(Bytes::is_empty)
 }

@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::in_known_versions;
-use weir_fuzz::session::{Answer, Asked, Replies, Reply, Rig, exchange, play, read_replies, read_response};
+use weir_fuzz::session::{
+    AnsweredMethod, HyperResponse, ReadReplies, ReadReply, Rig, exchange, play, read_replies, read_response,
+};
 
 /// Every so many inputs, a good response must be relayed as if nothing had happened.
 const INPUTS_BETWEEN_CHECKS: u64 = 64;
@@ -16,7 +18,7 @@ const INPUTS_BETWEEN_CHECKS: u64 = 64;
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A request that every input answers.
-struct Question {
+struct RelayedRequest {
     method: &'static str,
     text: &'static str,
     http10: bool,
@@ -24,28 +26,33 @@ struct Question {
 }
 
 /// On one connection in this order, as far as each response lets the next one follow.
-const QUESTIONS: &[Question] = &[
-    Question { method: "GET", text: "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", http10: false, upgrade: false },
-    Question {
+const QUESTIONS: &[RelayedRequest] = &[
+    RelayedRequest {
+        method: "GET",
+        text: "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        http10: false,
+        upgrade: false,
+    },
+    RelayedRequest {
         method: "HEAD",
         text: "HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n",
         http10: false,
         upgrade: false,
     },
-    Question {
+    RelayedRequest {
         method: "POST",
         text: "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello",
         http10: false,
         upgrade: false,
     },
-    Question {
+    RelayedRequest {
         method: "GET",
         text: "GET / HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n",
         http10: true,
         upgrade: false,
     },
     // The last, since what follows would belong to the other protocol.
-    Question {
+    RelayedRequest {
         method: "GET",
         text: "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         http10: false,
@@ -53,17 +60,17 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-struct Stage {
+struct HostileServer {
     rig: Rig,
     script: Rc<RefCell<Vec<u8>>>,
     inputs: Cell<u64>,
 }
 
 thread_local! {
-    static STAGE: Stage = {
+    static STAGE: HostileServer = {
         let script = Rc::default();
         let rig = Rig::start(|listener| play(listener, Rc::clone(&script)));
-        Stage { rig, script, inputs: Cell::new(0) }
+        HostileServer { rig, script, inputs: Cell::new(0) }
     };
 }
 
@@ -81,15 +88,15 @@ fuzz_target!(|input: &[u8]| {
     });
 });
 
-impl Stage {
+impl HostileServer {
     /// Answers every question with `script` and shows `judge` what `hyper` and what a client of Weir make of it.
-    fn ask_all(&self, script: &[u8], judge: impl Fn(&[u8], &Question, &Answer, &Reply)) {
+    fn ask_all(&self, script: &[u8], judge: impl Fn(&[u8], &RelayedRequest, &HyperResponse, &ReadReply)) {
         self.script.replace(script.to_vec());
         let mut left = QUESTIONS;
         while !left.is_empty() {
             let text: String = left.iter().map(|question| question.text).collect();
             let received = self.rig.run(exchange(self.rig.web(), text.as_bytes()));
-            let Replies { finals, interims_left } =
+            let ReadReplies { finals, interims_left } =
                 read_replies(&received, |index| left.get(index).map(asked));
             let answered = finals.len() + usize::from(interims_left > 0);
             assert!(answered > 0, "no answer to {text:?}");
@@ -103,11 +110,11 @@ impl Stage {
     }
 }
 
-fn asked(question: &Question) -> Asked {
-    if question.method == "HEAD" { Asked::Head } else { Asked::Other }
+fn asked(question: &RelayedRequest) -> AnsweredMethod {
+    if question.method == "HEAD" { AnsweredMethod::Head } else { AnsweredMethod::Other }
 }
 
-impl Question {
+impl RelayedRequest {
     fn for_hyper(&self) -> hyper::Request<http_body_util::Full<bytes::Bytes>> {
         let body = if self.method == "POST" { "hello" } else { "" };
         let mut request = hyper::Request::builder().method(self.method).uri("/").header("host", "a.test");
@@ -118,7 +125,7 @@ impl Question {
     }
 }
 
-fn judge(script: &[u8], question: &Question, answer: &Answer, reply: &Reply) {
+fn judge(script: &[u8], question: &RelayedRequest, answer: &HyperResponse, reply: &ReadReply) {
     if question.http10 {
         assert_eq!(reply.interims, 0, "HTTP/1.0 knows no interim responses");
         assert_eq!(reply.field("transfer-encoding"), None, "HTTP/1.0 knows no chunks");
@@ -130,7 +137,7 @@ fn judge(script: &[u8], question: &Question, answer: &Answer, reply: &Reply) {
     if may_drop_control_bytes(script, answer) {
         return;
     }
-    let Answer::Response { status, body, whole, behind } = answer else {
+    let HyperResponse::Response { status, body, whole, behind } = answer else {
         panic!("a response where `hyper` found none: {reply:?}")
     };
     assert_eq!(reply.status, *status);
@@ -147,12 +154,12 @@ fn judge(script: &[u8], question: &Question, answer: &Answer, reply: &Reply) {
 }
 
 /// `hyper` refuses control bytes in values, which Weir drops.
-fn may_drop_control_bytes(script: &[u8], answer: &Answer) -> bool {
+fn may_drop_control_bytes(script: &[u8], answer: &HyperResponse) -> bool {
     let is_control = |&byte: &u8| (byte < b' ' && !b"\0\t\r\n".contains(&byte)) || byte == 0x7f;
-    !matches!(answer, Answer::Response { .. }) && script.iter().any(|byte| is_control(byte))
+    !matches!(answer, HyperResponse::Response { .. }) && script.iter().any(|byte| is_control(byte))
 }
 
 /// An HTTP/1.0 client knows a body that is cut off by the reset of its connection, and a Unix socket cannot be reset.
-fn may_end_unseen(question: &Question, reply: &Reply) -> bool {
+fn may_end_unseen(question: &RelayedRequest, reply: &ReadReply) -> bool {
     question.http10 && reply.until_close
 }

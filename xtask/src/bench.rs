@@ -5,14 +5,14 @@
 use anyhow::ensure;
 use clap::Args;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// Keep-alive HTTP is what most traffic is, and the lab needs nothing special to run it.
 const SCENARIO_DEFAULT: &str = "l7-keepalive";
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// Scenarios by name (`cargo run --release -p weir-lab -- list` shows them)
     #[arg(value_name = "SCENARIO", default_value = SCENARIO_DEFAULT)]
     scenarios: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     rest: Vec<String>,
 }
 
-impl Arguments {
+impl BenchArguments {
     /// What `ci` runs: the lab's own load generator against every target, then those of others.
     pub(crate) fn smoke() -> Self {
         let scenarios = [SCENARIO_DEFAULT, "clients-default"].map(str::to_owned).to_vec();
@@ -32,14 +32,14 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
-    Process::cargo(workspace)
+pub(crate) fn run(workspace: &Workspace, arguments: &BenchArguments) -> anyhow::Result<()> {
+    ProgramRun::cargo(workspace)
         .args(["build", "--release", "--package", "weir", "--package", "weir-lab"])
         .run()?;
     let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
         let lab = workspace.target().join("release").join("weir-lab");
-        let mut process = Process::new(workspace, lab).finds_tools(workspace).args(["run", scenario]);
+        let mut process = ProgramRun::new(workspace, lab).finds_tools(workspace).args(["run", scenario]);
         if arguments.short {
             process = process.arg("--short");
         }

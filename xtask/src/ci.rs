@@ -8,13 +8,13 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::clock::Stopwatch;
-use crate::process::Process;
-use crate::summary::{Minutes, Outcome, Summary};
+use crate::process::ProgramRun;
+use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
 use crate::{bench, deny, fuzz, generate, instructions, setup, test, tidy, typos};
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CiArguments {
     /// The steps to run, all by default
     #[arg(value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
     steps: Vec<String>,
@@ -23,35 +23,35 @@ pub(crate) struct Arguments {
     fail_fast: bool,
 }
 
-struct Step {
+struct CiStep {
     name: &'static str,
     run: fn(&Workspace) -> anyhow::Result<()>,
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "setup", run: setup::run },
-    Step { name: "format", run: format },
-    Step { name: "tidy", run: tidy::run },
-    Step { name: "typos", run: typos::run },
-    Step { name: "deny", run: deny::run },
-    Step { name: "clippy", run: clippy },
-    Step { name: "tests", run: |workspace| test::run(workspace, &test::Arguments::default()) },
-    Step { name: "docs", run: docs },
-    Step {
+const STEPS: &[CiStep] = &[
+    CiStep { name: "setup", run: setup::run },
+    CiStep { name: "format", run: format },
+    CiStep { name: "tidy", run: tidy::run },
+    CiStep { name: "typos", run: typos::run },
+    CiStep { name: "deny", run: deny::run },
+    CiStep { name: "clippy", run: clippy },
+    CiStep { name: "tests", run: |workspace| test::run(workspace, &test::TestArguments::default()) },
+    CiStep { name: "docs", run: docs },
+    CiStep {
         name: "generate",
-        run: |workspace| generate::run(workspace, &generate::Arguments { check: true }),
+        run: |workspace| generate::run(workspace, &generate::GenerateArguments { check: true }),
     },
-    Step { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::Arguments::smoke()) },
-    Step {
+    CiStep { name: "fuzz", run: |workspace| fuzz::run(workspace, &fuzz::FuzzArguments::smoke()) },
+    CiStep {
         name: "instructions",
-        run: |workspace| instructions::run(workspace, &instructions::Arguments::default()),
+        run: |workspace| instructions::run(workspace, &instructions::InstructionsArguments::default()),
     },
-    Step { name: "bench", run: |workspace| bench::run(workspace, &bench::Arguments::smoke()) },
+    CiStep { name: "bench", run: |workspace| bench::run(workspace, &bench::BenchArguments::smoke()) },
 ];
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(workspace: &Workspace, arguments: &CiArguments) -> anyhow::Result<()> {
     let chosen =
-        |step: &&Step| arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name);
+        |step: &&CiStep| arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name);
     let mut outcomes = Vec::new();
     for step in STEPS.iter().filter(chosen) {
         outcomes.push(run_step(workspace, step));
@@ -59,7 +59,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
             break;
         }
     }
-    print!("\n{}", Summary(&outcomes));
+    print!("\n{}", CiSummary(&outcomes));
     let failed: Vec<&str> =
         outcomes.iter().filter(|outcome| outcome.result.is_err()).map(|outcome| outcome.step).collect();
     if !failed.is_empty() {
@@ -68,7 +68,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
     Ok(())
 }
 
-fn run_step(workspace: &Workspace, step: &Step) -> Outcome {
+fn run_step(workspace: &Workspace, step: &CiStep) -> StepOutcome {
     println!("\n== {} ==", step.name);
     let stopwatch = Stopwatch::start();
     let result = (step.run)(workspace).map_err(|error| format!("{error:#}"));
@@ -77,21 +77,23 @@ fn run_step(workspace: &Workspace, step: &Step) -> Outcome {
         Ok(()) => println!("== {}: ok after {} ==", step.name, Minutes(took)),
         Err(error) => println!("== {}: FAILED after {}: {error} ==", step.name, Minutes(took)),
     }
-    Outcome { step: step.name, result, took }
+    StepOutcome { step: step.name, result, took }
 }
 
 fn format(workspace: &Workspace) -> anyhow::Result<()> {
-    Process::cargo(workspace).args(["fmt", "--all", "--check"]).run()?;
+    ProgramRun::cargo(workspace).args(["fmt", "--all", "--check"]).run()?;
     // Not a member of the workspace: it is compiled with flags of its own.
-    Process::cargo(workspace).args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]).run()
+    ProgramRun::cargo(workspace).args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]).run()
 }
 
 fn clippy(workspace: &Workspace) -> anyhow::Result<()> {
-    Process::cargo(workspace).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()
+    ProgramRun::cargo(workspace)
+        .args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+        .run()
 }
 
 fn docs(workspace: &Workspace) -> anyhow::Result<()> {
-    Process::cargo(workspace)
+    ProgramRun::cargo(workspace)
         .env("RUSTDOCFLAGS", "-D warnings")
         .args(["doc", "--workspace", "--no-deps"])
         .run()

@@ -3,13 +3,13 @@
 //! Security advisories need a git clone of the RustSec database, so they are a command of their own to run (see
 //! SECURITY.md) and no step of `ci`: a check that fails because a third host is away says nothing about a change.
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::tools;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let deny = tools::CARGO_DENY.ready(workspace)?;
-    Process::new(workspace, deny)
+    ProgramRun::new(workspace, deny)
         .args(["check", "--hide-inclusion-graph", "licenses", "bans", "sources"])
         .run()
 }

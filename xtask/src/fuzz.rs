@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// What `cargo fuzz` passes, less the sanitizer; debug assertions and overflow checks are on in the profile of `fuzz/`.
@@ -33,7 +33,7 @@ const INPUT_SECONDS_MAX: u32 = 10;
 const OVERHEAD: Duration = Duration::from_secs(120);
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct FuzzArguments {
     /// The targets to run, all of `fuzz/Cargo.toml` by default
     targets: Vec<String>,
     /// How long each target runs
@@ -44,14 +44,14 @@ pub(crate) struct Arguments {
     seed: u32,
 }
 
-impl Arguments {
+impl FuzzArguments {
     /// What `ci` runs: from the same seed each time, so that a commit is not blamed for what another one did.
     pub(crate) fn smoke() -> Self {
         Self { targets: Vec::new(), seconds: 10, seed: 1 }
     }
 }
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(workspace: &Workspace, arguments: &FuzzArguments) -> anyhow::Result<()> {
     let folder = workspace.root().join("fuzz");
     let manifest = folder.join("Cargo.toml");
     let text =
@@ -79,7 +79,7 @@ fn build(workspace: &Workspace, manifest: &Path) -> anyhow::Result<PathBuf> {
     let host = host(workspace)?;
     let target_folder = workspace.target().join("fuzz");
     // With --target the flags stay off build scripts and procedural macros, which could not link with them.
-    Process::cargo(workspace)
+    ProgramRun::cargo(workspace)
         .env("RUSTFLAGS", RUSTFLAGS.join(" "))
         .args(["build", "--release", "--bins", "--target", &host, "--manifest-path"])
         .arg(manifest)
@@ -94,13 +94,13 @@ fn run_target(
     folder: &Path,
     program: &Path,
     target: &str,
-    arguments: &Arguments,
+    arguments: &FuzzArguments,
 ) -> anyhow::Result<()> {
     let found = workspace.target().join("fuzz").join("corpus").join(target);
     let artifacts = folder.join("artifacts").join(target);
     fs::create_dir_all(&found)?;
     fs::create_dir_all(&artifacts)?;
-    let mut process = Process::new(workspace, program)
+    let mut process = ProgramRun::new(workspace, program)
         .arg(format!("-max_total_time={}", arguments.seconds))
         .arg(format!("-seed={}", arguments.seed))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
@@ -115,24 +115,24 @@ fn run_target(
 }
 
 fn host(workspace: &Workspace) -> anyhow::Result<String> {
-    let printed = Process::new(workspace, "rustc").arg("-vV").read()?;
+    let printed = ProgramRun::new(workspace, "rustc").arg("-vV").read()?;
     let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("`rustc -vV` names no host")
 }
 
 #[derive(Deserialize)]
-struct Manifest {
+struct FuzzManifest {
     #[serde(default)]
-    bin: Vec<Target>,
+    bin: Vec<FuzzTarget>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct FuzzTarget {
     name: String,
 }
 
 fn targets_in(manifest: &str) -> anyhow::Result<Vec<String>> {
-    let manifest: Manifest = toml::from_str(manifest).context("fuzz/Cargo.toml is no manifest")?;
+    let manifest: FuzzManifest = toml::from_str(manifest).context("fuzz/Cargo.toml is no manifest")?;
     ensure!(!manifest.bin.is_empty(), "fuzz/Cargo.toml has no [[bin]]: nothing to run");
     Ok(manifest.bin.into_iter().map(|target| target.name).collect())
 }

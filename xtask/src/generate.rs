@@ -9,11 +9,11 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use regex::Regex;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GenerateArguments {
     /// Write nothing, fail when a file is stale
     #[arg(long)]
     pub(crate) check: bool,
@@ -71,7 +71,7 @@ const GENERATED: &[Generated] = &[
 static PASSED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^test result: ok\. (\d+) passed").expect("the pattern is constant"));
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(workspace: &Workspace, arguments: &GenerateArguments) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for generated in GENERATED {
         match generated.run(workspace, arguments.check) {
@@ -91,7 +91,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
 
 impl Generated {
     fn run(&self, workspace: &Workspace, check: bool) -> anyhow::Result<()> {
-        let mut process = Process::cargo(workspace)
+        let mut process = ProgramRun::cargo(workspace)
             .args(["test", "--quiet", "--package", self.package])
             .args(self.target)
             .args([self.test, "--", "--exact"]);

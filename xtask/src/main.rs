@@ -36,35 +36,35 @@ use crate::workspace::Workspace;
     about = "Everything that a developer or CI runs",
     arg_required_else_help = true
 )]
-struct Arguments {
+struct XtaskArguments {
     #[command(subcommand)]
-    command: Command,
+    command: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum XtaskCommand {
     /// Run every check that a change must pass, and list all that failed at the end
-    Ci(ci::Arguments),
+    Ci(ci::CiArguments),
     /// Run the tests of the workspace; further arguments go to `cargo test`
-    Test(test::Arguments),
+    Test(test::TestArguments),
     /// Check the house style and the borders between the crates
     Tidy,
     /// Write the files that are generated from the code anew
-    Generate(generate::Arguments),
+    Generate(generate::GenerateArguments),
     /// Build Weir and the lab for release and run scenarios of the lab
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Count the instructions of user code under valgrind and compare them with the recorded ones
-    Instructions(instructions::Arguments),
+    Instructions(instructions::InstructionsArguments),
     /// Run each fuzz target for a while
-    Fuzz(fuzz::Arguments),
+    Fuzz(fuzz::FuzzArguments),
     /// Install the programs that the other commands start
     Setup,
     /// Unpack current releases of the balancers that the lab compares with, out of Debian unstable, under target/peers
-    Peers(peers::Arguments),
+    Peers(peers::PeersArguments),
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
+    match run(XtaskArguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -73,17 +73,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: XtaskCommand) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match command {
-        Command::Ci(arguments) => ci::run(&workspace, &arguments),
-        Command::Test(arguments) => test::run(&workspace, &arguments),
-        Command::Tidy => tidy::run(&workspace),
-        Command::Generate(arguments) => generate::run(&workspace, &arguments),
-        Command::Bench(arguments) => bench::run(&workspace, &arguments),
-        Command::Instructions(arguments) => instructions::run(&workspace, &arguments),
-        Command::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
-        Command::Setup => setup::run(&workspace),
-        Command::Peers(arguments) => peers::run(&workspace, &arguments),
+        XtaskCommand::Ci(arguments) => ci::run(&workspace, &arguments),
+        XtaskCommand::Test(arguments) => test::run(&workspace, &arguments),
+        XtaskCommand::Tidy => tidy::run(&workspace),
+        XtaskCommand::Generate(arguments) => generate::run(&workspace, &arguments),
+        XtaskCommand::Bench(arguments) => bench::run(&workspace, &arguments),
+        XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
+        XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
+        XtaskCommand::Setup => setup::run(&workspace),
+        XtaskCommand::Peers(arguments) => peers::run(&workspace, &arguments),
     }
 }

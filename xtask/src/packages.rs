@@ -11,63 +11,83 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// A Debian package, the program in it that is started or the file, by its whole path, that one loads, and why.
-struct Package {
+struct DebianPackage {
     name: &'static str,
     program: &'static str,
     reason: &'static str,
 }
 
-const PACKAGES: &[Package] = &[
-    Package {
+const PACKAGES: &[DebianPackage] = &[
+    DebianPackage {
         name: "varnish",
         program: "varnishtest",
         reason: "step `tests`: plays the scripts in conformance/",
     },
-    Package {
+    DebianPackage {
         name: "openssl",
         program: "openssl",
         reason: "step `tests`: a TLS client that shares no code with Weir",
     },
-    Package { name: "curl", program: "curl", reason: "step `tests`: a client that people use" },
-    Package { name: "haproxy", program: "haproxy", reason: "steps `tests` and `bench`: a peer in the lab" },
-    Package { name: "nginx", program: "nginx", reason: "steps `tests` and `bench`: a peer in the lab" },
-    Package { name: "apache2", program: "apache2", reason: "steps `tests` and `bench`: a target of the lab" },
-    Package { name: "caddy", program: "caddy", reason: "steps `tests` and `bench`: a target of the lab" },
-    Package {
+    DebianPackage { name: "curl", program: "curl", reason: "step `tests`: a client that people use" },
+    DebianPackage {
+        name: "haproxy",
+        program: "haproxy",
+        reason: "steps `tests` and `bench`: a peer in the lab",
+    },
+    DebianPackage { name: "nginx", program: "nginx", reason: "steps `tests` and `bench`: a peer in the lab" },
+    DebianPackage {
+        name: "apache2",
+        program: "apache2",
+        reason: "steps `tests` and `bench`: a target of the lab",
+    },
+    DebianPackage {
+        name: "caddy",
+        program: "caddy",
+        reason: "steps `tests` and `bench`: a target of the lab",
+    },
+    DebianPackage {
         name: "libnginx-mod-stream",
         program: "/usr/lib/nginx/modules/ngx_stream_module.so",
         reason: "step `tests`: nginx as a sender of the PROXY protocol",
     },
-    Package {
+    DebianPackage {
         name: "chromium",
         program: "chromium",
         reason: "step `tests`: the lab's report and the status page in a browser",
     },
-    Package {
+    DebianPackage {
         name: "prometheus",
         program: "promtool",
         reason: "step `tests`: judges the metrics, and scrapes them",
     },
-    Package {
+    DebianPackage {
         name: "hatop",
         program: "hatop",
         reason: "step `tests`: a monitor of HAProxy at the runtime socket",
     },
-    Package { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
-    Package {
+    DebianPackage { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
+    DebianPackage {
         name: "mmdebstrap",
         program: "mmdebstrap",
         reason: "command `peers`: unpacks current releases of the lab's peers",
     },
-    Package { name: "apache2-utils", program: "ab", reason: "step `bench`: a load generator of the lab" },
-    Package { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
-    Package { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },
-    Package { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
-    Package { name: "valgrind", program: "valgrind", reason: "step `instructions`: counts instructions" },
+    DebianPackage {
+        name: "apache2-utils",
+        program: "ab",
+        reason: "step `bench`: a load generator of the lab",
+    },
+    DebianPackage { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
+    DebianPackage { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },
+    DebianPackage { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
+    DebianPackage {
+        name: "valgrind",
+        program: "valgrind",
+        reason: "step `instructions`: counts instructions",
+    },
 ];
 
 /// Debian keeps daemons here, and the PATH of an ordinary user lacks it.
@@ -78,7 +98,8 @@ const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Installs what is missing, or says what to install.
 pub(crate) fn install(workspace: &Workspace) -> anyhow::Result<()> {
-    let missing: Vec<&Package> = PACKAGES.iter().filter(|package| find(package.program).is_none()).collect();
+    let missing: Vec<&DebianPackage> =
+        PACKAGES.iter().filter(|package| find(package.program).is_none()).collect();
     if missing.is_empty() {
         println!("All {} packages are there.", PACKAGES.len());
         return Ok(());
@@ -103,8 +124,8 @@ pub(crate) fn install(workspace: &Workspace) -> anyhow::Result<()> {
     }
 }
 
-fn apt_get(workspace: &Workspace) -> Process {
-    Process::new(workspace, "apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet")
+fn apt_get(workspace: &Workspace) -> ProgramRun {
+    ProgramRun::new(workspace, "apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet")
 }
 
 /// Where a program is, as a shell and a daemon's start script would find it.
@@ -123,7 +144,7 @@ fn find_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
     })
 }
 
-fn advice(missing: &[&Package]) -> String {
+fn advice(missing: &[&DebianPackage]) -> String {
     let mut text =
         "programs are missing that cannot be installed from here (that takes root on Debian):\n".to_owned();
     for package in missing {

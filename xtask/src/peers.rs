@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use clap::Args;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// What is unpacked: the products of the lab that Debian has, and the program that makes them find their libraries.
@@ -27,7 +27,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 const APT_FOLDER: &str = "/etc/apt";
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct PeersArguments {
     /// Mirror of Debian; by default the one in apt's list of sources
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     suite: String,
 }
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(workspace: &Workspace, arguments: &PeersArguments) -> anyhow::Result<()> {
     let mirror = match &arguments.mirror {
         Some(mirror) => mirror.clone(),
         None => mirror_of(Path::new(APT_FOLDER))
@@ -56,7 +56,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
     remove(&root)?;
     fs::rename(&unfinished, &root)?;
     for (program, flag) in PROGRAMS {
-        Process::new(workspace, root.join(program)).arg(flag).run()?;
+        ProgramRun::new(workspace, root.join(program)).arg(flag).run()?;
     }
     println!("The lab takes these from now on; `weir-lab ... --installed` takes the system's.");
     Ok(())
@@ -65,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Resul
 /// By way of an archive: what mmdebstrap unpacks itself belongs to other users where it is not started by root.
 fn unpack(workspace: &Workspace, suite: &str, mirror: &str, into: &Path) -> anyhow::Result<()> {
     let archive = into.with_extension("tar");
-    Process::new(workspace, "mmdebstrap")
+    ProgramRun::new(workspace, "mmdebstrap")
         .args(["--quiet", "--variant=extract", "--components=main"])
         // The mirror may be a snapshot, whose signature says that it is out of date.
         .args(["--aptopt=Acquire::Check-Valid-Until \"false\"", &format!("--include={PACKAGES}")])
@@ -74,7 +74,7 @@ fn unpack(workspace: &Workspace, suite: &str, mirror: &str, into: &Path) -> anyh
         .arg(mirror)
         .run()
         .context("mmdebstrap is a package of Debian: apt-get install mmdebstrap, or cargo xtask setup")?;
-    let unpacked = Process::new(workspace, "tar").args(["--extract", "--exclude=./dev", "--file"]);
+    let unpacked = ProgramRun::new(workspace, "tar").args(["--extract", "--exclude=./dev", "--file"]);
     let unpacked = unpacked.arg(&archive).arg("--directory").arg(into).run();
     fs::remove_file(&archive).ok();
     unpacked
@@ -91,7 +91,7 @@ fn bind(
 ) -> anyhow::Result<()> {
     let loader = loader_in(&here.join(libraries))?;
     let name = loader.file_name().expect("a file has a name");
-    Process::new(workspace, &loader)
+    ProgramRun::new(workspace, &loader)
         .arg("--library-path")
         .arg(here.join(libraries))
         .arg(here.join("usr/bin/patchelf"))

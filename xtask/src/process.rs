@@ -24,12 +24,12 @@ const LIMIT_DEFAULT: Duration = Duration::from_secs(40 * 60);
 const PATH: &str = "PATH";
 
 /// One program to run to its end.
-pub(crate) struct Process {
+pub(crate) struct ProgramRun {
     command: Command,
     limit: Duration,
 }
 
-impl Process {
+impl ProgramRun {
     /// A program that starts in the root of the workspace.
     pub(crate) fn new(workspace: &Workspace, program: impl AsRef<OsStr>) -> Self {
         Self::in_folder(workspace.root(), program)
@@ -183,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    fn shell(script: &str) -> Process {
-        Process::in_folder(Path::new("/"), "sh").args(["-c", script])
+    fn shell(script: &str) -> ProgramRun {
+        ProgramRun::in_folder(Path::new("/"), "sh").args(["-c", script])
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(shell("echo out; echo err >&2").read().unwrap(), "out\n");
         let error = shell("exit 3").read().unwrap_err().to_string();
         assert_eq!(error, "`sh -c 'exit 3'` ended with exit status: 3");
-        let error = Process::in_folder(Path::new("/"), "no-such-program").read().unwrap_err().to_string();
+        let error = ProgramRun::in_folder(Path::new("/"), "no-such-program").read().unwrap_err().to_string();
         assert_eq!(error, "cannot start `no-such-program`");
     }
 

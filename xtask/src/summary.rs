@@ -6,16 +6,16 @@ use std::fmt;
 use std::time::Duration;
 
 /// How one step ended.
-pub(crate) struct Outcome {
+pub(crate) struct StepOutcome {
     pub(crate) step: &'static str,
     pub(crate) result: Result<(), String>,
     pub(crate) took: Duration,
 }
 
 /// All outcomes in the order in which the steps ran.
-pub(crate) struct Summary<'a>(pub(crate) &'a [Outcome]);
+pub(crate) struct CiSummary<'a>(pub(crate) &'a [StepOutcome]);
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for CiSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<14} {:<7} {:>7}", "step", "result", "min:s")?;
         for outcome in self.0 {
@@ -50,8 +50,12 @@ mod tests {
     #[test]
     fn every_step_has_its_row_and_every_failure_its_reason() {
         let outcomes = [
-            Outcome { step: "format", result: Ok(()), took: Duration::from_millis(1_900) },
-            Outcome { step: "tests", result: Err("two of them".to_owned()), took: Duration::from_secs(605) },
+            StepOutcome { step: "format", result: Ok(()), took: Duration::from_millis(1_900) },
+            StepOutcome {
+                step: "tests",
+                result: Err("two of them".to_owned()),
+                took: Duration::from_secs(605),
+            },
         ];
         let expected = "\
 step           result    min:s
@@ -61,6 +65,6 @@ all                      10:06
 
 tests failed: two of them
 ";
-        assert_eq!(Summary(&outcomes).to_string(), expected);
+        assert_eq!(CiSummary(&outcomes).to_string(), expected);
     }
 }

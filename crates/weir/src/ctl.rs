@@ -42,13 +42,13 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct CtlArguments {
     #[command(subcommand)]
-    verb: Verb,
+    command: CtlCommand,
     #[command(flatten)]
     admin: AdminArguments,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CtlCommand {
     /// Everything that is known, as JSON.
     Show,
     /// The servers: what is wanted of each, and what runs on it.
@@ -121,28 +121,28 @@ struct ServerArguments {
 
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?.within(TIME_MAX);
-    let told = match &arguments.verb {
-        Verb::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
-        Verb::Servers => look(&client, "/servers"),
-        Verb::Config => look(&client, "/api/config"),
-        Verb::Drain { server, deadline } => match deadline {
+    let told = match &arguments.command {
+        CtlCommand::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
+        CtlCommand::Servers => look(&client, "/servers"),
+        CtlCommand::Config => look(&client, "/api/config"),
+        CtlCommand::Drain { server, deadline } => match deadline {
             None => change(&client, server, &json!({ "mode": "draining" })),
             Some(time) => change(&client, server, &json!({ "mode": "draining", "deadline": time })),
         },
-        Verb::Maintain { server } => change(&client, server, &json!({ "mode": "maintenance" })),
-        Verb::Serve { server } => change(&client, server, &json!({ "mode": "serving" })),
-        Verb::Weight { server, weight } => change(&client, server, &json!({ "weight": weight })),
-        Verb::Address { server, address } => change(&client, server, &json!({ "address": address })),
-        Verb::Limit { server, max_requests } => {
+        CtlCommand::Maintain { server } => change(&client, server, &json!({ "mode": "maintenance" })),
+        CtlCommand::Serve { server } => change(&client, server, &json!({ "mode": "serving" })),
+        CtlCommand::Weight { server, weight } => change(&client, server, &json!({ "weight": weight })),
+        CtlCommand::Address { server, address } => change(&client, server, &json!({ "address": address })),
+        CtlCommand::Limit { server, max_requests } => {
             let count =
                 max_requests.parse::<u32>().map_or_else(|_| json!(max_requests), |count| json!(count));
             change(&client, server, &json!({ "max_requests": count }))
         }
-        Verb::Reload => reload(&client),
-        Verb::Sessions(arguments) => sessions::list(&client, arguments),
-        Verb::End(arguments) => sessions::end(&client, arguments),
-        Verb::Profile(arguments) => return profile::run(client, arguments),
-        Verb::Raw { command } => raw(&client, command),
+        CtlCommand::Reload => reload(&client),
+        CtlCommand::Sessions(arguments) => sessions::list(&client, arguments),
+        CtlCommand::End(arguments) => sessions::end(&client, arguments),
+        CtlCommand::Profile(arguments) => return profile::run(client, arguments),
+        CtlCommand::Raw { command } => raw(&client, command),
     }?;
     output::print(&told)?;
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use signal_hook::iterator::Signals;
 use weir_proxy::{Wish, Wishes};
 
 /// What comes.
-pub(crate) enum Event {
+pub(crate) enum ServeEvent {
     /// A signal, by its number.
     Signal(i32),
     /// Something that is wanted.
@@ -16,12 +16,12 @@ pub(crate) enum Event {
 }
 
 /// Everything that comes.
-pub(crate) struct Events {
-    sender: Sender<Event>,
-    inbox: Receiver<Event>,
+pub(crate) struct ServeEvents {
+    sender: Sender<ServeEvent>,
+    inbox: Receiver<ServeEvent>,
 }
 
-impl Events {
+impl ServeEvents {
     /// Begins to listen for these signals.
     pub(crate) fn start(signals: &[i32]) -> io::Result<Self> {
         let (sender, inbox) = channel();
@@ -29,7 +29,7 @@ impl Events {
         let to_main = sender.clone();
         std::thread::Builder::new().name("weir-signals".into()).spawn(move || {
             for signal in signals.forever() {
-                let _ending = to_main.send(Event::Signal(signal));
+                let _ending = to_main.send(ServeEvent::Signal(signal));
             }
         })?;
         Ok(Self { sender, inbox })
@@ -38,16 +38,16 @@ impl Events {
     /// Where wishes go to.
     pub(crate) fn wishes(&self) -> Wishes {
         let sender = self.sender.clone();
-        Wishes::new(move |wish| sender.send(Event::Wish(wish)).is_ok())
+        Wishes::new(move |wish| sender.send(ServeEvent::Wish(wish)).is_ok())
     }
 
     /// Waits for what comes next.
-    pub(crate) fn next(&self) -> Event {
+    pub(crate) fn next(&self) -> ServeEvent {
         self.inbox.recv().expect("there is always a sender: this one")
     }
 
     /// What has come and was not looked at.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = Event> + '_ {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = ServeEvent> + '_ {
         self.inbox.try_iter()
     }
 }

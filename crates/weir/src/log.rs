@@ -18,9 +18,9 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 static OWN: OnceLock<OwnLog> = OnceLock::new();
 
 /// The place of one line on its way to the queue.
-struct Line;
+struct OwnLogWriter;
 
-impl Write for Line {
+impl Write for OwnLogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match OWN.get() {
             Some(own) => own.take(line),
@@ -35,9 +35,9 @@ impl Write for Line {
 }
 
 /// Standard error, locked for a line at a time.
-struct Stderr;
+struct StderrWriter;
 
-impl Write for Stderr {
+impl Write for StderrWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         io::stderr().lock().write_all(bytes).map(|()| bytes.len())
     }
@@ -57,12 +57,12 @@ pub(crate) fn start(log: &LogSettings) {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     // Without a thread for it, lines are written where they come from.
-    if let Ok(own) = OwnLog::start(Stderr, log.format == LogLineFormat::Json) {
+    if let Ok(own) = OwnLog::start(StderrWriter, log.format == LogLineFormat::Json) {
         let _started_before = OWN.set(own);
     }
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(|| Line)
+        .with_writer(|| OwnLogWriter)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     let _started_before = match log.format {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::admin_client::{AdminClient, Answer};
+use crate::admin_client::{AdminClient, AdminResponse};
 use crate::error::CommandError;
 use crate::output;
 
@@ -22,13 +22,13 @@ const GRACE: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArguments {
     /// What is looked into.
-    what: What,
+    what: ProfileKind,
     /// How long CPU time is sampled, 1 to 60 s.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
     /// How a profile of CPU time is written.
-    #[arg(long, value_enum, default_value_t = Format::Svg)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Svg)]
+    format: ProfileFormat,
     /// Print a profile of memory as JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -38,7 +38,7 @@ pub(crate) struct ProfileArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum ProfileKind {
     /// Where the CPU time goes: a flame graph.
     Cpu,
     /// Where the memory is.
@@ -46,7 +46,7 @@ enum What {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ProfileFormat {
     /// A flame graph, for a browser.
     Svg,
     /// Stacks and their numbers, a line each, for other tools.
@@ -59,8 +59,8 @@ enum Format {
 /// When there is none, or it cannot be written.
 pub(crate) fn run(client: AdminClient, arguments: &ProfileArguments) -> Result<ExitCode, CommandError> {
     let text = match arguments.what {
-        What::Cpu => cpu(client, arguments)?,
-        What::Memory => memory(&client, arguments.json)?,
+        ProfileKind::Cpu => cpu(client, arguments)?,
+        ProfileKind::Memory => memory(&client, arguments.json)?,
     };
     match &arguments.output {
         None => output::print(&text)?,
@@ -70,7 +70,7 @@ pub(crate) fn run(client: AdminClient, arguments: &ProfileArguments) -> Result<E
 }
 
 fn cpu(client: AdminClient, arguments: &ProfileArguments) -> Result<String, CommandError> {
-    let format = if arguments.format == Format::Folded { "folded" } else { "svg" };
+    let format = if arguments.format == ProfileFormat::Folded { "folded" } else { "svg" };
     let client = client.within(Duration::from_secs(arguments.seconds) + GRACE);
     let target = format!("/api/profile/cpu?seconds={}&format={format}", arguments.seconds);
     Ok(given(&client, &client.post(&target, "text/plain", b"")?)?.text())
@@ -84,7 +84,7 @@ fn memory(client: &AdminClient, as_json: bool) -> Result<String, CommandError> {
 }
 
 /// The answer, if it is a profile.
-fn given<'a>(client: &AdminClient, answer: &'a Answer) -> Result<&'a Answer, CommandError> {
+fn given<'a>(client: &AdminClient, answer: &'a AdminResponse) -> Result<&'a AdminResponse, CommandError> {
     if answer.status == 200 {
         return Ok(answer);
     }

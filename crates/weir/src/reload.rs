@@ -8,7 +8,7 @@ use weir_proxy::{Proxy, Reloaded};
 
 use crate::log;
 use crate::start::{self, Origin};
-use crate::watch::Watch;
+use crate::watch::ConfigWatch;
 
 /// Reads the config again and goes over to it; gives it when that is done.
 ///
@@ -17,7 +17,7 @@ use crate::watch::Watch;
 pub(crate) fn run(
     proxy: &mut Proxy,
     file: Option<&mut ConfigFile>,
-    watch: &Watch,
+    watch: &ConfigWatch,
 ) -> Result<(Reloaded, Config), Vec<String>> {
     let Some(file) = file else {
         let what = "there is no config to read again: the addresses are on the command line";

@@ -13,14 +13,14 @@ use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
 
 use crate::error::CommandError;
-use crate::events::{Event, Events};
+use crate::events::{ServeEvent, ServeEvents};
 use crate::help_text::with_exit_codes;
 use crate::log;
 use crate::output;
 use crate::reload;
 use crate::start::{self, Origin};
 use crate::supervisor;
-use crate::watch::Watch;
+use crate::watch::ConfigWatch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub(crate) struct ServeArguments {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
-    let watch = Watch::default();
+    let watch = ConfigWatch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments.file.as_deref().map(ConfigFile::new);
     let (config, warnings) = load(arguments, file.as_mut())?;
@@ -90,9 +90,13 @@ fn load(
     loaded.map_err(CommandError::Config)
 }
 
-fn serve(config: Config, mut file: Option<ConfigFile>, watch: &Watch) -> Result<ExitCode, CommandError> {
+fn serve(
+    config: Config,
+    mut file: Option<ConfigFile>,
+    watch: &ConfigWatch,
+) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let events = Events::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let events = ServeEvents::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
     let mut proxy = start::proxy(&config, origin, events.wishes())?;
     watch.start()?;
@@ -115,16 +119,16 @@ fn serve(config: Config, mut file: Option<ConfigFile>, watch: &Watch) -> Result<
     };
     loop {
         match events.next() {
-            Event::Signal(SIGUSR1) => proxy.reopen_logs(),
-            Event::Signal(SIGHUP) => {
+            ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
+            ServeEvent::Signal(SIGHUP) => {
                 let _told_by_the_log = reload(&mut proxy);
             }
-            Event::Signal(_) => break,
-            Event::Wish(Wish { what: Wanted::Reload(outcome), who }) => {
+            ServeEvent::Signal(_) => break,
+            ServeEvent::Wish(Wish { what: Wanted::Reload(outcome), who }) => {
                 tracing::info!(who, "a reload was asked for");
                 let _gone = outcome.send(reload(&mut proxy).map_err(Unfulfilled::Mistakes));
             }
-            Event::Wish(Wish { what: Wanted::Change(change, outcome), who }) => {
+            ServeEvent::Wish(Wish { what: Wanted::Change(change, outcome), who }) => {
                 let _gone = outcome.send(proxy.change(&change, &who));
             }
         }
@@ -148,15 +152,15 @@ impl StopTimes {
     }
 }
 
-fn stop(proxy: Proxy, times: StopTimes, events: &Events) -> ExitCode {
+fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
     let mut hurried = false;
     let mut hurry = |proxy: &Proxy| {
         for event in events.pending() {
             match event {
-                Event::Signal(SIGTERM | SIGINT) => hurried = true,
-                Event::Signal(SIGUSR1) => proxy.reopen_logs(),
+                ServeEvent::Signal(SIGTERM | SIGINT) => hurried = true,
+                ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
                 // A config is not worth reading any more; who wished for something hears that nobody takes orders.
-                Event::Signal(_) | Event::Wish(_) => {}
+                ServeEvent::Signal(_) | ServeEvent::Wish(_) => {}
             }
         }
         hurried

@@ -18,10 +18,10 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The files that are watched; none while nobody asks for it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watch(Arc<Mutex<Watched>>);
+pub(crate) struct ConfigWatch(Arc<Mutex<WatchedFiles>>);
 
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedFiles {
     /// Those that the config in use was read from.
     in_use: Vec<PathBuf>,
     /// Whether a change of them counts, by the config in use.
@@ -29,20 +29,20 @@ struct Watched {
     /// Those that are looked at: besides, the ones that were read last, if that config was refused. A change of any may mend it.
     files: Vec<PathBuf>,
     /// The files as they were when the config was last read.
-    seen: Option<Look>,
+    seen: Option<FileStates>,
     /// As they were at the last look.
-    last: Option<Look>,
+    last: Option<FileStates>,
 }
 
 /// What tells that files are others than before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Look {
+struct FileStates {
     files: BTreeMap<PathBuf, Option<[i64; 5]>>,
     /// The configs beside included ones: a new one may be included too.
     beside: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
 }
 
-impl Watch {
+impl ConfigWatch {
     /// Begins to look, now and then, for as long as the process runs.
     pub(crate) fn start(&self) -> std::io::Result<()> {
         let watch = self.clone();
@@ -58,14 +58,14 @@ impl Watch {
     }
 
     /// The config at `file` is about to be read; whoever has read it says what came of it. A change from now on is one that was not read.
-    pub(crate) fn before_reading(&self, file: &Path) -> Reading {
+    pub(crate) fn before_reading(&self, file: &Path) -> PendingRead {
         let mut files = self.lock().files.clone();
         files.insert(0, file.to_owned());
-        Reading { before: Look::at(&files) }
+        PendingRead { before: FileStates::at(&files) }
     }
 
     /// The config was read from these files and is in use now.
-    pub(crate) fn follow(&self, reading: Reading, trigger: ReloadTrigger, read: &Diagnostics) {
+    pub(crate) fn follow(&self, reading: PendingRead, trigger: ReloadTrigger, read: &Diagnostics) {
         let mut watched = self.lock();
         watched.counts = trigger == ReloadTrigger::OnChange;
         watched.in_use = read.files().map(PathBuf::from).collect();
@@ -74,7 +74,7 @@ impl Watch {
     }
 
     /// The config was read from these files and is not used: that of before stays.
-    pub(crate) fn note_refusal(&self, reading: Reading, read: &Diagnostics) {
+    pub(crate) fn note_refusal(&self, reading: PendingRead, read: &Diagnostics) {
         let mut watched = self.lock();
         let mut files: Vec<PathBuf> = read.files().map(PathBuf::from).collect();
         files.extend(watched.in_use.clone());
@@ -87,7 +87,7 @@ impl Watch {
         if !watched.counts {
             return false;
         }
-        let now = Look::at(&watched.files);
+        let now = FileStates::at(&watched.files);
         let is_settled = watched.last.as_ref() == Some(&now);
         let is_new = watched.seen.as_ref() != Some(&now);
         if is_settled && is_new {
@@ -97,26 +97,26 @@ impl Watch {
         is_settled && is_new
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, WatchedFiles> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A config that is being read.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct PendingRead {
     /// What was known of its files before.
-    before: Look,
+    before: FileStates,
 }
 
-impl Watched {
-    fn look_at(&mut self, files: Vec<PathBuf>, reading: Reading) {
-        self.seen = Some(Look::at(&files).or_rather(reading.before));
+impl WatchedFiles {
+    fn look_at(&mut self, files: Vec<PathBuf>, reading: PendingRead) {
+        self.seen = Some(FileStates::at(&files).or_rather(reading.before));
         (self.last, self.files) = (None, files);
     }
 }
 
-impl Look {
+impl FileStates {
     /// At `files`, of which the first is the config itself.
     fn at(files: &[PathBuf]) -> Self {
         // Only beside those that were included: a folder may be full of other things.
@@ -161,19 +161,19 @@ mod tests {
     use super::*;
 
     /// A config that includes what is in the folder `d`, and reads it again when it changes.
-    fn start() -> (tempfile::TempDir, PathBuf, Watch) {
+    fn start() -> (tempfile::TempDir, PathBuf, ConfigWatch) {
         let folder = tempfile::TempDir::new().unwrap();
         let main = folder.path().join("weir.toml");
         std::fs::create_dir(folder.path().join("d")).unwrap();
         std::fs::write(folder.path().join("d/a.toml"), "").unwrap();
         std::fs::write(&main, "include = \"d/*.toml\"\n").unwrap();
-        let watch = Watch::default();
+        let watch = ConfigWatch::default();
         let reading = watch.before_reading(&main);
         watch.follow(reading, ReloadTrigger::OnChange, &CheckedConfig::load(&main).diagnostics);
         (folder, main, watch)
     }
 
-    fn three_looks(watch: &Watch) -> [bool; 3] {
+    fn three_looks(watch: &ConfigWatch) -> [bool; 3] {
         [(); 3].map(|()| watch.has_changed())
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 /// One end of a connection whose other end has said everything already.
-pub(super) struct Memory<'a> {
+pub(super) struct MemoryIo<'a> {
     left: &'a [u8],
     /// Whether something was written.
     asked: bool,
@@ -15,7 +15,7 @@ pub(super) struct Memory<'a> {
     gate: Option<Option<Waker>>,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> MemoryIo<'a> {
     /// What a server reads.
     pub(super) fn of_client(bytes: &'a [u8]) -> Self {
         Self { left: bytes, asked: false, gate: None }
@@ -32,7 +32,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-impl Read for Memory<'_> {
+impl Read for MemoryIo<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -49,7 +49,7 @@ impl Read for Memory<'_> {
     }
 }
 
-impl Write for Memory<'_> {
+impl Write for MemoryIo<'_> {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.asked = true;
         Poll::Ready(Ok(bytes.len()))

@@ -12,7 +12,7 @@ mod request;
 mod memory;
 
 pub use client::exchange;
-pub use replies::{Asked, Replies, Reply, read_replies};
-pub use request::{Reading, Recorder, Request, read_requests};
-pub use response::{Answer, play, read_response};
+pub use replies::{AnsweredMethod, ReadReplies, ReadReply, read_replies};
+pub use request::{ReadRequest, ReadRequests, RequestRecorder, read_requests};
+pub use response::{HyperResponse, play, read_response};
 pub use rig::Rig;

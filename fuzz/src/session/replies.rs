@@ -9,7 +9,7 @@ use super::request::SEEN;
 
 /// What is known of the request that a response answers, as far as it says where the response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum AnsweredMethod {
     /// A HEAD: the response has no body.
     Head,
     /// Anything else.
@@ -18,7 +18,7 @@ pub enum Asked {
 
 /// A final response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct ReadReply {
     pub status: u16,
     /// Name in lower case and value.
     pub fields: Vec<(String, Bytes)>,
@@ -33,7 +33,7 @@ pub struct Reply {
     pub behind: Bytes,
 }
 
-impl Reply {
+impl ReadReply {
     /// The first field called `name`.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &value[..])
@@ -61,8 +61,8 @@ impl Reply {
 
 /// All responses of a session.
 #[derive(Debug, Default)]
-pub struct Replies {
-    pub finals: Vec<Reply>,
+pub struct ReadReplies {
+    pub finals: Vec<ReadReply>,
     /// Interim responses behind the last final one: the connection was cut before theirs came.
     pub interims_left: usize,
 }
@@ -71,8 +71,8 @@ pub struct Replies {
 ///
 /// # Panics
 /// When `bytes` are anything but well-formed responses, of which the last may be cut off in its body.
-pub fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<Asked>) -> Replies {
-    let mut replies = Replies::default();
+pub fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<AnsweredMethod>) -> ReadReplies {
+    let mut replies = ReadReplies::default();
     while !bytes.is_empty() {
         if let Some(last) = replies.finals.last() {
             let over = last.closes() || !last.whole || last.until_close || last.status == 101;
@@ -91,7 +91,7 @@ pub fn read_replies(mut bytes: &[u8], asked: impl Fn(usize) -> Option<Asked>) ->
     replies
 }
 
-fn read_head(bytes: &[u8]) -> (Reply, &[u8]) {
+fn read_head(bytes: &[u8]) -> (ReadReply, &[u8]) {
     let mut headers = [httparse::EMPTY_HEADER; 400];
     let mut head = httparse::Response::new(&mut headers);
     let parsed = head.parse(bytes);
@@ -109,7 +109,7 @@ fn read_head(bytes: &[u8]) -> (Reply, &[u8]) {
         .headers
         .iter()
         .map(|header| (header.name.to_ascii_lowercase(), Bytes::copy_from_slice(header.value)));
-    let reply = Reply {
+    let reply = ReadReply {
         status: head.code.expect("the head is complete"),
         fields: fields.collect(),
         body: Bytes::new(),
@@ -122,7 +122,7 @@ fn read_head(bytes: &[u8]) -> (Reply, &[u8]) {
 }
 
 /// Reads the body of `reply` (RFC 9112 section 6.3); gives what follows it.
-fn read_body<'a>(reply: &mut Reply, bytes: &'a [u8], asked: Option<Asked>) -> &'a [u8] {
+fn read_body<'a>(reply: &mut ReadReply, bytes: &'a [u8], asked: Option<AnsweredMethod>) -> &'a [u8] {
     let lengths = reply.all("content-length");
     let codings = reply.all("transfer-encoding");
     assert!(lengths.len() + codings.len() <= 1, "more than one framing: {reply:?}");
@@ -130,7 +130,7 @@ fn read_body<'a>(reply: &mut Reply, bytes: &'a [u8], asked: Option<Asked>) -> &'
         reply.behind = Bytes::copy_from_slice(bytes);
         return &[];
     }
-    if asked == Some(Asked::Head) || matches!(reply.status, 204 | 304) {
+    if asked == Some(AnsweredMethod::Head) || matches!(reply.status, 204 | 304) {
         return bytes;
     }
     // The answer to a head that was refused: maybe a HEAD, and nothing follows in any case.
@@ -157,7 +157,7 @@ fn read_body<'a>(reply: &mut Reply, bytes: &'a [u8], asked: Option<Asked>) -> &'
     rest
 }
 
-fn read_chunks<'a>(reply: &mut Reply, bytes: &'a [u8]) -> &'a [u8] {
+fn read_chunks<'a>(reply: &mut ReadReply, bytes: &'a [u8]) -> &'a [u8] {
     let mut body = BytesMut::new();
     let (whole, rest) = gather_chunks(&mut body, bytes);
     (reply.body, reply.whole) = (body.freeze(), whole);

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixListener;
 use tokio::task::{spawn_local, yield_now};
 
-use super::memory::Memory;
+use super::memory::MemoryIo;
 
 /// The field of a response that tells which of the recorded requests it answers.
 pub(super) const SEEN: &str = "seen";
@@ -26,7 +26,7 @@ const TURNS: usize = 8;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ReadRequest {
     pub method: String,
     /// Path and query, or `*`; empty in the authority form.
     pub target: String,
@@ -41,7 +41,7 @@ pub struct Request {
     pub whole: bool,
 }
 
-impl Request {
+impl ReadRequest {
     /// The first field called `name`.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &value[..])
@@ -50,8 +50,8 @@ impl Request {
 
 /// What was read from one client, or behind Weir for one client.
 #[derive(Debug, Default)]
-pub struct Reading {
-    pub requests: Vec<Request>,
+pub struct ReadRequests {
+    pub requests: Vec<ReadRequest>,
     /// Whether a head was refused; nothing behind it was read.
     pub refused: bool,
     /// Requests whose body has not ended yet.
@@ -59,10 +59,10 @@ pub struct Reading {
 }
 
 /// The requests that `bytes` hold when a client sends them and closes.
-pub async fn read_requests(bytes: &[u8]) -> Reading {
-    let reading = RefCell::new(Reading::default());
+pub async fn read_requests(bytes: &[u8]) -> ReadRequests {
+    let reading = RefCell::new(ReadRequests::default());
     let service = service_fn(|request| answer(request, &reading));
-    let served = builder().serve_connection(Memory::of_client(bytes), service).await;
+    let served = builder().serve_connection(MemoryIo::of_client(bytes), service).await;
     let mut reading = reading.into_inner();
     reading.refused = served.is_err_and(|error| error.is_parse());
     reading
@@ -70,9 +70,9 @@ pub async fn read_requests(bytes: &[u8]) -> Reading {
 
 /// A server that records what it gets.
 #[derive(Debug, Clone, Default)]
-pub struct Recorder(Rc<RefCell<Reading>>);
+pub struct RequestRecorder(Rc<RefCell<ReadRequests>>);
 
-impl Recorder {
+impl RequestRecorder {
     /// Serves every connection that comes.
     pub async fn serve(self, listener: UnixListener) {
         while let Ok((stream, _)) = listener.accept().await {
@@ -89,7 +89,7 @@ impl Recorder {
 
     /// What has come since the last call. All that Weir sent for a client lies in the sockets when it closes the
     /// connection of that client; this waits until it was read.
-    pub async fn take(&self) -> Reading {
+    pub async fn take(&self) -> ReadRequests {
         let mut turns = 0;
         while turns < TURNS || self.0.borrow().open > 0 {
             yield_now().await;
@@ -107,17 +107,17 @@ fn builder() -> Builder {
 
 /// A request while its body comes. Dropped, it is recorded as far as it came, also when `hyper` gives up the
 /// connection in between.
-struct Coming<'a> {
-    reading: &'a RefCell<Reading>,
-    request: Option<Request>,
+struct UnfinishedRequest<'a> {
+    reading: &'a RefCell<ReadRequests>,
+    request: Option<ReadRequest>,
     body: Vec<u8>,
     whole: bool,
 }
 
-impl Drop for Coming<'_> {
+impl Drop for UnfinishedRequest<'_> {
     fn drop(&mut self) {
         let body = Bytes::from(std::mem::take(&mut self.body));
-        let request = self.request.take().map(|request| Request { body, whole: self.whole, ..request });
+        let request = self.request.take().map(|request| ReadRequest { body, whole: self.whole, ..request });
         let mut reading = self.reading.borrow_mut();
         reading.open -= 1;
         reading.requests.extend(request);
@@ -127,11 +127,12 @@ impl Drop for Coming<'_> {
 /// Records `request` and gives its body back.
 async fn answer(
     request: hyper::Request<Incoming>,
-    reading: &RefCell<Reading>,
+    reading: &RefCell<ReadRequests>,
 ) -> Result<hyper::Response<Full<Bytes>>, hyper::Error> {
     reading.borrow_mut().open += 1;
     let (head, mut incoming) = request.into_parts();
-    let mut coming = Coming { reading, request: Some(describe(&head)), body: Vec::new(), whole: false };
+    let mut coming =
+        UnfinishedRequest { reading, request: Some(describe(&head)), body: Vec::new(), whole: false };
     while let Some(frame) = incoming.frame().await {
         // After an error the connection closes without an answer.
         coming.body.extend_from_slice(frame?.data_ref().map_or(&[], |data| &data[..]));
@@ -142,7 +143,7 @@ async fn answer(
     Ok(respond(&head.method, reading.borrow().requests.len() - 1, body))
 }
 
-fn describe(head: &hyper::http::request::Parts) -> Request {
+fn describe(head: &hyper::http::request::Parts) -> ReadRequest {
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     // The empty path is `/` (RFC 9110 section 4.2.3).
     let slash = if target.starts_with('?') { "/" } else { "" };
@@ -151,7 +152,7 @@ fn describe(head: &hyper::http::request::Parts) -> Request {
     let field = |(name, value): (&HeaderName, &HeaderValue)| {
         (name.to_string(), Bytes::copy_from_slice(value.as_bytes()))
     };
-    Request {
+    ReadRequest {
         method: head.method.to_string(),
         target: format!("{slash}{target}"),
         absolute: head.uri.scheme().is_some(),

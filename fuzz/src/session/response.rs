@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{spawn_local, yield_now};
 
-use super::memory::Memory;
+use super::memory::MemoryIo;
 use crate::pieces::pieces;
 
 /// More than Weir accepts.
@@ -21,7 +21,7 @@ const FIELDS_MAX: usize = 400;
 
 /// What a client makes of a server's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum HyperResponse {
     /// No response at all.
     Refused,
     /// A response, as far as it came.
@@ -39,8 +39,8 @@ pub enum Answer {
 ///
 /// # Panics
 /// When the connection cannot be set up, which needs nothing from outside.
-pub async fn read_response(bytes: &[u8], request: hyper::Request<Full<Bytes>>) -> Answer {
-    let handshake = Builder::new().max_headers(FIELDS_MAX).handshake(Memory::of_server(bytes)).await;
+pub async fn read_response(bytes: &[u8], request: hyper::Request<Full<Bytes>>) -> HyperResponse {
+    let handshake = Builder::new().max_headers(FIELDS_MAX).handshake(MemoryIo::of_server(bytes)).await;
     let (sender, mut connection) = handshake.expect("there is nobody to shake hands with");
     let mut is_over = false;
     let mut drive =
@@ -51,15 +51,15 @@ pub async fn read_response(bytes: &[u8], request: hyper::Request<Full<Bytes>>) -
         reading.as_mut().poll(cx)
     })
     .await;
-    if let Answer::Response { status: 101, behind, .. } = &mut answer {
+    if let HyperResponse::Response { status: 101, behind, .. } = &mut answer {
         let parts = connection.into_parts();
         *behind = [&parts.read_buf, parts.io.left()].concat().into();
     }
     answer
 }
 
-async fn read(mut sender: SendRequest<Full<Bytes>>, request: hyper::Request<Full<Bytes>>) -> Answer {
-    let Ok(response) = sender.send_request(request).await else { return Answer::Refused };
+async fn read(mut sender: SendRequest<Full<Bytes>>, request: hyper::Request<Full<Bytes>>) -> HyperResponse {
+    let Ok(response) = sender.send_request(request).await else { return HyperResponse::Refused };
     let status = response.status().as_u16();
     let mut incoming = response.into_body();
     let (mut body, mut whole) = (Vec::new(), true);
@@ -69,7 +69,7 @@ async fn read(mut sender: SendRequest<Full<Bytes>>, request: hyper::Request<Full
             Err(_) => whole = false,
         }
     }
-    Answer::Response { status, body: body.into(), whole, behind: Bytes::new() }
+    HyperResponse::Response { status, body: body.into(), whole, behind: Bytes::new() }
 }
 
 /// A server that answers every request with the bytes of `script`, whatever they are, and closes.

@@ -29,7 +29,7 @@ pub(super) struct Baseline {
 
 /// A new count beside the old one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CountChange {
     Unrecorded,
     Kept,
     /// By more than what passes.
@@ -74,14 +74,14 @@ impl Baseline {
         self.instructions.get(name).copied()
     }
 
-    pub(super) fn verdict(&self, name: &str, now: u64) -> Verdict {
-        let Some(before) = self.count(name) else { return Verdict::Unrecorded };
+    pub(super) fn verdict(&self, name: &str, now: u64) -> CountChange {
+        let Some(before) = self.count(name) else { return CountChange::Unrecorded };
         let difference_percent = now.abs_diff(before) * 100;
         let percent = difference_percent.div_ceil(before.max(1));
         match difference_percent > GROWTH_PERCENT_MAX * before {
-            false => Verdict::Kept,
-            true if now > before => Verdict::Grown { percent },
-            true => Verdict::Shrunk { percent },
+            false => CountChange::Kept,
+            true if now > before => CountChange::Grown { percent },
+            true => CountChange::Shrunk { percent },
         }
     }
 }
@@ -90,7 +90,7 @@ fn file(workspace: &Workspace) -> PathBuf {
     workspace.root().join("lab").join("baselines").join("instructions.toml")
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for CountChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unrecorded => write!(f, "not recorded yet"),
@@ -115,18 +115,18 @@ mod tests {
     #[test]
     fn five_percent_pass_and_not_one_instruction_more() {
         let cases = [
-            (1_000, Verdict::Kept),
-            (1_050, Verdict::Kept),
-            (1_051, Verdict::Grown { percent: 6 }),
-            (950, Verdict::Kept),
-            (949, Verdict::Shrunk { percent: 6 }),
-            (0, Verdict::Shrunk { percent: 100 }),
+            (1_000, CountChange::Kept),
+            (1_050, CountChange::Kept),
+            (1_051, CountChange::Grown { percent: 6 }),
+            (950, CountChange::Kept),
+            (949, CountChange::Shrunk { percent: 6 }),
+            (0, CountChange::Shrunk { percent: 100 }),
         ];
         for (now, expected) in cases {
             assert_eq!(baseline().verdict("head", now), expected, "{now}");
         }
-        assert_eq!(baseline().verdict("tiny", 4), Verdict::Grown { percent: 34 });
-        assert_eq!(baseline().verdict("body", 1), Verdict::Unrecorded);
+        assert_eq!(baseline().verdict("tiny", 4), CountChange::Grown { percent: 34 });
+        assert_eq!(baseline().verdict("body", 1), CountChange::Unrecorded);
     }
 
     #[test]

@@ -16,13 +16,13 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use self::baseline::{Baseline, Verdict};
+use self::baseline::{Baseline, CountChange};
 use self::program::PROGRAMS;
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 #[derive(Args, Default)]
-pub(crate) struct Arguments {
+pub(crate) struct InstructionsArguments {
     /// Take what is counted now as the new baseline
     #[arg(long)]
     record: bool,
@@ -35,8 +35,8 @@ fn program_names() -> PossibleValuesParser {
     PossibleValuesParser::new(PROGRAMS.iter().map(|program| program.name))
 }
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<()> {
-    let compiler = Process::new(workspace, "rustc").arg("--version").read()?.trim().to_owned();
+pub(crate) fn run(workspace: &Workspace, arguments: &InstructionsArguments) -> anyhow::Result<()> {
+    let compiler = ProgramRun::new(workspace, "rustc").arg("--version").read()?.trim().to_owned();
     let mut counted = BTreeMap::new();
     program::build(workspace)?;
     if let Some(program) = PROGRAMS.iter().find(|program| Some(program.name) == arguments.profile.as_deref())
@@ -63,7 +63,7 @@ fn judge(baseline: &Baseline, counted: &BTreeMap<String, u64>, compiler: &str) -
         let verdict = baseline.verdict(name, now);
         let before = baseline.count(name).map_or("none".to_owned(), |count| count.to_string());
         println!("{name:<20} {before:>9} {now:>9}  {verdict}");
-        if matches!(verdict, Verdict::Grown { .. } | Verdict::Unrecorded) {
+        if matches!(verdict, CountChange::Grown { .. } | CountChange::Unrecorded) {
             refused.push(name.as_str());
         }
     }

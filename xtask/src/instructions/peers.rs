@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// What one exchange carries.
-pub(super) struct Traffic {
+pub(super) struct ExchangeShape {
     /// The head, with a Content-Length that fits.
     pub(super) request: &'static [u8],
     pub(super) request_body_bytes: usize,
@@ -22,7 +22,7 @@ pub(super) struct Traffic {
 }
 
 /// Starts a server that answers `traffic` on every connection until the client closes it, and returns its address.
-pub(super) fn start_server(traffic: &'static Traffic) -> anyhow::Result<SocketAddr> {
+pub(super) fn start_server(traffic: &'static ExchangeShape) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
@@ -34,7 +34,7 @@ pub(super) fn start_server(traffic: &'static Traffic) -> anyhow::Result<SocketAd
     Ok(address)
 }
 
-fn serve(mut stream: TcpStream, traffic: &Traffic) -> anyhow::Result<()> {
+fn serve(mut stream: TcpStream, traffic: &ExchangeShape) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
     let len = traffic.response_body_bytes;
     let mut response =
@@ -48,7 +48,7 @@ fn serve(mut stream: TcpStream, traffic: &Traffic) -> anyhow::Result<()> {
 }
 
 /// Does `exchanges` exchanges over one connection to `address`.
-pub(super) fn exchange(address: SocketAddr, traffic: &Traffic, exchanges: u64) -> anyhow::Result<()> {
+pub(super) fn exchange(address: SocketAddr, traffic: &ExchangeShape, exchanges: u64) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
@@ -96,7 +96,7 @@ fn receive(
 mod tests {
     use super::*;
 
-    const TRAFFIC: Traffic = Traffic {
+    const TRAFFIC: ExchangeShape = ExchangeShape {
         request: b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
         request_body_bytes: 5,
         response_body_bytes: 20_000,
@@ -131,8 +131,11 @@ mod tests {
             receive(&mut stream, &mut Vec::new(), 0).unwrap();
             stream.write_all(b"HTTP/1.1 503 No\r\n\r\n").unwrap();
         });
-        let traffic =
-            Traffic { request: b"GET / HTTP/1.1\r\n\r\n", request_body_bytes: 0, response_body_bytes: 0 };
+        let traffic = ExchangeShape {
+            request: b"GET / HTTP/1.1\r\n\r\n",
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+        };
         let error = exchange(address, &traffic, 1).unwrap_err().to_string();
         assert_eq!(error, "exchange 1 was answered HTTP/1.1 503 No");
         server.join().unwrap();

@@ -5,9 +5,9 @@
 use anyhow::ensure;
 
 use super::callgrind::Callgrind;
-use super::peers::Traffic;
+use super::peers::ExchangeShape;
 use super::serve;
-use crate::process::Process;
+use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
 /// A program and how much of it to run.
@@ -24,17 +24,17 @@ enum Subject {
     /// The HTTP/1 codec alone: `xtask/examples/http_codec.rs`, which does what it is told as often as it is told.
     Codec(&'static str),
     /// `weir serve` with everything that is on by default, between a client and a server of ours.
-    Serve(&'static Traffic),
+    Serve(&'static ExchangeShape),
 }
 
-const GET: Traffic = Traffic {
+const GET: ExchangeShape = ExchangeShape {
     request: b"GET /products/42?sort=price HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: curl/8.5.0\r\n\
                Accept: */*\r\n\r\n",
     request_body_bytes: 0,
     response_body_bytes: 612,
 };
 
-const POST: Traffic = Traffic {
+const POST: ExchangeShape = ExchangeShape {
     request: b"POST /events HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: curl/8.5.0\r\n\
                Content-Type: application/json\r\nContent-Length: 1024\r\n\r\n",
     request_body_bytes: 1024,
@@ -51,7 +51,7 @@ pub(super) const PROGRAMS: &[Program] = &[
 
 /// Builds everything that is counted, as released.
 pub(super) fn build(workspace: &Workspace) -> anyhow::Result<()> {
-    let release = || Process::cargo(workspace).args(["build", "--release"]);
+    let release = || ProgramRun::cargo(workspace).args(["build", "--release"]);
     release().args(["--package", "weir"]).run()?;
     release().args(["--package", "xtask", "--example", "http_codec"]).run()
 }
@@ -68,7 +68,7 @@ impl Program {
     /// Runs it once and prints the functions in the order of their instructions, start-up included.
     pub(super) fn show_profile(&self, workspace: &Workspace) -> anyhow::Result<()> {
         let callgrind = self.run(workspace, 2 * self.exchanges)?;
-        Process::new(workspace, "callgrind_annotate").arg("--auto=no").arg(callgrind.profile()).run()
+        ProgramRun::new(workspace, "callgrind_annotate").arg("--auto=no").arg(callgrind.profile()).run()
     }
 
     fn count(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<u64> {
@@ -81,7 +81,7 @@ impl Program {
         match self.subject {
             Subject::Codec(what) => {
                 let codec = release.join("examples").join("http_codec");
-                let process = Process::new(workspace, "valgrind").args(callgrind.args()).arg(codec);
+                let process = ProgramRun::new(workspace, "valgrind").args(callgrind.args()).arg(codec);
                 process.arg(what).arg(exchanges.to_string()).run()?;
             }
             Subject::Serve(traffic) => serve::run(&callgrind, &release.join("weir"), traffic, exchanges)?,

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::callgrind::Callgrind;
-use super::peers::{self, Traffic};
+use super::peers::{self, ExchangeShape};
 
 /// To start and to stop, each under valgrind on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) fn run(
     callgrind: &Callgrind,
     weir: &Path,
-    traffic: &'static Traffic,
+    traffic: &'static ExchangeShape,
     exchanges: u64,
 ) -> anyhow::Result<()> {
     let server = peers::start_server(traffic)?;

@@ -10,8 +10,8 @@ use cargo_metadata::{DependencyKind, Metadata};
 
 use super::finding::Finding;
 use super::paths::{NamedPath, named_paths};
-use super::rule::Rule;
-use super::tree::{RustFile, Tree};
+use super::rule::HouseRule;
+use super::tree::{RustFile, SourceTree};
 
 /// The crates of this workspace that a crate may depend on, tests included. One that is not listed may use all.
 const OURS: &[(&str, &[&str])] = &[
@@ -186,11 +186,11 @@ impl Border {
 }
 
 fn breach(package: &str, dependency: &str, message: String) -> Finding {
-    Finding::new(Rule::Dependency, &format!("crates/{package}/Cargo.toml"), 0, dependency, message)
+    Finding::new(HouseRule::Dependency, &format!("crates/{package}/Cargo.toml"), 0, dependency, message)
 }
 
 /// The borders that the sources show.
-pub(super) fn check_sources(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check_sources(tree: &SourceTree) -> Vec<Finding> {
     let pure = tree.sources().iter().filter(|source| !source.test && is_pure(&source.path));
     pure.flat_map(outside_paths).chain(tree.sources().iter().flat_map(misplaced_crates)).collect()
 }
@@ -204,7 +204,7 @@ fn misplaced_crates(source: &RustFile) -> Vec<Finding> {
             let misplaced = paths.iter().filter(|named| is_within(named, name));
             findings.extend(misplaced.map(|named| {
                 let message = format!("{} is named outside of {part}", named.path);
-                Finding::new(Rule::Absence, &source.path, named.line, name, message)
+                Finding::new(HouseRule::Absence, &source.path, named.line, name, message)
             }));
         }
     }
@@ -222,7 +222,7 @@ fn outside_paths(source: &RustFile) -> Vec<Finding> {
         .filter_map(|named| {
             let outside = OUTSIDE.iter().find(|outside| is_within(named, outside))?;
             let message = format!("{} is outside of what this crate may reach", named.path);
-            Some(Finding::new(Rule::Absence, &source.path, named.line, outside, message))
+            Some(Finding::new(HouseRule::Absence, &source.path, named.line, outside, message))
         })
         .collect();
     findings.dedup();
@@ -300,19 +300,19 @@ mod tests {
         let text =
             "use std::time::{Duration, Instant};\nuse std::fs::File;\nfn a() -> Instant { Instant::now() }\n";
         let lines = |path: &str| -> Vec<usize> {
-            check_sources(&Tree::of(&[(path, text)])).iter().map(|finding| finding.line).collect()
+            check_sources(&SourceTree::of(&[(path, text)])).iter().map(|finding| finding.line).collect()
         };
         assert_eq!(lines("crates/weir-http/src/a.rs"), [2, 3]);
         assert_eq!(lines("crates/weir-http/tests/a.rs"), [0; 0]);
         assert_eq!(lines("crates/weir-proxy/src/a.rs"), [0; 0]);
         let fine = "use std::net::IpAddr;\nuse std::time::Instant;\nfn a(now: Instant) {}\n";
-        assert!(check_sources(&Tree::of(&[("crates/weir-traffic/src/a.rs", fine)])).is_empty());
+        assert!(check_sources(&SourceTree::of(&[("crates/weir-traffic/src/a.rs", fine)])).is_empty());
     }
 
     #[test]
     fn what_a_part_of_a_crate_is_for_no_other_part_names() {
         let text = "use weir_observe::flame::svg;\n";
-        let count = |path: &str| check_sources(&Tree::of(&[(path, text)])).len();
+        let count = |path: &str| check_sources(&SourceTree::of(&[(path, text)])).len();
         assert_eq!(count("crates/weir-lab/src/load/mod.rs"), 1);
         assert_eq!(count("crates/weir-lab/tests/processes.rs"), 1);
         assert_eq!(count("crates/weir-lab/src/profile/mod.rs"), 0);

@@ -9,8 +9,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 
 use super::finding::Finding;
-use super::rule::Rule;
-use super::tree::{TextFile, Tree};
+use super::rule::HouseRule;
+use super::tree::{SourceTree, TextFile};
 
 const DECISIONS: &str = "docs/decisions/";
 
@@ -22,7 +22,7 @@ static DATE: LazyLock<Regex> = LazyLock::new(|| {
 static EXPLICIT_ANCHOR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\b(?:id|name)="([^"]+)""#).expect("the pattern is constant"));
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     // Markdown among sources is a piece of some other document, and its links are meant from there.
     let is_document = |file: &&TextFile| file.path.ends_with(".md") && !file.path.contains("/src/");
     let documents = tree.files().iter().filter(is_document);
@@ -35,7 +35,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-fn links(tree: &Tree, document: &TextFile) -> Vec<Finding> {
+fn links(tree: &SourceTree, document: &TextFile) -> Vec<Finding> {
     let events = Parser::new_ext(&document.text, options()).into_offset_iter();
     let targets = events.filter_map(|(event, range)| match event {
         Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -47,13 +47,13 @@ fn links(tree: &Tree, document: &TextFile) -> Vec<Finding> {
     broken
         .map(|(why, at)| {
             let line = document.text[..at].matches('\n').count() + 1;
-            Finding::new(Rule::Link, &document.path, line, "", why)
+            Finding::new(HouseRule::Link, &document.path, line, "", why)
         })
         .collect()
 }
 
 /// Why a link does not resolve.
-fn broken(tree: &Tree, document: &TextFile, target: &str) -> Option<String> {
+fn broken(tree: &SourceTree, document: &TextFile, target: &str) -> Option<String> {
     let scheme = target.split(['/', '#', '?']).next().is_some_and(|start| start.contains(':'));
     if scheme || target.starts_with("//") {
         return None;
@@ -128,7 +128,7 @@ fn decision(document: &TextFile) -> Vec<Finding> {
     if !document.path.starts_with(DECISIONS) || document.path.ends_with("/README.md") {
         return Vec::new();
     }
-    let found = |message| Finding::new(Rule::Decision, &document.path, 1, "", message);
+    let found = |message| Finding::new(HouseRule::Decision, &document.path, 1, "", message);
     let mut findings = Vec::new();
     if !document.text.starts_with("# ") {
         findings.push(found("a decision opens with a heading: what was decided"));
@@ -143,8 +143,8 @@ fn decision(document: &TextFile) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Vec<(Rule, usize)> {
-        check(&Tree::of(files)).iter().map(|finding| (finding.rule, finding.line)).collect()
+    fn found(files: &[(&str, &str)]) -> Vec<(HouseRule, usize)> {
+        check(&SourceTree::of(files)).iter().map(|finding| (finding.rule, finding.line)).collect()
     }
 
     #[test]
@@ -156,12 +156,12 @@ mod tests {
             with("[b](docs/b.md) [folder](docs/d/) [net](https://example.com/x) [mail](mailto:a@b)\n"),
             []
         );
-        assert_eq!(with("x\n\n[b](b.md)\n"), [(Rule::Link, 3)]);
-        assert_eq!(with("![b](docs/b.png)\n"), [(Rule::Link, 1)]);
+        assert_eq!(with("x\n\n[b](b.md)\n"), [(HouseRule::Link, 3)]);
+        assert_eq!(with("![b](docs/b.png)\n"), [(HouseRule::Link, 1)]);
         assert_eq!(with("[b](../docs/b.md)\n"), [], "above the root is outside of what can be checked");
         assert_eq!(with("`[b](b.md)`\n\n```\n[b](b.md)\n```\n"), [], "code is no link");
         assert_eq!(found(&[("crates/a/src/piece.md", "[b](b.md)\n")]), [], "a piece of another document");
-        assert_eq!(with("| a |\n|---|\n| [b](b.md) |\n"), [(Rule::Link, 3)]);
+        assert_eq!(with("| a |\n|---|\n| [b](b.md) |\n"), [(HouseRule::Link, 3)]);
     }
 
     #[test]
@@ -169,8 +169,8 @@ mod tests {
         let with =
             |text| found(&[("a.md", text), ("b.md", "# What `x-y` is, really\n\n## Twice\n\n## Twice\n")]);
         assert_eq!(with("# Here\n\n[a](#here) [b](b.md#what-x-y-is-really) [c](b.md#twice-1)\n"), []);
-        assert_eq!(with("# Here\n\n[a](#there)\n"), [(Rule::Link, 3)]);
-        assert_eq!(with("[b](b.md#twice-2)\n"), [(Rule::Link, 1)]);
+        assert_eq!(with("# Here\n\n[a](#there)\n"), [(HouseRule::Link, 3)]);
+        assert_eq!(with("[b](b.md#twice-2)\n"), [(HouseRule::Link, 1)]);
     }
 
     #[test]
@@ -180,16 +180,16 @@ mod tests {
             with("[b](#here)\n\n<a id=\"here\"></a>\n\n### `x` <a name=\"there\"></a>\n\n[c](#there)\n"),
             []
         );
-        assert_eq!(with("[b](#here)\n\n<a href=\"here\"></a>\n"), [(Rule::Link, 1)]);
+        assert_eq!(with("[b](#here)\n\n<a href=\"here\"></a>\n"), [(HouseRule::Link, 1)]);
     }
 
     #[test]
     fn decisions_have_heading_and_date() {
         let with = |text| found(&[("docs/decisions/0001-x.md", text)]);
         assert_eq!(with("# One worker per core\n\n2025-03-04, measured.\n"), []);
-        assert_eq!(with("# One worker per core\n"), [(Rule::Decision, 1)]);
-        assert_eq!(with("2025-03-04\n"), [(Rule::Decision, 1)]);
-        assert_eq!(with("# One worker per core\n\n2025-13-04\n"), [(Rule::Decision, 1)]);
+        assert_eq!(with("# One worker per core\n"), [(HouseRule::Decision, 1)]);
+        assert_eq!(with("2025-03-04\n"), [(HouseRule::Decision, 1)]);
+        assert_eq!(with("# One worker per core\n\n2025-13-04\n"), [(HouseRule::Decision, 1)]);
         assert_eq!(found(&[("docs/decisions/README.md", "All of them.\n"), ("docs/x.md", "")]), []);
     }
 }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use super::finding::Finding;
-use super::rule::Rule;
+use super::rule::HouseRule;
 
 const FILE: &str = "xtask/tidy.toml";
 
@@ -23,7 +23,7 @@ pub(super) struct Exceptions {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exception {
-    rule: Rule,
+    rule: HouseRule,
     path: String,
     /// The function, type or word; without it the whole file is meant.
     item: Option<String>,
@@ -62,7 +62,7 @@ impl Exceptions {
             .map(|exception| {
                 let message =
                     format!("the exception from {} for {} is not needed", exception.rule, exception.path);
-                Finding::new(Rule::Exception, FILE, 0, &exception.path, message)
+                Finding::new(HouseRule::Exception, FILE, 0, &exception.path, message)
             })
             .collect();
         let excepted = |finding: &Finding| self.exception.iter().any(|exception| exception.covers(finding));
@@ -87,7 +87,7 @@ mod tests {
         "[[exception]]\nrule = \"name\"\npath = \"a.rs\"\nitem = \"Core\"\nreason = \"theirs\"\n";
 
     fn finding(path: &str, item: &str) -> Finding {
-        Finding::new(Rule::Name, path, 1, item, "m")
+        Finding::new(HouseRule::Name, path, 1, item, "m")
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn without_an_item_the_file_is_excepted_from_the_rule() {
         let exceptions = Exceptions::parse(&ONE.replace("item = \"Core\"\n", "")).unwrap();
-        let other_rule = Finding::new(Rule::Unwrap, "a.rs", 1, "Core", "m");
+        let other_rule = Finding::new(HouseRule::Unwrap, "a.rs", 1, "Core", "m");
         let found = vec![finding("a.rs", "Core"), finding("a.rs", "Misc"), other_rule.clone()];
         assert_eq!(exceptions.apply(found), [other_rule]);
     }

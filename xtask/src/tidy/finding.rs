@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::rule::{Rule, Weight};
+use super::rule::{FindingLevel, HouseRule};
 
 /// One breach of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) rule: Rule,
+    pub(super) rule: HouseRule,
     /// Relative to the root, with `/`.
     pub(super) path: String,
     /// From 1; 0 when the file as a whole is meant.
@@ -18,18 +18,24 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(rule: Rule, path: &str, line: usize, item: &str, message: impl Into<String>) -> Self {
+    pub(super) fn new(
+        rule: HouseRule,
+        path: &str,
+        line: usize,
+        item: &str,
+        message: impl Into<String>,
+    ) -> Self {
         Self { rule, path: path.to_owned(), line, item: item.to_owned(), message: message.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let weight = match self.rule.weight() {
-            Weight::Error => "error",
-            Weight::Note => "note",
+        let level = match self.rule.level() {
+            FindingLevel::Error => "error",
+            FindingLevel::Note => "note",
         };
-        write!(f, "{weight}: {}", self.path)?;
+        write!(f, "{level}: {}", self.path)?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
         }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use super::paths::{Imports, NamedPath, imports, named_paths};
-use super::rule::Rule;
+use super::rule::HouseRule;
 use super::test_code::is_test_only;
-use super::tree::{RustFile, Tree};
+use super::tree::{RustFile, SourceTree};
 
 /// One module of a crate that has a file of its own.
 struct Module<'a> {
@@ -25,7 +25,7 @@ struct Module<'a> {
 /// The modules of a crate by their path from the root, without `crate`.
 type Modules<'a> = BTreeMap<Vec<String>, Module<'a>>;
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     let mut crates: BTreeMap<String, Modules<'_>> = BTreeMap::new();
     for source in tree.sources().iter().filter(|source| !source.test) {
         let Some((root, path)) = module_path(&source.path) else { continue };
@@ -74,7 +74,7 @@ fn check_crate(modules: &Modules<'_>) -> Vec<Finding> {
             let Some(target) = resolve(modules, path, &segments, 0) else { continue };
             if let Some(message) = upward(modules, path, &target) {
                 let place = &module.source.path;
-                findings.push(Finding::new(Rule::Layer, place, named.line, &target.join("::"), message));
+                findings.push(Finding::new(HouseRule::Layer, place, named.line, &target.join("::"), message));
             }
         }
     }
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<(String, usize)> {
-        check(&Tree::of(files)).into_iter().map(|finding| (finding.path, finding.line)).collect()
+        check(&SourceTree::of(files)).into_iter().map(|finding| (finding.path, finding.line)).collect()
     }
 
     const ROOT: (&str, &str) = ("crates/a/src/lib.rs", "mod top;\nmod middle;\nmod base;\n");

@@ -6,9 +6,9 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 
 use super::finding::Finding;
-use super::rule::Rule;
+use super::rule::HouseRule;
 use super::test_code::is_test_only;
-use super::tree::{RustFile, Tree};
+use super::tree::{RustFile, SourceTree};
 use super::words::{camel_case_words, is_empty_word};
 
 /// More cannot be read in one go.
@@ -27,7 +27,7 @@ const NO_UNWRAP: &[&str] = &[
 /// The one folder that may be unsafe: what it offers is safe, and each block says why.
 const UNSAFE_FOLDER: &str = "crates/weir-proxy/src/net/sys/";
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     tree.sources().iter().flat_map(check_source).collect()
 }
 
@@ -36,7 +36,7 @@ fn check_source(source: &RustFile) -> Vec<Finding> {
         Ok(syntax) => syntax,
         Err(error) => {
             let line = error.span().start().line;
-            return vec![Finding::new(Rule::Syntax, &source.path, line, "", error.to_string())];
+            return vec![Finding::new(HouseRule::Syntax, &source.path, line, "", error.to_string())];
         }
     };
     let may_unwrap = !NO_UNWRAP.iter().any(|folder| source.path.starts_with(folder));
@@ -55,7 +55,7 @@ struct Items<'a> {
 }
 
 impl Items<'_> {
-    fn find(&mut self, rule: Rule, span: Span, item: &str, message: String) {
+    fn find(&mut self, rule: HouseRule, span: Span, item: &str, message: String) {
         self.findings.push(Finding::new(rule, self.path, span.start().line, item, message));
     }
 
@@ -76,23 +76,23 @@ impl Items<'_> {
         let name = signature.ident.to_string();
         if lines > LINES_MAX {
             let message = format!("`{name}` has {lines} lines, {LINES_MAX} are the most");
-            self.find(Rule::FunctionLength, start, &name, message);
+            self.find(HouseRule::FunctionLength, start, &name, message);
         } else {
             let message = format!("`{name}` has {lines} lines, {LINES_USUAL} are usual");
-            self.find(Rule::FunctionLengthSoft, start, &name, message);
+            self.find(HouseRule::FunctionLengthSoft, start, &name, message);
         }
     }
 
     fn unsafe_code(&mut self, span: Span) {
         if !self.test && !self.path.starts_with(UNSAFE_FOLDER) {
-            self.find(Rule::Unsafe, span, "", format!("`unsafe` belongs into {UNSAFE_FOLDER}"));
+            self.find(HouseRule::Unsafe, span, "", format!("`unsafe` belongs into {UNSAFE_FOLDER}"));
         }
     }
 
     fn type_name(&mut self, ident: &syn::Ident) {
         let name = ident.to_string();
         if let Some(word) = camel_case_words(&name).into_iter().find(|word| is_empty_word(word)) {
-            self.find(Rule::Name, ident.span(), &name, format!("`{word}` in `{name}` says nothing"));
+            self.find(HouseRule::Name, ident.span(), &name, format!("`{word}` in `{name}` says nothing"));
         }
     }
 }
@@ -167,7 +167,7 @@ impl<'ast> Visit<'ast> for Items<'_> {
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         if attribute.path().is_ident("allow") {
             let message = "a lint is allowed: fix it, or `expect` it with a reason".to_owned();
-            self.find(Rule::Allow, attribute.pound_token.span, "", message);
+            self.find(HouseRule::Allow, attribute.pound_token.span, "", message);
         }
         visit::visit_attribute(self, attribute);
     }
@@ -175,7 +175,7 @@ impl<'ast> Visit<'ast> for Items<'_> {
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
         if call.method == "unwrap" && !self.may_unwrap && !self.test {
             let message = "`unwrap` on the data path: return the error, or `expect` the invariant".to_owned();
-            self.find(Rule::Unwrap, call.method.span(), "", message);
+            self.find(HouseRule::Unwrap, call.method.span(), "", message);
         }
         visit::visit_expr_method_call(self, call);
     }
@@ -185,8 +185,8 @@ impl<'ast> Visit<'ast> for Items<'_> {
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<(Rule, usize)> {
-        check(&Tree::of(&[(path, text)])).iter().map(|finding| (finding.rule, finding.line)).collect()
+    fn found(path: &str, text: &str) -> Vec<(HouseRule, usize)> {
+        check(&SourceTree::of(&[(path, text)])).iter().map(|finding| (finding.rule, finding.line)).collect()
     }
 
     fn function(lines: usize) -> String {
@@ -195,8 +195,12 @@ mod tests {
 
     #[test]
     fn functions_have_a_usual_and_a_greatest_length() {
-        let cases = [(70, None), (71, Some(Rule::FunctionLengthSoft)), (100, Some(Rule::FunctionLengthSoft))];
-        for (lines, rule) in cases.into_iter().chain([(101, Some(Rule::FunctionLength))]) {
+        let cases = [
+            (70, None),
+            (71, Some(HouseRule::FunctionLengthSoft)),
+            (100, Some(HouseRule::FunctionLengthSoft)),
+        ];
+        for (lines, rule) in cases.into_iter().chain([(101, Some(HouseRule::FunctionLength))]) {
             assert_eq!(found("a.rs", &function(lines)).first().map(|found| found.0), rule, "{lines}");
         }
     }
@@ -204,9 +208,9 @@ mod tests {
     #[test]
     fn methods_count_and_documentation_does_not() {
         let documented = format!("struct A;\nimpl A {{\n{}{}}}\n", "/// Doc.\n".repeat(50), function(100));
-        assert_eq!(found("a.rs", &documented), [(Rule::FunctionLengthSoft, 53)]);
+        assert_eq!(found("a.rs", &documented), [(HouseRule::FunctionLengthSoft, 53)]);
         let default = format!("trait A {{\n{}}}\n", function(101));
-        assert_eq!(found("a.rs", &default), [(Rule::FunctionLength, 2)]);
+        assert_eq!(found("a.rs", &default), [(HouseRule::FunctionLength, 2)]);
     }
 
     #[test]
@@ -218,7 +222,7 @@ mod tests {
         assert_eq!(found("a/tests.rs", &function(150)), []);
         assert_eq!(
             found("a.rs", &format!("#[cfg(not(test))]\n{}", function(150))),
-            [(Rule::FunctionLength, 2)]
+            [(HouseRule::FunctionLength, 2)]
         );
     }
 
@@ -232,15 +236,18 @@ mod tests {
 
     #[test]
     fn lints_are_expected_not_allowed() {
-        assert_eq!(found("a.rs", "#![allow(dead_code)]\n"), [(Rule::Allow, 1)]);
-        assert_eq!(found("a.rs", "fn a() {\n    #[allow(unused)]\n    let b = 1;\n}\n"), [(Rule::Allow, 2)]);
+        assert_eq!(found("a.rs", "#![allow(dead_code)]\n"), [(HouseRule::Allow, 1)]);
+        assert_eq!(
+            found("a.rs", "fn a() {\n    #[allow(unused)]\n    let b = 1;\n}\n"),
+            [(HouseRule::Allow, 2)]
+        );
         assert_eq!(found("a.rs", "#[expect(dead_code, reason = \"x\")]\nfn a() {} // #[allow(x)]\n"), []);
     }
 
     #[test]
     fn unwrap_stays_off_the_data_path() {
         let text = "fn a() {\n    b().unwrap();\n    b().expect(\"c\");\n    b().unwrap_or(1);\n}\n";
-        assert_eq!(found("crates/weir-http/src/a.rs", text), [(Rule::Unwrap, 2)]);
+        assert_eq!(found("crates/weir-http/src/a.rs", text), [(HouseRule::Unwrap, 2)]);
         assert_eq!(found("crates/weir-lab/src/a.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a/tests.rs", text), []);
         assert_eq!(found("crates/weir-http/src/a.rs", &format!("#[test]\n{text}")), []);
@@ -259,6 +266,6 @@ mod tests {
 
     #[test]
     fn what_does_not_parse_is_told() {
-        assert_eq!(found("a.rs", "fn a() {}\nfn\n").first().map(|found| found.0), Some(Rule::Syntax));
+        assert_eq!(found("a.rs", "fn a() {}\nfn\n").first().map(|found| found.0), Some(HouseRule::Syntax));
     }
 }

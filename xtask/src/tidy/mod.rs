@@ -22,12 +22,12 @@ use anyhow::bail;
 
 use self::exceptions::Exceptions;
 use self::finding::Finding;
-use self::rule::Weight;
-use self::tree::Tree;
+use self::rule::FindingLevel;
+use self::tree::SourceTree;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
-    let tree = Tree::read(workspace.root())?;
+    let tree = SourceTree::read(workspace.root())?;
     let exceptions = Exceptions::read(workspace.root())?;
     let mut findings = check(&tree);
     findings.extend(text::check_machine_paths(&tree, &text::machine_paths(workspace.root())));
@@ -37,7 +37,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 /// All checks that need nothing but the files.
-fn check(tree: &Tree) -> Vec<Finding> {
+fn check(tree: &SourceTree) -> Vec<Finding> {
     let checks = [
         text::check,
         files::check,
@@ -52,7 +52,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
 
 fn report(findings: &[Finding], files: usize) -> anyhow::Result<()> {
     let (errors, notes): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.rule.weight() == Weight::Error);
+        findings.iter().partition(|finding| finding.rule.level() == FindingLevel::Error);
     for finding in notes.iter().chain(&errors) {
         println!("{finding}");
     }

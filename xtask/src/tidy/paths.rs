@@ -17,9 +17,9 @@ pub(super) struct NamedPath {
 
 /// All paths in code and in `use` declarations.
 pub(super) fn named_paths(file: &syn::File) -> Vec<NamedPath> {
-    let mut names = Names { imported: BTreeMap::new(), named: Vec::new() };
+    let mut names = PathVisitor { imported: BTreeMap::new(), named: Vec::new() };
     names.visit_file(file);
-    let Names { imported, named } = names;
+    let PathVisitor { imported, named } = names;
     named.into_iter().map(|(segments, line)| NamedPath { path: expand(&segments, &imported), line }).collect()
 }
 
@@ -28,7 +28,7 @@ pub(super) type Imports = BTreeMap<String, String>;
 
 /// The `use` declarations of a file.
 pub(super) fn imports(file: &syn::File) -> Imports {
-    let mut names = Names { imported: BTreeMap::new(), named: Vec::new() };
+    let mut names = PathVisitor { imported: BTreeMap::new(), named: Vec::new() };
     names.visit_file(file);
     names.imported
 }
@@ -50,13 +50,13 @@ fn expand(segments: &[String], imported: &BTreeMap<String, String>) -> String {
     }
 }
 
-struct Names {
+struct PathVisitor {
     /// Name in this file to full path.
     imported: BTreeMap<String, String>,
     named: Vec<(Vec<String>, usize)>,
 }
 
-impl Names {
+impl PathVisitor {
     fn import(&mut self, mut before: Vec<String>, tree: &syn::UseTree) {
         match tree {
             syn::UseTree::Path(path) => {
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-impl<'ast> Visit<'ast> for Names {
+impl<'ast> Visit<'ast> for PathVisitor {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         if !is_test_only(&module.attrs) {
             visit::visit_item_mod(self, module);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// One rule of the house.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Rule {
+pub(super) enum HouseRule {
     /// A line ends in white space, or a file does not end in one line end.
     WhiteSpace,
     /// A word that marks unfinished work.
@@ -52,21 +52,21 @@ pub(super) enum Rule {
 
 /// Whether a finding fails the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum FindingLevel {
     Error,
     Note,
 }
 
-impl Rule {
-    pub(super) fn weight(self) -> Weight {
+impl HouseRule {
+    pub(super) fn level(self) -> FindingLevel {
         match self {
-            Self::FileLengthSoft | Self::FunctionLengthSoft | Self::TypeName => Weight::Note,
-            _ => Weight::Error,
+            Self::FileLengthSoft | Self::FunctionLengthSoft | Self::TypeName => FindingLevel::Note,
+            _ => FindingLevel::Error,
         }
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for HouseRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Debug gives the name in the code: `FileLength`. In text it is `file-length`.
         for (at, letter) in format!("{self:?}").char_indices() {
@@ -87,9 +87,9 @@ mod tests {
     fn shown_and_read_by_the_same_name() {
         #[derive(Deserialize)]
         struct Entry {
-            rule: Rule,
+            rule: HouseRule,
         }
-        for rule in [Rule::FunctionLengthSoft, Rule::Name, Rule::MachinePath] {
+        for rule in [HouseRule::FunctionLengthSoft, HouseRule::Name, HouseRule::MachinePath] {
             let entry: Entry = toml::from_str(&format!("rule = \"{rule}\"")).unwrap();
             assert_eq!(entry.rule, rule);
         }

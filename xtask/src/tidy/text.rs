@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::finding::Finding;
-use super::rule::Rule;
-use super::tree::{TextFile, Tree};
+use super::rule::HouseRule;
+use super::tree::{SourceTree, TextFile};
 
 /// Made by tools or by others, or bytes that matter as they are: their spaces and words are not ours to change.
 const FOREIGN: &[&str] = &["Cargo.lock", "LICENSE-", "fuzz/Cargo.lock", "fuzz/corpus/", "lab/runs/"];
@@ -28,7 +28,7 @@ static HOME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{start}({}|{})", homes.join("|"), "/root/[.a-z]")).expect("the pattern is constant")
 });
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     tree.files()
         .iter()
         .filter(|file| !is_foreign(&file.path))
@@ -45,7 +45,7 @@ fn is_foreign(path: &str) -> bool {
 }
 
 fn white_space(file: &TextFile) -> Vec<Finding> {
-    let found = |line, message| Finding::new(Rule::WhiteSpace, &file.path, line, "", message);
+    let found = |line, message| Finding::new(HouseRule::WhiteSpace, &file.path, line, "", message);
     let trailing = |line: &str| line.ends_with([' ', '\t', '\r']);
     let lines = file.text.split('\n').enumerate().filter(|(_, line)| trailing(line));
     let mut findings: Vec<Finding> =
@@ -62,7 +62,7 @@ fn unfinished(file: &TextFile) -> Vec<Finding> {
     found
         .map(|(at, word)| {
             let message = format!("{word}: finish it, or open an issue");
-            Finding::new(Rule::Unfinished, &file.path, at + 1, word, message)
+            Finding::new(HouseRule::Unfinished, &file.path, at + 1, word, message)
         })
         .collect()
 }
@@ -74,7 +74,7 @@ pub(super) fn machine_paths(root: &Path) -> Vec<String> {
     [root.to_string_lossy().into_owned(), home].into_iter().filter(specific).collect()
 }
 
-pub(super) fn check_machine_paths(tree: &Tree, machine: &[String]) -> Vec<Finding> {
+pub(super) fn check_machine_paths(tree: &SourceTree, machine: &[String]) -> Vec<Finding> {
     let betrayed = |line: &str| {
         let named = machine.iter().find(|path| line.contains(path.as_str())).cloned();
         named.or_else(|| Some(HOME.captures(line)?[1].to_owned()))
@@ -85,7 +85,7 @@ pub(super) fn check_machine_paths(tree: &Tree, machine: &[String]) -> Vec<Findin
         .filter_map(|(file, (at, line))| {
             let path = betrayed(line)?;
             let message = format!("{path} is a path of one machine");
-            Some(Finding::new(Rule::MachinePath, &file.path, at + 1, &path, message))
+            Some(Finding::new(HouseRule::MachinePath, &file.path, at + 1, &path, message))
         })
         .collect()
 }
@@ -94,18 +94,18 @@ pub(super) fn check_machine_paths(tree: &Tree, machine: &[String]) -> Vec<Findin
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<(Rule, usize)> {
-        check(&Tree::of(&[(path, text)])).iter().map(|finding| (finding.rule, finding.line)).collect()
+    fn found(path: &str, text: &str) -> Vec<(HouseRule, usize)> {
+        check(&SourceTree::of(&[(path, text)])).iter().map(|finding| (finding.rule, finding.line)).collect()
     }
 
     #[test]
     fn white_space_at_the_end() {
         assert_eq!(found("a.md", "a\n  b\n"), []);
         assert_eq!(found("a.md", ""), []);
-        assert_eq!(found("a.md", "a \nb\n\tc\t\n"), [(Rule::WhiteSpace, 1), (Rule::WhiteSpace, 3)]);
-        assert_eq!(found("a.md", "a\r\nb\n"), [(Rule::WhiteSpace, 1)]);
-        assert_eq!(found("a.md", "a\nb"), [(Rule::WhiteSpace, 2)]);
-        assert_eq!(found("a.md", "a\n\n"), [(Rule::WhiteSpace, 2)]);
+        assert_eq!(found("a.md", "a \nb\n\tc\t\n"), [(HouseRule::WhiteSpace, 1), (HouseRule::WhiteSpace, 3)]);
+        assert_eq!(found("a.md", "a\r\nb\n"), [(HouseRule::WhiteSpace, 1)]);
+        assert_eq!(found("a.md", "a\nb"), [(HouseRule::WhiteSpace, 2)]);
+        assert_eq!(found("a.md", "a\n\n"), [(HouseRule::WhiteSpace, 2)]);
     }
 
     #[test]
@@ -113,9 +113,9 @@ mod tests {
         let word = |halves: [&str; 2]| halves.concat();
         assert_eq!(
             found("a.rs", &format!("fn a() {{}} // {}: b\n", word(["TO", "DO"]))),
-            [(Rule::Unfinished, 1)]
+            [(HouseRule::Unfinished, 1)]
         );
-        assert_eq!(found("a.sh", &format!("\n# {}\n", word(["XX", "X"]))), [(Rule::Unfinished, 2)]);
+        assert_eq!(found("a.sh", &format!("\n# {}\n", word(["XX", "X"]))), [(HouseRule::Unfinished, 2)]);
         assert_eq!(found("a.sh", "mktemp weir.XXXXXX # todos\n"), []);
     }
 
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(found("Cargo.lock", "a \n"), []);
         assert_eq!(found("lab/runs/1/raw.txt", "a "), []);
         assert_eq!(found("crates/a/src/fixtures/ab.txt", "a \n"), []);
-        assert_eq!(found("lab/scenarios/a.toml", "a \n"), [(Rule::WhiteSpace, 1)]);
+        assert_eq!(found("lab/scenarios/a.toml", "a \n"), [(HouseRule::WhiteSpace, 1)]);
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
             ("/etc/weir/weir.toml and /usr/share\n".to_owned(), 0),
         ];
         for (text, expected) in cases {
-            let tree = Tree::of(&[("a.md", &text)]);
+            let tree = SourceTree::of(&[("a.md", &text)]);
             assert_eq!(check_machine_paths(&tree, &machine).len(), expected, "{text}");
         }
     }

@@ -29,14 +29,14 @@ pub(super) struct RustFile {
 }
 
 /// Everything that is checked.
-pub(super) struct Tree {
+pub(super) struct SourceTree {
     files: Vec<TextFile>,
     /// The paths of those that are not text: links may lead there.
     others: BTreeSet<String>,
     sources: Vec<RustFile>,
 }
 
-impl Tree {
+impl SourceTree {
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
         let (mut files, mut others) = (Vec::new(), BTreeSet::new());
         let walk = WalkBuilder::new(root)
@@ -132,7 +132,7 @@ fn is_of_module(path: &str, module: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn tests_of(tree: &Tree) -> Vec<&str> {
+    fn tests_of(tree: &SourceTree) -> Vec<&str> {
         tree.sources().iter().filter(|source| source.test).map(|source| source.path.as_str()).collect()
     }
 
@@ -140,13 +140,13 @@ mod tests {
     fn tests_are_known_by_their_place() {
         let paths =
             ["a/src/lib.rs", "a/src/tests.rs", "a/tests/e2e/main.rs", "a/src/latests.rs", "a/benches/b.rs"];
-        let tree = Tree::of(&paths.map(|path| (path, "")));
+        let tree = SourceTree::of(&paths.map(|path| (path, "")));
         assert_eq!(tests_of(&tree), ["a/src/tests.rs", "a/tests/e2e/main.rs", "a/benches/b.rs"]);
     }
 
     #[test]
     fn tests_are_known_by_their_declaration() {
-        let tree = Tree::of(&[
+        let tree = SourceTree::of(&[
             ("a/src/lib.rs", "#[cfg(test)]\nmod oracle;\nmod head;"),
             ("a/src/oracle.rs", ""),
             ("a/src/oracle/detail.rs", ""),
@@ -171,7 +171,7 @@ mod tests {
         write(".ci/run", b"");
         write("new.rs", b"//! New.\n");
         write("picture.png", b"\x89PNG\xff");
-        let tree = Tree::read(root.path()).unwrap();
+        let tree = SourceTree::read(root.path()).unwrap();
         let paths: Vec<&str> = tree.files().iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, [".ci/run", ".gitignore", "new.rs"]);
         assert!(tree.has("new.rs") && tree.has(".ci") && !tree.has("new"));

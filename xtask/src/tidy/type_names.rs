@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
 use super::finding::Finding;
-use super::rule::Rule;
+use super::rule::HouseRule;
 use super::test_code::is_test_only;
-use super::tree::Tree;
+use super::tree::SourceTree;
 
 /// A name that may have several definitions.
 struct SharedName {
@@ -30,11 +31,11 @@ struct Definition<'a> {
     line: usize,
 }
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     check_with(tree, SHARED_NAMES)
 }
 
-fn check_with(tree: &Tree, shared: &[SharedName]) -> Vec<Finding> {
+fn check_with(tree: &SourceTree, shared: &[SharedName]) -> Vec<Finding> {
     let all = definitions(tree);
     let count = |name: &str| all.get(name).map_or(0, Vec::len);
     let repeated = all.iter().filter(|(name, definitions)| {
@@ -48,11 +49,11 @@ fn check_with(tree: &Tree, shared: &[SharedName]) -> Vec<Finding> {
         let SharedName { name, reason } = shared;
         let message =
             format!("`{name}` has one definition, yet is listed to have more ({reason}): remove it");
-        Finding::new(Rule::TypeName, own_path, 0, shared.name, message)
+        Finding::new(HouseRule::TypeName, own_path, 0, shared.name, message)
     }));
     if shared.len() > SHARED_NAMES_MAX {
         let message = format!("{} names are excepted, {SHARED_NAMES_MAX} are the most", shared.len());
-        findings.push(Finding::new(Rule::TypeName, own_path, 0, "", message));
+        findings.push(Finding::new(HouseRule::TypeName, own_path, 0, "", message));
     }
     findings
 }
@@ -61,11 +62,11 @@ fn repeated_name(name: &str, definitions: &[Definition<'_>]) -> Finding {
     let (first, others) = definitions.split_first().expect("a name is listed for its definitions");
     let others: Vec<String> = others.iter().map(|other| format!("{}:{}", other.path, other.line)).collect();
     let message = format!("`{name}` is also defined in {}", others.join(", "));
-    Finding::new(Rule::TypeName, first.path, first.line, name, message)
+    Finding::new(HouseRule::TypeName, first.path, first.line, name, message)
 }
 
 /// All definitions by name, in the order of the files.
-fn definitions(tree: &Tree) -> BTreeMap<String, Vec<Definition<'_>>> {
+fn definitions(tree: &SourceTree) -> BTreeMap<String, Vec<Definition<'_>>> {
     let mut all: BTreeMap<String, Vec<Definition<'_>>> = BTreeMap::new();
     for source in tree.sources().iter().filter(|source| !source.test && is_counted(&source.path)) {
         let Ok(syntax) = &source.syntax else { continue };
@@ -88,6 +89,29 @@ fn is_counted(path: &str) -> bool {
 /// The types of one file: name and line.
 struct Types(Vec<(String, usize)>);
 
+impl Types {
+    /// What a macro is given or expands to is no syntax yet, but its words are there. (`type` may be an associated one.)
+    fn defined_in(&mut self, tokens: TokenStream) {
+        let mut follows_keyword = false;
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => {
+                    if std::mem::take(&mut follows_keyword) {
+                        self.0.push((ident.to_string(), ident.span().start().line));
+                    }
+                    follows_keyword =
+                        ["struct", "enum", "union", "trait"].iter().any(|keyword| ident == keyword);
+                }
+                TokenTree::Group(group) => {
+                    follows_keyword = false;
+                    self.defined_in(group.stream());
+                }
+                _ => follows_keyword = false,
+            }
+        }
+    }
+}
+
 impl<'ast> Visit<'ast> for Types {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         let (attributes, ident) = match item {
@@ -99,6 +123,7 @@ impl<'ast> Visit<'ast> for Types {
             syn::Item::Mod(item) => (&item.attrs, None),
             syn::Item::Fn(item) => (&item.attrs, None),
             syn::Item::Impl(item) => (&item.attrs, None),
+            syn::Item::Macro(item) => (&item.attrs, None),
             _ => return,
         };
         if is_test_only(attributes) {
@@ -108,6 +133,10 @@ impl<'ast> Visit<'ast> for Types {
             self.0.push((ident.to_string(), ident.span().start().line));
         }
         visit::visit_item(self, item);
+    }
+
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        self.defined_in(item.tokens.clone());
     }
 }
 
@@ -119,12 +148,12 @@ mod tests {
     const B: &str = "xtask/src/main.rs";
 
     fn found(files: &[(&str, &str)], shared: &[SharedName]) -> Vec<(String, usize, String)> {
-        let findings = check_with(&Tree::of(files), shared).into_iter();
+        let findings = check_with(&SourceTree::of(files), shared).into_iter();
         findings.map(|finding| (finding.path, finding.line, finding.message)).collect()
     }
 
     fn names(files: &[(&str, &str)]) -> Vec<String> {
-        check_with(&Tree::of(files), &[]).into_iter().map(|finding| finding.item).collect()
+        check_with(&SourceTree::of(files), &[]).into_iter().map(|finding| finding.item).collect()
     }
 
     #[test]
@@ -145,6 +174,14 @@ mod tests {
         let associated =
             "trait A { type T; }\nimpl A for u8 { type T = u8; }\nimpl A for u16 { type T = u8; }";
         assert_eq!(names(&[(A, associated)]), [""; 0]);
+    }
+
+    #[test]
+    fn macros_are_looked_into() {
+        let text = "macro_rules! m { () => { pub enum T { A } struct $name; } }\nsection! { pub struct T at \"t\" {} }";
+        assert_eq!(names(&[(B, text)]), ["T"]);
+        let plain = "fn f() { println!(\"struct T\"); vec![T {}] }";
+        assert_eq!(names(&[(A, "struct T;"), (B, plain)]), [""; 0]);
     }
 
     #[test]

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::http::{Connection, Unanswered};
+use super::http::{AdminConnection, AdminRequestError};
 
 /// How long a connection may take to come about.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Where a running Weir can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub(crate) enum AdminEndpoint {
     /// Host and port, as written.
     Tcp(String),
     Unix(PathBuf),
 }
 
-impl FromStr for Endpoint {
+impl FromStr for AdminEndpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -45,7 +45,7 @@ impl FromStr for Endpoint {
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for AdminEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => f.write_str(address),
@@ -54,7 +54,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl Endpoint {
+impl AdminEndpoint {
     /// A socket by its path, written as in a config or without `unix:`.
     pub(super) fn of_socket(path: &Path) -> Self {
         let bare = path.to_str().and_then(|text| text.strip_prefix("unix:"));
@@ -80,14 +80,14 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn connect(&self) -> io::Result<Connection> {
+    pub(super) fn connect(&self) -> io::Result<AdminConnection> {
         match self {
-            Self::Unix(path) => UnixStream::connect(path).map(Connection::Unix),
+            Self::Unix(path) => UnixStream::connect(path).map(AdminConnection::Unix),
             Self::Tcp(address) => {
                 let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
                 for address in address.to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
-                        Ok(stream) => return Ok(Connection::Tcp(stream)),
+                        Ok(stream) => return Ok(AdminConnection::Tcp(stream)),
                         Err(error) => failed = error,
                     }
                 }
@@ -97,22 +97,24 @@ impl Endpoint {
     }
 
     /// What happened, and what to do about it.
-    pub(super) fn explain(&self, unanswered: &Unanswered) -> (String, String) {
+    pub(super) fn explain(&self, unanswered: &AdminRequestError) -> (String, String) {
         let (what, help): (String, &str) = match (unanswered, self) {
-            (Unanswered::Unconnected(error), Self::Tcp(_)) => of_tcp(error),
-            (Unanswered::Unconnected(error), Self::Unix(_)) => of_unix(error),
-            (Unanswered::Interrupted(error), _) => {
+            (AdminRequestError::Unconnected(error), Self::Tcp(_)) => of_tcp(error),
+            (AdminRequestError::Unconnected(error), Self::Unix(_)) => of_unix(error),
+            (AdminRequestError::Interrupted(error), _) => {
                 (format!("broke off the answer: {error}"), "see what the log of Weir says, and ask again")
             }
-            (Unanswered::Closed, _) => (
+            (AdminRequestError::Closed, _) => (
                 "closed the connection without an answer".to_owned(),
                 "check that Weir's admin listener is there, not one for traffic",
             ),
-            (Unanswered::TooSlow, _) => {
+            (AdminRequestError::TooSlow, _) => {
                 ("did not answer in time".to_owned(), "see whether Weir runs and what its log says")
             }
-            (Unanswered::TooLarge, _) => ("gave a longer answer than Weir ever does".to_owned(), NOT_WEIR),
-            (Unanswered::NotHttp, _) => ("does not speak HTTP".to_owned(), NOT_WEIR),
+            (AdminRequestError::TooLarge, _) => {
+                ("gave a longer answer than Weir ever does".to_owned(), NOT_WEIR)
+            }
+            (AdminRequestError::NotHttp, _) => ("does not speak HTTP".to_owned(), NOT_WEIR),
         };
         (format!("{self} {what}"), help.to_owned())
     }

@@ -17,13 +17,13 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An answer of Weir, whatever it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct AdminResponse {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl AdminResponse {
     /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -49,7 +49,7 @@ impl Answer {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Unanswered {
+pub(super) enum AdminRequestError {
     Unconnected(io::Error),
     Interrupted(io::Error),
     /// The connection ended before the answer did.
@@ -59,17 +59,17 @@ pub(super) enum Unanswered {
     NotHttp,
 }
 
-pub(super) enum Connection {
+pub(super) enum AdminConnection {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Connection {
+impl AdminConnection {
     /// Limits the next step of reading or writing to what is left until `end`.
-    fn limit(&self, end: Instant) -> Result<(), Unanswered> {
+    fn limit(&self, end: Instant) -> Result<(), AdminRequestError> {
         let left = end.saturating_duration_since(clock::now());
         if left.is_zero() {
-            return Err(Unanswered::TooSlow);
+            return Err(AdminRequestError::TooSlow);
         }
         match self {
             Self::Tcp(stream) => {
@@ -79,7 +79,7 @@ impl Connection {
                 stream.set_read_timeout(Some(left)).and_then(|()| stream.set_write_timeout(Some(left)))
             }
         }
-        .map_err(Unanswered::Interrupted)
+        .map_err(AdminRequestError::Interrupted)
     }
 
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -120,10 +120,10 @@ pub(super) fn write_request(
 
 /// Sends the request and reads the answer to its end.
 pub(super) fn exchange(
-    mut connection: Connection,
+    mut connection: AdminConnection,
     request: &[u8],
     end: Instant,
-) -> Result<Answer, Unanswered> {
+) -> Result<AdminResponse, AdminRequestError> {
     let refused = send(&mut connection, request, end).err();
     let mut received = Vec::new();
     let read = receive(&mut connection, &mut received, end);
@@ -131,12 +131,12 @@ pub(super) fn exchange(
     match (parse(&received), refused, read) {
         (Ok(Some(answer)), _, _) => Ok(answer),
         (_, _, Err(unanswered)) | (_, Some(unanswered), Ok(())) => Err(unanswered),
-        (Ok(None), None, Ok(())) => Err(Unanswered::Closed),
+        (Ok(None), None, Ok(())) => Err(AdminRequestError::Closed),
         (Err(unanswered), None, Ok(())) => Err(unanswered),
     }
 }
 
-fn send(connection: &mut Connection, mut rest: &[u8], end: Instant) -> Result<(), Unanswered> {
+fn send(connection: &mut AdminConnection, mut rest: &[u8], end: Instant) -> Result<(), AdminRequestError> {
     while !rest.is_empty() {
         connection.limit(end)?;
         match connection.write(rest) {
@@ -147,13 +147,17 @@ fn send(connection: &mut Connection, mut rest: &[u8], end: Instant) -> Result<()
     Ok(())
 }
 
-fn receive(connection: &mut Connection, received: &mut Vec<u8>, end: Instant) -> Result<(), Unanswered> {
+fn receive(
+    connection: &mut AdminConnection,
+    received: &mut Vec<u8>,
+    end: Instant,
+) -> Result<(), AdminRequestError> {
     let mut buf = [0; 16 * 1024];
     loop {
         connection.limit(end)?;
         match connection.read(&mut buf) {
             Ok(0) => return Ok(()),
-            Ok(len) if received.len() + len > ANSWER_BYTES_MAX => return Err(Unanswered::TooLarge),
+            Ok(len) if received.len() + len > ANSWER_BYTES_MAX => return Err(AdminRequestError::TooLarge),
             Ok(len) => received.extend_from_slice(&buf[..len]),
             Err(error) => judge(error)?,
         }
@@ -161,21 +165,21 @@ fn receive(connection: &mut Connection, received: &mut Vec<u8>, end: Instant) ->
 }
 
 /// Whether it is worth going on after an error.
-fn judge(error: io::Error) -> Result<(), Unanswered> {
+fn judge(error: io::Error) -> Result<(), AdminRequestError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Unanswered::TooSlow),
-        _ => Err(Unanswered::Interrupted(error)),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(AdminRequestError::TooSlow),
+        _ => Err(AdminRequestError::Interrupted(error)),
     }
 }
 
 /// The answer, if it is whole.
-fn parse(received: &[u8]) -> Result<Option<Answer>, Unanswered> {
+fn parse(received: &[u8]) -> Result<Option<AdminResponse>, AdminRequestError> {
     let mut head = ResponseHead::new();
     let head_len = match head.parse(received, &HeadLimits::default()) {
         Ok(HeadProgress::Complete { len }) => len,
         Ok(HeadProgress::Incomplete) => return Ok(None),
-        Err(_) => return Err(Unanswered::NotHttp),
+        Err(_) => return Err(AdminRequestError::NotHttp),
     };
     let body = &received[head_len..];
     let body = match head.body(Method::Get) {
@@ -186,11 +190,11 @@ fn parse(received: &[u8]) -> Result<Option<Answer>, Unanswered> {
             None => return Ok(None),
         },
         // Weir never does: it is somebody else.
-        ResponseBody::Chunked => return Err(Unanswered::NotHttp),
+        ResponseBody::Chunked => return Err(AdminRequestError::NotHttp),
     };
     let content_type = head.fields().first(FieldName::ContentType);
     let content_type = content_type.map_or(&b""[..], |field| field.value.of(received));
-    Ok(Some(Answer {
+    Ok(Some(AdminResponse {
         status: head.status(),
         content_type: String::from_utf8_lossy(content_type).into_owned(),
         body: body.to_vec(),
@@ -203,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_with_all_its_reasons() {
-        let answer = Answer {
+        let answer = AdminResponse {
             status: 409,
             content_type: "application/json".into(),
             body: br#"{"errors": ["one", "two"]}"#.to_vec(),

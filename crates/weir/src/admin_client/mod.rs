@@ -20,8 +20,8 @@ use weir_config::{CheckedConfig, ListenAddress};
 
 use crate::error::CommandError;
 use crate::{clock, output};
-pub(crate) use endpoint::Endpoint;
-pub(crate) use http::Answer;
+pub(crate) use endpoint::AdminEndpoint;
+pub(crate) use http::AdminResponse;
 pub(crate) use overview::overview;
 pub(crate) use url::path_segment;
 
@@ -42,7 +42,7 @@ const BROKEN: &str = "it may have been edited since Weir read it: `weir check` l
 pub(crate) struct AdminArguments {
     /// Where it can be asked: `127.0.0.1:9000` is the address of its admin listener, `unix:/run/weir.sock` its socket.
     #[arg(long, global = true, value_name = "ADDRESS")]
-    admin: Option<Endpoint>,
+    admin: Option<AdminEndpoint>,
     /// The config that it runs on: says where it can be asked.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
@@ -65,7 +65,7 @@ impl AdminArguments {
     pub(crate) fn client(&self) -> Result<AdminClient, CommandError> {
         let endpoint = match (&self.admin, &self.socket, &self.config) {
             (Some(endpoint), ..) => endpoint.clone(),
-            (None, Some(path), _) => Endpoint::of_socket(path),
+            (None, Some(path), _) => AdminEndpoint::of_socket(path),
             (None, None, Some(file)) => of_config(file)?,
             (None, None, None) => {
                 let what = "it is not said which Weir is asked".to_owned();
@@ -95,7 +95,7 @@ impl AdminArguments {
 
 /// Where the Weir that runs on a config can be asked. A config with mistakes elsewhere still says it: a running Weir is asked most when
 /// something is wrong.
-fn of_config(file: &Path) -> Result<Endpoint, CommandError> {
+fn of_config(file: &Path) -> Result<AdminEndpoint, CommandError> {
     let checked = CheckedConfig::load(file);
     let admin = checked.admin();
     let is_named = admin.socket.is_some() || admin.address.is_some();
@@ -106,7 +106,7 @@ fn of_config(file: &Path) -> Result<Endpoint, CommandError> {
         output::note(&format!("{} has mistakes, so only its `[admin]` is used; {BROKEN}", file.display()));
     }
     if let Some(ListenAddress::Unix(path)) = &admin.socket {
-        return Ok(Endpoint::Unix(path.clone()));
+        return Ok(AdminEndpoint::Unix(path.clone()));
     }
     let unusable = |what: &str, help: &str| {
         let what = format!("{}: {what}", file.display());
@@ -117,7 +117,7 @@ fn of_config(file: &Path) -> Result<Endpoint, CommandError> {
             "`admin.address` leaves the port to the system",
             "Weir says at its start which one it is: give it with --admin ADDRESS",
         ),
-        Some(address) => Ok(Endpoint::of_listener(address)),
+        Some(address) => Ok(AdminEndpoint::of_listener(address)),
         None => unusable(
             "no admin listener",
             "set `admin.address = \"127.0.0.1:9000\"` under `[admin]` and restart Weir, or give --admin ADDRESS",
@@ -140,7 +140,7 @@ fn read_secret(file: &Path) -> Result<String, CommandError> {
 /// The way to one running Weir.
 #[derive(Debug, Clone)]
 pub(crate) struct AdminClient {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: AdminEndpoint,
     authorization: Option<String>,
     time_max: Duration,
 }
@@ -155,7 +155,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// When no answer comes, or none of Weir, with words on what to do about it.
-    pub(crate) fn get(&self, target: &str) -> Result<Answer, CommandError> {
+    pub(crate) fn get(&self, target: &str) -> Result<AdminResponse, CommandError> {
         self.ask("GET", target, None)
     }
 
@@ -163,15 +163,25 @@ impl AdminClient {
     ///
     /// # Errors
     /// As [`AdminClient::get`].
-    pub(crate) fn post(&self, target: &str, content_type: &str, body: &[u8]) -> Result<Answer, CommandError> {
+    pub(crate) fn post(
+        &self,
+        target: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<AdminResponse, CommandError> {
         self.ask("POST", target, Some((content_type, body)))
     }
 
-    fn ask(&self, method: &str, target: &str, body: Option<(&str, &[u8])>) -> Result<Answer, CommandError> {
+    fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        body: Option<(&str, &[u8])>,
+    ) -> Result<AdminResponse, CommandError> {
         let request =
             http::write_request(method, target, &self.endpoint.host(), self.authorization.as_deref(), body);
         let end = clock::now() + self.time_max;
-        let connection = self.endpoint.connect().map_err(http::Unanswered::Unconnected);
+        let connection = self.endpoint.connect().map_err(http::AdminRequestError::Unconnected);
         let answer = connection.and_then(|connection| http::exchange(connection, &request, end));
         let answer = answer.map_err(|unanswered| {
             let (error, help) = self.endpoint.explain(&unanswered);

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use super::*;
 
 /// A listener that answers one request with `answer`; gives where it is, and what it was asked.
-fn answering(answer: &'static [u8]) -> (Endpoint, JoinHandle<String>) {
+fn answering(answer: &'static [u8]) -> (AdminEndpoint, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = Endpoint::of_listener(listener.local_addr().unwrap());
+    let endpoint = AdminEndpoint::of_listener(listener.local_addr().unwrap());
     let asked = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut asked = Vec::new();
@@ -26,7 +26,7 @@ fn answering(answer: &'static [u8]) -> (Endpoint, JoinHandle<String>) {
     (endpoint, asked)
 }
 
-fn client(endpoint: Endpoint) -> AdminClient {
+fn client(endpoint: AdminEndpoint) -> AdminClient {
     AdminClient { endpoint, authorization: None, time_max: TIME_MAX }
 }
 
@@ -45,7 +45,10 @@ fn an_answer_is_read_to_its_end() {
         answering(b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nno\nno");
     let host = endpoint.to_string();
     let answer = client(endpoint).get("/api/thing?a=b").unwrap();
-    assert_eq!(answer, Answer { status: 404, content_type: "text/plain".into(), body: b"no\nno".into() });
+    assert_eq!(
+        answer,
+        AdminResponse { status: 404, content_type: "text/plain".into(), body: b"no\nno".into() }
+    );
     let asked = asked.join().unwrap();
     assert!(asked.starts_with("GET /api/thing?a=b HTTP/1.1\r\n"), "{asked}");
     assert!(asked.contains(&format!("\r\nHost: {host}\r\n")) && !asked.contains("Authorization"), "{asked}");
@@ -97,21 +100,21 @@ fn what_is_no_answer_says_why() {
 fn silence_has_a_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client =
-        client(Endpoint::of_listener(listener.local_addr().unwrap())).within(Duration::from_millis(30));
+        client(AdminEndpoint::of_listener(listener.local_addr().unwrap())).within(Duration::from_millis(30));
     assert!(complaint(client.get("/")).contains("did not answer in time"));
 }
 
 #[test]
 fn nobody_there_is_said_with_what_to_do() {
     let nowhere = "127.0.0.1:1".parse().unwrap();
-    let told = complaint(client(Endpoint::of_listener(nowhere)).get("/"));
+    let told = complaint(client(AdminEndpoint::of_listener(nowhere)).get("/"));
     assert!(told.contains("nothing listens there") && told.contains("`admin.address`"), "{told}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weir.sock");
-    let told = complaint(client(Endpoint::Unix(path.clone())).get("/"));
+    let told = complaint(client(AdminEndpoint::Unix(path.clone())).get("/"));
     assert!(told.contains("weir.sock is not there"), "{told}");
     drop(UnixListener::bind(&path).unwrap());
-    let told = complaint(client(Endpoint::Unix(path)).get("/"));
+    let told = complaint(client(AdminEndpoint::Unix(path)).get("/"));
     assert!(told.contains("the Weir that made the file has ended"), "{told}");
     let (what, help) = of_permission();
     assert!(what.contains("may not be opened by this user") && help.contains("mode of the file"), "{what}");
@@ -120,7 +123,7 @@ fn nobody_there_is_said_with_what_to_do() {
 /// Root may open every socket, so the error is made.
 fn of_permission() -> (String, String) {
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    Endpoint::Unix("/run/weir.sock".into()).explain(&http::Unanswered::Unconnected(denied))
+    AdminEndpoint::Unix("/run/weir.sock".into()).explain(&http::AdminRequestError::Unconnected(denied))
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn a_socket_is_asked_like_an_address() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
         String::from_utf8_lossy(&buf[..len]).into_owned()
     });
-    assert_eq!(client(Endpoint::Unix(path)).get("/").unwrap().text(), "ok");
+    assert_eq!(client(AdminEndpoint::Unix(path)).get("/").unwrap().text(), "ok");
     assert!(asked.join().unwrap().contains("\r\nHost: localhost\r\n"));
 }
 
@@ -149,31 +152,31 @@ fn the_config_says_where() {
         AdminArguments { config: Some(file.clone()), ..AdminArguments::default() }.client()
     };
     let found = of("admin.address = \"0.0.0.0:9000\"").unwrap();
-    assert_eq!(found.endpoint, Endpoint::Tcp("127.0.0.1:9000".into()));
+    assert_eq!(found.endpoint, AdminEndpoint::Tcp("127.0.0.1:9000".into()));
     assert!(complaint(of("")).contains("set `admin.address"));
     assert!(complaint(of("admin.address = \"127.0.0.1:0\"")).contains("leaves the port to the system"));
     assert!(complaint(AdminArguments::default().client()).contains("--admin ADDRESS"));
     // Broken since Weir read it, in another table, or no TOML any more.
     for broken in ["listener.web.adress = 1\n", "[upstream.b\nx\n"] {
         let found = of(&format!("admin.socket = \"unix:/run/w.sock\"\n{broken}")).unwrap();
-        assert_eq!(found.endpoint, Endpoint::Unix("/run/w.sock".into()), "{broken}");
+        assert_eq!(found.endpoint, AdminEndpoint::Unix("/run/w.sock".into()), "{broken}");
     }
     assert!(matches!(of("listener.web.adress = 1"), Err(CommandError::Config(_))));
     for path in ["/run/w.sock", "unix:/run/w.sock"] {
         let arguments = AdminArguments { socket: Some(path.into()), ..AdminArguments::default() };
-        assert_eq!(arguments.client().unwrap().endpoint, Endpoint::Unix("/run/w.sock".into()));
+        assert_eq!(arguments.client().unwrap().endpoint, AdminEndpoint::Unix("/run/w.sock".into()));
     }
 }
 
 #[test]
 fn endpoints_are_read_from_text() {
-    let tcp = |text: &str| Ok(Endpoint::Tcp(text.into()));
+    let tcp = |text: &str| Ok(AdminEndpoint::Tcp(text.into()));
     for (text, expected) in [
         ("127.0.0.1:9000", tcp("127.0.0.1:9000")),
         ("[::1]:9000", tcp("[::1]:9000")),
         ("weir.example.test:9000", tcp("weir.example.test:9000")),
         (":9000", tcp("127.0.0.1:9000")),
-        ("unix:/run/weir.sock", Ok(Endpoint::Unix("/run/weir.sock".into()))),
+        ("unix:/run/weir.sock", Ok(AdminEndpoint::Unix("/run/weir.sock".into()))),
     ] {
         assert_eq!(text.parse(), expected, "{text}");
     }
@@ -184,7 +187,7 @@ fn endpoints_are_read_from_text() {
         ("localhost:http", "`http` is no port"),
         ("http://localhost:9000", "host and port alone"),
     ] {
-        let told = text.parse::<Endpoint>().unwrap_err();
+        let told = text.parse::<AdminEndpoint>().unwrap_err();
         assert!(told.contains(what), "{text}: {told}");
     }
 }

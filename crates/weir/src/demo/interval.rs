@@ -9,13 +9,13 @@ use weir_observe::{HistogramSnapshot, ServerStats, Stats};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Interval {
     /// One row for each server, in the order of the config.
-    pub(super) servers: Vec<Row>,
-    pub(super) all: Row,
+    pub(super) servers: Vec<TableRow>,
+    pub(super) all: TableRow,
 }
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) name: String,
     pub(super) state: &'static str,
     /// Responses per second.
@@ -38,16 +38,16 @@ pub(super) fn between(before: &Stats, after: &Stats, elapsed: Duration) -> Inter
     let nothing = ServerStats::default();
     let earlier = before.upstreams.first().map_or(&[][..], |upstream| &upstream.servers);
     let later = after.upstreams.first().map_or(&[][..], |upstream| &upstream.servers);
-    let changes: Vec<Change> = later
+    let changes: Vec<ServerDelta> = later
         .iter()
         .enumerate()
-        .map(|(index, after)| Change::between(earlier.get(index).unwrap_or(&nothing), after))
+        .map(|(index, after)| ServerDelta::between(earlier.get(index).unwrap_or(&nothing), after))
         .collect();
-    let mut all = Change::default();
+    let mut all = ServerDelta::default();
     for change in &changes {
         all.add(change);
     }
-    let row = |name: &str, change: &Change| change.row(name, all.responses(), elapsed);
+    let row = |name: &str, change: &ServerDelta| change.row(name, all.responses(), elapsed);
     Interval {
         servers: later.iter().zip(&changes).map(|(server, change)| row(&server.name, change)).collect(),
         all: row("all", &all),
@@ -56,7 +56,7 @@ pub(super) fn between(before: &Stats, after: &Stats, elapsed: Duration) -> Inter
 
 /// The difference of two readings.
 #[derive(Debug, Default)]
-struct Change {
+struct ServerDelta {
     attempts: u64,
     reuses: u64,
     failures: u64,
@@ -66,7 +66,7 @@ struct Change {
     times: BTreeMap<u64, u64>,
 }
 
-impl Change {
+impl ServerDelta {
     fn between(before: &ServerStats, after: &ServerStats) -> Self {
         let failures = |figures: &ServerStats| figures.failures.iter().sum::<u64>();
         let mut times = buckets(&after.response_time);
@@ -110,9 +110,9 @@ impl Change {
         })
     }
 
-    fn row(&self, name: &str, responses_of_all: u64, elapsed: Duration) -> Row {
+    fn row(&self, name: &str, responses_of_all: u64, elapsed: Duration) -> TableRow {
         let part = |of: u64, whole: u64| (whole > 0).then(|| of as f64 / whole as f64);
-        Row {
+        TableRow {
             name: name.to_owned(),
             state: match (self.failures, self.attempts) {
                 (1.., _) => "failing",

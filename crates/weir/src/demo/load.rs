@@ -20,64 +20,64 @@ const CONNECTIONS: u32 = 12;
 const PACE: Duration = Duration::from_millis(40);
 
 /// The longest that a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The running clients.
-pub(super) struct Load {
+pub(super) struct LoadGenerator {
     stop: watch::Sender<bool>,
     clients: JoinSet<()>,
-    counters: Arc<Counters>,
+    counters: Arc<LoadCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct LoadCounters {
     answered: AtomicU64,
     failed: AtomicU64,
 }
 
 /// What the clients have seen so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct LoadTally {
     /// Requests that were answered with 200.
     pub(super) answered: u64,
     /// Requests that were not.
     pub(super) failed: u64,
 }
 
-impl Load {
+impl LoadGenerator {
     /// Starts clients that ask at `address`; needs the runtime that it is called in.
     pub(super) fn start(address: SocketAddr) -> Self {
         let (stop, _) = watch::channel(false);
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(LoadCounters::default());
         let mut clients = JoinSet::new();
         for index in 0..CONNECTIONS {
-            let client = Client { address, connection: None, counters: Arc::clone(&counters) };
+            let client = DemoClient { address, connection: None, counters: Arc::clone(&counters) };
             clients.spawn(client.run(PACE * index / CONNECTIONS, stop.subscribe()));
         }
         Self { stop, clients, counters }
     }
 
     /// What the clients have seen so far.
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> LoadTally {
         self.counters.tally()
     }
 
     /// Sends nothing more, waits for the answers under way, and gives the result.
-    pub(super) async fn stop(&mut self) -> Tally {
+    pub(super) async fn stop(&mut self) -> LoadTally {
         self.stop.send_replace(true);
         while self.clients.join_next().await.is_some() {}
         self.tally()
     }
 }
 
-impl Counters {
-    fn tally(&self) -> Tally {
+impl LoadCounters {
+    fn tally(&self) -> LoadTally {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tally { answered: load(&self.answered), failed: load(&self.failed) }
+        LoadTally { answered: load(&self.answered), failed: load(&self.failed) }
     }
 }
 
-impl Tally {
+impl LoadTally {
     /// What the clients say, in one line.
     pub(super) fn sentence(self) -> String {
         let sent = self.answered + self.failed;
@@ -88,13 +88,13 @@ impl Tally {
     }
 }
 
-struct Client {
+struct DemoClient {
     address: SocketAddr,
     connection: Option<TcpStream>,
-    counters: Arc<Counters>,
+    counters: Arc<LoadCounters>,
 }
 
-impl Client {
+impl DemoClient {
     async fn run(mut self, offset: Duration, mut stop: watch::Receiver<bool>) {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + offset, PACE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -105,7 +105,7 @@ impl Client {
                 _ = stop.wait_for(|stop| *stop) => return,
                 _ = ticks.tick() => {}
             }
-            let answered = tokio::time::timeout(PATIENCE, self.exchange()).await;
+            let answered = tokio::time::timeout(RESPONSE_TIME_MAX, self.exchange()).await;
             if matches!(answered, Ok(Ok(200))) {
                 self.counters.answered.fetch_add(1, Ordering::Relaxed);
             } else {
@@ -168,12 +168,12 @@ async fn read_more(stream: &mut TcpStream, received: &mut Vec<u8>) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::server::{DemoServer, Servers};
+    use crate::demo::server::{DemoServer, DemoServers};
 
-    fn tally_against(address: SocketAddr, until: impl Fn(Tally) -> bool) -> Tally {
+    fn tally_against(address: SocketAddr, until: impl Fn(LoadTally) -> bool) -> LoadTally {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut load = Load::start(address);
+            let mut load = LoadGenerator::start(address);
             while !until(load.tally()) {
                 tokio::task::yield_now().await;
             }
@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn every_client_is_answered() {
-        let servers = Servers::start(&[DemoServer { name: "one", delay: Duration::from_millis(1) }]).unwrap();
+        let servers =
+            DemoServers::start(&[DemoServer { name: "one", delay: Duration::from_millis(1) }]).unwrap();
         let tally =
             tally_against(servers.addresses()[0], |tally| tally.answered >= 2 * u64::from(CONNECTIONS));
         assert_eq!(tally.failed, 0, "{tally:?}");

@@ -25,9 +25,9 @@ use crate::clock;
 use crate::error::{CommandError, FAILED};
 use crate::help_text::with_exit_codes;
 use crate::start::{self, Origin};
-use load::Load;
-use screen::Screen;
-use server::{DemoServer, Servers};
+use load::LoadGenerator;
+use screen::DemoScreen;
+use server::{DemoServer, DemoServers};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,18 +74,18 @@ fn parse_listen(text: &str) -> Result<ListenAddress, String> {
 }
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
-    let servers = Servers::start(&SERVERS)?;
+    let servers = DemoServers::start(&SERVERS)?;
     let config = config(&arguments.listen, &servers)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
-        let mut signals = Signals::new()?;
+        let mut signals = StopSignals::new()?;
         let proxy = start::proxy(&config, Origin::Demo, weir_proxy::Wishes::nobody())?;
         let address = reachable(&proxy)?;
-        let mut screen = Screen::new();
+        let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;
-        let load = Load::start(address);
-        let mut show = Show { proxy, load, screen, began: clock::now() };
+        let load = LoadGenerator::start(address);
+        let mut show = RunningDemo { proxy, load, screen, began: clock::now() };
         let watched = show.watch(arguments.time, &mut signals).await;
         let ended = show.end().await;
         watched?;
@@ -101,7 +101,7 @@ const SERVERS: [DemoServer; 3] = [
 ];
 
 /// The config of the demo: one listener, one upstream of the three servers, everything else as it is without a config.
-fn config(listen: &ListenAddress, servers: &Servers) -> Result<Config, CommandError> {
+fn config(listen: &ListenAddress, servers: &DemoServers) -> Result<Config, CommandError> {
     let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
     let mut config =
         Config::from_arguments(&[listen.to_string()], &addresses).map_err(CommandError::Config)?;
@@ -137,12 +137,12 @@ fn introduction(address: SocketAddr, time: Option<Duration>) -> String {
 }
 
 /// SIGINT, which is Ctrl-C, and SIGTERM.
-struct Signals {
+struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
+impl StopSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
@@ -156,16 +156,16 @@ impl Signals {
 }
 
 /// The demo while it runs.
-struct Show {
+struct RunningDemo {
     proxy: Proxy,
-    load: Load,
-    screen: Screen,
+    load: LoadGenerator,
+    screen: DemoScreen,
     began: Instant,
 }
 
-impl Show {
+impl RunningDemo {
     /// Draws the table again and again, until the time is over or a signal comes.
-    async fn watch(&mut self, time: Option<Duration>, signals: &mut Signals) -> Result<(), CommandError> {
+    async fn watch(&mut self, time: Option<Duration>, signals: &mut StopSignals) -> Result<(), CommandError> {
         let end = async {
             match time {
                 Some(time) => tokio::time::sleep(time).await,
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_config_is_the_default_one_with_three_named_servers() {
-        let servers = Servers::start(&SERVERS).unwrap();
+        let servers = DemoServers::start(&SERVERS).unwrap();
         let listen = parse_listen("127.0.0.1:0").unwrap();
         let config = config(&listen, &servers).unwrap();
         let [upstream] = &config.upstreams[..] else { panic!("{config:?}") };

@@ -12,13 +12,13 @@ const WRAP: &str = "\x1b[?7h";
 const ERASE_BELOW: &str = "\x1b[J";
 
 /// Where the demo draws. Dropping it gives the terminal back as it was.
-pub(super) struct Screen {
+pub(super) struct DemoScreen {
     live: bool,
     /// Lines of the picture on the screen.
     drawn: usize,
 }
 
-impl Screen {
+impl DemoScreen {
     pub(super) fn new() -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
         Self { live: io::stdout().is_terminal() && !dumb, drawn: 0 }
@@ -42,7 +42,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for DemoScreen {
     fn drop(&mut self) {
         if self.live {
             let _nobody_looks = output::print(&format!("{SHOW_CURSOR}{WRAP}"));

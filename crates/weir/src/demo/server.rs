@@ -21,13 +21,13 @@ pub(super) struct DemoServer {
 }
 
 /// The running servers; dropping them ends them.
-pub(super) struct Servers {
+pub(super) struct DemoServers {
     addresses: Vec<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Servers {
+impl DemoServers {
     /// Binds a port for each and starts to serve.
     pub(super) fn start(servers: &[DemoServer]) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -51,7 +51,7 @@ impl Servers {
     }
 }
 
-impl Drop for Servers {
+impl Drop for DemoServers {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -158,7 +158,7 @@ mod tests {
     const SERVER: DemoServer = DemoServer { name: "one", delay: Duration::from_millis(1) };
 
     fn exchanged(requests: &str) -> String {
-        let servers = Servers::start(&[SERVER]).unwrap();
+        let servers = DemoServers::start(&[SERVER]).unwrap();
         let mut stream = std::net::TcpStream::connect(servers.addresses()[0]).unwrap();
         stream.write_all(requests.as_bytes()).unwrap();
         let mut received = String::new();

@@ -1,6 +1,6 @@
 //! The table of the demo as text: a heading, a line for each server, a line for all.
 
-use super::interval::{Interval, Row};
+use super::interval::{Interval, TableRow};
 
 const HEADINGS: [&str; 9] =
     ["server", "state", "requests/s", "share", "P50", "P99", "errors", "in flight", "reuse"];
@@ -24,7 +24,7 @@ pub(super) fn render(interval: &Interval) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; HEADINGS.len()] {
+fn cells(row: &TableRow) -> [String; HEADINGS.len()] {
     [
         row.name.clone(),
         row.state.to_owned(),
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_table_is_aligned() {
-        let row = |name: &str, rate, p50| Row {
+        let row = |name: &str, rate, p50| TableRow {
             name: name.to_owned(),
             state: "up",
             rate,

@@ -13,23 +13,23 @@ use weir_traffic::ServerId;
 use weir_traffic::balance::{Excluded, HashKey, Pick, ServerCandidate};
 use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 
-use super::asked::{Asked, lossy};
-use super::listener::Why;
+use super::listener::ListenerChoice;
+use super::request::{ExplainedRequest, lossy};
 
 /// What would become of a request.
-pub(super) struct Explanation<'a> {
-    pub(super) asked: &'a Asked,
+pub(super) struct RequestExplanation<'a> {
+    pub(super) request: &'a ExplainedRequest,
     pub(super) listener: &'a Listener,
-    pub(super) why: Why,
+    pub(super) why: ListenerChoice,
     /// Every route of the listener; empty when the request does not get as far as that.
     pub(super) routes: Vec<(&'a Route, RouteOutcome)>,
     /// The route that takes it.
     pub(super) route: Option<&'a Route>,
-    pub(super) ending: Ending<'a>,
+    pub(super) disposition: Disposition<'a>,
 }
 
 /// How it goes on.
-pub(super) enum Ending<'a> {
+pub(super) enum Disposition<'a> {
     /// Weir answers with an error.
     Refused(Failure),
     /// Weir answers itself, with this status: the client lets the request make no further hop (RFC 9110 section 7.6.2).
@@ -39,11 +39,11 @@ pub(super) enum Ending<'a> {
     /// The config has the answer.
     Respond(&'a FixedResponse),
     /// It goes to one of these upstreams.
-    Forward(Forward<'a>),
+    Forward(ForwardedRequest<'a>),
 }
 
 /// What servers get.
-pub(super) struct Forward<'a> {
+pub(super) struct ForwardedRequest<'a> {
     /// The request target.
     pub(super) target: String,
     /// Whether it differs from what the client sent.
@@ -51,11 +51,11 @@ pub(super) struct Forward<'a> {
     /// The protocol that the client wants to switch to, and whether the route passes that on.
     pub(super) upgrade: Option<(String, bool)>,
     /// One, or the parts of a split.
-    pub(super) destinations: Vec<Destination<'a>>,
+    pub(super) destinations: Vec<UpstreamDestination<'a>>,
 }
 
 /// An upstream that the request can go to.
-pub(super) struct Destination<'a> {
+pub(super) struct UpstreamDestination<'a> {
     pub(super) upstream: &'a Upstream,
     /// The share of the requests of this route in percent; 100 without a split.
     pub(super) percent: f64,
@@ -63,11 +63,11 @@ pub(super) struct Destination<'a> {
     /// The cookie that keeps clients on their server, if one does.
     pub(super) cookie: Option<Cookie<'a>>,
     /// The servers in the order in which they would be chosen.
-    pub(super) candidates: Vec<(ServerCandidate, Share)>,
+    pub(super) candidates: Vec<(ServerCandidate, SharePercent)>,
 }
 
 /// What a server gets of the traffic in the long run, with every server up and equally quick: percent by weight.
-pub(super) type Share = f64;
+pub(super) type SharePercent = f64;
 
 /// What of the request decides on the server.
 pub(super) struct Key<'a> {
@@ -83,97 +83,109 @@ pub(super) struct Cookie<'a> {
     pub(super) server: Option<ServerId>,
 }
 
-impl<'a> Explanation<'a> {
-    pub(super) fn new(config: &'a Config, listener: &'a Listener, why: Why, asked: &'a Asked) -> Self {
+impl<'a> RequestExplanation<'a> {
+    pub(super) fn new(
+        config: &'a Config,
+        listener: &'a Listener,
+        why: ListenerChoice,
+        request: &'a ExplainedRequest,
+    ) -> Self {
         let mut explanation = Self {
-            asked,
+            request,
             listener,
             why,
             routes: Vec::new(),
             route: None,
-            ending: Ending::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
+            disposition: Disposition::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
         };
-        if let Some(failure) = refused_at_request(config, asked) {
-            explanation.ending = Ending::Refused(failure);
+        if let Some(failure) = refused_at_request(config, request) {
+            explanation.disposition = Disposition::Refused(failure);
             return explanation;
         }
-        if asked.head().max_forwards(asked.text()) == Some(0) {
-            explanation.ending =
-                Ending::LastHop(if asked.head().method() == Method::Options { 200 } else { 405 });
+        if request.head().max_forwards(request.text()) == Some(0) {
+            explanation.disposition =
+                Disposition::LastHop(if request.head().method() == Method::Options { 200 } else { 405 });
             return explanation;
         }
-        explanation.routes = considered(listener, asked);
+        explanation.routes = considered(listener, request);
         let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == RouteOutcome::Chosen);
         if let Some((route, _)) = chosen {
             explanation.route = Some(route);
-            explanation.ending = ending(config, listener, route, asked);
+            explanation.disposition = disposition(config, listener, route, request);
         }
         explanation
     }
 }
 
 /// What keeps a request from being routed at all.
-fn refused_at_request(config: &Config, asked: &Asked) -> Option<Failure> {
+fn refused_at_request(config: &Config, request: &ExplainedRequest) -> Option<Failure> {
     let refuse = |cause| Some(Failure::client(Phase::Request, cause));
-    if let Some(rule) = asked.broken {
+    if let Some(rule) = request.broken {
         return refuse(Cause::Rule(rule));
     }
-    if asked.head().expectation() == Expectation::Unknown {
+    if request.head().expectation() == Expectation::Unknown {
         return refuse(Cause::ExpectationFailed);
     }
     let own_name = config.process.name.as_ref()?.as_bytes();
-    let mut vias = asked.head().fields().all(FieldName::Via);
-    if vias.any(|field| via_names(field.value.of(asked.text()), own_name)) {
+    let mut vias = request.head().fields().all(FieldName::Via);
+    if vias.any(|field| via_names(field.value.of(request.text()), own_name)) {
         return refuse(Cause::LoopDetected);
     }
     None
 }
 
-fn considered<'a>(listener: &'a Listener, asked: &Asked) -> Vec<(&'a Route, RouteOutcome)> {
-    let all = listener.route_table().explain(asked).into_iter();
+fn considered<'a>(listener: &'a Listener, request: &ExplainedRequest) -> Vec<(&'a Route, RouteOutcome)> {
+    let all = listener.route_table().explain(request).into_iter();
     all.map(|Considered { route, outcome }| (&*listener.routes[route.index()], outcome)).collect()
 }
 
-fn ending<'a>(config: &'a Config, listener: &'a Listener, route: &'a Route, asked: &Asked) -> Ending<'a> {
-    let head = asked.head();
+fn disposition<'a>(
+    config: &'a Config,
+    listener: &'a Listener,
+    route: &'a Route,
+    request: &ExplainedRequest,
+) -> Disposition<'a> {
+    let head = request.head();
     if head.method() == Method::Connect && !route.allow_connect {
-        return Ending::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
+        return Disposition::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
     }
     if let (RequestBody::Length(len), Some(max)) = (head.body(), route.body_size)
         && len > max.bytes()
     {
-        return Ending::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));
+        return Disposition::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));
     }
     let parts: Vec<(UpstreamIndex, f64)> = match &route.action {
         RouteAction::Redirect(redirect) => {
-            return Ending::Redirect { redirect, location: location(redirect, asked) };
+            return Disposition::Redirect { redirect, location: location(redirect, request) };
         }
-        RouteAction::Respond(fixed) => return Ending::Respond(fixed),
+        RouteAction::Respond(fixed) => return Disposition::Respond(fixed),
         RouteAction::Upstream(upstream) => vec![(*upstream, 100.0)],
         RouteAction::Split(parts) => {
             let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
             parts.iter().map(|part| (part.upstream, percent(part.weight.into(), total))).collect()
         }
     };
-    let destination = |(upstream, percent)| Destination::new(config.upstream(upstream), percent, asked);
-    let (target, rewritten) = target(listener, route, asked);
-    Ending::Forward(Forward {
+    let destination =
+        |(upstream, percent)| UpstreamDestination::new(config.upstream(upstream), percent, request);
+    let (target, rewritten) = target(listener, route, request);
+    Disposition::Forward(ForwardedRequest {
         target,
         rewritten,
-        upgrade: upgrade(route, asked),
+        upgrade: upgrade(route, request),
         destinations: parts.into_iter().map(destination).collect(),
     })
 }
 
 /// The request target that servers get, and whether it is another than the one that came.
-fn target(listener: &Listener, route: &Route, asked: &Asked) -> (String, bool) {
-    let head = asked.head();
+fn target(listener: &Listener, route: &Route, request: &ExplainedRequest) -> (String, bool) {
+    let head = request.head();
     let no_path = matches!(head.target_form(), TargetForm::Authority | TargetForm::Asterisk);
     let keeps_path = head.is_path_normal() || listener.paths.forward == PathForm::AsReceived;
     if no_path || keeps_path && route.rewrite.is_none() {
-        return (lossy(head.target().of(asked.text())), false);
+        return (lossy(head.target().of(request.text())), false);
     }
-    let (path, query) = (head.normal_path(asked.text()), head.query().map(|query| query.of(asked.text())));
+    let (path, query) =
+        (head.normal_path(request.text()), head.query().map(|query| query.of(request.text())));
     let mut target = Vec::new();
     match &route.rewrite {
         Some(rewrite) => _ = rewrite.apply(path, query, &mut target),
@@ -185,30 +197,30 @@ fn target(listener: &Listener, route: &Route, asked: &Asked) -> (String, bool) {
             }
         }
     }
-    let rewritten = target != head.target().of(asked.text());
+    let rewritten = target != head.target().of(request.text());
     (lossy(&target), rewritten)
 }
 
-fn upgrade(route: &Route, asked: &Asked) -> Option<(String, bool)> {
-    let protocol = asked.head().upgrade()?.of(asked.text());
+fn upgrade(route: &Route, request: &ExplainedRequest) -> Option<(String, bool)> {
+    let protocol = request.head().upgrade()?.of(request.text());
     let known = route.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(protocol));
-    let plain = !asked.head().fields().contains(FieldName::Http2Settings);
+    let plain = !request.head().fields().contains(FieldName::Http2Settings);
     Some((lossy(protocol), known && plain))
 }
 
-fn location(redirect: &Redirect, asked: &Asked) -> String {
+fn location(redirect: &Redirect, request: &ExplainedRequest) -> String {
     let mut location = Vec::new();
-    let path = asked.head().normal_path(asked.text());
-    let query = asked.head().query().map(|query| query.of(asked.text()));
-    redirect.write_location(&mut location, asked.host(), path, query);
+    let path = request.head().normal_path(request.text());
+    let query = request.head().query().map(|query| query.of(request.text()));
+    redirect.write_location(&mut location, request.host(), path, query);
     lossy(&location)
 }
 
-impl<'a> Destination<'a> {
-    fn new(upstream: &'a Upstream, percent: f64, asked: &Asked) -> Self {
+impl<'a> UpstreamDestination<'a> {
+    fn new(upstream: &'a Upstream, percent: f64, request: &ExplainedRequest) -> Self {
         // Every seed is as good as another: who is first among equals is not what is explained.
         let balancer = upstream.balancer(0);
-        let hash = balancer.hash_key().and_then(|key| key.hash(asked));
+        let hash = balancer.hash_key().and_then(|key| key.hash(request));
         let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });
         let key = match &upstream.balance {
             weir_traffic::balance::Policy::ConsistentHash { key, .. } => {
@@ -217,10 +229,10 @@ impl<'a> Destination<'a> {
             _ => None,
         };
         let cookie = upstream.affinity.as_ref().map(|persistence| {
-            let cookies = asked.head().fields().all(FieldName::Cookie);
+            let cookies = request.head().fields().all(FieldName::Cookie);
             let bond = upstream
                 .affinity()
-                .map(|ready| ready.lookup(cookies.map(|field| field.value.of(asked.text())), 0));
+                .map(|ready| ready.lookup(cookies.map(|field| field.value.of(request.text())), 0));
             Cookie { persistence, server: bond.unwrap_or_default().server }
         });
         Self { upstream, percent, key, cookie, candidates: with_shares(candidates) }
@@ -232,7 +244,7 @@ impl<'a> Destination<'a> {
     }
 }
 
-fn with_shares(candidates: Vec<ServerCandidate>) -> Vec<(ServerCandidate, Share)> {
+fn with_shares(candidates: Vec<ServerCandidate>) -> Vec<(ServerCandidate, SharePercent)> {
     let weight = |candidate: &ServerCandidate| match candidate.eligibility {
         Eligibility::Eligible | Eligibility::Bounded | Eligibility::Full => u64::from(candidate.weight),
         _ => 0,

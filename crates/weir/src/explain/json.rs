@@ -6,12 +6,14 @@ use weir_traffic::Eligibility;
 use weir_traffic::balance::ServerCandidate;
 use weir_traffic::route::{RouteOutcome, RouteRequest as _};
 
-use super::asked::lossy;
-use super::explanation::{Destination, Ending, Explanation, Forward, Share};
+use super::explanation::{
+    Disposition, ForwardedRequest, RequestExplanation, SharePercent, UpstreamDestination,
+};
+use super::request::lossy;
 use super::sentence;
 
-pub(super) fn render(explanation: &Explanation<'_>) -> String {
-    let asked = explanation.asked;
+pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
+    let request = explanation.request;
     let addresses: Vec<String> = explanation.listener.addresses.iter().map(ToString::to_string).collect();
     let routes: Vec<Value> = explanation
         .routes
@@ -20,18 +22,18 @@ pub(super) fn render(explanation: &Explanation<'_>) -> String {
             json!({
                 "name": route.name,
                 "outcome": outcome_name(outcome),
-                "why": sentence::outcome(outcome, &route.matches, asked),
+                "why": sentence::outcome(outcome, &route.matches, request),
             })
         })
         .collect();
     let mut object = json!({
         "request": {
-            "method": asked.method,
-            "target": asked.url.target,
-            "normal_path": asked.normal_path(),
-            "host": lossy(asked.host()),
-            "peer": asked.from.to_string(),
-            "client": asked.source().to_string(),
+            "method": request.method,
+            "target": request.url.target,
+            "normal_path": request.normal_path(),
+            "host": lossy(request.host()),
+            "peer": request.from.to_string(),
+            "client": request.source().to_string(),
         },
         "listener": {
             "name": explanation.listener.name,
@@ -47,18 +49,18 @@ pub(super) fn render(explanation: &Explanation<'_>) -> String {
 }
 
 /// One of five keys, and what stands there.
-fn ending(explanation: &Explanation<'_>) -> (&'static str, Value) {
-    match &explanation.ending {
-        Ending::Refused(failure) => ("refused", refused(*failure)),
-        Ending::LastHop(status) => ("last_hop", json!({ "status": status })),
-        Ending::Redirect { redirect, location } => {
+fn ending(explanation: &RequestExplanation<'_>) -> (&'static str, Value) {
+    match &explanation.disposition {
+        Disposition::Refused(failure) => ("refused", refused(*failure)),
+        Disposition::LastHop(status) => ("last_hop", json!({ "status": status })),
+        Disposition::Redirect { redirect, location } => {
             ("redirect", json!({ "status": redirect.status, "location": location }))
         }
-        Ending::Respond(fixed) => (
+        Disposition::Respond(fixed) => (
             "respond",
             json!({ "status": fixed.status, "content_type": &*fixed.content_type, "body": fixed.body }),
         ),
-        Ending::Forward(forward) => ("forward", forwarded(explanation, forward)),
+        Disposition::Forward(forward) => ("forward", forwarded(explanation, forward)),
     }
 }
 
@@ -74,7 +76,7 @@ fn refused(failure: Failure) -> Value {
     })
 }
 
-fn forwarded(explanation: &Explanation<'_>, forward: &Forward<'_>) -> Value {
+fn forwarded(explanation: &RequestExplanation<'_>, forward: &ForwardedRequest<'_>) -> Value {
     let route = explanation.route.expect("what is forwarded has a route");
     let changes = sentence::changes(&route.request_headers);
     let headers: Vec<String> =
@@ -89,7 +91,7 @@ fn forwarded(explanation: &Explanation<'_>, forward: &Forward<'_>) -> Value {
     })
 }
 
-fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> Value {
+fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDestination<'_>) -> Value {
     let key = destination.key.as_ref();
     let servers: Vec<Value> = destination
         .candidates
@@ -102,7 +104,7 @@ fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> 
         "balance": destination.upstream.balance.name(),
         "key": key.map(|key| json!({
             "of": sentence::key_name(key.key),
-            "value": sentence::key_value(key, explanation.asked),
+            "value": sentence::key_value(key, explanation.request),
             "present": key.present,
         })),
         "cookie": destination.cookie.as_ref().map(|cookie| json!({
@@ -116,7 +118,7 @@ fn destination(explanation: &Explanation<'_>, destination: &Destination<'_>) -> 
     })
 }
 
-fn server(destination: &Destination<'_>, candidate: &ServerCandidate, share: Share) -> Value {
+fn server(destination: &UpstreamDestination<'_>, candidate: &ServerCandidate, share: SharePercent) -> Value {
     let server = destination.server(candidate.server);
     json!({
         "name": server.name,

@@ -10,20 +10,20 @@ use crate::error::CommandError;
 
 /// Why a listener was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum ListenerChoice {
     Named,
     Address,
     Port,
     Only,
 }
 
-impl Why {
+impl ListenerChoice {
     pub(super) const fn sentence(self) -> &'static str {
         match self {
-            Why::Named => "as --listener says",
-            Why::Address => "has the address and port of the URL",
-            Why::Port => "has the port of the URL",
-            Why::Only => "the only listener",
+            ListenerChoice::Named => "as --listener says",
+            ListenerChoice::Address => "has the address and port of the URL",
+            ListenerChoice::Port => "has the port of the URL",
+            ListenerChoice::Only => "the only listener",
         }
     }
 }
@@ -36,28 +36,30 @@ pub(super) fn choose<'a>(
     config: &'a Config,
     url: &Url,
     named: Option<&str>,
-) -> Result<(&'a Listener, Why), CommandError> {
+) -> Result<(&'a Listener, ListenerChoice), CommandError> {
     let all = &config.listeners;
     if let Some(name) = named {
         let what = || format!("there is no listener `{name}`");
         return all
             .iter()
             .find(|listener| &*listener.name == name)
-            .map(|listener| (&**listener, Why::Named))
+            .map(|listener| (&**listener, ListenerChoice::Named))
             .ok_or_else(|| unclear(what(), all));
     }
     let host = url.host().trim_matches(['[', ']']).parse().ok();
-    for (why, host) in [(Why::Address, host), (Why::Port, None)] {
+    for (why, host) in [(ListenerChoice::Address, host), (ListenerChoice::Port, None)] {
         let mut fitting = all.iter().filter(|listener| {
             url.port.is_some_and(|port| listener.addresses.iter().any(|address| fits(address, host, port)))
         });
         match (fitting.next(), fitting.next()) {
-            (Some(listener), None) if why == Why::Port || host.is_some() => return Ok((&**listener, why)),
+            (Some(listener), None) if why == ListenerChoice::Port || host.is_some() => {
+                return Ok((&**listener, why));
+            }
             _ => {}
         }
     }
     match &all[..] {
-        [only] => Ok((&**only, Why::Only)),
+        [only] => Ok((&**only, ListenerChoice::Only)),
         _ => Err(unclear("it is not clear which listener the request arrives at".to_owned(), all)),
     }
 }
@@ -99,7 +101,7 @@ mod tests {
         upstream.app.servers = ["10.0.0.1:80"]
     "#;
 
-    fn chosen(config: &str, url: &str, named: Option<&str>) -> Result<(String, Why), String> {
+    fn chosen(config: &str, url: &str, named: Option<&str>) -> Result<(String, ListenerChoice), String> {
         let config = Config::parse(config, "weir.toml").unwrap();
         match choose(&config, &Url::parse(url).unwrap(), named) {
             Ok((listener, why)) => Ok((listener.name.to_string(), why)),
@@ -111,17 +113,17 @@ mod tests {
     #[test]
     fn the_listener_is_found() {
         for (url, named, expected) in [
-            ("http://any.test/", None, ("web", Why::Port)),
-            ("http://127.0.0.9/", None, ("web", Why::Address)),
-            ("http://[::1]/", None, ("web", Why::Address)),
-            ("http://127.0.0.2:81/", None, ("two", Why::Address)),
-            ("http://any.test/", Some("one"), ("one", Why::Named)),
+            ("http://any.test/", None, ("web", ListenerChoice::Port)),
+            ("http://127.0.0.9/", None, ("web", ListenerChoice::Address)),
+            ("http://[::1]/", None, ("web", ListenerChoice::Address)),
+            ("http://127.0.0.2:81/", None, ("two", ListenerChoice::Address)),
+            ("http://any.test/", Some("one"), ("one", ListenerChoice::Named)),
         ] {
             assert_eq!(chosen(CONFIG, url, named), Ok((expected.0.to_owned(), expected.1)), "{url}");
         }
         let single = "listener.web = { address = \":8080\", upstream = \"app\" }\nupstream.app.servers = [\"10.0.0.1:80\"]";
         for url in ["/x", "http://any.test/"] {
-            assert_eq!(chosen(single, url, None), Ok(("web".to_owned(), Why::Only)), "{url}");
+            assert_eq!(chosen(single, url, None), Ok(("web".to_owned(), ListenerChoice::Only)), "{url}");
         }
     }
 

@@ -7,7 +7,7 @@ mod text;
 mod json;
 mod sentence;
 mod explanation;
-mod asked;
+mod request;
 mod listener;
 mod url;
 
@@ -21,8 +21,8 @@ use weir_config::Config;
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::output;
-use asked::Asked;
-use explanation::Explanation;
+use explanation::RequestExplanation;
+use request::ExplainedRequest;
 use url::Url;
 
 const EXAMPLES: &str = "\
@@ -60,12 +60,12 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "NAME")]
     listener: Option<String>,
     /// How the explanation is written.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text)]
+    format: ExplainFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExplainFormat {
     /// For people.
     Text,
     /// For programs: one object.
@@ -81,11 +81,12 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<ExitCode, CommandError
 fn explain(config: &Config, arguments: &ExplainArguments) -> Result<String, CommandError> {
     let url = Url::parse(&arguments.url).map_err(|what| CommandError::Usage { what, help: None })?;
     let (listener, why) = listener::choose(config, &url, arguments.listener.as_deref())?;
-    let asked = Asked::new(&url, &arguments.method, &arguments.headers, arguments.from, listener)?;
-    let explanation = Explanation::new(config, listener, why, &asked);
+    let request =
+        ExplainedRequest::new(&url, &arguments.method, &arguments.headers, arguments.from, listener)?;
+    let explanation = RequestExplanation::new(config, listener, why, &request);
     Ok(match arguments.format {
-        Format::Text => text::render(&explanation),
-        Format::Json => json::render(&explanation),
+        ExplainFormat::Text => text::render(&explanation),
+        ExplainFormat::Json => json::render(&explanation),
     })
 }
 

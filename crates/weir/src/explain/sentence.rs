@@ -8,11 +8,11 @@ use weir_config::{
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value};
 
-use super::asked::{Asked, lossy};
 use super::explanation::Key;
+use super::request::{ExplainedRequest, lossy};
 
 /// Why a route takes the request, or does not.
-pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, asked: &Asked) -> String {
+pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &ExplainedRequest) -> String {
     match outcome {
         RouteOutcome::Chosen => format!("takes the request: {matches}"),
         RouteOutcome::LessSpecific => format!("matches too, but is less specific: {matches}"),
@@ -21,15 +21,15 @@ pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, asked: &Aske
         RouteOutcome::Method => format!("is for another method: {}", methods(matches)),
         RouteOutcome::Header(name) => {
             let rule = matches.headers.iter().find(|rule| rule.name() == name);
-            wanted("header", name, rule.map(|rule| rule.value().to_string()), asked.header(name))
+            wanted("header", name, rule.map(|rule| rule.value().to_string()), request.header(name))
         }
         RouteOutcome::Query(name) => {
             let rule = matches.query.iter().find(|rule| rule.name() == name);
-            let found = query_value(asked.query(), name.as_bytes());
+            let found = query_value(request.query(), name.as_bytes());
             wanted("query parameter", name, rule.map(|rule| rule.value().to_string()), found)
         }
         RouteOutcome::Source => {
-            format!("is for clients from {}, not {}", list(&matches.sources), asked.source())
+            format!("is for clients from {}, not {}", list(&matches.sources), request.source())
         }
     }
 }
@@ -81,12 +81,12 @@ pub(super) fn key_name(key: &HashKey) -> String {
 }
 
 /// The value of the key, where it can be shown in a word.
-pub(super) fn key_value(key: &Key<'_>, asked: &Asked) -> Option<String> {
+pub(super) fn key_value(key: &Key<'_>, request: &ExplainedRequest) -> Option<String> {
     match key.key {
-        HashKey::ClientAddress(_) => Some(asked.source().to_string()),
-        HashKey::Header(name) => asked.header(name).map(lossy),
-        HashKey::Query(name) => query_value(asked.query(), name.as_bytes()).map(lossy),
-        HashKey::Path => Some(lossy(asked.path())),
+        HashKey::ClientAddress(_) => Some(request.source().to_string()),
+        HashKey::Header(name) => request.header(name).map(lossy),
+        HashKey::Query(name) => query_value(request.query(), name.as_bytes()).map(lossy),
+        HashKey::Path => Some(lossy(request.path())),
         HashKey::Cookie(_) => None,
     }
 }

@@ -7,37 +7,39 @@ use weir_observe::Failure;
 use weir_traffic::balance::ServerCandidate;
 use weir_traffic::route::{RouteOutcome, RouteRequest as _};
 
-use super::asked::lossy;
-use super::explanation::{Destination, Ending, Explanation, Forward, Share};
+use super::explanation::{
+    Disposition, ForwardedRequest, RequestExplanation, SharePercent, UpstreamDestination,
+};
+use super::request::lossy;
 use super::{listener, sentence};
 
 /// Columns of the label, the space behind it included.
 const LABEL: usize = 11;
 
-pub(super) fn render(explanation: &Explanation<'_>) -> String {
-    let mut page = Page(String::new());
+pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
+    let mut page = ExplanationText(String::new());
     push_request(&mut page, explanation);
     page.line(
         "listener",
         &format!("{}: {}", listener::describe(explanation.listener), explanation.why.sentence()),
     );
     push_routes(&mut page, explanation);
-    match &explanation.ending {
-        Ending::Refused(failure) => push_refused(&mut page, *failure),
-        Ending::LastHop(status) => {
+    match &explanation.disposition {
+        Disposition::Refused(failure) => push_refused(&mut page, *failure),
+        Disposition::LastHop(status) => {
             page.line("answer", &format!("{status} by Weir itself: Max-Forwards is 0"));
         }
-        Ending::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
-        Ending::Respond(fixed) => push_respond(&mut page, fixed),
-        Ending::Forward(forward) => push_forward(&mut page, explanation, forward),
+        Disposition::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
+        Disposition::Respond(fixed) => push_respond(&mut page, fixed),
+        Disposition::Forward(forward) => push_forward(&mut page, explanation, forward),
     }
     page.0
 }
 
 /// Lines with labels; a label that would be repeated is left out.
-struct Page(String);
+struct ExplanationText(String);
 
-impl Page {
+impl ExplanationText {
     fn line(&mut self, label: &str, text: &str) {
         let line = format!("{label:<LABEL$}{text}");
         self.0.push_str(line.trim_end());
@@ -45,12 +47,12 @@ impl Page {
     }
 }
 
-fn push_request(page: &mut Page, explanation: &Explanation<'_>) {
-    let asked = explanation.asked;
-    let target = &asked.url.target;
+fn push_request(page: &mut ExplanationText, explanation: &RequestExplanation<'_>) {
+    let request = explanation.request;
+    let target = &request.url.target;
     match explanation.listener.protocol {
         ListenerProtocol::Http => {
-            page.line("request", &format!("{} {target} for {}", asked.method, lossy_host(explanation)));
+            page.line("request", &format!("{} {target} for {}", request.method, lossy_host(explanation)));
         }
         ListenerProtocol::Tcp => {
             page.line(
@@ -59,24 +61,24 @@ fn push_request(page: &mut Page, explanation: &Explanation<'_>) {
             );
         }
     }
-    if let Some(path) = asked.normal_path() {
+    if let Some(path) = request.normal_path() {
         page.line("path", &format!("matched as {path}, its normal form"));
     }
-    let client = asked.source();
-    let from = if client == asked.from {
+    let client = request.source();
+    let from = if client == request.from {
         client.to_string()
     } else {
-        format!("{client}, as the trusted proxy {} says", asked.from)
+        format!("{client}, as the trusted proxy {} says", request.from)
     };
     page.line("client", &from);
 }
 
-fn lossy_host(explanation: &Explanation<'_>) -> String {
-    let host = explanation.asked.host();
-    if host.is_empty() { explanation.asked.url.authority.clone() } else { lossy(host) }
+fn lossy_host(explanation: &RequestExplanation<'_>) -> String {
+    let host = explanation.request.host();
+    if host.is_empty() { explanation.request.url.authority.clone() } else { lossy(host) }
 }
 
-fn push_routes(page: &mut Page, explanation: &Explanation<'_>) {
+fn push_routes(page: &mut ExplanationText, explanation: &RequestExplanation<'_>) {
     if explanation.routes.is_empty() {
         return;
     }
@@ -86,12 +88,12 @@ fn push_routes(page: &mut Page, explanation: &Explanation<'_>) {
     for (route, outcome) in &explanation.routes {
         let label = if *outcome == RouteOutcome::Chosen { "route" } else { "" };
         let indent = if label.is_empty() { "not " } else { "" };
-        let sentence = sentence::outcome(outcome, &route.matches, explanation.asked);
+        let sentence = sentence::outcome(outcome, &route.matches, explanation.request);
         page.line(label, &format!("{indent}{}: {sentence}", route.name));
     }
 }
 
-fn push_refused(page: &mut Page, failure: Failure) {
+fn push_refused(page: &mut ExplanationText, failure: Failure) {
     let explanation = failure.explanation();
     page.line(
         "answer",
@@ -101,19 +103,23 @@ fn push_refused(page: &mut Page, failure: Failure) {
     page.line("", explanation.change);
 }
 
-fn push_redirect(page: &mut Page, redirect: &Redirect, location: &str) {
+fn push_redirect(page: &mut ExplanationText, redirect: &Redirect, location: &str) {
     page.line("answer", &format!("{} from the config, no server is asked", redirect.status));
     page.line("location", location);
 }
 
-fn push_respond(page: &mut Page, fixed: &FixedResponse) {
+fn push_respond(page: &mut ExplanationText, fixed: &FixedResponse) {
     page.line("answer", &format!("{} from the config, no server is asked", fixed.status));
     if !fixed.body.is_empty() {
         page.line("body", &format!("{} bytes of {}", fixed.body.len(), fixed.content_type));
     }
 }
 
-fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forward<'_>) {
+fn push_forward(
+    page: &mut ExplanationText,
+    explanation: &RequestExplanation<'_>,
+    forward: &ForwardedRequest<'_>,
+) {
     let how = if forward.rewritten { ", rewritten" } else { ", as it came" };
     if explanation.listener.protocol == ListenerProtocol::Http {
         page.line("target", &format!("{}{how}", forward.target));
@@ -134,9 +140,9 @@ fn push_forward(page: &mut Page, explanation: &Explanation<'_>, forward: &Forwar
 }
 
 fn push_destination(
-    page: &mut Page,
-    explanation: &Explanation<'_>,
-    destination: &Destination<'_>,
+    page: &mut ExplanationText,
+    explanation: &RequestExplanation<'_>,
+    destination: &UpstreamDestination<'_>,
     is_part: bool,
 ) {
     let upstream = destination.upstream;
@@ -149,7 +155,7 @@ fn push_destination(
     page.line("balance", &format!("{}: {}", upstream.balance.name(), sentence::policy(&upstream.balance)));
     if let Some(key) = &destination.key {
         let name = sentence::key_name(key.key);
-        let value = sentence::key_value(key, explanation.asked);
+        let value = sentence::key_value(key, explanation.request);
         let line = match (key.present, value, destination.candidates.first()) {
             (false, ..) => format!("{name}: the request has none, so the least loaded server is chosen"),
             (true, value, Some((first, _))) => {
@@ -175,7 +181,7 @@ fn push_destination(
 }
 
 /// Columns of name and address.
-fn widths(destination: &Destination<'_>) -> (usize, usize) {
+fn widths(destination: &UpstreamDestination<'_>) -> (usize, usize) {
     let servers = || destination.upstream.servers.iter();
     let longest = |lens: &mut dyn Iterator<Item = usize>| lens.max().unwrap_or(0);
     (
@@ -185,9 +191,9 @@ fn widths(destination: &Destination<'_>) -> (usize, usize) {
 }
 
 fn server(
-    destination: &Destination<'_>,
+    destination: &UpstreamDestination<'_>,
     candidate: &ServerCandidate,
-    share: Share,
+    share: SharePercent,
     widths: (usize, usize),
 ) -> String {
     let server = destination.server(candidate.server);

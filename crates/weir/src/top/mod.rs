@@ -21,8 +21,8 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::Value;
 
-use self::screen::Screen;
-use self::table::Order;
+use self::screen::TopScreen;
+use self::table::RowOrder;
 use crate::admin_client::{AdminArguments, AdminClient, overview};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
@@ -53,7 +53,7 @@ const PAGES_MAX: usize = 10;
 pub(crate) struct TopArguments {
     /// By what upstreams and servers are sorted at first.
     #[arg(long, value_enum, default_value = "rate")]
-    sort: Order,
+    sort: RowOrder,
     /// Seconds between two looks.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     std::thread::spawn(move || keep_looking(&client, interval, &looks, &closed));
     // From here on a panic gives the terminal back too.
     let mut terminal = ratatui::try_init()?;
-    let outcome = show(&mut terminal, Screen::new(first, arguments.sort), &next, &ended);
+    let outcome = show(&mut terminal, TopScreen::new(first, arguments.sort), &next, &ended);
     ratatui::restore();
     outcome?;
     Ok(ExitCode::SUCCESS)
@@ -111,7 +111,7 @@ fn told(error: CommandError) -> String {
 /// Draws and listens to keys until one of them, or a signal, ends it.
 fn show(
     terminal: &mut DefaultTerminal,
-    mut screen: Screen,
+    mut screen: TopScreen,
     next: &Receiver<Result<Value, String>>,
     ended: &AtomicBool,
 ) -> std::io::Result<()> {
@@ -130,15 +130,15 @@ fn show(
 }
 
 /// Does what a key asks for; tells whether to go on.
-fn press(screen: &mut Screen, key: KeyEvent) -> bool {
+fn press(screen: &mut TopScreen, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => return false,
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
-        KeyCode::Char('r') => screen.sort(Order::Rate),
-        KeyCode::Char('p') => screen.sort(Order::P99),
-        KeyCode::Char('w') => screen.sort(Order::Waiting),
-        KeyCode::Char('f') => screen.sort(Order::Failures),
-        KeyCode::Char('n') => screen.sort(Order::Name),
+        KeyCode::Char('r') => screen.sort(RowOrder::Rate),
+        KeyCode::Char('p') => screen.sort(RowOrder::P99),
+        KeyCode::Char('w') => screen.sort(RowOrder::Waiting),
+        KeyCode::Char('f') => screen.sort(RowOrder::Failures),
+        KeyCode::Char('n') => screen.sort(RowOrder::Name),
         KeyCode::Char('u') => screen.fold(),
         KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
         KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),

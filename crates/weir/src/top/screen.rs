@@ -7,14 +7,14 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table};
 use serde_json::Value;
 
-use super::table::{Order, Row, plain, rows};
+use super::table::{RowOrder, TopRow, plain, rows};
 
 const KEYS: &str = "r requests  p P99  w waiting  f failures  n name  u fold  arrows scroll  q quit";
 
 /// The state of the screen.
-pub(super) struct Screen {
+pub(super) struct TopScreen {
     overview: Value,
-    order: Order,
+    order: RowOrder,
     with_servers: bool,
     /// Rows that are scrolled away at the top.
     above: usize,
@@ -22,9 +22,9 @@ pub(super) struct Screen {
     trouble: Option<String>,
 }
 
-impl Screen {
-    pub(super) fn new(overview: Value, order: Order) -> Screen {
-        Screen { overview, order, with_servers: true, above: 0, trouble: None }
+impl TopScreen {
+    pub(super) fn new(overview: Value, order: RowOrder) -> TopScreen {
+        TopScreen { overview, order, with_servers: true, above: 0, trouble: None }
     }
 
     /// Takes what another look came to.
@@ -35,7 +35,7 @@ impl Screen {
         }
     }
 
-    pub(super) fn sort(&mut self, order: Order) {
+    pub(super) fn sort(&mut self, order: RowOrder) {
         self.order = order;
     }
 
@@ -110,7 +110,7 @@ impl Screen {
     }
 }
 
-fn cells(row: &Row) -> Cells<'static> {
+fn cells(row: &TopRow) -> Cells<'static> {
     let name = if row.is_upstream { row.name.clone() } else { format!("  {}", row.name) };
     let waiting = if row.is_upstream { row.waiting.to_string() } else { String::new() };
     let texts = [

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// By what rows are sorted; the most first, names in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Order {
+pub(super) enum RowOrder {
     /// Requests per second
     Rate,
     /// 99 % of the response times do not exceed it
@@ -20,21 +20,21 @@ pub(super) enum Order {
     Name,
 }
 
-impl Order {
+impl RowOrder {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Order::Rate => "requests",
-            Order::P99 => "P99",
-            Order::Waiting => "waiting and running",
-            Order::Failures => "failures",
-            Order::Name => "name",
+            RowOrder::Rate => "requests",
+            RowOrder::P99 => "P99",
+            RowOrder::Waiting => "waiting and running",
+            RowOrder::Failures => "failures",
+            RowOrder::Name => "name",
         }
     }
 }
 
 /// An upstream or a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct TopRow {
     pub(super) name: String,
     /// `up`, `down` and so on; of an upstream, how many of its servers are usable.
     pub(super) state: String,
@@ -53,11 +53,11 @@ pub(super) struct Row {
     pub(super) failures: f64,
 }
 
-impl Row {
-    fn read(part: &Value, is_tcp: bool) -> Row {
+impl TopRow {
+    fn read(part: &Value, is_tcp: bool) -> TopRow {
         let rate = |name: &str| part["rates"][name]["now"].as_f64().unwrap_or(0.0);
         let opened = if is_tcp { "connections" } else { "requests" };
-        Row {
+        TopRow {
             name: plain(part["name"].as_str().unwrap_or("?")),
             state: String::new(),
             is_upstream: false,
@@ -72,31 +72,31 @@ impl Row {
         }
     }
 
-    fn of_server(server: &Value, is_tcp: bool) -> Row {
+    fn of_server(server: &Value, is_tcp: bool) -> TopRow {
         let state = plain(server["status"].as_str().unwrap_or("?"));
         let is_bad = matches!(&*state, "down" | "ejected");
-        Row { state, is_bad, ..Row::read(server, is_tcp) }
+        TopRow { state, is_bad, ..TopRow::read(server, is_tcp) }
     }
 
-    fn of_upstream(upstream: &Value, servers: &[Row]) -> Row {
+    fn of_upstream(upstream: &Value, servers: &[TopRow]) -> TopRow {
         let usable = upstream["servers_usable"].as_u64().unwrap_or(0);
         let all = upstream["servers_total"].as_u64().unwrap_or(servers.len() as u64);
-        Row {
+        TopRow {
             state: format!("{usable} of {all}"),
             is_upstream: true,
             is_bad: usable == 0,
             running: servers.iter().map(|server| server.running).sum(),
-            ..Row::read(upstream, is_tcp(upstream))
+            ..TopRow::read(upstream, is_tcp(upstream))
         }
     }
 
-    fn compare(&self, other: &Row, order: Order) -> Ordering {
+    fn compare(&self, other: &TopRow, order: RowOrder) -> Ordering {
         let by_rank = match order {
-            Order::Rate => other.requests.total_cmp(&self.requests),
-            Order::P99 => other.p99_us.cmp(&self.p99_us),
-            Order::Waiting => (other.waiting, other.running).cmp(&(self.waiting, self.running)),
-            Order::Failures => other.failures.total_cmp(&self.failures),
-            Order::Name => Ordering::Equal,
+            RowOrder::Rate => other.requests.total_cmp(&self.requests),
+            RowOrder::P99 => other.p99_us.cmp(&self.p99_us),
+            RowOrder::Waiting => (other.waiting, other.running).cmp(&(self.waiting, self.running)),
+            RowOrder::Failures => other.failures.total_cmp(&self.failures),
+            RowOrder::Name => Ordering::Equal,
         };
         by_rank.then_with(|| self.name.cmp(&other.name))
     }
@@ -108,20 +108,21 @@ fn is_tcp(upstream: &Value) -> bool {
 }
 
 /// The rows of an overview: each upstream, and below it its servers unless they are folded away.
-pub(super) fn rows(overview: &Value, order: Order, with_servers: bool) -> Vec<Row> {
+pub(super) fn rows(overview: &Value, order: RowOrder, with_servers: bool) -> Vec<TopRow> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut upstreams: Vec<(Row, Vec<Row>)> = list(&overview["upstreams"])
+    let mut upstreams: Vec<(TopRow, Vec<TopRow>)> = list(&overview["upstreams"])
         .iter()
         .map(|upstream| {
             let is_tcp = is_tcp(upstream);
             let servers = list(&upstream["servers"]);
-            let mut servers: Vec<Row> = servers.iter().map(|server| Row::of_server(server, is_tcp)).collect();
+            let mut servers: Vec<TopRow> =
+                servers.iter().map(|server| TopRow::of_server(server, is_tcp)).collect();
             servers.sort_by(|one, other| one.compare(other, order));
-            (Row::of_upstream(upstream, &servers), servers)
+            (TopRow::of_upstream(upstream, &servers), servers)
         })
         .collect();
     upstreams.sort_by(|(one, _), (other, _)| one.compare(other, order));
-    let servers = |servers: Vec<Row>| if with_servers { servers } else { Vec::new() };
+    let servers = |servers: Vec<TopRow>| if with_servers { servers } else { Vec::new() };
     upstreams
         .into_iter()
         .flat_map(|(upstream, below)| std::iter::once(upstream).chain(servers(below)))

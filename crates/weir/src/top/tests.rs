@@ -39,19 +39,19 @@ fn look() -> Value {
     })
 }
 
-fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
+fn drawn(screen: &mut TopScreen, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     let text = terminal.backend().to_string();
     text.lines().map(|line| line.trim_matches('"').trim_end().to_owned()).collect()
 }
 
-fn press_char(screen: &mut Screen, key: char) -> bool {
+fn press_char(screen: &mut TopScreen, key: char) -> bool {
     press(screen, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE))
 }
 
 /// The names of the rows, from the top.
-fn names(screen: &mut Screen) -> Vec<String> {
+fn names(screen: &mut TopScreen) -> Vec<String> {
     let lines = drawn(screen, 80, 24);
     let rows = lines[3..23].iter().filter(|line| !line.is_empty());
     rows.map(|line| line.split_whitespace().next().unwrap_or_default().to_owned()).collect()
@@ -59,7 +59,7 @@ fn names(screen: &mut Screen) -> Vec<String> {
 
 #[test]
 fn everything_fits_into_80_by_24() {
-    let mut screen = Screen::new(look(), Order::Rate);
+    let mut screen = TopScreen::new(look(), RowOrder::Rate);
     let lines = drawn(&mut screen, 80, 24);
     assert_eq!(lines[0], "edge-1  up 2h  431 requests/s  2.0 failed/s  24 sessions");
     assert_eq!(lines[1], "sorted by requests");
@@ -74,7 +74,7 @@ fn everything_fits_into_80_by_24() {
 
 #[test]
 fn keys_sort_fold_and_leave() {
-    let mut screen = Screen::new(look(), Order::Rate);
+    let mut screen = TopScreen::new(look(), RowOrder::Rate);
     for (key, expected) in [
         ('p', &["api", "api-1", "api-2", "api-3", "shop", "shop-1"][..]),
         ('w', &["shop", "shop-1", "api", "api-2", "api-1", "api-3"]),
@@ -92,7 +92,7 @@ fn keys_sort_fold_and_leave() {
 
 #[test]
 fn scrolling_ends_at_the_last_row() {
-    let mut screen = Screen::new(look(), Order::Name);
+    let mut screen = TopScreen::new(look(), RowOrder::Name);
     for _ in 0..50 {
         assert!(press(&mut screen, KeyEvent::new(KeyCode::PageDown, KeyModifiers::NONE)));
     }
@@ -104,7 +104,7 @@ fn scrolling_ends_at_the_last_row() {
 
 #[test]
 fn old_figures_stay_and_say_so() {
-    let mut screen = Screen::new(look(), Order::Rate);
+    let mut screen = TopScreen::new(look(), RowOrder::Rate);
     screen.take(Err("nobody listens\u{1b}[2J at 127.0.0.1:1".to_owned()));
     let lines = drawn(&mut screen, 80, 24);
     assert_eq!(lines[0], "as of a while ago: nobody listens\u{fffd}[2J at 127.0.0.1:1");
@@ -119,7 +119,7 @@ fn tcp_has_connections_and_bytes() {
     let server = json!({ "name": "db-1", "status": "up", "in_flight": 4, "rates": rates });
     let upstream =
         json!({ "name": "db", "protocol": "tcp", "servers_usable": 1, "rates": rates, "servers": [server] });
-    let mut screen = Screen::new(json!({ "upstreams": [upstream] }), Order::Rate);
+    let mut screen = TopScreen::new(json!({ "upstreams": [upstream] }), RowOrder::Rate);
     let lines = drawn(&mut screen, 80, 24);
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     assert_eq!(lines[1], "sorted by requests; TCP: connections/s, bytes/s from (<) and to (>) servers");

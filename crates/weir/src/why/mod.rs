@@ -14,7 +14,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
 
-use crate::admin_client::{AdminArguments, Answer, path_segment};
+use crate::admin_client::{AdminArguments, AdminResponse, path_segment};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::output;
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
 }
 
 /// What the answer says, if it is one of the recorder.
-fn read(answer: &Answer) -> Option<Value> {
+fn read(answer: &AdminResponse) -> Option<Value> {
     let told: Value = serde_json::from_slice(&answer.body).ok().filter(Value::is_object)?;
     match answer.status {
         200 => Some(told),

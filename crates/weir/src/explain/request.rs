@@ -11,7 +11,7 @@ use super::url::Url;
 use crate::error::CommandError;
 
 /// A request, and what the parser says about it.
-pub(super) struct Asked {
+pub(super) struct ExplainedRequest {
     pub(super) method: String,
     pub(super) url: Url,
     /// The address of the peer.
@@ -24,7 +24,7 @@ pub(super) struct Asked {
     text: Vec<u8>,
 }
 
-impl Asked {
+impl ExplainedRequest {
     /// Writes the request and reads it with the limits of `listener`.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Asked {
         let mut head = RequestHead::new();
         let parsed = head.parse(&received, &head_limits(listener));
         let text = head.text(&received).to_vec();
-        let mut asked = Self {
+        let mut request = Self {
             method: method.to_owned(),
             url: url.clone(),
             from,
@@ -63,11 +63,11 @@ impl Asked {
             text,
         };
         match parsed {
-            Ok(HeadProgress::Complete { .. }) => asked.client = asked.client_at(listener),
+            Ok(HeadProgress::Complete { .. }) => request.client = request.client_at(listener),
             Ok(HeadProgress::Incomplete) => unreachable!("a head with its empty line is complete or broken"),
-            Err(rule) => asked.broken = Some(rule),
+            Err(rule) => request.broken = Some(rule),
         }
-        Ok(asked)
+        Ok(request)
     }
 
     pub(super) fn head(&self) -> &RequestHead {
@@ -93,7 +93,7 @@ impl Asked {
     }
 }
 
-impl RouteRequest for Asked {
+impl RouteRequest for ExplainedRequest {
     fn host(&self) -> &[u8] {
         self.head.host().of(&self.text)
     }
