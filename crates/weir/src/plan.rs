@@ -229,16 +229,16 @@ servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]
             text,
             r#"~ process  (new.toml:9:1)
     workers: "auto" -> 3  (new.toml:10:1)
-      changes nothing before a restart
+      takes effect after a restart
     reload_grace: "5m" -> "1m"  (new.toml:11:1)
-      holds at once; no connection ends
+      applies at once; no connection ends
 ~ upstream `app`  (new.toml:5:1)
     timeouts.response: "1m" -> "5s"  (new.toml:7:10)
-      requests under way end as they began; holds from the next request on
+      requests in progress complete unchanged; applies from the next request on
 + upstream `app`, server `10.0.0.3:80`  (new.toml:6:27)
-    takes part at once; no connection ends
+    is used at once; no connection ends
 - upstream `app`, server `10.0.0.2:80`  (old.toml:6:27)
-    gets nobody new; requests on it end by their own limits, tunnels within 1m
+    gets no new requests; those on it complete within their own limits, tunnels end within 1m
 
 4 changes: 1 added, 2 changed, 1 removed
 only after a restart: process.workers

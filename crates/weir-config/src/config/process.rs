@@ -1,4 +1,4 @@
-//! `[process]`, `[log]` and `[dns]`: what concerns the process as a whole.
+//! `[process]`, `[log]`, `[admin]`, `[recorder]` and `[dns]`: settings of the process as a whole.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
