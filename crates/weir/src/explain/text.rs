@@ -102,12 +102,12 @@ fn push_refused(page: &mut Page, failure: Failure) {
 }
 
 fn push_redirect(page: &mut Page, redirect: &Redirect, location: &str) {
-    page.line("answer", &format!("{} from the config, no server is asked", redirect.status));
+    page.line("answer", &format!("{} from the config, without a server", redirect.status));
     page.line("location", location);
 }
 
 fn push_respond(page: &mut Page, fixed: &FixedResponse) {
-    page.line("answer", &format!("{} from the config, no server is asked", fixed.status));
+    page.line("answer", &format!("{} from the config, without a server", fixed.status));
     if !fixed.body.is_empty() {
         page.line("body", &format!("{} bytes of {}", fixed.body.len(), fixed.content_type));
     }
