@@ -1,9 +1,9 @@
-//! Reading a config again: where nothing but servers of some upstreams changed, only the tables of those are parsed and checked, for
-//! the rest is the text that was checked before. So a reload costs what has changed.
+//! Reads a config again. If only servers of some upstreams have changed, only their tables are parsed and checked, since the rest of the
+//! text has been checked before: the cost of a reload is proportional to the change.
 //!
-//! Must not judge by itself: what it makes of the text is what reading the whole would. In every case of doubt the whole file is read:
-//! another key changed, a name, a file that the config names; there was a warning, an `include`, or TLS towards the servers of the
-//! upstream. What only time changes, such as a certificate that has expired since, is not looked at again.
+//! The result must equal that of reading the whole file, so in every case of doubt the whole file is read: another key changed, a name, a
+//! file that the config names; there was a warning, an `include`, or TLS with the servers of the upstream. What depends on time only, such
+//! as the expiry of a certificate, is not checked again.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl ConfigFile {
     /// Reads the file and all that it includes, with the environment of the process; gives the warnings with the config.
     ///
     /// # Errors
-    /// Every mistake, if there is one that is more than a warning.
+    /// All diagnostics, if there is an error among them.
     pub fn read(&mut self) -> Result<(Config, Diagnostics), Diagnostics> {
         self.read = None;
         if let Some(read) = self.in_use.as_ref().and_then(|in_use| in_use.again(&self.path)) {
@@ -66,7 +66,7 @@ impl ConfigFile {
     }
 }
 
-/// A config without a mistake or a warning, and the one file that it was read from.
+/// A config without errors or warnings, and the one file that it was read from.
 #[derive(Debug)]
 struct LastRead {
     text: String,
@@ -200,7 +200,7 @@ struct Tables {
     upstreams: Vec<Upstream>,
 }
 
-/// Reads text that holds whole tables of upstreams, and nothing else, without a mistake.
+/// Reads text that holds whole tables of upstreams, and nothing else, without errors.
 fn tables(text: &str, path: &Path) -> Option<Tables> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut loading = Loading::new(&environment, false);
@@ -308,7 +308,7 @@ upstream = "d"
             pair
         }
 
-        /// Reads this text, compares, and tells whether only a part was read.
+        /// Reads this text, compares, and returns whether only a part was read.
         fn read(&mut self, text: &str) -> bool {
             let path = self.folder.path().join("weir.toml");
             std::fs::write(&path, text).unwrap();
@@ -398,10 +398,10 @@ upstream = "d"
         assert!(pair.read(&text.replace(":1001", ":4001")));
         let everybody = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR | rustix::fs::Mode::ROTH;
         rustix::fs::chmod(&token, everybody).unwrap();
-        assert!(!pair.read(&text.replace(":1001", ":5001")), "the secret is everybody's now");
+        assert!(!pair.read(&text.replace(":1001", ":5001")), "the secret is readable for all");
     }
 
-    /// A folder of an access log that goes away is a mistake, a file that begins to be included is read.
+    /// A removed folder of an access log is an error; a file that is included from now on is read.
     #[test]
     fn what_comes_and_goes_beside_the_file_counts() {
         let mut pair = ReloadComparison::new();

@@ -1,9 +1,9 @@
-//! From `weir.toml` to a [`Config`] that holds no contradiction: the text is read with its positions, every mistake in it
-//! is reported at once, and what comes out needs no further check.
+//! From `weir.toml` to a consistent [`Config`]: the text is read with its positions, all errors in it are reported at once, and the result
+//! needs no further check.
 //!
-//! Three stages, each with types of its own: what the text may say (`text`), the checked [`Config`], and the snapshot of ready-made
-//! objects that the data path builds from it. Nothing here opens a socket or starts a thread; files are read only by [`Config::load`],
-//! `include`, and where a certificate or a key is named.
+//! Three stages, each with its own types: the text (`text`, types with the suffix `Text`), the checked [`Config`], and the snapshot that
+//! the data path builds from it. Opens no socket and starts no thread; reads files only in [`Config::load`], for `include`, and where a
+//! certificate or a key is named.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The way from text to configuration, start to end: read, parse, join, walk, check.
+//! From text to configuration: read, parse, join, check.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,9 +15,9 @@ use crate::value::{ListenAddress, ServerAddress, ValueError};
 /// What reading a configuration led to.
 #[derive(Debug, Clone, Default)]
 pub struct CheckedConfig {
-    /// The configuration, when there is no mistake that keeps it from working.
+    /// The configuration, if there are no errors.
     pub config: Option<Config>,
-    /// Everything that is wrong, warnings included.
+    /// All errors and warnings.
     pub diagnostics: Diagnostics,
     document: Document,
     /// What the document was read from.
@@ -43,7 +43,7 @@ impl CheckedConfig {
         }
     }
 
-    /// Reads a text, with the environment of the process. `file_name` stands in mistakes, and `include` is relative to it.
+    /// Reads a text, with the environment of the process. Diagnostics name `file_name`, and `include` is relative to it.
     pub fn parse(text: &str, file_name: &str) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
         Self::run(Loading::new(&environment, true), text, file_name)
@@ -101,12 +101,12 @@ impl CheckedConfig {
         Self { config: works.then_some(config), diagnostics, document: document.value, named, tree: None }
     }
 
-    /// The configuration or the mistakes; warnings are lost in the first case.
+    /// The configuration or the diagnostics; warnings are dropped in the first case.
     pub fn into_result(self) -> Result<Config, Diagnostics> {
         self.config.ok_or(self.diagnostics)
     }
 
-    /// What the text says about the admin listener, also when there are mistakes elsewhere.
+    /// The admin listener of the text, even if there are errors elsewhere.
     pub fn admin(&self) -> &Admin {
         &self.document.admin.value
     }
@@ -133,15 +133,15 @@ impl Config {
     /// Reads a file and all that it includes, with the environment of the process.
     ///
     /// # Errors
-    /// Every mistake, if there is one that is more than a warning.
+    /// All diagnostics, if there is an error among them.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
         CheckedConfig::load(path).into_result()
     }
 
-    /// Reads a text, with the environment of the process. `file_name` stands in mistakes, and `include` is relative to it.
+    /// Reads a text, with the environment of the process. Diagnostics name `file_name`, and `include` is relative to it.
     ///
     /// # Errors
-    /// Every mistake, if there is one that is more than a warning.
+    /// All diagnostics, if there is an error among them.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, Diagnostics> {
         CheckedConfig::parse(text, file_name).into_result()
     }
@@ -149,7 +149,7 @@ impl Config {
     /// A configuration from addresses alone: one listener and one upstream, both called `default`, with the defaults of the product.
     ///
     /// # Errors
-    /// Every address that is not one, or stands there twice, with its place in the file `command line`.
+    /// Every invalid or duplicate address, with its location in the file `command line`.
     pub fn from_arguments<L: AsRef<str>, T: AsRef<str>>(listen: &[L], to: &[T]) -> Result<Self, Diagnostics> {
         let mut arguments = Arguments::default();
         let listen: Vec<(SourceSpan, &str)> =
@@ -190,7 +190,7 @@ impl Config {
     }
 }
 
-/// The arguments of a command as one line of text, so that mistakes in them can be pointed at.
+/// The arguments of a command as one line of text, so that diagnostics have a span.
 struct Arguments {
     text: String,
     file: FileIndex,

@@ -1,6 +1,6 @@
-//! Where a piece of text is: which file, which bytes of it, and which line and column they are.
+//! The source texts, and positions in them: file, bytes, line and column.
 //!
-//! The lowest module: everything else points into the text with its spans.
+//! The lowest module: everything else refers to the text by its spans.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ impl SourceSpan {
         Self { file, start: range.start, end: range.end.max(range.start) }
     }
 
-    /// A span of this file's first byte: for mistakes that concern the file as a whole.
+    /// A span of this file's first byte: for diagnostics about the file as a whole.
     pub(crate) fn of_file(file: FileIndex) -> Self {
         Self { file, start: 0, end: 0 }
     }

@@ -1,4 +1,4 @@
-//! `weir check`: every mistake of a config at once, or the word that there is none.
+//! `weir check`: all errors of a config at once.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,34 +19,34 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  the config can be used; there may be warnings
-  2  there is an error, or the file cannot be read";
+  0  the config is valid, possibly with warnings
+  2  there are errors, or the file cannot be read";
 
-/// Check a config and report all mistakes at once.
+/// Check a config and report all errors at once.
 ///
-/// Each mistake comes with file, line and column, the text that is wrong, and a hint. Nothing is started, and no
+/// Each error comes with file, line and column, the text in question, and a help text. Nothing is started, and no
 /// address is bound.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct CheckArguments {
     /// The config.
     file: PathBuf,
-    /// How mistakes are reported.
+    /// The format of the report.
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     format: CheckFormat,
-    /// Print the effective config: files joined, variables replaced, every default written out. The report goes to
-    /// standard error then.
+    /// Print the effective config: files joined, variables replaced, every default included. The report then goes to
+    /// standard error.
     #[arg(long)]
     print: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CheckFormat {
-    /// For people: the lines in question with the mistake underlined.
+    /// Text: the source lines with the errors underlined.
     Text,
-    /// For programs: an array of objects, empty when there is nothing to report.
+    /// JSON: an array of objects, empty when there is nothing to report.
     Json,
-    /// For editors: one line for each mistake.
+    /// For editors: one line per error.
     Short,
 }
 

@@ -28,16 +28,16 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  Weir refused it, or cannot be asked
+  1  Weir rejected it, or cannot be reached
   2  the command line or the config cannot be used";
 
-/// How long an answer may take: a reload waits for names and workers.
+/// The time limit of a response: a reload waits for names and workers.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Look at a running Weir and change it while it runs.
+/// Inspect and change a running Weir.
 ///
-/// Weights, addresses and limits that are changed here hold until the next reload, which takes what the config says. Modes (drain,
-/// maintenance) stay over a reload unless the config changes them. `admin.socket_changes` and `admin.changes` say whether it is allowed.
+/// Weights, addresses and limits changed here apply until the next reload, which restores those of the config. Modes (drain, maintenance)
+/// survive a reload unless the config changes them. `admin.socket_changes` and `admin.changes` permit changes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct CtlArguments {
@@ -49,26 +49,26 @@ pub(crate) struct CtlArguments {
 
 #[derive(Debug, Subcommand)]
 enum CtlCommand {
-    /// Everything that is known, as JSON.
+    /// Show the whole state as JSON.
     Show,
-    /// The servers: what is wanted of each, and what runs on it.
+    /// Show the servers: mode, state and load of each.
     Servers,
-    /// The config in use, as its file has it, without secrets.
+    /// Show the config in use, without secrets.
     Config,
-    /// Give a server no new requests but those that are bound to it.
+    /// Drain a server: no new requests except those with affinity to it.
     Drain {
         #[command(flatten)]
         server: ServerArguments,
-        /// When bound requests get no further either.
+        /// The time after which requests with affinity are not accepted either.
         #[arg(long, value_name = "TIME")]
         deadline: Option<String>,
     },
-    /// Give a server no requests at all.
+    /// Put a server into maintenance: no requests at all.
     Maintain {
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Give a server its share again.
+    /// Put a server back into service.
     Serve {
         #[command(flatten)]
         server: ServerArguments,
@@ -80,29 +80,29 @@ enum CtlCommand {
         /// 0 to 256.
         weight: u16,
     },
-    /// Change where a server is.
+    /// Change the address of a server.
     Address {
         #[command(flatten)]
         server: ServerArguments,
         /// Such as `10.0.0.1:80`.
         address: String,
     },
-    /// Change how many requests a server works on at once.
+    /// Change the maximum of concurrent requests of a server.
     Limit {
         #[command(flatten)]
         server: ServerArguments,
         /// A number, or `off`.
         max_requests: String,
     },
-    /// Read the config again and go over to it.
+    /// Reload the config.
     Reload,
-    /// What runs now: each session, what it waits for and since when, the oldest first.
+    /// List the sessions: what each waits for and since when, the oldest first.
     Sessions(SessionsArguments),
-    /// End a session, whatever it is doing, or all with an exchange on a server.
+    /// End a session in any state, or all with an exchange on a server.
     ///
-    /// Its connections are closed at once. A request that had no answer yet is answered 503, one in the middle of its answer is broken off.
+    /// Its connections are closed at once. A request without a response is answered 503, a response in progress is cut off.
     End(EndArguments),
-    /// Show where its CPU time or its memory goes: it profiles itself, and needs nothing of the machine for it.
+    /// Profile its CPU time or its memory: built in, without tools of the system.
     Profile(ProfileArguments),
     /// Send a command of the runtime socket, such as `show stat`.
     Raw {
@@ -115,7 +115,7 @@ enum CtlCommand {
 struct ServerArguments {
     /// The upstream.
     upstream: String,
-    /// The server, by the name that `weir ctl servers` shows.
+    /// The name of the server, as listed by `weir ctl servers`.
     server: String,
 }
 

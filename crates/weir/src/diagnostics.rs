@@ -1,4 +1,4 @@
-//! The mistakes of a config as text for people: underlined in their lines, or in plain words when there is no text at all.
+//! The diagnostics of a config as text: underlined in their lines, or one sentence if the file cannot be read.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! How a command ends when it does not do what was asked: the message on standard error, and the exit code.
+//! How a command fails: the message on standard error, and the exit code.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ pub(crate) const FAILED: u8 = 1;
 /// Exit code for a config or a command line that cannot be used; clap gives it too.
 pub(crate) const UNUSABLE: u8 = 2;
 
-/// Why a command did not do what was asked.
+/// The reason of a failed command.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// The config has mistakes.
+    /// The config has errors.
     Config(Diagnostics),
     /// What was typed makes no sense, by itself or with this config.
     Usage { what: String, help: Option<String> },

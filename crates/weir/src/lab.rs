@@ -18,8 +18,8 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  what the lab did is done
-  1  the lab is not there, or what it did failed
+  0  the lab succeeded
+  1  the lab is missing, or it failed
   2  the command line cannot be used";
 
 /// The lab's program.
@@ -27,11 +27,11 @@ const PROGRAM: &str = "weir-lab";
 
 /// Compare Weir with other balancers on this machine: the same as `weir-lab`.
 ///
-/// It is looked for beside `weir`, then on the PATH. `weir lab --help` is what the lab says about itself.
+/// The program is searched next to `weir`, then on the PATH. `weir lab --help` prints its help.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES), disable_help_flag = true)]
 pub(crate) struct LabArguments {
-    /// What the lab is to do, in its own words.
+    /// The arguments of the lab.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

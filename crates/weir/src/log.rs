@@ -86,8 +86,8 @@ pub(crate) fn flush() {
     }
 }
 
-/// What is told of it: everything that Weir says at this level. Libraries speak of single connections, without saying which, and a client
-/// could fill the log with it; theirs are errors only, unless somebody looks closer anyway.
+/// The filter: all of Weir's own events at this level. Libraries log single connections without naming them, and a client could fill the log
+/// that way, so only their errors are logged, except at `debug` and `trace`.
 fn told(level: LevelFilter) -> Targets {
     let of_libraries = if level >= LevelFilter::DEBUG { level } else { LevelFilter::ERROR };
     Targets::new().with_target("weir", level).with_default(of_libraries)

@@ -16,7 +16,7 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it is printed
+  0  printed
   2  the command line cannot be used";
 
 /// Print a manual page: of the program, or of one of its commands.

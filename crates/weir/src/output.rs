@@ -1,4 +1,4 @@
-//! Where a command writes: standard output for what was asked for, in colour only where somebody sees it.
+//! The output of a command: results on standard output, in colour only on a terminal.
 
 use std::io::{self, IsTerminal, Write as _};
 
@@ -15,7 +15,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Writes a line to standard error. That nobody reads it any more is no reason to stop.
+/// Writes a line to standard error. A closed standard error is ignored.
 pub(crate) fn note(text: &str) {
     let _nobody_reads = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `weir plan`: what a reload would change, and what becomes of live connections because of it.
+//! `weir plan`: the changes of a reload, and their effect on live connections.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,24 +24,23 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  nothing would change
-  1  something would change, or a running Weir cannot be asked: then standard error says why
-  2  one of the configs has an error or cannot be read";
+  0  there are no changes
+  1  there are changes, or a running Weir cannot be reached: see standard error
+  2  one of the configs has errors or cannot be read";
 
 /// Exit code for configs that differ.
 const DIFFERENT: u8 = 1;
 
-/// Show what a reload with another config would change, and what becomes of live connections.
+/// Show the changes of a reload with another config, and their effect on live connections.
 ///
-/// Configs are compared by what they mean: files joined, variables replaced, defaults written out. Parts that are new are marked `+`, those
-/// that are gone `-`, changed ones `~`, each with its place and what becomes of connections because of it. Files of certificates and keys are
-/// compared by their names. Nothing is changed.
+/// Effective configs are compared: files joined, variables replaced, defaults included. New parts are marked `+`, removed ones `-`, changed
+/// ones `~`, each with its location and its effect on connections. Files of certificates and keys are compared by name. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct PlanArguments {
-    /// The config that a reload would go over to.
+    /// The new config.
     file: PathBuf,
-    /// The config that is in use. Without it, a running Weir is asked for its own.
+    /// The config in use. Without it, that of a running Weir.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["admin", "config"])]
     from: Option<PathBuf>,
     /// One JSON object instead of text.
@@ -72,7 +71,7 @@ fn load(file: &Path) -> Result<CheckedConfig, CommandError> {
 fn running(admin: &AdminArguments) -> Result<CheckedConfig, CommandError> {
     let answer = admin.client()?.get("/api/config")?;
     if answer.status != 200 {
-        let what = format!("it does not tell its config ({})", answer.status);
+        let what = format!("it does not return its config ({})", answer.status);
         return Err(CommandError::Failed { error: anyhow::anyhow!(what), help: None });
     }
     Ok(CheckedConfig::parse_alone(&answer.text(), "the config in use", &|_| None))
@@ -229,16 +228,16 @@ servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]
             text,
             r#"~ process  (new.toml:9:1)
     workers: "auto" -> 3  (new.toml:10:1)
-      changes nothing before a restart
+      takes effect after a restart
     reload_grace: "5m" -> "1m"  (new.toml:11:1)
-      holds at once; no connection ends
+      applies at once; no connection ends
 ~ upstream `app`  (new.toml:5:1)
     timeouts.response: "1m" -> "5s"  (new.toml:7:10)
-      requests under way end as they began; holds from the next request on
+      requests in progress complete unchanged; applies from the next request on
 + upstream `app`, server `10.0.0.3:80`  (new.toml:6:27)
-    takes part at once; no connection ends
+    is used at once; no connection ends
 - upstream `app`, server `10.0.0.2:80`  (old.toml:6:27)
-    gets nobody new; requests on it end by their own limits, tunnels within 1m
+    gets no new requests; those on it complete within their own limits, tunnels end within 1m
 
 4 changes: 1 added, 2 changed, 1 removed
 only after a restart: process.workers

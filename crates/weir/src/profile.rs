@@ -21,27 +21,27 @@ const GRACE: Duration = Duration::from_secs(60);
 /// What is wanted of a profile.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArguments {
-    /// What is looked into.
+    /// The resource to profile.
     what: ProfileKind,
-    /// How long CPU time is sampled, 1 to 60 s.
+    /// The duration of sampling CPU time, 1 to 60 s.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// How a profile of CPU time is written.
+    /// The format of a CPU profile.
     #[arg(long, value_enum, default_value_t = ProfileFormat::Svg)]
     format: ProfileFormat,
-    /// Print a profile of memory as JSON, for programs.
+    /// Print a memory profile as JSON.
     #[arg(long)]
     json: bool,
-    /// The file it is written to. Without it, standard output.
+    /// The output file. Without it, standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProfileKind {
-    /// Where the CPU time goes: a flame graph.
+    /// CPU time: a flame graph.
     Cpu,
-    /// Where the memory is.
+    /// Memory by kind.
     Memory,
 }
 
@@ -49,7 +49,7 @@ enum ProfileKind {
 enum ProfileFormat {
     /// A flame graph, for a browser.
     Svg,
-    /// Stacks and their numbers, a line each, for other tools.
+    /// Folded stacks, one per line, for other tools.
     Folded,
 }
 

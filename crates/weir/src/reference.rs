@@ -1,4 +1,4 @@
-//! `weir reference` and `weir schema`: the description of the config for people and for editors, made by weir-config.
+//! `weir reference` and `weir schema`: the reference and the JSON Schema of the config, from weir-config.
 
 use std::process::ExitCode;
 

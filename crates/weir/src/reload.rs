@@ -1,6 +1,6 @@
 //! A reload of the config: read and checked anew, and taken over only when nothing is wrong with it.
 //!
-//! The log says what came of it, with every mistake: nobody sees the standard error of a service but there. Must not stop the process,
+//! The outcome is logged with every error, since the standard error of a service is seen only there. Must not stop the process,
 //! whatever the config says.
 
 use weir_config::{Config, ConfigFile, Diagnostics};
@@ -13,7 +13,7 @@ use crate::watch::ConfigWatch;
 /// Reads the config again and goes over to it; gives it when that is done.
 ///
 /// # Errors
-/// Every mistake, a line for each; then nothing has changed.
+/// All errors, one line each; then nothing has changed.
 pub(crate) fn run(
     proxy: &mut Proxy,
     file: Option<&mut ConfigFile>,
@@ -35,7 +35,7 @@ pub(crate) fn run(
                 tracing::error!("{}", diagnostics.line(diagnostic));
             }
             let count = diagnostics.errors().count();
-            tracing::error!(file = %file.path().display(), errors = count, "the config was not reloaded: that of before stays in use");
+            tracing::error!(file = %file.path().display(), errors = count, "the config was not reloaded: the previous one stays in use");
             return Err(diagnostics.errors().map(|error| diagnostics.line(error)).collect());
         }
     };
@@ -66,7 +66,7 @@ pub(crate) fn run(
                 .map(|help| format!(" ({help})"))
                 .unwrap_or_default();
             tracing::error!("{error}{help}");
-            tracing::error!(file = %file.path().display(), errors = 1, "the config was not reloaded: that of before stays in use");
+            tracing::error!(file = %file.path().display(), errors = 1, "the config was not reloaded: the previous one stays in use");
             Err(vec![format!("{error}{help}")])
         }
     }

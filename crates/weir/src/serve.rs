@@ -30,24 +30,24 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Signals:
-  SIGTERM, SIGINT  say at `/ready` that it stops, go on for `process.stop_delay`, then stop accepting and let running exchanges end
-                   within `process.stop_grace`; the second one ends them at once
-  SIGHUP           read the config again and go over to it, without losing a connection; one with a diagnostic changes nothing
-  SIGUSR1          open the files of the access log again
+  SIGTERM, SIGINT  fail `/ready`, serve for `process.stop_delay`, then stop accepting and complete running exchanges
+                   within `process.stop_grace`; a second signal ends them at once
+  SIGHUP           reload the config without dropping connections; one with errors changes nothing
+  SIGUSR1          reopen the files of the access log
 
 Exit codes:
-  0  stopped by a signal, and everything that was running had its end
-  1  an address or a file cannot be had
+  0  stopped by a signal, and all running exchanges completed
+  1  an address cannot be bound or a file cannot be opened
   2  the config or the command line cannot be used
-  3  stopped by a signal, and something was cut: it was still running after `process.stop_grace` or at the second signal";
+  3  stopped by a signal, and exchanges were cut off that still ran after `process.stop_grace` or at the second signal";
 
 /// Exit code for a stop that cut what was still running.
 const CUT: u8 = 3;
 
 /// Run the proxy, from a config or from the addresses alone.
 ///
-/// It says on standard error which address each listener has, then `ready`. Warnings about the config are shown first;
-/// mistakes keep it from starting.
+/// Prints the address of each listener on standard error, then `ready`. Warnings about the config are shown first;
+/// with errors in it, Weir does not start.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ServeArguments {
@@ -125,7 +125,7 @@ fn serve(
             }
             ServeEvent::Signal(_) => break,
             ServeEvent::Wish(Wish { what: Wanted::Reload(outcome), who }) => {
-                tracing::info!(who, "a reload was asked for");
+                tracing::info!(who, "a reload was requested");
                 let _gone = outcome.send(reload(&mut proxy).map_err(Unfulfilled::Mistakes));
             }
             ServeEvent::Wish(Wish { what: Wanted::Change(change, outcome), who }) => {

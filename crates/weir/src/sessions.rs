@@ -1,4 +1,4 @@
-//! `weir ctl sessions` and `weir ctl end`: what runs now in a table, and the end of one session, or of those on a server.
+//! `weir ctl sessions` and `weir ctl end`: a table of the sessions, and ending one, or those on a server.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -8,7 +8,7 @@ use crate::admin_client::{AdminClient, path_segment};
 use crate::error::CommandError;
 use crate::output::{counted, shown};
 
-/// Which sessions are listed.
+/// The filter of listed sessions.
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArguments {
     /// Only those of this listener.
@@ -23,15 +23,15 @@ pub(crate) struct SessionsArguments {
     /// Only those that are at least as old, such as `10s`.
     #[arg(long, value_name = "TIME")]
     min_age: Option<String>,
-    /// So many at most, the oldest; 1000 is the greatest.
+    /// The maximum number, the oldest first; at most 1000.
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: u32,
-    /// Print what is known of each as JSON, for programs.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// What is ended.
+/// The sessions to end.
 #[derive(Debug, Args)]
 pub(crate) struct EndArguments {
     /// The session, as `weir ctl sessions` shows it, such as `s0-17`.
@@ -62,7 +62,7 @@ pub(crate) fn list(client: &AdminClient, arguments: &SessionsArguments) -> Resul
     Ok(if arguments.json { format!("{told:#}\n") } else { table(&told) })
 }
 
-/// Ends what is asked for, and says what that was.
+/// Ends the sessions, and reports their number.
 pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<String, CommandError> {
     let target = match (&arguments.id, &arguments.upstream, &arguments.server) {
         (Some(id), ..) => format!("/api/sessions/{}/end", path_segment(id)),
@@ -70,7 +70,7 @@ pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<Stri
             format!("/api/sessions/end?upstream={}&server={}", path_segment(upstream), path_segment(server))
         }
         (None, ..) => {
-            let what = "it is not said which session".to_owned();
+            let what = "no session is given".to_owned();
             return Err(CommandError::Usage { what, help: None });
         }
     };

@@ -45,7 +45,7 @@ pub(crate) fn proxy(config: &Config, origin: Origin<'_>, wishes: Wishes) -> Resu
     {
         tracing::warn!(
             listener = &*listener.name,
-            "`fast_open` does nothing: the kernel does not allow it; \
+            "`fast_open` has no effect: the kernel does not allow it; \
              `sysctl net.ipv4.tcp_fastopen=3` does, and so does any value with 2 in it"
         );
     }

@@ -1,6 +1,6 @@
-//! What systemd is told, or whoever else started Weir and listens at `NOTIFY_SOCKET` (sd_notify(3)): ready, reloading, stopping.
+//! Notifications to systemd, or another supervisor at `NOTIFY_SOCKET` (sd_notify(3)): ready, reloading, stopping.
 //!
-//! A unit of `Type=notify-reload` waits for these. Must not fail: without the variable nothing is told.
+//! A unit of `Type=notify-reload` waits for these. Must not fail: without the variable nothing is sent.
 
 use sd_notify::NotifyState;
 
@@ -9,7 +9,7 @@ pub(crate) fn tell_ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("ready")]);
 }
 
-/// A reload has begun. The time is what `Type=notify-reload` asks for.
+/// A reload has begun. `Type=notify-reload` requires the time.
 pub(crate) fn tell_reloading() {
     let reloading = [NotifyState::Reloading, NotifyState::Status("reloading the config")];
     match NotifyState::monotonic_usec_now() {
@@ -25,6 +25,6 @@ pub(crate) fn tell_stopping() {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the supervisor at NOTIFY_SOCKET cannot be told how Weir does");
+        tracing::warn!(%error, "the supervisor at NOTIFY_SOCKET cannot be notified");
     }
 }

@@ -1,4 +1,4 @@
-//! The certificates of authorities: whose signature makes a peer's certificate one to trust.
+//! Certificates of authorities: the trust anchors for certificates of peers.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{CertificateError, FileProblem, pem, x509};
 pub struct Authorities {
     /// Where they were read from; `None`: from where this system keeps them.
     pub file: Option<PathBuf>,
-    /// Each stands for itself; their order means nothing.
+    /// Each is independent; their order has no meaning.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
@@ -40,7 +40,7 @@ impl Authorities {
         let found = rustls_native_certs::load_native_certs();
         if found.certs.is_empty() {
             let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-            let message = format!("there is no authority that the system trusts{why}");
+            let message = format!("the system has no trusted authorities{why}");
             let help = Some("install the package `ca-certificates`, or name a file with authorities as `ca`");
             let file = PathBuf::from("the certificates of the system");
             return Err(CertificateError { file, is_key: false, message, help });
@@ -54,7 +54,7 @@ impl Authorities {
             |certificate: &CertificateDer<'_>| webpki::anchor_from_trusted_cert(certificate).is_err();
         let index = self.certificates.iter().position(is_unusable)?;
         let file = self.file.clone().unwrap_or_default();
-        let message = format!("certificate {}: nothing can be verified by it", index + 1);
+        let message = format!("certificate {}: it is not usable as a trust anchor", index + 1);
         Some(CertificateError { file, is_key: false, message, help: None })
     }
 

@@ -1,7 +1,7 @@
-//! The name in a certificate as one line of ASCII (RFC 4514), which may stand in a header and in a log as it is.
+//! The name in a certificate as one line of ASCII (RFC 4514), safe in headers and logs.
 //!
-//! The same line as of nginx and of `openssl x509 -nameopt RFC2253`, so that what compares names goes on working. Whatever is not
-//! printable ASCII is escaped byte by byte, which the RFC allows for every byte.
+//! Identical to the line of nginx and of `openssl x509 -nameopt RFC2253`, so that comparisons of names keep working. Bytes other than
+//! printable ASCII are escaped one by one, which the RFC allows for every byte.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,7 @@
-//! Whose certificate it is: what a server behind Weir is told of a client that has shown one.
+//! The identity in a client certificate, as servers behind Weir receive it.
 //!
-//! Of a certificate that was verified before. All but the common name is ASCII that may stand in a header as it is (RFC 9110 section 5.5).
+//! Read from a certificate that has been verified. Everything except the common name is ASCII that is valid in a header (RFC 9110 section
+//! 5.5).
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -19,7 +20,7 @@ pub struct Identity {
     pub subject: String,
     /// The common name in the subject, as text; of several, the first.
     pub common_name: Option<String>,
-    /// The name of who issued it, in the same form as the subject.
+    /// The issuer, in the same form as the subject.
     pub issuer: String,
     /// The serial number, in upper-case hexadecimal.
     pub serial: String,

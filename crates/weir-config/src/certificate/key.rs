@@ -1,4 +1,4 @@
-//! From a private key to the public one, in the form in which a certificate holds it.
+//! From a private key to the public one, in the form that a certificate contains.
 
 use aws_lc_rs::rsa::KeyPair as RsaKeyPair;
 use aws_lc_rs::signature::{

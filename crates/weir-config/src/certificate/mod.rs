@@ -1,7 +1,7 @@
-//! A certificate with its chain and its key, read from files and checked against each other.
+//! A certificate with its chain and its key, read from files and compared with each other.
 //!
-//! What is wrong is told with the file that it is wrong in. The data path gets objects that a handshake can use; it reads
-//! the same files in the same way when they have changed. Must not know where a certificate is used.
+//! Errors name the file that they are in. The data path gets objects that are ready for handshakes, and reads the same files in the same
+//! way when they have changed. Must not know where a certificate is used.
 
 mod identity;
 mod ocsp;
@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Where a certificate and its key stand.
+/// The files of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CertificateFiles {
     /// PEM with the certificate first, then those that lead to a root.
@@ -42,7 +42,7 @@ pub struct LoadedCertificate {
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key of the first of the chain.
     pub key: PrivateKeyDer<'static>,
-    /// The host names it is for, in lower case; `*.` in front stands for one label.
+    /// The host names it is for, in lower case; a leading `*.` matches one label.
     pub names: Vec<Box<str>>,
     /// From when on it is valid.
     pub not_before: SystemTime,
@@ -64,7 +64,7 @@ pub struct CertificateError {
 }
 
 impl fmt::Display for CertificateError {
-    /// `file: what (hint)`
+    /// `file: message (help)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.file.display(), self.message)?;
         match self.help {
@@ -109,7 +109,9 @@ impl CertificateFiles {
                 .iter()
                 .any(|other| x509::read(other).is_ok_and(|it| it.public_key == public))
             {
-                true => "it belongs to a later certificate of that file: its own has to stand first",
+                true => {
+                    "it belongs to a later certificate of that file: its own certificate has to come first"
+                }
                 false => "was one of the two files renewed without the other?",
             };
             return Err(of_key()((message, Some(help))));
@@ -151,13 +153,13 @@ impl LoadedCertificate {
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         self.expiry_warning(now).or_else(|| {
             self.names.is_empty().then(|| {
-                "the certificate is for no host name: it has no subject alternative name that is one"
+                "the certificate matches no host name: it has no DNS name among its subject alternative names"
                     .to_owned()
             })
         })
     }
 
-    /// Why anybody may refuse it although it can be used: it is not valid at `now`.
+    /// Why peers may reject it although it is usable: it is not valid at `now`.
     pub fn expiry_warning(&self, now: SystemTime) -> Option<String> {
         let days = |time: Duration| time.as_secs() / 86_400;
         if let Ok(since) = now.duration_since(self.not_after).map(days) {

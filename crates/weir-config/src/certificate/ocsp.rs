@@ -1,7 +1,7 @@
-//! What an authority says about a certificate at the moment (OCSP, RFC 6960), from a file: clients are shown it with the certificate.
+//! An OCSP response (RFC 6960) from a file, which clients receive with the certificate (stapling).
 //!
-//! Only what concerns Weir is read: whether it is an answer, which certificates it is about, and for how long it holds. The signature
-//! is for clients to verify; a response with a bad one harms nobody but this site.
+//! Only the parts that Weir needs are read: whether it is a successful response, for which certificates, and how long it is valid. Clients
+//! verify the signature; a bad one affects only this site.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,11 +63,11 @@ impl OcspResponse {
     /// Why clients are not shown it with `certificate` at `now`.
     pub fn warning(&self, certificate: &LoadedCertificate, now: SystemTime) -> Option<&'static str> {
         match self.of(certificate) {
-            None => Some("it is about another certificate"),
+            None => Some("it is for another certificate"),
             Some(status) if status.this_update > now => Some("it is not valid yet"),
             Some(status) if status.next_update.is_some_and(|until| until <= now) => Some("it is outdated"),
             Some(SingleResponse { word: RevocationStatus::Unknown, .. }) => {
-                Some("its authority does not know the certificate")
+                Some("its authority reports the certificate as unknown")
             }
             Some(_) => None,
         }
@@ -150,7 +150,7 @@ impl<'a> DerElements<'a> {
 
 fn read(der: &[u8]) -> Result<Vec<SingleResponse>, FileProblem> {
     let no_response = || {
-        let help = "it has to be DER, as `openssl ocsp -respout FILE` writes it";
+        let help = "DER is required, as written by `openssl ocsp -respout FILE`";
         ("the file is not an OCSP response".to_owned(), Some(help))
     };
     let mut outer = DerElements(der);
@@ -177,14 +177,14 @@ fn status_name(code: u8) -> &'static str {
     }
 }
 
-/// Down to the list of what is said about each certificate.
+/// Descends to the list of single responses.
 fn statuses(mut bytes: DerElements<'_>) -> Option<Vec<SingleResponse>> {
     let mut typed = DerElements(bytes.take(SEQUENCE)?);
     typed.take(OBJECT_IDENTIFIER).filter(|id| **id == BASIC)?;
     let mut basic = DerElements(typed.take(OCTET_STRING)?);
     let mut signed = DerElements(basic.take(SEQUENCE)?);
     let mut data = DerElements(signed.take(SEQUENCE)?);
-    // The version, who answers and when.
+    // Version, responder, time.
     data.take_if(EXPLICIT_0);
     data.next()?;
     data.take_time()?;

@@ -1,4 +1,4 @@
-//! The blocks of a PEM file (RFC 7468): certificates, lists of revoked ones, or one private key.
+//! The blocks of a PEM file (RFC 7468): certificates, revocation lists, or one private key.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -38,7 +38,7 @@ pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
         Ok(chain) if chain.is_empty() => Err(match first_kind(text) {
             None => no_block("CERTIFICATE"),
             Some(kind) => {
-                let help = "is this the file of the key?";
+                let help = "is this the key file?";
                 let help = is_key(kind).then_some(help);
                 ("the file has no PEM block `CERTIFICATE`".to_owned(), help)
             }
@@ -56,7 +56,8 @@ pub(super) fn revocation_lists(
         Err(error) => Err(problem(format!("the file is not PEM: {error}"))),
         Ok(lists) if lists.is_empty() => Err(match first_kind(text) {
             None => {
-                let help = "PEM is text that begins with `-----BEGIN`; `openssl crl -inform der` makes it";
+                let help =
+                    "PEM is text that begins with `-----BEGIN`; convert with `openssl crl -inform der`";
                 ("the file has no PEM block `X509 CRL`".to_owned(), Some(help))
             }
             Some(_) => problem("the file has no PEM block `X509 CRL`"),
@@ -70,20 +71,19 @@ pub(super) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, FilePro
     use rustls_pki_types::pem::Error;
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match (error, first_kind(text)) {
         (Error::NoItemsFound, _) if contains(text, b"ENCRYPTED") => {
-            let help = "`openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off";
+            let help = "`openssl pkey -in KEY -out PLAIN_KEY` removes the passphrase";
             ("the key is encrypted".to_owned(), Some(help))
         }
-        (Error::NoItemsFound, Some(SectionKind::Certificate)) => (
-            "the file has no PEM block `PRIVATE KEY`".to_owned(),
-            Some("is this the file of the certificate?"),
-        ),
+        (Error::NoItemsFound, Some(SectionKind::Certificate)) => {
+            ("the file has no PEM block `PRIVATE KEY`".to_owned(), Some("is this the certificate file?"))
+        }
         (Error::NoItemsFound, _) => no_block("PRIVATE KEY"),
         (error, _) => problem(format!("the file is not PEM: {error}")),
     })
 }
 
 fn no_block(label: &str) -> FileProblem {
-    let help = "PEM is text that begins with `-----BEGIN`; `openssl x509 -inform der` and `openssl pkey -inform der` make it";
+    let help = "PEM is text that begins with `-----BEGIN`; convert with `openssl x509 -inform der` and `openssl pkey -inform der`";
     (format!("the file has no PEM block `{label}`"), Some(help))
 }
 

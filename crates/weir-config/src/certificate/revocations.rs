@@ -1,7 +1,7 @@
-//! Lists of revoked certificates (CRLs, RFC 5280 section 5): whom an authority no longer vouches for.
+//! Certificate revocation lists (CRLs, RFC 5280 section 5).
 //!
-//! Read as a handshake will read them, so that what is loaded can be used. Whether a list is signed by its authority shows only
-//! when a certificate of that authority is verified.
+//! Read in the same way as in a handshake, so that loaded lists are usable. The signature of a list is verified only together with a
+//! certificate of its authority.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub struct RevocationLists {
     pub file: PathBuf,
     /// One for each authority, as a rule.
     pub lists: Vec<CertificateRevocationListDer<'static>>,
-    /// When the first of them is outdated: from then on nobody passes whose authority issued it.
+    /// When the first of them is outdated: from then on all certificates of its authority are rejected.
     pub next_update: SystemTime,
-    /// The names of those who issued them, in DER.
+    /// The names of their issuers, in DER.
     issuers: Vec<Box<[u8]>>,
 }
 
@@ -48,7 +48,7 @@ impl RevocationLists {
     /// Why clients will be refused that have done nothing wrong: a list is outdated at `now`.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         (self.next_update <= now).then(|| {
-            "a list is outdated: until a new one is here, all certificates are refused that its authority issued"
+            "a list is outdated: all certificates of its authority are rejected until there is a new one"
                 .to_owned()
         })
     }
@@ -73,8 +73,8 @@ fn read(file: &Path) -> Result<RevocationLists, FileProblem> {
         let damaged = || of_list(problem("the list is damaged"));
         let (_, parsed) = CertificateRevocationList::from_der(list).map_err(|_| damaged())?;
         if parsed.version().is_none() {
-            let help = "of OpenSSL, `openssl ca -gencrl` makes version 2 when `crl_extensions` and `crlnumber` are set";
-            let message = "the list is of version 1: only version 2 can be used".to_owned();
+            let help = "`openssl ca -gencrl` writes version 2 if `crl_extensions` and `crlnumber` are set";
+            let message = "the list has version 1: version 2 is required".to_owned();
             return Err(of_list((message, Some(help))));
         }
         BorrowedCertRevocationList::from_der(list).map_err(|error| of_list(refused(&error)))?;
@@ -89,11 +89,9 @@ fn read(file: &Path) -> Result<RevocationLists, FileProblem> {
 fn refused(error: &webpki::Error) -> FileProblem {
     use webpki::Error;
     let message = match error {
-        Error::UnsupportedDeltaCrl => {
-            "it only says what has changed since another list: a whole one is needed"
-        }
-        Error::UnsupportedIndirectCrl => "it is about certificates of other authorities than its own",
-        Error::UnsupportedCriticalExtension => "it has a critical extension that is not known",
+        Error::UnsupportedDeltaCrl => "it is a delta CRL: a complete one is required",
+        Error::UnsupportedIndirectCrl => "it is an indirect CRL, for certificates of other authorities",
+        Error::UnsupportedCriticalExtension => "it has an unknown critical extension",
         _ => "the list is damaged",
     };
     problem(message)

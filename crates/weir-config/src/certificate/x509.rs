@@ -1,4 +1,4 @@
-//! What Weir needs to know of a certificate (RFC 5280): names, times, the public key.
+//! The parts of a certificate that Weir needs (RFC 5280): names, validity, the public key.
 
 use std::time::{Duration, SystemTime};
 

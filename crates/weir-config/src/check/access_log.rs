@@ -1,4 +1,4 @@
-//! The access log: a file that can be opened at the start.
+//! The access log: a file that can be opened at start.
 
 use std::path::Path;
 
@@ -12,8 +12,7 @@ use crate::key::SpannedTable;
 pub(super) fn check(text: &SpannedTable<AccessLog>, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(format) = &text.value.format else { return };
     let literals = format.to_string().replace('{', "");
-    let help =
-        "the placeholders of the access log are written like `{client_address}`; the reference lists them";
+    let help = "placeholders of the access log are written like `{client_address}`, see the reference";
     templates::warn(&literals, text.key_at("format"), help, diagnostics);
     let AccessLogOutput::File(path) = &text.value.output else { return };
     if !files.may_read {
@@ -37,7 +36,7 @@ struct LogFileProblem {
     help: &'static str,
 }
 
-/// Why the file cannot be appended to. Whether it may be is asked for the user of this process, who may be another one than at the start.
+/// Why the file cannot be appended to. Permissions are checked for the user of this process, which may be another one than at start.
 fn warning(path: &Path) -> Option<LogFileProblem> {
     let folder = folder_of(path);
     let unusable = |message, help| Some(LogFileProblem { kind: DiagnosticKind::BadValue, message, help });
@@ -45,7 +44,7 @@ fn warning(path: &Path) -> Option<LogFileProblem> {
     if !folder.is_dir() {
         return unusable(
             "the folder does not exist",
-            "create it, or write another path: Weir creates the file only",
+            "create it, or change the path: Weir creates only the file",
         );
     }
     if path.is_dir() {
@@ -55,8 +54,8 @@ fn warning(path: &Path) -> Option<LogFileProblem> {
         Ok(()) => None,
         Err(_) => Some(LogFileProblem {
             kind: DiagnosticKind::Suspicious,
-            message: "this user may not write it",
-            help: "allow it to the user that Weir runs as; that may be another one than runs this",
+            message: "this user has no write permission",
+            help: "give write permission to the user that Weir runs as, which may be another one than the current user",
         }),
     }
 }

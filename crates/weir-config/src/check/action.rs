@@ -1,4 +1,4 @@
-//! The action of a route: exactly one, and one that can be done.
+//! The action of a route: exactly one, and a possible one.
 
 use super::{UpstreamLookup, headers, templates};
 use crate::config::{FixedResponse, Redirect, RedirectPart, RouteAction, SplitTarget, UpstreamIndex};
@@ -21,14 +21,14 @@ pub(super) fn check(
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
         }
         [first, second, ..] => {
-            let message = format!("a route has one action; this has `{first}` and `{second}`");
+            let message = format!("a route has one action; this one has `{first}` and `{second}`");
             let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
             diagnostics.push(diagnostic.label(text.key_at(first), "the other one"));
         }
         [] | [_] => {}
     }
     let value = &text.value;
-    // All of them are checked, so that every mistake is found; the first counts.
+    // All of them are checked, so that every error is found; the first counts.
     let upstream =
         value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));
     let split = value.split.as_ref().map(|parts| RouteAction::Split(split(&parts.0, upstreams, diagnostics)));
@@ -49,7 +49,7 @@ fn split(
         let found = diagnostics.len();
         let upstream = upstreams.find(name, diagnostics);
         if diagnostics.len() == found && split.iter().any(|other| other.upstream == upstream) {
-            let message = format!("`{}` stands twice in the split", name.value);
+            let message = format!("`{}` appears twice in the split", name.value);
             diagnostics.push(
                 Diagnostic::new(DiagnosticKind::Duplicate, name.span, message).help("add the weights up"),
             );
@@ -73,7 +73,7 @@ fn redirect(text: &SpannedTable<RedirectText>, diagnostics: &mut Vec<Diagnostic>
             .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("status"), message).help(help));
     }
     if let Some(to) = &text.value.to {
-        let help = "the placeholders of a redirect are `{host}`, `{path}` and `{query}`";
+        let help = "a redirect has the placeholders `{host}`, `{path}` and `{query}`";
         for part in &to.value.parts {
             // A brace in a literal was written twice, on purpose.
             if let RedirectPart::Literal(literal) = part

@@ -1,4 +1,4 @@
-//! The admin listener: secrets that can be read, and who can reach it without any.
+//! The admin listener: readable secrets, and warnings about access without credentials.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,8 +29,8 @@ pub(super) fn check(
         check_pair(text, diagnostics);
     }
     if let Some(user) = admin.user.as_deref().filter(|user| user.is_empty() || user.contains(':')) {
-        let message = format!("`{user}` cannot be the name of a user");
-        let help = "HTTP ends the name at the first colon: write one without";
+        let message = format!("`{user}` is not a user name");
+        let help = "in HTTP, the name ends at the first colon: choose one without";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("user"), message).help(help));
     }
     let mut secret = |key: &str, value: &Option<Box<str>>, chars_min| {
@@ -47,7 +47,7 @@ pub(super) fn check(
 fn check_hosts(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     for host in &text.value.allowed_hosts {
         if !is_host_with_port(host) || host.contains([':', '[']) {
-            let message = format!("`{host}` is not the name of a host");
+            let message = format!("`{host}` is not a host name");
             let help = "write a name alone, such as `weir.internal`";
             diagnostics
                 .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("hosts"), message).help(help));
@@ -55,7 +55,7 @@ fn check_hosts(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whoever can connect to the runtime socket is believed: over TCP it is for this machine alone.
+/// The runtime socket has no authentication: over TCP it is for this machine only.
 fn check_socket(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     let admin = &text.value;
     let address = match &admin.socket {
@@ -66,18 +66,17 @@ fn check_socket(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
         None => {
             for key in ["socket_mode", "socket_changes"] {
                 if let Some(at) = text.written(key).filter(|_| text.is_sound && text.is_missing("socket")) {
-                    let message = format!("`{key}` does nothing without `socket`");
+                    let message = format!("`{key}` has no effect without `socket`");
                     diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message));
                 }
             }
             return;
         }
     };
-    let message = format!(
-        "the runtime socket asks nobody for credentials, and `{address}` can be reached from elsewhere"
-    );
+    let message =
+        format!("the runtime socket has no authentication, and `{address}` can be reached from other hosts");
     let help =
-        "write `unix:/run/weir.sock`, or `127.0.0.1` with a port; from elsewhere there is `admin.address`";
+        "write `unix:/run/weir.sock`, or `127.0.0.1` with a port; for other hosts there is `admin.address`";
     diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("socket"), message).help(help));
 }
 
@@ -89,7 +88,7 @@ fn check_pair(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
         _ => return,
     };
     let message = format!("`{missing}` is missing in `[admin]`");
-    let help = "a user comes in by a password: give both `user` and `password_file`";
+    let help = "`user` and `password_file` belong together: set both";
     diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, there, message).help(help));
 }
 
@@ -113,12 +112,12 @@ pub(super) fn one_line(
             // The secret itself has no place in a message.
             let message =
                 format!("the secret in `{}` is shorter than {chars_min} characters", path.display());
-            let help = "`openssl rand -hex 32` prints a good one";
+            let help = "generate one with `openssl rand -hex 32`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
         }
         Err(why) => {
             let message = format!("`{}` {why}", path.display());
-            let help = "the file holds the secret on one line, and Weir's user has to be able to read it";
+            let help = "the file contains the secret on one line, readable for Weir's user";
             diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
         }
     }
@@ -144,17 +143,17 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(secret.to_owned())
 }
 
-/// A secret that everybody on the machine can read is none.
+/// A secret must not be readable for all users of the machine.
 fn warn_readable(path: &PathBuf, file: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) {
     let for_all = std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0);
     if for_all {
-        let message = format!("everybody on this machine can read the secret in `{}`", path.display());
+        let message = format!("all users of this machine can read the secret in `{}`", path.display());
         let help = format!("`chmod o-r {}`", path.display());
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, file.span, message).help(help));
     }
 }
 
-/// Warns when others than those on this machine can come in and nobody asks who they are.
+/// Warns of access from other machines without authentication.
 fn warn_open(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     let admin = &text.value;
     let Some(address) = admin.address.filter(|address| !address.ip().to_canonical().is_loopback()) else {
@@ -163,8 +162,8 @@ fn warn_open(text: &SpannedTable<Admin>, diagnostics: &mut Vec<Diagnostic>) {
     if !text.is_sound || text.written("password_file").is_some() || admin.token_file.is_some() {
         return;
     }
-    let can = if admin.changes { "see Weir's figures and take servers out" } else { "see Weir's figures" };
-    let message = format!("whoever can connect to `{address}` can {can}");
+    let can = if admin.changes { "read the status and change servers" } else { "read the status" };
+    let message = format!("every client that can connect to `{address}` can {can}");
     let help = "set `user` and `password_file`, or `token_file`, or listen on `127.0.0.1`";
     diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, text.key_at("address"), message).help(help));
 }

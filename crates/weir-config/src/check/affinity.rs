@@ -1,4 +1,4 @@
-//! How clients stay on their servers: one mode, and settings that belong to it.
+//! Session affinity: one mode, and settings that belong to it.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub(super) fn check(
     };
     for key in without_effect {
         if let Some(at) = text.changed(key) {
-            let message = format!("`{key}` does nothing with `mode = \"{name}\"`");
+            let message = format!("`{key}` has no effect with `mode = \"{name}\"`");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }
@@ -75,8 +75,8 @@ pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>
         let earlier = *first.entry(cookie(text)).or_insert(index);
         if earlier < index {
             let (name, earlier) = &given[earlier];
-            let message = format!("the upstream `{}` gives out the same cookie", name.value);
-            let help = "a client of both loses its server whenever it asks the other; leave `cookie` out, and each has its own";
+            let message = format!("the upstream `{}` sets the same cookie", name.value);
+            let help = "a client of both upstreams loses its affinity with each change between them; without `cookie`, each upstream has a name of its own";
             let diagnostic =
                 Diagnostic::new(DiagnosticKind::Suspicious, text.key_at("cookie"), message).help(help);
             diagnostics.push(diagnostic.label(earlier.key_at("cookie"), "there"));
@@ -87,13 +87,13 @@ pub(super) fn warn_shared(document: &Document, diagnostics: &mut Vec<Diagnostic>
 fn attributes(text: &SpannedTable<AffinityText>, diagnostics: &mut Vec<Diagnostic>) -> CookieAttributes {
     let value = &text.value;
     if let Some(domain) = value.domain.as_ref().filter(|domain| !is_cookie_domain(&domain.value)) {
-        let message = format!("`{}` is not the domain of a cookie", domain.value);
+        let message = format!("`{}` is not a cookie domain", domain.value);
         let help = "write for example `example.com`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, domain.span, message).help(help));
     }
     if value.same_site == SameSiteWord::None && !value.secure {
-        let message = "browsers refuse a cookie with `same_site = \"none\"` that is not `secure`";
-        let help = "write `secure = true` too; the client then has to come over TLS";
+        let message = "browsers reject a cookie with `same_site = \"none\"` that is not `secure`";
+        let help = "add `secure = true`; clients then have to use TLS";
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("same_site"), message).help(help));
     }

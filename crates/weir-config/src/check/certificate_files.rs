@@ -1,4 +1,4 @@
-//! Files of certificates, keys and revocation lists that a config names: loaded, with what is wrong in them as findings.
+//! Files of certificates, keys and revocation lists that a config names: loads them and reports errors as diagnostics.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) fn load_pair(
     }
 }
 
-/// What is wrong with a file that stands at this place.
+/// The diagnostic for a file that is named at this span.
 pub(super) fn diagnostic(error: &CertificateError, span: SourceSpan) -> Diagnostic {
     let message = format!("`{}`: {}", error.file.display(), error.message);
     Diagnostic::new(DiagnosticKind::Certificate, span, message).help_if(error.help.map(str::to_owned))
@@ -57,7 +57,7 @@ pub(super) fn load_revocations(
     let lists = load_file(crl, RevocationLists::load, files, diagnostics)?;
     let missing = authorities.and_then(|authorities| lists.missing_of(authorities));
     let missing = missing
-        .map(|name| format!("there is no list of `{name}`: all certificates are refused that it issued"));
+        .map(|name| format!("there is no list of `{name}`: all certificates that it issued are rejected"));
     for doubt in lists.warning(now()).into_iter().chain(missing) {
         let message = format!("`{}`: {doubt}", lists.file.display());
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, crl.span, message));

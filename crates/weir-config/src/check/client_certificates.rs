@@ -1,4 +1,4 @@
-//! Certificates of clients: files that can be used, and headers that nobody else writes.
+//! Client certificates: usable files, and headers that nothing else sets.
 
 use super::certificate_files::{diagnostic, load_file, load_revocations};
 use super::{Files, headers};
@@ -31,7 +31,7 @@ pub(super) fn check_headers(listener: &SpannedTable<ListenerText>, diagnostics: 
     let headers = &clients.value.headers;
     if listener.value.protocol == ListenerProtocol::Tcp {
         if let Some(at) = clients.changed("headers") {
-            let message = "`headers` does nothing here: the listener speaks `tcp`, so there are no requests";
+            let message = "`headers` has no effect here: the listener speaks `tcp`, so there are no requests";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
         return;
@@ -55,9 +55,11 @@ pub(super) fn check_headers(listener: &SpannedTable<ListenerText>, diagnostics: 
         report_changes(&route.value.request_headers, &headers.value, diagnostics);
         for (name, _) in &route.value.header.0 {
             if is_one(&headers.value, &name.value) {
-                let message =
-                    format!("`{}` is compared as the client sends it, not as servers get it", name.value);
-                let help = "whoever asks for this route gets it";
+                let message = format!(
+                    "`{}` is matched as received from the client, not as sent to servers",
+                    name.value
+                );
+                let help = "any client can set it and take this route";
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, name.span, message).help(help));
             }
         }
@@ -75,9 +77,8 @@ fn report_changes(
     let named: Vec<(&str, SourceSpan)> = removed.chain(written).collect();
     for (name, at) in named {
         if is_one(headers, name) {
-            let message =
-                format!("`{name}` cannot be changed: it tells servers about the certificate of the client");
-            let help = "its name stands in `tls.client_certificates.headers`";
+            let message = format!("`{name}` cannot be changed: it describes the certificate of the client");
+            let help = "it is named in `tls.client_certificates.headers`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
     }

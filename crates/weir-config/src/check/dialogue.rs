@@ -1,5 +1,4 @@
-//! What a probe says on a connection that is not HTTP: a preset or a text of its own, not both, and nothing that leaves traces in the
-//! log of a database.
+//! The dialogue of a probe other than HTTP: a preset or a custom one, not both, and none that fills the log of a database.
 
 use crate::config::Dialogue;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -24,8 +23,8 @@ pub(super) fn check(
 ) -> Option<Dialogue> {
     if kind == ProbeKind::Http {
         for (key, at) in KEYS.into_iter().filter_map(|key| Some((key, text.written(key)?))) {
-            let message = format!("`{key}` does nothing: a probe of the kind `http` sends a request");
-            let help = "leave out `path` and `kind` for a conversation over TCP";
+            let message = format!("`{key}` has no effect: a probe of the kind `http` sends a request");
+            let help = "leave out `path` and `kind` for a dialogue over TCP";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
         return None;
@@ -50,18 +49,20 @@ fn of_preset(
     let preset_at = text.key_at("preset");
     let is_database = matches!(preset, ProbePreset::Mysql | ProbePreset::Postgresql);
     if is_database && kind == ProbeKind::Tls {
-        let message = "this protocol begins in the clear, also where it is encrypted later";
+        let message = "this protocol begins without TLS, even if it is encrypted later";
         let help = "write `tls = false` or `kind = \"tcp\"` for the probes";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, preset_at, message).help(help));
     }
     let user = text.value.user.as_ref();
     if let Some(user) = user {
         let message = match &*user.value {
-            _ if !is_database => Some("`user` does nothing: only `mysql` and `postgresql` log in".to_owned()),
+            _ if !is_database => {
+                Some("`user` has no effect: only `mysql` and `postgresql` have a login".to_owned())
+            }
             "" => Some("`user` is empty".to_owned()),
-            name if name.contains('\0') => Some("the name of a user cannot hold a NUL".to_owned()),
+            name if name.contains('\0') => Some("a user name cannot contain a NUL".to_owned()),
             name if name.len() > USER_BYTES_MAX => {
-                Some(format!("the name of a user has {USER_BYTES_MAX} bytes at most"))
+                Some(format!("a user name has at most {USER_BYTES_MAX} bytes"))
             }
             _ => None,
         };
@@ -77,7 +78,7 @@ fn of_preset(
         (ProbePreset::Mysql, None) => {
             if text.is_missing("user") {
                 let message = "`preset = \"mysql\"` needs a `user`";
-                let help = "make one that may do nothing, `CREATE USER \"weir\"@\"10.0.0.%\"`: a server logs connections without a login as \
+                let help = "create one without privileges, `CREATE USER \"weir\"@\"10.0.0.%\"`: a server logs connections without a login as \
                             aborted, and after 100 of them (`max_connect_errors`) takes no more from this host";
                 diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, preset_at, message).help(help));
             }
@@ -88,15 +89,15 @@ fn of_preset(
 
 fn script(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> Option<Dialogue> {
     if let Some(at) = text.value.user.as_ref().map(|_| text.key_at("user")) {
-        let message = "`user` does nothing without `preset = \"mysql\"` or `\"postgresql\"`";
+        let message = "`user` has no effect without `preset = \"mysql\"` or `\"postgresql\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
     }
     let HealthText { send, expect, quit, .. } = &text.value;
     for (key, value) in [("send", send), ("quit", quit)] {
         if value.is_some() && text.is_missing("expect") {
             let at = text.key_at(key);
-            let message = format!("`{key}` without `expect`: nothing would be looked for in the answer");
-            let help = "write what the server answers, for example `expect = \"+PONG\"`";
+            let message = format!("`{key}` without `expect`: the answer would not be checked");
+            let help = "write the expected answer, for example `expect = \"+PONG\"`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message).help(help));
         }
     }

@@ -1,4 +1,4 @@
-//! Ejection of servers: one set of rules, settings that belong to it, and times that leave each other room.
+//! Outlier ejection: one set of rules, settings that belong to it, and consistent times.
 
 use crate::config::{OutlierEjection, Server};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -26,7 +26,7 @@ pub(super) fn check(text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) -> O
             for key in NOT_OF_MAX_FAILS {
                 if let Some(at) = ejection.changed(key) {
                     let message =
-                        format!("`{key}` does nothing with `max_fails`, which is all that nginx goes by");
+                        format!("`{key}` has no effect with `max_fails`, which replaces it as in nginx");
                     let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
                     diagnostics.push(diagnostic.label(ejection.key_at("max_fails"), "`max_fails` is here"));
                 }
@@ -40,8 +40,8 @@ pub(super) fn check(text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) -> O
 fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diagnostic>) {
     let value = &text.value;
     if let (Some(at), true) = (text.changed("fail_timeout"), text.is_missing("max_fails")) {
-        let message = "`fail_timeout` does nothing without `max_fails`";
-        let help = "write `max_fails = 1`, which is what nginx takes when nothing is said";
+        let message = "`fail_timeout` has no effect without `max_fails`";
+        let help = "write `max_fails = 1`, the default of nginx";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
     let compares = value.error_rate.is_some() || value.latency_factor.is_some();
@@ -50,7 +50,7 @@ fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diag
             diagnostics.push(Diagnostic::new(
                 DiagnosticKind::Unused,
                 at,
-                format!("`{key}` does nothing {why}"),
+                format!("`{key}` has no effect {why}"),
             ));
         }
     };
@@ -74,12 +74,12 @@ fn check_own_rules(text: &SpannedTable<EjectionText>, diagnostics: &mut Vec<Diag
         let message = format!("`base_time` ({base_time}) is longer than `max_time` ({max_time})");
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Conflict, at, message)
-                .help("`time` is the length of the first ejection"),
+                .help("`base_time` is the duration of the first ejection"),
         );
     }
 }
 
-/// Reports what is said of ejection that has no effect in this upstream.
+/// Reports ejection settings without an effect in this upstream.
 pub(super) fn report_unused(
     text: &SpannedTable<UpstreamText>,
     servers: &[Server],
@@ -88,24 +88,24 @@ pub(super) fn report_unused(
     let value = &text.value;
     let is_alone = servers.len() == 1;
     if let (Some(at), Some(_), true) = (text.changed("ejection"), &value.ejection, is_alone) {
-        let message = "`ejection` does nothing: the only server of an upstream is never ejected";
+        let message = "`ejection` has no effect: the only server of an upstream is never ejected";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     let entries = value.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     for table in entries.iter().filter_map(|entry| entry.value.table()) {
         if let (Some(at), None) = (table.changed("ejection"), &value.ejection) {
-            let message = "`ejection` does nothing: no server of the upstream is ejected";
+            let message = "`ejection` has no effect: no server of the upstream is ejected";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     let nobody_judges = value.health.is_none() && (value.ejection.is_none() || is_alone);
     for (key, why) in
-        [("slow_start", "no server ever comes back"), ("panic_threshold", "every server is always usable")]
+        [("slow_start", "no server ever comes back"), ("panic_threshold", "every server is always available")]
     {
         if let Some(at) = text.changed(key).filter(|_| nobody_judges && !servers.is_empty()) {
             let message = match is_alone {
-                true => format!("`{key}` does nothing without `health`: {why}"),
-                false => format!("`{key}` does nothing without `health` or `ejection`: {why}"),
+                true => format!("`{key}` has no effect without `health`: {why}"),
+                false => format!("`{key}` has no effect without `health` or `ejection`: {why}"),
             };
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }

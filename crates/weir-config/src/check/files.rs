@@ -1,4 +1,4 @@
-//! The files that a config names: where they are, and whether they are still what they were when they were checked.
+//! The files that a config names: their paths, and whether they have changed since the check.
 
 use std::cell::{OnceCell, RefCell};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use crate::source_map::SourceMap;
 pub(crate) struct Files<'a> {
     sources: &'a SourceMap,
     pub(super) may_read: bool,
-    /// Those that the system trusts, once somebody has asked.
+    /// The authorities of the system, once loaded.
     system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
     named: RefCell<NamedFiles>,
 }
@@ -67,7 +67,7 @@ impl<'a> Files<'a> {
         self.named.borrow_mut().0.push((path.to_owned(), file_mark(path).filter(|_| self.may_read)));
     }
 
-    /// The files that were asked for; nothing where the authorities of the system were, which are in many.
+    /// The files that were used; `None` if the authorities of the system were, which are in many files.
     pub(crate) fn into_named(self) -> Option<NamedFiles> {
         self.system.get().is_none().then(|| self.named.into_inner())
     }

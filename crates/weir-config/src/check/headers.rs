@@ -1,4 +1,4 @@
-//! Headers that a route changes: well-formed, none twice, and none that belongs to Weir.
+//! Header changes of a route: well-formed, without duplicates, and without headers that Weir sets itself.
 
 use super::templates;
 use crate::config::HeaderChanges;
@@ -7,7 +7,7 @@ use crate::key::{Map, Spanned};
 use crate::text::HeaderChangesText;
 use crate::value::{HeaderName, HeaderValue};
 
-/// Headers that say where a message ends or what becomes of the connection. Setting one would break what Weir itself writes.
+/// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
 const FRAMING: [&str; 9] = [
     "connection",
     "content-length",
@@ -20,8 +20,8 @@ const FRAMING: [&str; 9] = [
     "http2-settings",
 ];
 
-/// What Weir says by itself of what such variables stand for.
-const TEMPLATE_HINT: &str = "servers get the client in `X-Forwarded-*`, see `forwarded` of the listener, and the id of the request by `request_id`";
+/// The help text for such variables: the headers in which Weir itself sends these values.
+const TEMPLATE_HINT: &str = "the client is in `X-Forwarded-*`, see `forwarded` of the listener, and the id of the request in `request_id`";
 
 pub(super) fn check_request(text: &HeaderChangesText, diagnostics: &mut Vec<Diagnostic>) -> HeaderChanges {
     check(text, &[("host", "write `forward_host`")], diagnostics)
@@ -44,7 +44,7 @@ pub(super) fn check_probe(
     map: &Map<HeaderValue>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(HeaderName, HeaderValue)> {
-    named(map, &[("host", "write `host = ...` beside `headers`")], diagnostics)
+    named(map, &[("host", "write `host = ...` next to `headers`")], diagnostics)
 }
 
 /// Headers of a request of Weir's own, none of which may be one of `elsewhere`.
@@ -72,7 +72,7 @@ fn check(
     for (name, _) in &text.set.0 {
         let lower = name.value.to_ascii_lowercase();
         if let Some(removed) = text.remove.iter().find(|removed| *removed.value == *lower) {
-            let message = format!("`{}` need not be removed: it is set afterwards", name.value);
+            let message = format!("`{}` is removed without effect: it is set afterwards", name.value);
             diagnostics.push(
                 Diagnostic::new(DiagnosticKind::Suspicious, removed.span, message)
                     .label(name.span, "set here"),
@@ -93,8 +93,7 @@ fn named(
             Ok(header) => {
                 report_reserved(&Spanned { value: header.clone(), span: name.span }, elsewhere, diagnostics);
                 if headers.iter().any(|(other, _)| *other == header) {
-                    let message =
-                        format!("`{header}` stands here twice: the case of a header does not matter");
+                    let message = format!("`{header}` appears twice: header names are case-insensitive");
                     diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, name.span, message));
                 }
                 templates::warn(value, name.span, TEMPLATE_HINT, diagnostics);
@@ -116,7 +115,7 @@ pub(super) fn report_reserved(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     if FRAMING.contains(&&*name.value) {
-        let message = format!("`{}` cannot be changed: Weir writes it for each connection", name.value);
+        let message = format!("`{}` cannot be changed: Weir sets it for each connection", name.value);
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, message));
     }
     if let Some((_, help)) = elsewhere.iter().find(|(reserved, _)| *reserved == &*name.value) {

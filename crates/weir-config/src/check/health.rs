@@ -1,4 +1,4 @@
-//! How servers are probed: one kind of probe, settings that belong to it, and times that leave each other room.
+//! Health checks: one kind of probe, settings that belong to it, and consistent times.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::key::SpannedTable;
 use crate::text::{HealthText, ProbeKind, UpstreamText};
 use crate::value::{ServerAddress, print_duration};
 
-/// The longest time limit of a probe that does not say: who takes longer to say that all is well is not well.
+/// The longest default time limit of a probe: a slower answer counts as a failure.
 const TIMEOUT_DEFAULT_MAX: Duration = Duration::from_secs(5);
 
 /// The shortest interval.
@@ -88,10 +88,10 @@ fn report_of_http(
         ProbeKind::Tls => ("tls", "shakes hands"),
         _ => ("tcp", "opens a connection"),
     };
-    let does = if dialogue::is_written(text) { "has a conversation of its own" } else { does };
+    let does = if dialogue::is_written(text) { "has its own dialogue" } else { does };
     for key in OF_HTTP.into_iter().filter(|key| *key != "host" || !names_server) {
         if let Some(at) = text.changed(key) {
-            let message = format!("`{key}` does nothing: a probe of the kind `{kind}` only {does}");
+            let message = format!("`{key}` has no effect: a probe of the kind `{kind}` only {does}");
             let help = match text.value.kind {
                 Some(_) => "write `kind = \"http\"`",
                 None => "write a `path`, or `kind = \"http\"`",
@@ -106,7 +106,7 @@ fn report_tls(text: &SpannedTable<HealthText>, kind: ProbeKind, diagnostics: &mu
     let Some(at) = text.written("tls") else { return };
     let message = match (kind, text.value.tls) {
         (ProbeKind::Tcp, Some(true)) => "a probe of the kind `tcp` has no TLS",
-        (ProbeKind::Tls, Some(false)) => "a probe of the kind `tls` is one with TLS",
+        (ProbeKind::Tls, Some(false)) => "a probe of the kind `tls` always has it",
         _ => return,
     };
     diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
@@ -124,13 +124,13 @@ fn http(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> H
     let body = body(text, diagnostics);
     let method = value.method.value.as_str();
     if method == "CONNECT" {
-        let message = "a probe cannot ask for a tunnel";
+        let message = "a probe cannot open a tunnel";
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::BadValue, value.method.span, message)
                 .help("write `GET` or `HEAD`"),
         );
     } else if let (Some(key), "HEAD") = (body_key(text), method) {
-        let message = format!("`{key}` never holds: the response to `HEAD` has no body");
+        let message = format!("`{key}` never matches: a response to `HEAD` has no body");
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message)
                 .help("write `method = \"GET\"`"),
@@ -138,7 +138,7 @@ fn http(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> H
     }
     let reads_body = body_key(text).is_some() || value.connection_age.is_some();
     if let Some(at) = text.changed("body_size").filter(|_| !reads_body) {
-        let message = "`body_size` does nothing: nothing is looked for in the body";
+        let message = "`body_size` has no effect: the body is not checked";
         let help = "write `body_contains` or `body_regex`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
@@ -166,7 +166,7 @@ fn body(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> O
     }
     match (&value.body_contains, &value.body_regex) {
         (Some(needle), _) if needle.is_empty() => {
-            let message = "`body_contains` is empty: every body holds that";
+            let message = "`body_contains` is empty: every body contains that";
             diagnostics.push(Diagnostic::new(
                 DiagnosticKind::BadValue,
                 text.key_at("body_contains"),
@@ -191,19 +191,18 @@ fn check_times(text: &SpannedTable<HealthText>, timeout: Duration, diagnostics: 
     {
         let (changing, interval) = (print_duration(changing), print_duration(interval));
         let message = format!("`fast_interval` ({changing}) is longer than `interval` ({interval})");
-        let help = "it is there to see changes sooner";
+        let help = "it is meant for detecting changes sooner";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
     if let Some(at) = text.written("timeout").filter(|_| timeout > interval) {
         let (timeout, interval) = (print_duration(timeout), print_duration(interval));
-        let message = format!("a probe that runs into `timeout` ({timeout}) holds up the next one");
-        let help =
-            format!("`interval` is {interval}; a server that hangs is found out later than it suggests");
+        let message = format!("a probe that runs into `timeout` ({timeout}) delays the next one");
+        let help = format!("`interval` is {interval}; a server that hangs is detected later than that");
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, message).help(help));
     }
 }
 
-/// Reports what is said of the health of servers that has no effect in this upstream.
+/// Reports health settings of servers without an effect in this upstream.
 pub(super) fn report_servers(text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) {
     let entries = text.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let mut probed = 0;
@@ -216,13 +215,13 @@ pub(super) fn report_servers(text: &UpstreamText, diagnostics: &mut Vec<Diagnost
         match (&text.health, health.or(port)) {
             (None, Some(at)) => {
                 let key = if health.is_some() { "health" } else { "health_port" };
-                let message = format!("`{key}` does nothing: the upstream has no `health`");
+                let message = format!("`{key}` has no effect: the upstream has no `health`");
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
             }
             (Some(_), _) if !table.value.health => {
                 if let Some(at) = port {
                     let message =
-                        "`health_port` does nothing: with `health = false` the server is not probed";
+                        "`health_port` has no effect: with `health = false` the server is not probed";
                     diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
                 }
             }
@@ -230,12 +229,12 @@ pub(super) fn report_servers(text: &UpstreamText, diagnostics: &mut Vec<Diagnost
         }
         let is_unix = table.value.address.as_ref().is_some_and(|address| is_unix(&address.value));
         if let Some(at) = port.filter(|_| is_unix) {
-            let message = "`health_port` does nothing: a Unix socket has no port";
+            let message = "`health_port` has no effect: a Unix socket has no port";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     if let (Some(health), 0, false) = (&text.health, probed, entries.is_empty()) {
-        let message = "`health` does nothing: no server of this upstream is probed";
+        let message = "`health` has no effect: no server of this upstream is probed";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, health.span, message));
     }
 }

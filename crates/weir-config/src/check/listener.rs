@@ -81,7 +81,7 @@ fn routes(
                     routes[first].name, routes[second].name
                 );
                 let help =
-                    "make one more specific, or give it a `priority`: the order in the file does not decide";
+                    "make one more specific, or give it a `priority`: the order in the file has no effect";
                 let diagnostic =
                     Diagnostic::new(DiagnosticKind::Conflict, places[second], message).help(help);
                 diagnostics.push(diagnostic.label(places[first], "the other one"));
@@ -111,7 +111,7 @@ fn check_route_names(
         let [name, earlier_name] = [index, earlier].map(|index| given.get(index).copied().flatten());
         match (name, earlier_name) {
             (Some(name), Some(earlier)) => {
-                let message = format!("two routes are called `{}`", name.value);
+                let message = format!("two routes are named `{}`", name.value);
                 diagnostics.push(
                     Diagnostic::new(DiagnosticKind::Duplicate, name.span, message)
                         .label(earlier.span, "the first is here"),
@@ -140,11 +140,11 @@ fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnos
     if text.value.protocol == ListenerProtocol::Http
         && let (Some(at), None) = (text.value.timeouts.changed("tls"), &text.value.tls)
     {
-        let message = "`tls` does nothing: the listener has no TLS";
+        let message = "`tls` has no effect: the listener has no TLS";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     if text.value.trusted_proxies.unix && has_no_unix_socket(text) {
-        let message = "`\"unix\"` trusts nobody: the listener has no Unix socket";
+        let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at("trusted_proxies"), message));
     }
 }
@@ -166,7 +166,7 @@ fn proxy_protocol(
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::BadValue, section.key_at("from"), message).help(help));
     } else if from.unix && has_no_unix_socket(text) {
-        let message = "`\"unix\"` is nobody: the listener has no Unix socket";
+        let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, section.key_at("from"), message));
     }
     Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
@@ -194,12 +194,10 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
     for (key, at) in of_listener.into_iter().chain(of_timeouts).chain(of_limits) {
         if let Some(at) = at {
             let message =
-                format!("`{key}` does nothing here: the listener speaks `tcp`, so there are no requests");
+                format!("`{key}` has no effect here: the listener speaks `tcp`, so there are no requests");
             let diagnostic = Diagnostic::new(DiagnosticKind::Unused, at, message);
             diagnostics.push(match key {
-                "idle" => {
-                    diagnostic.help("how long a connection may be silent is `upstream.NAME.timeouts.tunnel`")
-                }
+                "idle" => diagnostic.help("the limit on silence is `upstream.NAME.timeouts.tunnel`"),
                 _ => diagnostic,
             });
         }
@@ -210,7 +208,7 @@ fn warn_request_id(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diag
     let id = &text.value.request_id;
     if let Some(at) = id.changed("in_response").filter(|_| id.value.in_response && id.value.header.is_none())
     {
-        let message = "`in_response` does nothing here: `header` is off, so there is no id";
+        let message = "`in_response` has no effect here: `header` is off, so there is no id";
         diagnostics.push(
             Diagnostic::new(DiagnosticKind::Unused, at, message)
                 .help("name a header, such as `x-request-id`"),
@@ -234,7 +232,8 @@ fn warn_limits(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnost
     if let (Some(per_client), Some(all)) = (text.value.connections_per_client_max, text.value.connections_max)
         && per_client > all
     {
-        let message = format!("one client may have {per_client} connections, all together only {all}");
+        let message =
+            format!("one client may have {per_client} connections, but all clients together only {all}");
         diagnostics.push(Diagnostic::new(
             DiagnosticKind::Suspicious,
             text.key_at("connections_per_client_max"),

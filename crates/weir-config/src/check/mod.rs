@@ -1,8 +1,6 @@
-//! From what the text says to a configuration that holds no contradiction: names become positions, alternatives are decided, and what
-//! no key can know alone is compared.
+//! From the text to a consistent configuration: names become indices, alternatives are decided, and keys are compared with each other.
 //!
-//! Every function goes on after a mistake with something in its place, so that all mistakes are found; what comes out is
-//! only used when there were none.
+//! Every function continues after an error with a placeholder, so that all errors are found; the result is used only if there were none.
 
 mod listener;
 mod route;
@@ -126,7 +124,7 @@ impl<'a> UpstreamLookup<'a> {
         self.used[index].get()
     }
 
-    /// The upstream of this name; the first one, or none, after a mistake.
+    /// The upstream of this name; after an error, a placeholder.
     fn find(&self, name: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> UpstreamIndex {
         match self.places.get(&*name.value) {
             Some(&index) => {
@@ -151,7 +149,7 @@ impl<'a> UpstreamLookup<'a> {
 fn warn_unused(document: &Document, upstreams: &UpstreamLookup<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let all_read = document.listener.0.iter().all(|(_, listener)| listener.is_sound);
     let all_found = diagnostics.iter().all(|diagnostic| diagnostic.kind != DiagnosticKind::UnknownName);
-    // Without a listener every upstream is unused, and that there is none has been said.
+    // Without a listener every upstream is unused, and its absence has been reported.
     if document.listener.0.is_empty() || !(all_read && all_found) {
         return;
     }
@@ -163,10 +161,10 @@ fn warn_unused(document: &Document, upstreams: &UpstreamLookup<'_>, diagnostics:
     }
 }
 
-/// A name stands in log lines, labels and URLs as it is.
+/// A name appears in log lines, labels and URLs unchanged.
 fn check_name(name: &Spanned<Box<str>>, owner: &str, diagnostics: &mut Vec<Diagnostic>) {
     if !is_name(&name.value) {
-        let message = format!("`{}` cannot be the name of a {owner}", name.value);
+        let message = format!("`{}` is not a name for a {owner}", name.value);
         let help = "names are 1 to 64 letters, digits, `-`, `_` and `.`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message).help(help));
     }
@@ -190,7 +188,7 @@ fn check_process(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
         {
             let at = listener.key_at("connections_max");
             let message = format!(
-                "the listener may have {listener_max} connections, the whole process only {process_max}"
+                "the listener may have {listener_max} connections, but the whole process only {process_max}"
             );
             let process_at = document.process.key_at("connections_max");
             diagnostics.push(

@@ -1,7 +1,7 @@
-//! Redirects that lead back to themselves.
+//! Redirect loops.
 //!
-//! Followed one step with a request that the route takes: a client would be sent round until it gives up. A redirect to the other of `http` and `https` than
-//! the listener speaks is not followed, since where that leads is not known here.
+//! Each redirect is followed one step with a request that its route matches: a client would be redirected until it gives up. A redirect to
+//! the other of `http` and `https` than that of the listener is not followed, since its destination is unknown here.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -48,7 +48,7 @@ impl RouteRequest for RouteSample {
     }
 }
 
-/// Reports each redirect of the listener that leads to the route that it stands in.
+/// Reports each redirect of the listener that leads to its own route.
 pub(super) fn check_loops(
     text: &SpannedTable<ListenerText>,
     routes: &[Route],
@@ -66,7 +66,7 @@ pub(super) fn check_loops(
             |request: &RouteSample| table.lookup(request).is_some_and(|found| found.index() == index);
         if let Some(next) = follow(redirect, &first, scheme).filter(|next| is_this(&first) && is_this(next)) {
             let message =
-                format!("the redirect leads back to its own route: `{}` is taken by it again", next.path);
+                format!("the redirect leads back to its own route, which matches `{}` again", next.path);
             let at = written.value.redirect.as_ref().map_or(written.span, |redirect| redirect.key_at("to"));
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }

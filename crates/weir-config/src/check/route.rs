@@ -1,4 +1,4 @@
-//! A route: the requests that it takes, and everything around its action.
+//! A route: the requests that it matches, and the settings around its action.
 
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
@@ -47,7 +47,7 @@ pub(crate) fn route_name(text: &RouteText) -> Box<str> {
     text.name.as_ref().map_or_else(|| default_name(text), |name| name.value.clone())
 }
 
-/// Host and path as a person would write them.
+/// Host and path in readable form.
 fn default_name(text: &RouteText) -> Box<str> {
     let host = match text.host.as_ref().or(text.sni.as_ref()) {
         Some(hosts) => hosts.0.first().map(ToString::to_string).unwrap_or_default(),
@@ -81,10 +81,10 @@ fn path(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> Pa
         ["path", "path_exact", "path_regex"].into_iter().filter(|key| text.written(key).is_some()).collect();
     if let [first, second, ..] = written[..] {
         let message = format!(
-            "a route has one of `path`, `path_exact` and `path_regex`; this has `{first}` and `{second}`"
+            "a route has one of `path`, `path_exact` and `path_regex`; this one has `{first}` and `{second}`"
         );
         let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
-        diagnostics.push(diagnostic.help("make two routes of it"));
+        diagnostics.push(diagnostic.help("write two routes"));
     }
     let compiled = match &text.value {
         RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
@@ -134,7 +134,7 @@ fn rewrite(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) ->
         return replace_regex(replacement, diagnostics);
     }
     let Some(prefix) = &value.path else {
-        let message = format!("`{key}` needs a `path`: it is the prefix that goes");
+        let message = format!("`{key}` needs a `path`: it is the prefix to replace");
         let help = match text.written("path_regex") {
             Some(_) => "with `path_regex`, write `replace_regex`",
             None => "write `path = \"/...\"`",
@@ -162,7 +162,7 @@ fn replace_regex(
             let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, with.span, error.to_string());
             diagnostics.push(match error {
                 RewriteError::NoSuchGroup(_) => {
-                    diagnostic.help("a group followed by a letter or digit is written `$${1}`")
+                    diagnostic.help("write a group before a letter or digit as `$${1}`")
                 }
                 _ => diagnostic,
             });
@@ -176,7 +176,7 @@ fn upgrades(tokens: &[Spanned<Token>], diagnostics: &mut Vec<Diagnostic>) -> Vec
     for token in tokens {
         let name = token.value.to_ascii_lowercase();
         if name == "h2c" {
-            let message = "`h2c` cannot be passed on: requests in the tunnel would get past every rule";
+            let message = "`h2c` cannot be forwarded: requests in the tunnel would bypass every rule";
             diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, token.span, message));
         }
         upgrades.push(name.into());
@@ -202,11 +202,11 @@ fn report_unreachable_path(
     };
     weir_http::write_normal_path(&mut normal, path.as_bytes(), decoded);
     let diagnostic = if normal != path.as_bytes() {
-        let message = format!("no request takes `{path}`: routes are matched on the normal form of a path");
+        let message = format!("no request matches `{path}`: routes are matched on the normal form of a path");
         let help = format!("write `{}`", String::from_utf8_lossy(&normal));
         Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help)
     } else if slash == EncodedSlashAction::Refuse && path.contains("%2F") {
-        let message = format!("no request takes `{path}`: `paths.encoded_slash` refuses encoded slashes");
+        let message = format!("no request matches `{path}`: `paths.encoded_slash` rejects encoded slashes");
         Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message)
     } else {
         return;
@@ -230,7 +230,7 @@ fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<D
     let action = if text.value.redirect.is_some() { "redirect" } else { "respond" };
     for key in KEYS {
         if let Some(at) = text.changed(key) {
-            let message = format!("`{key}` does nothing here: with `{action}`, no server gets the request");
+            let message = format!("`{key}` has no effect here: with `{action}`, no server gets the request");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
         }
     }
@@ -275,7 +275,7 @@ fn report_of_other_protocol(
     };
     for key in keys {
         if let Some(at) = text.changed(key) {
-            let message = format!("`{key}` does nothing here: the listener speaks `{speaks}`");
+            let message = format!("`{key}` has no effect here: the listener speaks `{speaks}`");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
     }

@@ -1,4 +1,4 @@
-//! The addresses of all listeners side by side: none twice.
+//! The addresses of all listeners together: no duplicates, no overlaps without a warning.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::text::Document;
 use crate::value::ListenAddress;
 
 /// Reports addresses that two listeners, or one listener twice, bind; warns where one takes part of what another takes. The sockets of
-/// `[admin]` share no port with anybody.
+/// `[admin]` share no port with others.
 pub(super) fn check(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let addresses = listen_addresses(document);
     let mut earlier = Earlier::default();
@@ -95,12 +95,12 @@ fn is_wide(address: &ListenAddress) -> bool {
     }
 }
 
-/// An address and who binds it.
+/// An address and its owner.
 struct SocketClaim {
     owner: String,
     /// As it is written.
     address: ListenAddress,
-    /// What is gone once it is bound.
+    /// The addresses that it occupies.
     takes: ListenAddress,
     span: SourceSpan,
     is_admin: bool,

@@ -1,4 +1,4 @@
-//! Upstreams of TCP listeners: connections have an address, and nothing else that a client could be known by.
+//! Upstreams of TCP listeners: a connection has an address, but none of the properties of a request.
 
 use std::collections::HashMap;
 
@@ -92,13 +92,11 @@ fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Dia
     for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {
         let Some(at) = at else { continue };
         let message = format!(
-            "`{key}` does nothing here: only listeners that speak `tcp` send here, so there are no requests"
+            "`{key}` has no effect here: only listeners that speak `tcp` send here, so there are no requests"
         );
         let diagnostic = Diagnostic::new(DiagnosticKind::Unused, at, message);
         diagnostics.push(match key {
-            "send" | "response" | "relay" => {
-                diagnostic.help("how long a connection may be silent is `timeouts.tunnel`")
-            }
+            "send" | "response" | "relay" => diagnostic.help("the limit on silence is `timeouts.tunnel`"),
             _ => diagnostic,
         });
     }

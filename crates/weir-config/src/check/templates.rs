@@ -1,4 +1,4 @@
-//! Text that looks like a variable of another product, in values that are sent as they stand.
+//! Text that looks like a variable of another product, in values that are sent literally.
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::SourceSpan;
@@ -6,7 +6,7 @@ use crate::source_map::SourceSpan;
 /// Warns when a value holds what other products would replace: here it stays as it is.
 pub(super) fn warn(value: &str, span: SourceSpan, help: &str, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(variable) = find(value) {
-        let message = format!("`{variable}` is plain text here: Weir has no such variable");
+        let message = format!("`{variable}` is sent as plain text: Weir has no such variable");
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, span, message).help(help));
     }
 }

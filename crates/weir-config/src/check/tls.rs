@@ -1,4 +1,4 @@
-//! TLS: files that can be used, versions and suites that fit each other.
+//! TLS: usable files, and versions and suites that fit each other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,8 +58,8 @@ pub(super) fn key_log(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> PathBuf {
     let file = files.path(text);
-    let message = format!("whoever reads `{}` can decrypt this traffic", file.display());
-    let help = "it is for a search after a fault: take `key_log` out afterwards, and delete the file";
+    let message = format!("with `{}`, this traffic can be decrypted", file.display());
+    let help = "use it for debugging only: remove `key_log` afterwards, and delete the file";
     diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, text.span, message).help(help));
     file
 }
@@ -108,9 +108,9 @@ fn ocsp(
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, text.span, message));
     };
     if let Some(reason) = loaded.warning(certificate, now()) {
-        doubt(&format!("clients are not shown the OCSP response: {reason}"));
+        doubt(&format!("the OCSP response is not sent to clients: {reason}"));
     } else if loaded.says_revoked(certificate) {
-        doubt("the certificate has been revoked: clients refuse it");
+        doubt("the certificate has been revoked: clients reject it");
     }
     Some(loaded)
 }
@@ -129,7 +129,7 @@ pub(super) fn check_suites(
             let diagnostic =
                 Diagnostic::new(DiagnosticKind::Conflict, suites_at.unwrap_or(table_at), message);
             diagnostics.push(
-                diagnostic.help(format!("take `\"{}\"` out of `versions`, or add a suite", version.name())),
+                diagnostic.help(format!("remove `\"{}\"` from `versions`, or add a suite", version.name())),
             );
         }
     }
@@ -138,7 +138,7 @@ pub(super) fn check_suites(
         && let Some(suite) = suites.iter().find(idle)
     {
         let message =
-            format!("`{}` is for TLS {}, which `versions` leaves out", suite.name(), suite.version().name());
+            format!("`{}` is for TLS {}, which is not in `versions`", suite.name(), suite.version().name());
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
 }
@@ -151,8 +151,8 @@ pub(super) fn warn_groups(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     if versions.contains(&TlsVersion::Tls12) && groups.iter().all(|group| group.is_hybrid()) {
-        let message = "no group of `groups` is for TLS 1.2: no connection of that version comes about";
-        let help = "take `\"1.2\"` out of `versions`, or add a group such as `\"x25519\"`";
+        let message = "no group of `groups` is for TLS 1.2: connections of that version fail";
+        let help = "remove `\"1.2\"` from `versions`, or add a group such as `\"x25519\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, groups_at, message).help(help));
     }
 }
@@ -167,7 +167,7 @@ fn warn_kinds(
 ) {
     let of_1_2 = || suites.iter().filter(|suite| suite.version() == TlsVersion::Tls12);
     let fits = |is_rsa: bool| of_1_2().any(|suite| suite.fits(is_rsa));
-    // Where there is no suite at all, that has been said.
+    // The absence of any suite has been reported.
     if !versions.contains(&TlsVersion::Tls12) || fits(true) == fits(false) {
         return;
     }
@@ -185,9 +185,9 @@ fn warn_kinds(
             continue;
         }
         let message = format!(
-            "TLS 1.2 cannot show this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is"
+            "TLS 1.2 cannot use this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is"
         );
-        let help = format!("take `\"1.2\"` out of `versions`, or add a suite such as `\"{}\"`", suite.name());
+        let help = format!("remove `\"1.2\"` from `versions`, or add a suite such as `\"{}\"`", suite.name());
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, *at, message).help(help));
     }
 }

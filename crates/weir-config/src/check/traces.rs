@@ -1,4 +1,4 @@
-//! Traces: a collector that can be asked, headers that it may be sent, and keys that do something.
+//! Traces: a valid collector, headers that may be sent to it, and keys that have an effect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const OWN: [(&str, &str); 5] = [
     ("host", "the host is that of `endpoint`"),
     ("content-type", "spans are sent as `application/x-protobuf`"),
     ("content-encoding", "spans are sent as they are"),
-    ("user-agent", "Weir says who it is"),
+    ("user-agent", "Weir sets it"),
     ("expect", "spans are sent at once"),
 ];
 
@@ -55,14 +55,14 @@ pub(super) fn check(
     })
 }
 
-/// Reports keys that nobody asks for.
+/// Reports keys without an effect.
 fn report_idle(text: &SpannedTable<TracesText>, diagnostics: &mut Vec<Diagnostic>) {
     if !text.is_sound {
         return;
     }
     let first = TracesText::SECTION.keys.iter().find_map(|key| Some((key.name, text.changed(key.name)?)));
     if let Some((key, at)) = first {
-        let message = format!("`{key}` does nothing: without `endpoint` nothing is traced");
+        let message = format!("`{key}` has no effect: without `endpoint` there are no traces");
         let help = "write for example `endpoint = \"http://127.0.0.1:4318/v1/traces\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
@@ -75,11 +75,11 @@ fn warn_endpoint(endpoint: &Spanned<CollectorUrl>, diagnostics: &mut Vec<Diagnos
     };
     if url.authority.ends_with(PORT_OF_GRPC) {
         let message =
-            "at port 4317 collectors take OTLP over gRPC, and Weir speaks OTLP over HTTP".to_owned();
+            "at port 4317 collectors expect OTLP over gRPC, but Weir sends OTLP over HTTP".to_owned();
         doubt(message, "that is usually port 4318");
     } else if matches!(&*url.path, "" | "/") {
-        let message = format!("`{url}` names no path, and none is added");
-        doubt(message, &format!("collectors usually take traces at `{USUAL_PATH}`"));
+        let message = format!("`{url}` has no path, and none is added");
+        doubt(message, &format!("collectors usually receive traces at `{USUAL_PATH}`"));
     }
 }
 
@@ -98,8 +98,8 @@ fn collector_headers(
                 Ok(secret) => all.0.push((name.clone(), secret)),
                 Err(_) => {
                     // The secret itself has no place in a message.
-                    let message = format!("what is in `{}` cannot be the value of a header", file.value);
-                    let help = "the file holds the value on one line, without spaces around it";
+                    let message = format!("the content of `{}` is not a header value", file.value);
+                    let help = "the file contains the value on one line, without spaces around it";
                     diagnostics
                         .push(Diagnostic::new(DiagnosticKind::BadValue, file.span, message).help(help));
                 }
@@ -116,7 +116,7 @@ fn warn_in_the_clear(value: &TracesText, all: &Map<HeaderValue>, diagnostics: &m
     let (Some(endpoint), Some((name, _))) = (&value.endpoint, all.0.first()) else { return };
     if !endpoint.value.is_tls && !is_here(&endpoint.value) {
         let message = format!("`{}` is sent to the collector unencrypted", name.value);
-        let help = "with `https` in `endpoint` nobody on the way can read it";
+        let help = "use `https` in `endpoint`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, name.span, message).help(help));
     }
 }
@@ -138,7 +138,7 @@ fn authorities(
 ) -> Option<Arc<Authorities>> {
     if !endpoint.value.is_tls {
         if let Some(ca) = &value.ca {
-            let message = "`ca` does nothing: `endpoint` is not one of `https`";
+            let message = "`ca` has no effect: `endpoint` has no `https`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, ca.span, message));
         }
         return None;

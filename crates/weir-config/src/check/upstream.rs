@@ -1,4 +1,4 @@
-//! An upstream: its servers, how one is chosen, and time limits that leave each other room.
+//! An upstream: its servers, its balancing policy, and consistent time limits.
 
 use std::collections::HashMap;
 
@@ -68,11 +68,11 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
         let same_name = *by_name.entry(server.name.clone()).or_insert(index);
         if same_address < index {
             let message = format!("the server `{}` is listed twice", server.address);
-            let help = "give it a `weight` if it is to get more requests than others";
+            let help = "give it a `weight` for a larger share of the requests";
             let diagnostic = Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message).help(help);
             diagnostics.push(diagnostic.label(places[same_address], "the first time here"));
         } else if same_name < index {
-            let message = format!("two servers are called `{}`", server.name);
+            let message = format!("two servers are named `{}`", server.name);
             diagnostics.push(
                 Diagnostic::new(DiagnosticKind::Duplicate, entry.span, message)
                     .label(places[same_name], "the first is here"),
@@ -90,7 +90,7 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
     } else if !servers.is_empty() && servers.iter().all(|server| server.backup) {
         let message = format!("every server of `{}` is a backup", name.value);
-        let help = "a backup only gets requests when no other server can take them; without others, `backup` changes nothing";
+        let help = "a backup gets requests only when no other server can take them; without others, `backup` has no effect";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, places[0], message).help(help));
     }
     servers
@@ -126,7 +126,7 @@ fn balance(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>)
     if name != "consistent-hash" {
         for key in ["hash_key", "hash_load_factor"] {
             if let Some(at) = text.changed(key) {
-                let message = format!("`{key}` does nothing with `balance = \"{name}\"`");
+                let message = format!("`{key}` has no effect with `balance = \"{name}\"`");
                 let help = "write `balance = \"consistent-hash\"`";
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
             }
@@ -174,25 +174,25 @@ fn warn_without_effect(
     for (at, key) in [(text.changed("queue"), "queue"), (value.timeouts.changed("queue"), "queue")] {
         if let Some(at) = at.filter(|_| nobody_waits) {
             let message =
-                format!("`{key}` does nothing: no server has `max_requests`, so no request ever waits");
+                format!("`{key}` has no effect: no server has `max_requests`, so requests never wait");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
     if let Some(at) = text.changed("on_down").filter(|_| value.health.is_none()) {
-        let message = "`on_down` does nothing without `health`: no server is ever down";
+        let message = "`on_down` has no effect without `health`: no server is ever down";
         let help = "write for example `health = {}`, or one with a `preset`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
     let belongs = value.balance.0 == "consistent-hash" || value.affinity.is_some();
     if let Some(at) = value.queue.changed("affinity_wait").filter(|_| !belongs) {
-        let message = "`affinity_wait` does nothing: no request belongs to one server";
-        let help = "requests do with `affinity` or with `balance = \"consistent-hash\"`";
+        let message = "`affinity_wait` has no effect: no request has affinity to a server";
+        let help = "set `affinity` or `balance = \"consistent-hash\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
     if value.queue.value.delay_target.is_none()
         && let Some(at) = value.queue.changed("delay_interval")
     {
-        let message = "`delay_interval` does nothing without `delay_target`";
+        let message = "`delay_interval` has no effect without `delay_target`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     if !value.pool.value.keeps_any() {
@@ -200,7 +200,7 @@ fn warn_without_effect(
             ["age_max", "requests_max"].into_iter().filter_map(|key| Some((value.pool.changed(key)?, key)));
         let of_timeouts = value.timeouts.changed("idle").map(|at| (at, "idle"));
         for (at, key) in of_idle.chain(of_timeouts) {
-            let message = format!("`{key}` does nothing: with `idle_max = 0` no connection is kept");
+            let message = format!("`{key}` has no effect: with `idle_max = 0` no connection is kept");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
@@ -217,7 +217,7 @@ fn warn_without_effect(
         ];
         for key in keys {
             if let Some(at) = value.retry.changed(key) {
-                let message = format!("`{key}` does nothing: with `attempts_max = 1` there are no retries");
+                let message = format!("`{key}` has no effect: with `attempts_max = 1` there are no retries");
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
             }
         }
@@ -234,7 +234,7 @@ fn warn_time_limits(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Dia
     }
     let elapsed_max = retry.value.elapsed_max;
     let response = timeouts.value.response.filter(|_| retry.value.on_timeout);
-    // Who sets `elapsed_max` alone wants retries after what fails fast: that a late response gets none is no surprise then.
+    // Setting `elapsed_max` alone is meant for fast failures: no retry after a late response is intended then.
     let of_connect = retry.changed("elapsed_max").or_else(|| timeouts.changed("connect"));
     let of_response = retry.written("on_timeout").or_else(|| timeouts.changed("response"));
     let connect = Some(timeouts.value.connect);

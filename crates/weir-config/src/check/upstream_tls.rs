@@ -1,4 +1,4 @@
-//! TLS with servers: whom they have to be, who says so, and what Weir shows to them.
+//! TLS with servers: their names, the trusted authorities, and the certificate that Weir presents.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) fn check(
     })
 }
 
-/// Reports names of servers that nobody is asked for.
+/// Reports server names without TLS.
 fn report_names(upstream: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) {
     let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
     let named = |entry: &Spanned<ServerText>| {
@@ -54,7 +54,7 @@ fn report_names(upstream: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) {
         table.value.server_name.as_ref().map(|_| table.key_at("server_name"))
     };
     for at in entries.iter().filter_map(named) {
-        let message = "`server_name` does nothing: the upstream has no `tls`";
+        let message = "`server_name` has no effect: the upstream has no `tls`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help("write `tls = {}`"));
     }
 }
@@ -66,13 +66,12 @@ fn authorities(
 ) -> Option<Arc<Authorities>> {
     let value = &text.value;
     if !value.verify {
-        let message = "the certificates of servers are not verified: whoever is on the way to one can read and change everything";
-        let help =
-            "`ca` names a file with the authority that has signed them, or with the certificate itself";
+        let message = "certificates of servers are not verified: an attacker on the network path can read and change everything";
+        let help = "set `ca` to a file with their authority, or with the certificate itself";
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::Suspicious, text.key_at("verify"), message).help(help));
         if let Some(ca) = &value.ca {
-            let message = "`ca` does nothing with `verify = false`";
+            let message = "`ca` has no effect with `verify = false`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, ca.span, message));
         }
         return None;
@@ -95,11 +94,11 @@ fn revocations(
 ) -> Option<Arc<RevocationLists>> {
     let crl = text.value.crl.as_ref()?;
     if !text.value.verify {
-        let message = "`crl` does nothing with `verify = false`";
+        let message = "`crl` has no effect with `verify = false`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, crl.span, message));
         return None;
     }
-    // Those of the system are many, and nobody has the lists of all.
+    // The authorities of the system are many, and the lists of all are never at hand.
     let named = authorities.filter(|authorities| authorities.file.is_some());
     certificate_files::load_revocations(crl, named, files, diagnostics)
 }
@@ -116,7 +115,7 @@ fn certificate(
             let missing = if certificate.is_none() { "certificate" } else { "key" };
             if text.is_missing(missing) {
                 let at = certificate.as_ref().or(key.as_ref()).map_or(text.span, |file| file.span);
-                let message = format!("a certificate takes two files, and `{missing}` is not there");
+                let message = format!("`certificate` and `key` belong together: `{missing}` is missing");
                 diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message));
             }
             return None;
@@ -130,7 +129,7 @@ fn certificate(
     Some(loaded)
 }
 
-/// Whom each server has to be.
+/// The name that the certificate of each server has to match.
 fn names(
     upstream: &UpstreamText,
     text: &SpannedTable<UpstreamTlsText>,
@@ -151,7 +150,7 @@ fn names(
     });
     let names = names.collect();
     if let Some(address) = nameless.filter(|_| text.value.verify && text.is_missing("server_name")) {
-        let message = format!("nobody knows for whom the certificate of `{address}` has to be");
+        let message = format!("the certificate of `{address}` has no name to match");
         let help = "write a `server_name`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }

@@ -53,7 +53,7 @@ impl FromStr for AccessLogFormat {
     }
 }
 
-/// The bytes of what stands at a column of a format: a placeholder or one character; the whole format at its first column.
+/// The bytes of the item at a column of a format: a placeholder or one character; the whole format at its first column.
 fn diagnostic_range(text: &str, column: usize) -> Option<Range<usize>> {
     let leading = text.len() - text.trim_start_matches(' ').len();
     let (offset, first) = text[leading..].char_indices().nth(column.saturating_sub(1))?;
@@ -94,7 +94,7 @@ impl FromStr for AccessLogOutput {
             "write `stdout`, `stderr`, `file:/path`, `syslog:/dev/log` or `syslog+udp://127.0.0.1:514`";
         let path = |path: &str| match path {
             "" => Err(ValueError::new(format!("`{text}` has no path")).help(help)),
-            path if path.contains('\0') => Err(ValueError::new("a path cannot hold a NUL")),
+            path if path.contains('\0') => Err(ValueError::new("a path cannot contain a NUL")),
             path => Ok(PathBuf::from(path)),
         };
         if let Some(rest) = text.strip_prefix("file:") {
@@ -140,7 +140,7 @@ text_values! {
         article: "a log format",
         examples: &["combined", "{client_address} {method} {target} {status}", "json {time} {status}"],
         pattern: "",
-        about: "One of `common`, `combined`, `json` and `httplog`; or a text with `{placeholders}`, in which `{{` and `}}` stand for \
+        about: "One of `common`, `combined`, `json` and `httplog`; or a text with `{placeholders}`, in which `{{` and `}}` are literal \
                 braces; or `json` and a list of placeholders, which gives a JSON object with these keys.",
     };
     AccessLogOutput, str::parse, |value: &AccessLogOutput| value.to_string(), TextFormat {

@@ -23,7 +23,7 @@ pub enum CookieMode {
     Insert {
         /// What signs its value.
         secret: Option<CookieSecret>,
-        /// What the client is told about it.
+        /// Its attributes.
         attributes: CookieAttributes,
     },
     /// The application's cookie, prefixed with the server.

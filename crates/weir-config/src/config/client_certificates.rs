@@ -1,4 +1,4 @@
-//! `[listener.NAME.tls.client_certificates]`: who may connect, by the certificates of clients, and what servers are told of them.
+//! `[listener.NAME.tls.client_certificates]`: verification of client certificates, and the headers that describe them to servers.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ section! {
     }
 }
 
-/// Names under which servers are used to be told about certificates: on a listener that verifies some, no client may use them.
+/// Common names of headers that describe client certificates: on a listener that verifies certificates, clients may not send them.
 const USUAL: [&str; 7] = [
     "x-ssl-client-verify",
     "x-ssl-client-s-dn",
@@ -76,7 +76,7 @@ impl ClientCertificateHeaders {
         all.into_iter().filter_map(|(key, name)| Some((key, name.as_ref()?)))
     }
 
-    /// Names that no client of a listener with these headers may use.
+    /// Headers that clients of a listener with these headers may not send.
     pub fn withheld(&self) -> Vec<Box<str>> {
         let mut names: Vec<Box<str>> = USUAL.iter().map(|name| (*name).into()).collect();
         names.extend(self.named().map(|(_, name)| (**name).into()));
@@ -87,7 +87,7 @@ impl ClientCertificateHeaders {
 }
 
 impl Config {
-    /// Every header by which a listener tells servers about the certificate of its client: servers believe it, whatever listener a request came to.
+    /// Every header that describes client certificates on any listener: servers trust it regardless of the listener of a request.
     pub fn client_certificate_headers(&self) -> Vec<Box<str>> {
         let verifying =
             self.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.client_certificates.as_ref());

@@ -1,8 +1,8 @@
-//! Who may come in at the admin listener: a user with a password, a token, or both kinds.
+//! Credentials of the admin listener: a user with a password, a token, or both.
 //!
-//! What is kept of a secret is its SHA-256, and what somebody presents is compared by its own: that takes the same time wherever the
-//! two differ, and neither a log nor a core file tells a secret. A slow hash would protect a stolen file of short passwords; here the
-//! file with the secret itself lies on the same machine.
+//! Only the SHA-256 of a secret is stored, and compared with the SHA-256 of the presented one: the comparison takes constant time, and
+//! neither a log nor a core file contains a secret. A slow hash would protect a stolen file with short passwords; here the file with the
+//! secret itself is on the same machine.
 
 use std::fmt;
 use std::hint::black_box;
@@ -30,7 +30,7 @@ impl Credentials {
         self.password.is_some() || self.token.is_some()
     }
 
-    /// Whether there is a user, whose password browsers can ask for.
+    /// Whether there is a user, so that browsers can prompt for the password.
     pub fn have_user(&self) -> bool {
         self.password.is_some()
     }
@@ -40,7 +40,7 @@ impl Credentials {
         self.password.is_some_and(|known| is_same(&known, &of_user(user, password)))
     }
 
-    /// Whether whoever holds this token may come in.
+    /// Whether this token grants access.
     pub fn accept_token(&self, token: &[u8]) -> bool {
         self.token.is_some_and(|known| is_same(&known, &Sha256::digest(token).into()))
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The length stands first, so that no two pairs read alike.
+/// The length comes first, so that no two pairs have the same encoding.
 fn of_user(user: &[u8], password: &[u8]) -> [u8; 32] {
     let mut digest = Sha256::new();
     digest.update((user.len() as u64).to_be_bytes());

@@ -1,5 +1,5 @@
-//! A configuration as it is shown, every key written out. Nearly all lines of a large one are those of another part, too: each is kept
-//! once, and a part is a row of numbers.
+//! A configuration dump: every key with its value. Most lines of a large one occur several times: each distinct line is stored once, and
+//! the dump is a list of indices.
 
 use std::collections::HashMap;
 use std::fmt;

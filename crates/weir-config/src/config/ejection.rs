@@ -1,4 +1,4 @@
-//! `[upstream.NAME.ejection]`: what becomes of servers on which requests fail.
+//! `[upstream.NAME.ejection]`: ejection of servers on which requests fail.
 
 use std::time::Duration;
 

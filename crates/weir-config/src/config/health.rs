@@ -1,4 +1,4 @@
-//! `[upstream.NAME.health]`: how servers are probed, and what is expected of them.
+//! `[upstream.NAME.health]`: how servers are probed, and which responses are expected.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct HealthCheck {
     pub dialogue: Option<Dialogue>,
     /// Whether it uses TLS; always with [`HealthProbe::Tls`], never with [`HealthProbe::Tcp`].
     pub tls: bool,
-    /// What a server is asked for by probes of an upstream without TLS; `None`: nothing.
+    /// The server name (SNI) of probes in an upstream without TLS; `None`: none.
     pub server_name: Option<ServerName<'static>>,
     /// The time between two probes of a server.
     pub interval: Duration,
@@ -94,7 +94,7 @@ impl Dialogue {
 pub struct HttpProbe {
     /// The method; not `CONNECT`.
     pub method: Box<str>,
-    /// What is asked for: an absolute path, with or without a query.
+    /// The target: an absolute path, with or without a query.
     pub path: Box<str>,
     /// The `Host`; `None`: the address of the server.
     pub host: Option<Box<str>>,

@@ -1,4 +1,4 @@
-//! Settings that several parts of a configuration have in common: most parts of a large one say nothing but what is different about them.
+//! Sharing of equal settings: most parts of a large configuration differ in few keys.
 
 use std::sync::Arc;
 

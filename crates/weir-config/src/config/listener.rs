@@ -1,4 +1,4 @@
-//! `[listener.NAME]`: where clients connect, what they may do and how long they may take.
+//! `[listener.NAME]`: sockets for clients, with limits and time limits.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `[metrics]`: how the figures at `/metrics` are written.
+//! `[metrics]`: the form of the metrics at `/metrics`.
 
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TextFormat, TreeReader, ValueKind, section};
 use crate::source::{Tree, TreeNode};
@@ -7,7 +7,7 @@ use crate::value::{ValueError, parse_bucket, print_bucket};
 /// Buckets of one histogram at most: each is a series for every server.
 const BUCKETS_MAX: usize = 64;
 
-/// The largest bound: longer times are not told apart.
+/// The largest bound: longer times are not distinguished.
 const BOUND_MICROS_MAX: u64 = 15 * 60_000_000;
 
 section! {

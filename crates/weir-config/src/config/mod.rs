@@ -1,8 +1,7 @@
-//! The checked configuration: plain data, read by the data path to build its snapshot.
+//! The checked configuration: plain data, from which the data path builds its snapshot.
 //!
-//! Whatever can be wrong has been found before a value of these types exists: every index is in range, every name is
-//! known, every combination is allowed. The `Default` of each type is the default of the product; what each key means is in
-//! the reference (`docs/configuration.md`).
+//! A value of these types is free of errors: every index is in range, every name is known, every combination is allowed. The `Default` of
+//! each type is the default of the product; the meaning of each key is in the reference (`docs/configuration.md`).
 
 mod dump;
 mod interning;
@@ -53,7 +52,7 @@ pub use upstream::{
 };
 pub use upstream_tls::UpstreamTls;
 
-/// A whole configuration without a mistake. Cheap to clone: its large parts are shared.
+/// A whole configuration without errors. Cheap to clone: its large parts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// What concerns the process as a whole.
@@ -64,7 +63,7 @@ pub struct Config {
     pub dns: Dns,
     /// The admin listener.
     pub admin: Admin,
-    /// Who may come in there.
+    /// Its credentials.
     pub credentials: Credentials,
     /// Every key with the value that holds, as TOML; secrets are left out.
     pub dump: ConfigDump,

@@ -1,4 +1,4 @@
-//! `[process]`, `[log]` and `[dns]`: what concerns the process as a whole.
+//! `[process]`, `[log]`, `[admin]`, `[recorder]` and `[dns]`: settings of the process as a whole.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -152,7 +152,7 @@ section! {
     /// in 10 s is replaced by a count.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct LogSettings at "log" {
-        /// The least severe level that is written. Libraries inside Weir (TLS, traces) log errors only, unless the level is `debug`.
+        /// The least severe level that is written. Libraries inside Weir (TLS, traces) log errors only, unless the level is `debug` or `trace`.
         level: LogLevel = "info", like "nginx `error_log`";
         /// The format of a line.
         format: LogLineFormat = "text";

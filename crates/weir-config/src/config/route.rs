@@ -1,4 +1,4 @@
-//! `[[listener.NAME.route]]`: which requests, and what happens to them.
+//! `[[listener.NAME.route]]`: matching requests and the action for them.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -169,11 +169,11 @@ impl Redirect {
 /// A piece of the `Location` of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectPart {
-    /// Text as it stands.
+    /// Literal text.
     Literal(Box<str>),
     /// `{host}`: the host of the request without its port.
     Host,
-    /// `{path}`: the path of the request as it came.
+    /// `{path}`: the path of the request as received.
     Path,
     /// `{query}`: `?` and the query of the request; nothing when it has none.
     Query,
@@ -184,7 +184,7 @@ pub enum RedirectPart {
 pub struct FixedResponse {
     /// 200 to 599.
     pub status: u16,
-    /// The body, sent as it stands; empty for 204, 205 and 304. Default: empty.
+    /// The body, sent unchanged; empty for 204, 205 and 304. Default: empty.
     pub body: Box<str>,
     /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
     pub content_type: HeaderValue,

@@ -1,4 +1,4 @@
-//! `[listener.NAME.tls]`: what a TLS handshake with a client may agree on.
+//! `[listener.NAME.tls]`: certificates and parameters of TLS handshakes with clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
-//! What stands for a server in a cookie.
+//! The token of a server in a cookie.
 //!
-//! A token says nothing but which server: 128 bits of a hash of its name, so it is the same on every node and after
-//! every restart, and tells no address. With a secret it is HMAC-SHA-256 (RFC 2104, FIPS 180-4) and nobody can make one
-//! up; to bind it to one client would gain nothing, since a client that got hold of another one's token has only chosen
-//! its server.
+//! It identifies the server only: 128 bits of a hash of its name, so it is the same on every node and after every restart, and reveals no
+//! address. With a secret it is HMAC-SHA-256 (RFC 2104, FIPS 180-4) and cannot be forged. It is not bound to a client: a client that
+//! obtains the token of another one has only chosen its server.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `[traces]`: which exchanges are traced, and where their spans go.
+//! `[traces]`: which exchanges are sampled, and the destination of their spans.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Collector {
     pub service_name: Box<str>,
     /// Headers of the requests to it.
     pub headers: CollectorHeaders,
-    /// Who is trusted to know it; there whenever its URL is one of `https`.
+    /// The authorities for its certificate; present whenever its URL has `https`.
     pub authorities: Option<Arc<Authorities>>,
     /// How long one request may take.
     pub timeout: Duration,

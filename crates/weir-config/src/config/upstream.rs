@@ -1,4 +1,4 @@
-//! `[upstream.NAME]`: a named set of servers, and how long each step towards them may take.
+//! `[upstream.NAME]`: a named set of servers, with time limits for each step.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Who its certificate has to be for, by its address. What has no name is taken for this machine, which is never asked for by SNI.
+    /// The name that its certificate has to match, by its address. A Unix socket counts as localhost, for which there is no SNI.
     pub fn tls_name(&self) -> ServerName<'static> {
         let localhost = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
         match &self.address {

@@ -1,4 +1,4 @@
-//! `[upstream.NAME.tls]`: how servers prove who they are, and what a TLS handshake with them may agree on.
+//! `[upstream.NAME.tls]`: verification of servers, and parameters of TLS handshakes with them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::certificate::{Authorities, LoadedCertificate, RevocationLists};
 /// TLS with the servers of an upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamTls {
-    /// Whose signature makes the certificate of a server one to trust; `None`: any certificate will do.
+    /// The trusted authorities; `None`: any certificate is accepted.
     pub authorities: Option<Arc<Authorities>>,
-    /// Whom the authorities do not vouch for any more; `None`: nobody asks.
+    /// Certificates that their authorities have revoked; `None`: revocation is not checked.
     pub revocations: Option<Arc<RevocationLists>>,
-    /// What Weir shows to servers that ask who it is; `None`: nothing.
+    /// The certificate that Weir presents to servers that request one; `None`: none.
     pub certificate: Option<Arc<LoadedCertificate>>,
-    /// What each server is asked for, and what its certificate has to be for; in the order of the servers.
+    /// The server name (SNI) that each certificate has to match, in the order of the servers.
     pub names: Vec<ServerName<'static>>,
     /// The versions, each once, at least one.
     pub versions: Vec<TlsVersion>,

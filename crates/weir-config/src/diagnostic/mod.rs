@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: file, line, column, message and help, in the words of rustc.
+//! Diagnostics of a configuration: file, line, column, message and help, as in rustc.
 //!
 //! Reading and checking push a [`Diagnostic`] for each rule that is broken; [`Diagnostics`] renders them as text and JSON.
 
@@ -75,7 +75,7 @@ pub enum DiagnosticKind {
     UnknownKey,
     /// The key exists, but somewhere else.
     MisplacedKey,
-    /// The key is known and this version cannot do what it asks.
+    /// The key is known, but this version does not support it.
     NotSupported,
     /// A key that has to be there is not.
     MissingKey,
@@ -85,15 +85,15 @@ pub enum DiagnosticKind {
     BadValue,
     /// The value names something that does not exist.
     UnknownName,
-    /// The same thing stands there twice.
+    /// Something is declared twice.
     Duplicate,
     /// Two things exclude each other.
     Conflict,
     /// The file of a certificate or a key cannot be used.
     Certificate,
-    /// A warning: it is there and nothing uses it.
+    /// A warning: it has no effect.
     Unused,
-    /// A warning: it is allowed and probably not what is meant.
+    /// A warning: it is allowed, but probably not intended.
     Suspicious,
 }
 

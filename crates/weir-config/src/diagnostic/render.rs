@@ -1,4 +1,4 @@
-//! Mistakes for people (the text with its mistakes underlined) and for programs (JSON).
+//! Diagnostics as text, with the source lines underlined, and as JSON.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::source_map::{SourceSpan, floor_char_boundary};
 /// Columns that a rendered line may take.
 const WIDTH: usize = 120;
 
-/// Mistakes that are rendered at most; all of them are in the JSON.
+/// The maximum number of rendered diagnostics; the JSON has all of them.
 const RENDERED_MAX: usize = 200;
 
 /// Whether diagnostics are coloured.
@@ -22,7 +22,7 @@ pub enum Colour {
 }
 
 impl Diagnostics {
-    /// Every mistake with the lines that it concerns, the offending text underlined and the hint below.
+    /// Every diagnostic with its source lines, the text underlined and the help below.
     pub fn render(&self, colour: Colour) -> String {
         let renderer = match colour {
             Colour::Always => Renderer::styled(),
@@ -66,7 +66,7 @@ impl Diagnostics {
             let (here, elsewhere): (Vec<_>, Vec<_>) =
                 spans.into_iter().partition(|(at, ..)| at.file == first.file);
             let source = self.sources.file(first.file);
-            // Only the lines that are concerned are gone through.
+            // Only the affected lines are passed to the renderer.
             let here = here.into_iter().map(|(at, label, kind)| (self.visible(at), label, kind));
             let here: Vec<_> = here.collect();
             let start = here.iter().map(|(visible, ..)| visible.start).min().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! "Did you mean": the known name that is nearest to an unknown one.
+//! Suggestions: the known name that is nearest to an unknown one.
 
-/// The candidate that `word` is most likely a slip of; `None` when none is near.
+/// The candidate of which `word` is most likely a typo; `None` when none is near.
 pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }

@@ -1,33 +1,33 @@
-//! What a change means for those who are connected: the table behind `weir plan`, and the words for it.
+//! The effect of a change on live connections: the table behind `weir plan`, and its sentences.
 //!
-//! It says in short what docs/reload.md says at length; the tests of the reload show that both are true.
+//! A short form of docs/reload.md; the tests of reloads cover both.
 
 use super::ConfigPart;
 
-/// What becomes of live connections.
+/// The effect of a change on live connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
-    /// It holds at once, and no connection ends.
+    /// It applies at once, and no connection ends.
     AtOnce,
-    /// Requests under way end as they began; it holds from the next request on every connection.
+    /// Requests in progress complete unchanged; it applies from the next request on every connection.
     NextRequest,
-    /// Open connections stay as they are; it holds for new ones.
+    /// Open connections stay unchanged; it applies to new ones.
     NextConnection,
-    /// New sockets are opened, those that are gone are closed; open connections stay.
+    /// New sockets are opened, removed ones closed; open connections stay.
     Rebinds,
-    /// Idle connections to servers are not used any more; what runs on others goes on.
+    /// Idle connections to servers are replaced; exchanges in progress continue.
     Reconnects,
-    /// Learned cookies are forgotten, so some clients may change servers once.
+    /// Learned cookies are lost, so some clients may change servers once.
     Forgets,
-    /// The old address leaves like a removed server, the new one takes requests at once.
+    /// The old address is drained like a removed server, the new one gets requests at once.
     Moves,
-    /// It takes part at once, and no connection ends.
+    /// It is used at once, and no connection ends.
     Begins,
-    /// It gets nobody new; what runs on it ends by its own limits, tunnels at the latest after `process.reload_grace`.
+    /// It gets no new requests; those on it complete within their own limits, tunnels end within `process.reload_grace`.
     Drains,
-    /// Its sockets close; connections get one more answer, idle ones and tunnels end after `process.reload_grace`.
+    /// Its sockets close; connections get one more response, idle ones and tunnels end within `process.reload_grace`.
     Closes,
-    /// Nothing changes before Weir is started anew.
+    /// It takes effect after a restart.
     Restart,
 }
 
@@ -64,43 +64,42 @@ impl Effect {
         }
     }
 
-    /// What becomes of live connections, in one sentence without a full stop, when `process.reload_grace` is `grace`.
+    /// The effect in one sentence without a full stop, when `process.reload_grace` is `grace`.
     pub fn sentence(self, grace: &str) -> String {
         match self {
-            Self::AtOnce => "holds at once; no connection ends".to_owned(),
+            Self::AtOnce => "applies at once; no connection ends".to_owned(),
             Self::NextRequest => {
-                "requests under way end as they began; holds from the next request on".to_owned()
+                "requests in progress complete unchanged; applies from the next request on".to_owned()
             }
-            Self::NextConnection => "open connections stay as they are; holds for new ones".to_owned(),
-            Self::Rebinds => {
-                "new addresses are bound, those that are gone are closed; open connections stay".to_owned()
-            }
+            Self::NextConnection => "open connections stay unchanged; applies to new ones".to_owned(),
+            Self::Rebinds => "new addresses are bound, removed ones closed; open connections stay".to_owned(),
             Self::Reconnects => {
-                "idle connections to servers are opened anew; what runs on others goes on".to_owned()
+                "idle connections to servers are replaced; exchanges in progress continue".to_owned()
             }
             Self::Forgets => {
-                "learned cookies are forgotten: a client may change servers once; no connection ends"
-                    .to_owned()
+                "learned cookies are lost: a client may change servers once; no connection ends".to_owned()
             }
             Self::Moves => format!(
-                "the new address takes requests at once; requests on the old one end by their own limits, tunnels within {grace}"
+                "the new address gets requests at once; requests on the old one complete within their own limits, tunnels end within {grace}"
             ),
-            Self::Begins => "takes part at once; no connection ends".to_owned(),
+            Self::Begins => "is used at once; no connection ends".to_owned(),
             Self::Drains => {
-                format!("gets nobody new; requests on it end by their own limits, tunnels within {grace}")
+                format!(
+                    "gets no new requests; those on it complete within their own limits, tunnels end within {grace}"
+                )
             }
             Self::Closes => format!(
-                "its sockets close; each connection gets one more answer, idle ones and tunnels end within {grace}"
+                "its sockets close; each connection gets one more response, idle ones and tunnels end within {grace}"
             ),
-            Self::Restart => "changes nothing before a restart".to_owned(),
+            Self::Restart => "takes effect after a restart".to_owned(),
         }
     }
 }
 
-/// Keys of `[process]` whose new values do not hold before Weir is started anew. `[log]` and `[recorder]` are so as a whole.
+/// Keys of `[process]` that take effect after a restart. All of `[log]` and `[recorder]` do too.
 pub const RESTART_KEYS: [&str; 5] = ["workers", "pin_workers", "buffer_size", "buffers_max", "name"];
 
-/// What it means that a part is there now.
+/// The effect of a new part.
 pub(super) fn of_new(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Rebinds,
@@ -109,7 +108,7 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
     }
 }
 
-/// What it means that a part is gone.
+/// The effect of a removed part.
 pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Closes,
@@ -118,7 +117,7 @@ pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     }
 }
 
-/// What it means that a key of a part changes; `learned` says whether cookies were learned before.
+/// The effect of a changed key; `learned`: whether affinity was by learned cookies before.
 pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
     let first = key.split('.').next().unwrap_or_default();
     match part {

@@ -1,8 +1,7 @@
-//! What lies between two configs, part by part and key by key, and what a reload that goes from one to the other does to live
-//! connections: what `weir plan` shows.
+//! The difference between two configs, by part and by key, and its effect on live connections in a reload: the output of `weir plan`.
 //!
-//! Compares what the texts mean, with files joined, variables replaced and defaults written out; the order of tables means nothing. What
-//! stands in the files of certificates and keys is not compared. Pure: no file is read here.
+//! Compares the effective configs, with files joined, variables replaced and defaults applied; the order of tables has no meaning. The
+//! contents of certificate and key files are not compared. Pure: reads no file.
 
 mod effect;
 mod part;
@@ -19,10 +18,10 @@ pub use effect::{Effect, RESTART_KEYS};
 pub use part::ConfigPart;
 use part::{FlatPart, parts};
 
-/// What is shown in place of a secret.
+/// The placeholder for a secret.
 const HIDDEN: &str = "(secret)";
 
-/// Everything by which two configs differ.
+/// All differences between two configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigDiff {
     /// The parts that are not the same: removed ones where they stood before, the others in the order of the new text.
@@ -38,7 +37,7 @@ pub struct ConfigChange {
     pub part: ConfigPart,
     /// What happened to it.
     pub kind: ChangeKind,
-    /// Where it stands in the new text, or stood in the old one; `None` where no text has it.
+    /// Its location in the new text, or else in the old one; `None` if neither contains it.
     pub location: Option<Location>,
 }
 
@@ -47,7 +46,7 @@ pub struct ConfigChange {
 pub enum ChangeKind {
     /// It is new.
     Added(Effect),
-    /// It is gone.
+    /// It is removed.
     Removed(Effect),
     /// Keys of it have other values, at least one.
     Changed(Vec<KeyChange>),
@@ -62,14 +61,14 @@ pub struct KeyChange {
     pub before: Option<String>,
     /// The new value as TOML; `None` when there is none.
     pub after: Option<String>,
-    /// Where it stands in the new text; or in the old one, when the new one does not set it.
+    /// Its location in the new text; or in the old one, if the new one does not set it.
     pub location: Option<Location>,
-    /// What becomes of live connections.
+    /// The effect on live connections.
     pub effect: Effect,
 }
 
 impl ConfigChange {
-    /// What becomes of live connections, one entry for each effect.
+    /// The effects on live connections, each once.
     pub fn effects(&self) -> Vec<Effect> {
         let mut effects = match &self.kind {
             ChangeKind::Added(effect) | ChangeKind::Removed(effect) => vec![*effect],
@@ -82,7 +81,7 @@ impl ConfigChange {
 }
 
 impl ConfigDiff {
-    /// What changes when `after` takes the place of `before`. Both should be without mistakes: what could not be read is not compared.
+    /// The changes from `before` to `after`. Both should be without errors: text that could not be read is not compared.
     pub fn between(before: &CheckedConfig, after: &CheckedConfig) -> Self {
         let old = parts(before.document(), before.tree());
         let new = parts(after.document(), after.tree());
@@ -121,7 +120,7 @@ impl ConfigDiff {
     }
 }
 
-/// What a part is known again by.
+/// The identity of a part.
 fn name<'a>(flat: &'a FlatPart<'_>) -> (ConfigPart, &'a str) {
     let part = match &flat.part {
         // What it is called follows from what it takes.
@@ -133,7 +132,7 @@ fn name<'a>(flat: &'a FlatPart<'_>) -> (ConfigPart, &'a str) {
     (part, &flat.identity)
 }
 
-/// Where a part is shown: behind what it belongs to, the new text first.
+/// The order of output: a part after its owner, the new text first.
 fn rank(part: &ConfigPart, new: &[FlatPart<'_>], old: &[FlatPart<'_>]) -> (usize, usize) {
     let owner = match part {
         ConfigPart::Route(listener, _) => ConfigPart::Listener(listener.clone()),
@@ -174,7 +173,7 @@ fn shown(key: &str, value: &str) -> String {
     if is_secret(last) { HIDDEN.to_owned() } else { value.to_owned() }
 }
 
-/// Whether the value of a key of this name is nobody's business.
+/// Whether the value of a key with this name is secret.
 pub(crate) fn is_secret(key: &str) -> bool {
     key == "secret"
 }

@@ -1,6 +1,6 @@
-//! A config as a list of parts, each with its keys and values as they would be written: what can be compared without knowing any key.
+//! A config as a list of parts, each with its keys and values as text: comparable without knowledge of any key.
 //!
-//! Defaults are written out, so a key that is taken out of a file is one that changes only if its default says something else. Pure.
+//! Defaults are included, so removing a key is a change only if its value differs from the default. Pure.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::source::{Tree, TreeNode};
 use crate::source_map::{SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, RouteText, ServerTable, ServerText, UpstreamText};
 
-/// A part of a config that is known again by its name.
+/// A part of a config, identified by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigPart {
     /// `[process]`.
@@ -41,7 +41,7 @@ pub enum ConfigPart {
 }
 
 impl ConfigPart {
-    /// What sort of part it is.
+    /// The kind of part.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -80,15 +80,15 @@ impl fmt::Display for ConfigPart {
     }
 }
 
-/// A part with what stands in it.
+/// A part with its content.
 #[derive(Debug)]
 pub(super) struct FlatPart<'a> {
     pub(super) part: ConfigPart,
-    /// What it is known again by, where the name that is shown is not enough.
+    /// The identity, if the displayed name is not sufficient.
     pub(super) identity: String,
     /// Keys and values in the order of the reference.
     pub(super) entries: Vec<(String, String)>,
-    /// Where it stands; `None` where no text has it.
+    /// Its node in the tree; `None` if no text contains it.
     node: Option<&'a TreeNode>,
 }
 
@@ -98,12 +98,12 @@ impl FlatPart<'_> {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Where the part stands.
+    /// The location of the part.
     pub(super) fn location(&self, sources: &SourceMap) -> Option<Location> {
         self.node.map(|node| Location::of(sources, node.span))
     }
 
-    /// Where a key of it stands; `None` when no text sets it.
+    /// The location of a key; `None` when no text sets it.
     pub(super) fn location_of(&self, key: &str, sources: &SourceMap) -> Option<Location> {
         let mut found: Option<SourceSpan> = None;
         let mut node = self.node?;
@@ -191,7 +191,7 @@ fn flat<'a>(
     FlatPart { part, identity, entries: entries.collect(), node }
 }
 
-/// What a route is known again by: its name if it has one, otherwise the requests that it takes.
+/// The identity of a route: its name if it has one, otherwise the requests that it matches.
 fn identity(route: &RouteText) -> String {
     const MATCHES: [&str; 10] = [
         "host",

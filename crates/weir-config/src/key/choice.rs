@@ -1,4 +1,4 @@
-//! Declaring a choice of words.
+//! The macro that declares a choice of words.
 
 /// Declares an enum whose variants are words in the config.
 macro_rules! choice {

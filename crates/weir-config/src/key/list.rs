@@ -1,4 +1,4 @@
-//! Lists of values: any, at least one, or one value alone.
+//! Lists of values: any number, at least one, or a single value without brackets.
 
 use super::ConfigValue;
 use super::reader::TreeReader;

@@ -1,4 +1,4 @@
-//! Tables whose keys are names that the author of the config chooses.
+//! Tables whose keys are names from the config.
 
 use super::ConfigValue;
 use super::reader::TreeReader;
@@ -6,7 +6,7 @@ use super::schema::{Bounds, ValueKind};
 use super::spanned::Spanned;
 use crate::source::{Tree, TreeNode};
 
-/// A table whose keys are names given by the author of the config, in the order of the text.
+/// A table whose keys are names from the config, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Map<T>(pub(crate) Vec<(Spanned<Box<str>>, T)>);
 

@@ -1,7 +1,7 @@
-//! Which keys exist: the one declaration that the parser, the reference and the JSON Schema are made from.
+//! Which keys exist: the single declaration from which the parser, the reference and the JSON Schema are made.
 //!
-//! [`section!`] declares a table with its keys: name, type, default, meaning. A type says through [`ConfigValue`] how it is written and read.
-//! What a value means for others (does this upstream exist?) is not decided here but in `check`.
+//! [`section!`] declares a table with its keys: name, type, default, meaning. A type implements [`ConfigValue`] to be read and written.
+//! Comparisons with other keys (does this upstream exist?) are in `check`.
 
 mod progress;
 mod map;
@@ -35,7 +35,7 @@ pub(crate) trait ConfigValue: Sized {
     /// How it is written, within the bounds of the key.
     fn kind(bounds: Bounds) -> ValueKind;
 
-    /// Reads it; `None` after a mistake, which has been reported.
+    /// Reads it; `None` after an error, which has been reported.
     fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self>;
 
     /// Writes it as TOML.

@@ -1,4 +1,4 @@
-//! A time limit by progress as it is written: a duration, or a table with a rate.
+//! A time limit by progress in the config: a duration, or a table with a rate.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::source::{Tree, TreeNode};
 use crate::value::{ByteRate, ProgressLimit};
 
 section! {
-    /// A time limit by progress. A transfer starts with `credit` and uses it up second by second; each byte that moves gives
-    /// back 1 / `rate_min` seconds, never beyond `credit`. When the credit is gone, so is the transfer. So a large transfer
-    /// lives as long as it moves, and one that trickles does not. `"30s"` is short for `{ credit = "30s" }`.
+    /// A time limit by progress. A transfer starts with `credit`, which decreases by one second per second; each byte transferred adds 1 /
+    /// `rate_min` seconds, up to `credit`. At zero the transfer ends. So a large transfer lasts as long as it progresses, and a trickling
+    /// one does not. `"30s"` is short for `{ credit = "30s" }`.
     #[derive(Debug, Clone)]
     pub(crate) struct ProgressText at "progress" {
         /// The longest standstill.
         credit: Duration = required;
-        /// The rate that the transfer must keep up once its credit is used. Off: any byte gives all of the credit back.
+        /// The rate that the transfer must sustain once its credit is used. Off: any byte restores the whole credit.
         rate_min: Option<ByteRate> = "off", in 1..=1_099_511_627_776;
     }
 }

@@ -1,4 +1,4 @@
-//! Walking the tree against the declared keys, collecting every mistake on the way.
+//! Reads the tree by the declared keys and collects all errors.
 
 use super::ConfigValue;
 use super::migration::{find_unsupported, new_name, value_help, word_help};
@@ -8,13 +8,13 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean, one_of};
 use crate::source::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};
 use crate::value::ValueError;
 
-/// Keys that a message lists when it has no better hint.
+/// Keys that a message lists when there is no better help.
 const KEYS_LISTED_MAX: usize = 12;
 
-/// Reads values and collects mistakes.
+/// Reads values and collects diagnostics.
 pub(crate) struct TreeReader<'a> {
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Asked for only where a key is not known.
+    /// Called only for an unknown key.
     vocabulary: fn() -> &'static Vocabulary,
     /// The key whose value is being read.
     key: String,
@@ -25,7 +25,7 @@ impl<'a> TreeReader<'a> {
         Self { diagnostics, vocabulary, key: String::new() }
     }
 
-    /// How many mistakes have been found so far.
+    /// The number of diagnostics so far.
     pub(crate) fn found(&self) -> usize {
         self.diagnostics.len()
     }
@@ -58,12 +58,12 @@ impl<'a> TreeReader<'a> {
         Some(table)
     }
 
-    /// Whether the table sets a key under a name that a hint corrects: then it is not missing as well.
+    /// Whether the table sets a key under a name that a help text corrects: then it is not reported as missing too.
     fn is_misspelt(&self, section: &SectionSchema, key: &str, table: &TreeTable) -> bool {
         table.entries.iter().any(|entry| self.meant_by(section, &entry.key) == Some(key))
     }
 
-    /// The key of `section` that a word, which is none, most likely stands for.
+    /// The key of `section` that an unknown word is most likely meant for.
     pub(super) fn meant_by(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
         let meant = || new_name(section.path, word).or_else(|| (self.vocabulary)().meant_by(section, word));
         section.key(word).is_none().then(meant)?
@@ -116,7 +116,7 @@ impl<'a> TreeReader<'a> {
         }
     }
 
-    /// Reports what a parser said of the string at `node`, pointing into it where that is possible.
+    /// Reports the error of a parser of the string at `node`, with the span of the part if there is one.
     pub(crate) fn report_value(&mut self, node: &TreeNode, error: ValueError) {
         let at = match (&node.tree, error.range) {
             (Tree::Text(text), Some(range)) => node.part(text, range),
@@ -148,7 +148,7 @@ impl<'a> TreeReader<'a> {
         ));
     }
 
-    /// Reports a word that is none of the choice.
+    /// Reports a word that is not among the choices.
     pub(crate) fn report_word(&mut self, node: &TreeNode, found: &str, kind: &ValueKind) {
         let mut words = Vec::new();
         collect_words(kind, &mut words);
@@ -179,7 +179,7 @@ impl<'a> TreeReader<'a> {
                 })
             }
             (Tree::Table(_), ValueKind::List(_)) => {
-                Some("is there one pair of brackets too few: `[[...]]`?".to_owned())
+                Some("is a pair of brackets missing: `[[...]]`?".to_owned())
             }
             _ => None,
         };
@@ -230,7 +230,7 @@ impl<'a> TreeReader<'a> {
     }
 }
 
-/// What a term of two words is called here that was written as a table: `timeout.server`.
+/// The equivalent of a term of two words that was written as a table: `timeout.server`.
 fn nested_help(entry: &TreeEntry, vocabulary: &Vocabulary) -> Option<String> {
     let Tree::Table(table) = &entry.node.tree else { return None };
     table.entries.iter().find_map(|inner| vocabulary.help(&format!("{} {}", entry.key, inner.key)))
@@ -239,9 +239,9 @@ fn nested_help(entry: &TreeEntry, vocabulary: &Vocabulary) -> Option<String> {
 /// What a bare number of a kind with units should have been.
 fn unit_help(number: i128, kind: &str) -> Option<String> {
     match kind {
-        "duration" => Some(format!("a duration has its unit: `\"{number}s\"`, `\"{number}ms\"`")),
-        "size" => Some(format!("a size has its unit: `\"{number}B\"`, `\"{number}KiB\"`")),
-        "rate" => Some(format!("a rate has its unit: `\"{number}B/s\"`")),
+        "duration" => Some(format!("a duration has a unit: `\"{number}s\"`, `\"{number}ms\"`")),
+        "size" => Some(format!("a size has a unit: `\"{number}B\"`, `\"{number}KiB\"`")),
+        "rate" => Some(format!("a rate has a unit: `\"{number}B/s\"`")),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What a declaration says: the tables, their keys, and how values are written. The parser, the reference and the JSON Schema read it.
+//! The content of a declaration: tables, their keys, and the forms of values. The parser, the reference and the JSON Schema use it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::value::{ByteRate, Size, print_duration};
 /// A table with known keys.
 #[derive(Debug)]
 pub(crate) struct SectionSchema {
-    /// Where it stands: `listener.NAME.timeouts`.
+    /// Its path: `listener.NAME.timeouts`.
     pub(crate) path: &'static str,
     /// What it is for; lines as in the source.
     pub(crate) about: &'static str,
@@ -22,7 +22,7 @@ impl SectionSchema {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// The key that a word, which is none, is most likely a slip of.
+    /// The key of which an unknown word is most likely a typo.
     pub(super) fn slip_of(&self, word: &str) -> Option<&'static str> {
         nearest(word, self.keys.iter().map(|key| key.name))
     }
@@ -91,7 +91,7 @@ pub(crate) enum ValueKind {
     Either(Vec<ValueKind>),
     /// A list.
     List(Box<ValueKind>),
-    /// A table whose keys are chosen by the author of the config.
+    /// A table whose keys are names from the config.
     Map(Box<ValueKind>),
     /// A table with known keys.
     Section(&'static SectionSchema),

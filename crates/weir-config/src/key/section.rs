@@ -1,4 +1,4 @@
-//! Declaring a table: its keys with type, default, meaning and what nginx and HAProxy call them.
+//! The macro that declares a table: its keys with type, default, meaning and the terms of nginx, HAProxy and others.
 
 use super::ConfigValue;
 use super::reader::TreeReader;

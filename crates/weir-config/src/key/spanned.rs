@@ -7,7 +7,7 @@ use super::section::ConfigSection;
 use crate::source::{Tree, TreeNode};
 use crate::source_map::SourceSpan;
 
-/// A value and where it stands.
+/// A value and its span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
@@ -32,7 +32,7 @@ impl<T: ConfigValue> ConfigValue for Spanned<T> {
     }
 }
 
-/// A table, where it stands and where each of its keys does.
+/// A table, its span and those of its keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SpannedTable<T> {
     pub(crate) value: T,
@@ -50,7 +50,7 @@ impl<T> SpannedTable<T> {
         Self { value, span, is_sound: true, keys: Vec::new(), misspelt: Vec::new() }
     }
 
-    /// Where a key stands; `None` when the text does not set it.
+    /// The span of a key; `None` when the text does not set it.
     pub(crate) fn written(&self, key: &str) -> Option<SourceSpan> {
         self.keys.iter().find(|(known, _)| known == key).map(|(_, at)| *at)
     }
@@ -65,7 +65,7 @@ impl<T> SpannedTable<T> {
         self.written(key).is_none() && !self.misspelt.contains(&key)
     }
 
-    /// Where a key stands; `None` when the text does not set it, or to what holds anyway.
+    /// The span of a key; `None` when the text does not set it, or sets it to its default.
     pub(crate) fn changed(&self, key: &str) -> Option<SourceSpan>
     where
         T: ConfigSection + Default,
@@ -75,7 +75,7 @@ impl<T> SpannedTable<T> {
         self.written(key).filter(|_| entry(&self.value) != entry(&T::default()))
     }
 
-    /// Where a key stands; the table when it is not set.
+    /// The span of a key; that of the table when it is not set.
     pub(crate) fn key_at(&self, key: &str) -> SourceSpan {
         self.written(key).unwrap_or(self.span)
     }

@@ -1,4 +1,4 @@
-//! How the plain kinds of value are read and written.
+//! Reading and writing of the basic types of value.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -81,7 +81,7 @@ macro_rules! integers {
 
 integers! { u16 u32 u64 usize }
 
-/// Words that people try for [`OFF`].
+/// Common attempts at [`OFF`].
 const NOT_OFF: [&str; 8] = ["none", "no", "never", "disabled", "unlimited", "infinite", "infinity", "false"];
 
 /// A limit that can be off.
@@ -94,8 +94,8 @@ impl<T: ConfigValue> ConfigValue for Option<T> {
         match &node.tree {
             Tree::Text(text) if text.value == OFF[0].name => Some(None),
             Tree::Text(text) if NOT_OFF.contains(&text.value.as_str()) => {
-                let error = ValueError::new(format!("`{}` is not understood here", text.value));
-                reader.report_value(node, error.help("a limit that need not exist is `\"off\"`"));
+                let error = ValueError::new(format!("`{}` is not valid here", text.value));
+                reader.report_value(node, error.help("write `\"off\"` for no limit"));
                 None
             }
             tree if T::kind(bounds).accepts(tree) => T::read(node, bounds, reader).map(Some),
@@ -207,17 +207,17 @@ text_values! {
     };
     FileMode, str::parse, |value: &FileMode| value.to_string(), TextFormat {
         name: "file mode",
-        article: "the mode of a file",
+        article: "a file mode",
         examples: &["0600", "0660"],
         pattern: r"^0?[0-7]{3}$",
         about: "Three octal digits as `chmod` takes them, for owner, group and others.",
     };
     HeaderName, str::parse, |value: &HeaderName| value.to_string(), TextFormat {
         name: "header name",
-        article: "the name of a header",
+        article: "a header name",
         examples: &["x-request-id"],
         pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
-        about: "A token (RFC 9110 section 5.1); case does not matter.",
+        about: "A token (RFC 9110 section 5.1); case-insensitive.",
     };
     Token, str::parse, |value: &Token| value.to_string(), TextFormat {
         name: "token",
@@ -228,7 +228,7 @@ text_values! {
     };
     HeaderValue, str::parse, |value: &HeaderValue| value.to_string(), TextFormat {
         name: "header value",
-        article: "the value of a header",
+        article: "a header value",
         examples: &["no-store"],
         pattern: "",
         about: "Text without control characters, and without white space at its ends (RFC 9110 section 5.5).",

@@ -1,6 +1,6 @@
-//! What other products call a key: an index of the terms in the "elsewhere" column of the reference (`like`), for hints.
+//! The vocabulary of a config: its tables, and an index of the terms of other products in the "elsewhere" column of the reference (`like`).
 //!
-//! The column is the only source. Words that need a sentence of their own, and words without an equivalent, are in `foreign`.
+//! The column is the only source. Terms whose equivalent needs a sentence, and those without an equivalent, are in `migration`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,17 +11,17 @@ use crate::diagnostic::one_of;
 /// Products in the column, as it writes them.
 const PRODUCTS: [&str; 5] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd"];
 
-/// Words in front of a term that say of what kind it is; people leave them out or write them as a table.
+/// Prefixes of terms that name their kind; users often omit them or write them as a table.
 const KINDS: [&str; 7] =
     ["option", "bind", "listen", "http-request", "http-response", "http-check", "health_check"];
 
-/// What stands before words that say more about the term before them, and are none themselves.
+/// Words that introduce an explanation of the term before them.
 const ASIDES: [&str; 3] = ["(in", "(of", "with"];
 
-/// Keys that a hint names at most; with more, the word says too little.
+/// The maximum number of keys in a help text; a term with more equivalents is too general.
 const KEYS_MAX: usize = 3;
 
-/// How well a term fits a word; the better fit hides the others.
+/// How well a term matches a word; the better match hides the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     /// The whole term.
@@ -90,12 +90,12 @@ impl Vocabulary {
         keys.flat_map(of_key).collect()
     }
 
-    /// The key of `section` that a word, which is none, stands for: another product calls it so, or it is most likely a slip.
+    /// The key of `section` that an unknown word is meant for: a term of another product, or a typo.
     pub(super) fn meant_by(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
         self.key_in(section, word).or_else(|| section.slip_of(word))
     }
 
-    /// The key of a section that another product calls like this.
+    /// The key of a section with this term of another product.
     fn key_in(&self, section: &SectionSchema, word: &str) -> Option<&'static str> {
         let here = self.index.get(&squashed(word))?;
         let mut keys = here.iter().filter(|term| term.section == section.path && term.fit == Fit::Whole);
@@ -103,13 +103,13 @@ impl Vocabulary {
         keys.all(|other| other.key == first.key).then_some(first.key)
     }
 
-    /// What the key of this section is that another product calls like this.
+    /// The help text for a term of another product with an equivalent in this section.
     pub(super) fn help_here(&self, section: &SectionSchema, word: &str) -> Option<String> {
         let terms = self.index.get(&squashed(word))?;
         told(terms.iter().filter(|term| term.section == section.path))
     }
 
-    /// What the key is, or the few keys are, wherever they belong.
+    /// The help text for a term of another product with equivalents in any section.
     pub(super) fn help(&self, word: &str) -> Option<String> {
         told(self.index.get(&squashed(word))?.iter())
     }
@@ -170,7 +170,7 @@ fn forms(product: &str, term: &str) -> Vec<(String, Fit)> {
     forms
 }
 
-/// A word without case and without what separates its parts: `healthCheck`, `health-check` and `health_check` are one.
+/// A word without case and separators: `healthCheck`, `health-check` and `health_check` are equal.
 pub(super) fn squashed(word: &str) -> String {
     word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -1,7 +1,6 @@
-//! The effective configuration as TOML: what `weir check --print` shows.
+//! The effective configuration as TOML, as printed by `weir check --print`.
 //!
-//! Every key is written out with the value that holds, so that nothing has to be looked up; what is printed reads as the same
-//! configuration.
+//! Every key is printed with its value, defaults included; the output is equivalent to the input.
 
 mod redact;
 

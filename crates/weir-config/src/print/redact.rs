@@ -1,5 +1,5 @@
-//! A document without its secrets, to be shown to whoever may see the status page: files with secrets are only named in it anyway, what is
-//! left are secrets of cookies, and values of headers and parameters whose name says that they are something to come in by.
+//! A document without secrets, for the status page: secrets of cookies, and values of headers and parameters with telling names. Other
+//! secrets are in files, of which the config has only the names.
 
 use crate::key::Map;
 use crate::text::{CookieSecretText, Document, HeaderChangesText, ValueRule};
@@ -84,7 +84,7 @@ mod tests {
             health = { path = "/", headers = { Cookie = "hush-6" } }
         "#;
         let checked = CheckedConfig::parse_alone(text, "weir.toml", &|_| None);
-        assert!(checked.print().contains("hush-5"), "who runs `weir check --print` has the file");
+        assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
         let shown = checked.into_result().unwrap().dump.to_string();
         assert!(!shown.contains("hush"), "{shown}");
         assert_eq!(shown.matches("(a secret, left out)").count(), 7, "{shown}");

@@ -1,4 +1,4 @@
-//! The page for those who come from another product: its terms with the keys of Weir, and what Weir does not do.
+//! The page for migration from other products: their terms with Weir's keys, and features that Weir does not have.
 
 use super::markdown::{anchor, cell, push, title};
 use super::sections;
@@ -10,15 +10,15 @@ const INTRODUCTION: &str = "\
 
 Generated from the declarations of the keys: change them, then run `cargo xtask generate`.
 
-`weir check` knows all of these words: written into a `weir.toml`, they are reported with the key that does the same.
+`weir check` knows all of these terms: in a `weir.toml`, each is reported with the equivalent key.
 ";
 
 const MISSING: &str = "
-## What Weir does not do
+## Features that Weir does not have
 
-This version has none of the following. `weir check` says so for the words in the second column; nothing is ignored.
+This version has none of the following. `weir check` reports the terms in the second column; none is ignored.
 
-| feature | words | until then |
+| feature | terms | alternative |
 |---|---|---|
 ";
 

@@ -1,4 +1,4 @@
-//! The reference for people: every key with its values, its default, its meaning and what other products call it.
+//! The reference in Markdown: every key with its values, default, meaning and the terms of other products.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::key::{
 const INTRODUCTION: &str = include_str!("introduction.md");
 const SAMPLE: &str = include_str!("sample.toml");
 
-/// Tables that can stand in several places: they are described among the kinds of value.
+/// Tables that can occur in several places: they are described among the kinds of value.
 const SHARED: [&str; 3] = ["progress", "rule", "headers"];
 
 /// Tables of which there can be several in one place.

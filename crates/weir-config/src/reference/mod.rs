@@ -1,4 +1,4 @@
-//! The reference of the configuration and its JSON Schema, made from the declared keys.
+//! The reference of the configuration and its JSON Schema, generated from the declared keys.
 
 mod equivalents;
 mod markdown;

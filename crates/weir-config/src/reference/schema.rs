@@ -1,7 +1,7 @@
-//! The JSON Schema of `weir.toml`, for completion and checks in editors.
+//! The JSON Schema of `weir.toml`, for completion and validation in editors.
 //!
-//! It accepts everything that the parser accepts and rejects every unknown key and wrong type; what takes more than looking at one value
-//! (does this upstream exist?) it leaves to `weir check`.
+//! It accepts everything that the parser accepts and rejects every unknown key and wrong type; checks beyond a single value (does this
+//! upstream exist?) are left to `weir check`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One TOML document to a tree: syntax, positions, variables.
+//! Parses one TOML document to a tree: syntax, positions, variables.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use super::{Tree, TreeEntry, TreeNode, TreeTable, TreeText};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
-/// Parses the text of a file and pushes a finding for each mistake of syntax and each unknown variable.
+/// Parses the text of a file and pushes a diagnostic for each syntax error and each unknown variable.
 ///
-/// After a mistake of syntax the tree holds what could be understood.
+/// After a syntax error the tree contains what could be parsed.
 pub(crate) fn parse_document(
     sources: &SourceMap,
     file: FileIndex,
@@ -31,7 +31,7 @@ pub(crate) fn parse_document(
     TreeNode { span: SourceSpan::new(file, range), tree: Tree::Table(table) }
 }
 
-/// The finding for a mistake of syntax, with a hint for the two that people make most.
+/// The diagnostic for a syntax error, with a help text for the two most common ones.
 fn syntax_finding(text: &str, span: SourceSpan, message: &str) -> Diagnostic {
     let mut sentence = message.to_owned();
     if let Some(first) = sentence.get_mut(..1) {

@@ -9,7 +9,7 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Replaces the variables in `value`; `None` when nothing changes.
 ///
-/// `report` gets the bytes of each mistake, what is wrong and a hint.
+/// `report` gets the bytes of each error, the message and the help text.
 pub(super) fn substitute(
     value: &str,
     environment: Environment<'_>,
@@ -47,7 +47,7 @@ fn variable(
     report: &mut dyn FnMut(Range<usize>, String, String),
 ) -> usize {
     let Some(length) = value[dollar..].find('}') else {
-        let help = "write `$$` where a `$` is meant as it is".to_owned();
+        let help = "write `$$` for a literal `$`".to_owned();
         report(dollar..value.len(), "`${` is not closed by `}`".to_owned(), help);
         replaced.push_str(&value[dollar..]);
         return value.len();
@@ -62,7 +62,7 @@ fn variable(
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {
-        let help = "a variable is `${NAME}` or `${NAME:-default}`; write `$$` for a plain `$`".to_owned();
+        let help = "a variable is `${NAME}` or `${NAME:-default}`; write `$$` for a literal `$`".to_owned();
         report(dollar..end, format!("`{name}` is not the name of an environment variable"), help);
     } else if let Some(found) = environment(name).filter(|found| !(found.is_empty() && default.is_some())) {
         replaced.push_str(&found);

@@ -1,7 +1,7 @@
-//! `include`: several files that are read as if they were one.
+//! `include`: several files that are read as one.
 //!
-//! Patterns are relative to the file that names them. Tables that are meant to be spread over files (the listeners, the
-//! upstreams, one listener, its routes) are joined; any other key that two files set is a mistake.
+//! Patterns are relative to the file that contains them. Tables that may be spread over files (listeners, upstreams, one listener, its
+//! routes) are joined; any other key in two files is an error.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{Tree, TreeEntry, TreeNode, TreeTable};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
-/// Files that one configuration may consist of; more is taken for a pattern gone wrong.
+/// Files that one configuration may consist of; more indicate a wrong pattern.
 const FILES_MAX: usize = 1000;
 
 /// What loading works with and what it leaves behind.
@@ -23,7 +23,7 @@ pub(crate) struct Loading<'a> {
     pub(crate) reads_files: bool,
     /// The texts so far.
     pub(crate) sources: SourceMap,
-    /// The mistakes so far.
+    /// The diagnostics so far.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Whether everything that was to be included could be read.
     pub(crate) is_whole: bool,
@@ -122,14 +122,14 @@ fn include(
     }
 }
 
-/// A pattern need not match anything, but what it looks into has to be a folder that can be read, if it is there.
+/// A pattern need not match anything, but an existing folder in it has to be readable.
 fn report_nothing_found(loading: &mut Loading<'_>, folder: &Path, pattern: &Path, span: SourceSpan) {
     let is_plain = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
     let plain: PathBuf = pattern.components().take_while(is_plain).collect();
     if plain == pattern {
         let missing = folder.join(pattern).display().to_string();
         let message = format!("there is no file `{missing}`");
-        // So that whoever watches the files sees it come.
+        // So that a watcher of the files notices when it is created.
         loading.sources.add(missing, "");
         loading.report_missing(span, message, Some("the path is relative to the file that includes it"));
         return;
@@ -148,7 +148,7 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, span: SourceSpan, whole:
     let shown = path.display();
     if loading.sources.len() >= FILES_MAX {
         let message = format!("`{shown}` would be file {} of this configuration", FILES_MAX + 1);
-        return loading.report_missing(span, message, Some("is the pattern too wide?"));
+        return loading.report_missing(span, message, Some("is the pattern too broad?"));
     }
     let read = path.canonicalize().and_then(|real| Ok((real, std::fs::read_to_string(path)?)));
     let (real, text) = match read {
@@ -165,7 +165,7 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, span: SourceSpan, whole:
         if let Some(earlier) = earlier {
             diagnostic = diagnostic.label(*earlier, "the first time here");
         } else {
-            diagnostic = diagnostic.help("it is the file that everything starts from");
+            diagnostic = diagnostic.help("it is the main file");
         }
         loading.diagnostics.push(diagnostic);
         return;

@@ -1,7 +1,6 @@
-//! Text as it comes: files, and the tree of keys and values that they hold.
+//! From text to a tree of keys and values.
 //!
-//! First stop on the way from text to configuration. Nothing here knows which keys exist; environment variables and
-//! `include` are done here because they concern every key alike.
+//! The first stage. Knows no keys; environment variables and `include` are handled here because they concern all keys alike.
 
 mod include;
 mod document;

@@ -1,10 +1,10 @@
-//! Keys and values with their positions, files already joined and variables already replaced.
+//! Keys and values with their positions, with files joined and variables replaced.
 
 use std::collections::HashMap;
 
 use crate::source_map::SourceSpan;
 
-/// A value and where it stands.
+/// A value and its span.
 #[derive(Debug, Clone)]
 pub(crate) struct TreeNode {
     pub(crate) span: SourceSpan,
@@ -27,7 +27,7 @@ pub(crate) enum Tree {
 }
 
 impl Tree {
-    /// What a person would call such a value.
+    /// The name of the type in messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Tree::Text(_) | Tree::Unknown => "a string",
@@ -46,9 +46,9 @@ impl Tree {
 pub(crate) struct TreeText {
     /// The text with escapes and variables replaced.
     pub(crate) value: String,
-    /// Where the first byte of `value` stands in its file, when `value` stands there byte for byte.
+    /// The position of the first byte of `value` in its file, if the file contains `value` verbatim.
     pub(crate) verbatim_start: Option<usize>,
-    /// Whether a variable was replaced in it: then it may also stand for an integer or a boolean.
+    /// Whether a variable was replaced in it: then it may also be an integer or a boolean.
     pub(crate) substituted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `[upstream.NAME.affinity]` as it is written.
+//! `[upstream.NAME.affinity]` in the text.
 
 use std::time::Duration;
 
@@ -7,65 +7,64 @@ use crate::key::{Spanned, TextFormat, choice, section, text_values};
 use crate::value::{Token, ValueError};
 
 section! {
-    /// The requests of a client stay on one server, by a cookie, as long as that server takes them. When it goes, its clients move to
-    /// others and stay there; nobody else moves. A request whose server is full waits for it, see `queue.affinity_wait`. For affinity without a
-    /// cookie, by the address of the client say, see `balance = "consistent-hash"`.
+    /// Session affinity by a cookie: the requests of a client stay on one server while it is available. Clients of a server that goes away
+    /// move to others and stay there; no other client moves. A request whose server is full waits for it, see `queue.affinity_wait`. For
+    /// affinity without a cookie, for example by client address, see `balance = "consistent-hash"`.
     #[derive(Debug, Clone)]
     pub(crate) struct AffinityText at "upstream.NAME.affinity" {
-        /// How the client is told apart.
+        /// The kind of cookie.
         mode: AffinityMode = "insert", like "HAProxy `cookie NAME insert|prefix`, nginx `sticky cookie|learn`, Traefik `sticky`";
-        /// The name of the cookie. Without it, `weir-server-NAME` with the name of the upstream, but the cookie of an application has to be
-        /// named.
+        /// The name of the cookie. Without it, `weir-server-NAME` with the name of the upstream; an application's cookie has to be named.
         cookie: Token = optional, like "HAProxy `cookie NAME`, nginx `sticky cookie NAME`";
-        /// Signs what stands for a server, so that clients cannot make it up; at least 16 characters, the same for all that share the
-        /// upstream. Keep it out of the file: `"${COOKIE_SECRET}"`. Without it, anybody who knows the name of a server can ask for that one.
+        /// Signs the server in the cookie, so that clients cannot choose one; at least 16 characters, the same for all processes that share
+        /// the upstream. Keep it out of the file: `"${COOKIE_SECRET}"`. Without it, a client that knows the name of a server can choose it.
         secret: CookieSecretText = optional, like "HAProxy `dynamic-cookie-key`";
-        /// How long an inserted cookie lasts after the last response, which then renews it every time. Off: until the browser is closed.
+        /// The `Max-Age` of an inserted cookie, renewed by every response. Off: until the browser is closed.
         max_age: Option<Duration> = "off", in 1_000..=315_360_000_000, like "nginx `sticky cookie expires=`, HAProxy `cookie maxidle`";
-        /// Under which path the client sends an inserted cookie.
+        /// The `Path` of an inserted cookie.
         path: CookiePath = "/", like "nginx `sticky cookie path=`";
-        /// In which domain the client sends an inserted cookie. Without it, to the host that it asked and no other.
+        /// The `Domain` of an inserted cookie. Without it, the cookie is for the requested host only.
         domain: Spanned<Box<str>> = optional, like "nginx `sticky cookie domain=`, HAProxy `cookie domain`";
-        /// Whether the client sends an inserted cookie over TLS only.
+        /// Whether an inserted cookie is `Secure`: sent over TLS only.
         secure: bool = false, like "nginx `sticky cookie secure`, HAProxy `cookie secure`";
-        /// Whether an inserted cookie is kept from scripts.
+        /// Whether an inserted cookie is `HttpOnly`: hidden from scripts.
         http_only: bool = true, like "nginx `sticky cookie httponly`, HAProxy `cookie httponly`";
-        /// Whether a request that another site caused carries an inserted cookie.
+        /// The `SameSite` of an inserted cookie: whether requests caused by other sites carry it.
         same_site: SameSiteWord = "lax", like "nginx `sticky cookie samesite=`, HAProxy `cookie attr`";
-        /// Learned cookies that are remembered, at 16 bytes each. The ones not used for longest make room.
+        /// The maximum number of learned cookies, at 16 bytes each. The least recently used ones are evicted.
         entries_max: usize = 100_000, in 8..=100_000_000, like "nginx `sticky learn zone=`, HAProxy `stick-table size`";
-        /// How long a learned cookie is remembered that no request brings.
+        /// How long a learned cookie is kept without a request.
         expire: Duration = "1h", in 1_000..=31_536_000_000, like "nginx `sticky learn timeout=`, HAProxy `stick-table expire`";
     }
 }
 
 choice! {
-    /// How a client is told apart.
+    /// The kind of cookie.
     pub(crate) enum AffinityMode {
-        /// Weir gives the client a cookie of its own, which servers do not see
+        /// Weir sets a cookie of its own, which servers do not receive
         #[default]
         Insert = "insert",
-        /// the cookie of the application is marked with the server on its way to the client and unmarked on its way back
+        /// the application's cookie is prefixed with the server in responses, and the prefix removed in requests
         Prefix = "prefix",
-        /// which server gave out which value of the application's cookie is remembered, per process
+        /// Weir remembers, per process, which server set which value of the application's cookie
         Learn = "learn",
     }
 }
 
 choice! {
-    /// Whether other sites make the client send a cookie.
+    /// Whether requests caused by other sites carry the cookie.
     pub(crate) enum SameSiteWord {
         /// never
         Strict = "strict",
         /// when the user follows a link
         #[default]
         Lax = "lax",
-        /// always; browsers ask for `secure` then
+        /// always; browsers require `secure` for it
         None = "none",
     }
 }
 
-/// A secret, which no debug output shows.
+/// A secret; debug output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CookieSecretText(pub(crate) Box<str>);
 
@@ -100,7 +99,7 @@ fn parse_secret(text: &str) -> Result<CookieSecretText, ValueError> {
     if text.chars().count() < 16 {
         // The secret itself has no place in a message.
         return Err(ValueError::new("the secret is shorter than 16 characters")
-            .help("`openssl rand -hex 32` prints a good one"));
+            .help("generate one with `openssl rand -hex 32`"));
     }
     Ok(CookieSecretText(text.into()))
 }
@@ -110,8 +109,7 @@ fn parse_path(text: &str) -> Result<CookiePath, ValueError> {
     if sound {
         return Ok(CookiePath(text.into()));
     }
-    Err(ValueError::new(format!("`{text}` is not the path of a cookie"))
-        .help("write for example `/` or `/app`"))
+    Err(ValueError::new(format!("`{text}` is not a cookie path")).help("write for example `/` or `/app`"))
 }
 
 /// Whether `text` can be the domain of a cookie.

@@ -1,21 +1,21 @@
-//! `[listener.NAME.tls.client_certificates]` as it is written.
+//! `[listener.NAME.tls.client_certificates]` in the text.
 
 use crate::config::{ClientCertificateHeaders, ClientVerification};
 use crate::key::{Spanned, SpannedTable, section};
 
 section! {
-    /// Certificates of clients. One that is shown has to be valid today, signed by a trusted authority, and, with `crl`, not revoked; else the
-    /// client is refused in the handshake. Weir tells servers whose it was, in headers that no client can forge.
+    /// Certificates of clients (mutual TLS). A certificate has to be valid, signed by a trusted authority, and, with `crl`, not revoked;
+    /// otherwise the handshake fails. Servers receive its details in headers that clients cannot forge.
     #[derive(Debug, Clone)]
     pub(crate) struct ClientCertificatesText at "listener.NAME.tls.client_certificates" {
-        /// Whether clients without a certificate are refused as well.
+        /// Whether clients without a certificate are rejected.
         verify: ClientVerification = "required", like "nginx `ssl_verify_client`, HAProxy `verify`";
-        /// A PEM file with the certificates of the authorities that are trusted.
+        /// A PEM file with the certificates of the trusted authorities.
         ca: Spanned<Box<str>> = required, like "nginx `ssl_client_certificate`, HAProxy `ca-file`";
-        /// A PEM file with lists of revoked certificates (CRL), one of each authority whose certificates clients may have, those between them and
-        /// the trusted one included. Where the list is missing or outdated, the certificates of that authority are refused.
+        /// A PEM file with certificate revocation lists (CRL), one of each authority that issues client certificates, intermediate ones
+        /// included. Without a current list, all certificates of that authority are rejected.
         crl: Spanned<Box<str>> = optional, like "nginx `ssl_crl`, HAProxy `crl-file`";
-        /// What servers are told about the certificate.
+        /// Request headers that describe the certificate.
         headers: SpannedTable<ClientCertificateHeaders> = {};
     }
 }

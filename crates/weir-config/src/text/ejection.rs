@@ -1,4 +1,4 @@
-//! `[upstream.NAME.ejection]` as it is written.
+//! `[upstream.NAME.ejection]` in the text.
 
 use std::time::Duration;
 
@@ -9,50 +9,51 @@ use crate::key::section;
 use crate::value::Percent;
 
 section! {
-    /// What becomes of servers on which requests fail: they get none for a while, then one to try, and all of their share again when that
-    /// succeeds. A failure is a connection that cannot be opened or breaks off before the response, an answer that is not HTTP, one that does
-    /// not come in time, or a status of `on_status`; what clients do is none. The last server that is left is never ejected, and health checks are
-    /// another matter: what they say of a server and its ejection do not undo each other.
+    /// Outlier ejection: a server on which requests fail gets none for a while, then one as a trial, and its full share again when that
+    /// succeeds. A failure is a connection that cannot be opened or that breaks before the response, a response that is not HTTP or not in
+    /// time, or a status of `on_status`; never an error of a client. The last available server is never ejected. Ejection and health checks
+    /// are two independent mechanisms: neither reverses the other.
     #[derive(Debug, Clone)]
     pub(crate) struct EjectionText at "upstream.NAME.ejection" {
-        /// Failures in a row that eject a server at once.
+        /// Consecutive failures that eject a server at once.
         consecutive_failures: Option<u32> = 5, in 1..=1000,
             like "Envoy `consecutive_gateway_failure`, HAProxy `error-limit` with `on-error mark-down`";
-        /// Status codes that are failures. Without it, 502, 503 and 504; with `max_fails`, those of `retry.on_status`. A server that answers 500 is
-        /// there, and one bad URL would take it away from everybody.
+        /// Status codes that count as failures. Without it, 502, 503 and 504; with `max_fails`, those of `retry.on_status`. 500 is not
+        /// among them: one bad URL would make the server unavailable to all clients.
         on_status: Vec<u16> = optional, in 400..=599, like "nginx `proxy_next_upstream http_503`";
-        /// How far above that of the others the share of failed requests may be, in percentage points. Trouble that all have is nobody's fault.
+        /// By how many percentage points the error rate of a server may exceed that of the others. Failures on all servers alike eject
+        /// none.
         error_rate: Option<Percent> = "50%", in 1..=100, like "Envoy `failure_percentage_threshold`, `success_rate_stdev_factor`";
-        /// How many times as long as the others a server may take to answer, by the medians of an interval. Off, since slow is not dead: balancing gives
-        /// a slow server less, and what it had falls to the others when it is gone.
+        /// How many times the median latency of the others the latency of a server may be in an interval. Off by default, since slow is not
+        /// dead: balancing sends fewer requests to a slow server, and ejecting it moves its load to the others.
         latency_factor: Option<u32> = "off", in 2..=1000;
-        /// How much longer than the others it has to take in any case.
+        /// The least difference from the latency of the others that counts.
         latency_difference_min: Duration = "100ms", in 1..=3_600_000;
         /// How often error rates and latencies are compared.
         interval: Duration = "10s", in 100..=3_600_000, like "Envoy `interval`";
-        /// Requests that a server must have had in an interval to be compared.
+        /// The least number of requests to a server in an interval for a comparison.
         requests_min: u64 = 50, in 1..=1_000_000, like "Envoy `failure_percentage_request_volume`";
-        /// How long a server is ejected the first time; twice as long the second time in a row, three times the third. Each such time in good
-        /// standing makes one forgotten.
+        /// The duration of the first ejection; twice as long for the second in a row, three times for the third. Each such time without an
+        /// ejection reduces the count by one.
         base_time: Duration = "10s", in 10..=3_600_000, like "nginx `fail_timeout=`, Envoy `base_ejection_time`";
-        /// The longest that a server is ejected. Trying costs one request, which goes elsewhere if it can be repeated.
+        /// The longest ejection. A trial costs one request, which is retried on another server if it can be.
         max_time: Duration = "1m", in 10..=86_400_000, like "Envoy `max_ejection_time`";
-        /// The largest share of the servers that may be ejected at the same time, of the backups and of the others; one always may, while another is
-        /// left.
+        /// The maximum share of the servers that may be ejected at the same time, separately for backups and the others; one always may be,
+        /// if another server is available.
         servers_max: Percent = "50%", in 1..=100, like "Envoy `max_ejection_percent`";
-        /// Failures within `fail_timeout` that eject a server, exactly as in nginx, in place of all keys above but `on_status`. No success in between
-        /// takes one back; all servers may be ejected, but not one that is the only one of its upstream.
+        /// Failures within `fail_timeout` that eject a server, exactly as in nginx, in place of all keys above except `on_status`.
+        /// Successes in between do not reset the count; all servers may be ejected, but not the only one of an upstream.
         max_fails: u32 = optional, in 1..=1_000_000, like "nginx `max_fails=`";
-        /// With `max_fails`: the time in which failures are counted, and for which the server is ejected.
+        /// With `max_fails`: the time in which failures are counted, and the duration of the ejection.
         fail_timeout: Duration = "10s", in 10..=86_400_000, like "nginx `fail_timeout=`";
     }
 }
 
-/// Status codes that are failures where nothing is said: those by which a server says that it cannot serve anybody.
+/// Status codes that count as failures by default: those with which a server says that it cannot serve requests.
 const STATUS_DEFAULT: [u16; 3] = [502, 503, 504];
 
 impl EjectionText {
-    /// What it means; `retried` are the status codes for which requests go again.
+    /// The checked form; `retried` are the status codes after which requests are repeated.
     pub(crate) fn ejection(&self, retried: &[u16]) -> OutlierEjection {
         let rules = match self.max_fails {
             Some(max_fails) => {

@@ -1,4 +1,4 @@
-//! `[upstream.NAME.health]` as it is written.
+//! `[upstream.NAME.health]` in the text.
 
 use std::time::Duration;
 
@@ -14,87 +14,88 @@ use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderValue, Percent, STATUS_MAX, STATUS_MIN, Size, StatusRange, ValueError};
 
 section! {
-    /// Probes that find out whether a server answers, on connections of their own. A server is up until its first probe, within one
-    /// `interval` of the start, which decides alone; from then on it takes `fall` failed ones in a row to take it down and `rise` passed ones to
-    /// bring it back. Without this table nobody asks, and every server counts as up. `{}` checks that servers accept connections.
+    /// Probes that test whether a server responds, on connections of their own. A server counts as up until its first probe, within one
+    /// `interval` after the start, whose result applies at once; from then on `fall` failures in a row mark it down and `rise` successes in
+    /// a row mark it up. Without this table, servers are not probed and all count as up. `{}` checks that servers accept connections.
     #[derive(Debug, Clone)]
     pub(crate) struct HealthText at "upstream.NAME.health" {
-        /// What a probe is. Without it, `http` when `path` is set, else `tls` where probes use TLS, else `tcp`.
+        /// The kind of probe. Without it, `http` if `path` is set, else `tls` if probes use TLS, else `tcp`.
         kind: ProbeKind = optional, like "nginx `health_check`, HAProxy `option httpchk`, `check`";
-        /// Whether probes use TLS. Without it, as the traffic does, and by the same rules. Where the traffic passes through still encrypted, `true` has probes
-        /// shake hands with the server and accept any certificate: whether it is the right one is up to the clients.
+        /// Whether probes use TLS. Without it, as the traffic does, with the same verification. Where TLS traffic passes through, `true`
+        /// makes probes complete a handshake and accept any certificate: verifying it is up to the clients.
         tls: bool = optional, like "HAProxy `check-ssl`, `no-check-ssl`";
-        /// What is asked for: a path, with a query if need be. Without it, `/`.
+        /// The target of the request: a path, optionally with a query. Without it, `/`.
         path: ProbePath = optional, like "nginx `health_check uri=`, HAProxy `http-check send uri`";
         /// The method of the request.
         method: Spanned<MethodMatch> = "GET", like "HAProxy `http-check send meth`";
-        /// The `Host` of the request. Without it, the address of the server as the config has it. Where the upstream has no `tls` and probes do, this is
-        /// the server name that they ask for as well.
+        /// The `Host` of the request. Without it, the address of the server as in the config. Where only probes use TLS, and not the
+        /// upstream, it is their server name (SNI) as well.
         host: ProbeHost = optional, like "HAProxy `http-check send hdr Host`";
-        /// More headers of the request.
+        /// Further headers of the request.
         headers: Map<HeaderValue> = {}, like "HAProxy `http-check send hdr`";
-        /// Status codes of a server that is well: one, a range, or a list of both.
+        /// Status codes of a healthy server: one, a range, or a list of both.
         status: OneOrMany<StatusRange> = "200-399", like "nginx `match { status }`, HAProxy `http-check expect status`";
-        /// Text that the body has to hold.
+        /// Text that the body has to contain.
         body_contains: Box<str> = optional, like "HAProxy `http-check expect string`";
-        /// A regular expression that has to be found in the body.
+        /// A regular expression that the body has to match somewhere.
         body_regex: RegexPattern = optional, like "nginx `match { body ~ }`, HAProxy `http-check expect rstring`";
-        /// A conversation that shows that a server of this kind is well, in place of `send` and `expect`; it ends as the protocol has it, so that the server logs no error.
+        /// A protocol dialogue in place of `send` and `expect`; it closes the connection as the protocol requires, so that the server logs
+        /// no error.
         preset: ProbePreset = optional,
             like "HAProxy `option redis-check`, `option mysql-check`, `option pgsql-check`, `option smtpchk`";
-        /// Whom a probe logs in as, without a password: an account without rights. `preset = "mysql"` needs it; with `"postgresql"` the server has to come as far as
-        /// asking for the password or letting the user in, without it to a first answer.
+        /// The user name for logging in, without a password: use an account without rights. Required for `preset = "mysql"`; with
+        /// `"postgresql"`, the server has to ask for the password or accept the user, without it to answer at all.
         user: Spanned<Box<str>> = optional, like "HAProxy `option mysql-check user`, `option pgsql-check user`";
-        /// What a probe sends once it is connected, also over TLS. Without it, the server speaks first.
+        /// What a probe sends after connecting, also over TLS. Without it, the server speaks first.
         send: ProbeBytes = optional, like "nginx `match { send }`, HAProxy `tcp-check send`, `tcp-check send-binary`";
-        /// What the first 16 KiB that the server sends must contain.
+        /// What the first 16 KiB from the server have to contain.
         expect: ProbeBytes = optional,
             like "nginx `match { expect }`, HAProxy `tcp-check expect string`, `tcp-check expect binary`";
-        /// What a probe sends after an answer as expected, before it closes the connection.
+        /// What a probe sends after the expected answer, before it closes the connection.
         quit: ProbeBytes = optional, like "HAProxy `tcp-check send` (the last one)";
-        /// How much of the body is looked at. Without `body_contains` or `body_regex` none of it is, except to keep the connection.
+        /// How much of the body is examined. Without `body_contains` and `body_regex` the body is only read to keep the connection.
         body_size: Size = "16KiB", in 1..=1_048_576, like "HAProxy `tune.bufsize`";
-        /// From one probe of a server to the next. The probes of all servers are spread evenly over it.
+        /// The time between two probes of a server. The probes of all servers are spread evenly over it.
         interval: Duration = "2s", in 10..=3_600_000, like "nginx `health_check interval=`, HAProxy `inter`";
-        /// How much later than planned a probe may come, at random, as a share of the interval.
+        /// The random delay of a probe, as a share of the interval.
         jitter: Percent = "10%", in 0..=50, like "nginx `health_check jitter=`, HAProxy `spread-checks`";
-        /// From one probe to the next while the last one speaks against what holds, so that changes are seen sooner. Without it, a
-        /// quarter of `interval`.
+        /// The interval while the state is changing: the last result contradicts the current state. Without it, a quarter of `interval`.
         fast_interval: Duration = optional, in 10..=3_600_000, like "HAProxy `fastinter`";
-        /// How long a probe may take, from the first packet to its last byte. Without it, half of `interval`, at most 5 s.
+        /// The time limit of a probe, from the first packet to its last byte. Without it, half of `interval`, at most 5 s.
         timeout: Duration = optional, in 1..=600_000, like "HAProxy `timeout check`";
-        /// Probes that have to pass in a row until a server that is down is up.
+        /// Consecutive successes that mark a server that is down as up.
         rise: u32 = 2, in 1..=1000, like "nginx `health_check passes=`, HAProxy `rise`";
-        /// Probes that have to fail in a row until a server that is up is down.
+        /// Consecutive failures that mark a server that is up as down.
         fall: u32 = 3, in 1..=1000, like "nginx `health_check fails=`, HAProxy `fall`";
-        /// How long one connection carries HTTP probes before a new one is opened, which shows that the server still accepts. Off: a new
-        /// connection for each probe, at three times the cost; so is it always for servers with `max_requests`, whose places may be connections.
+        /// How long one connection carries HTTP probes before a new one is opened, which tests that the server still accepts connections.
+        /// Off: a new connection for each probe, at three times the cost; so it always is for servers with `max_requests`, whose limit may
+        /// be one of connections.
         connection_age: Option<Duration> = "30s", in 1..=86_400_000, like "nginx `health_check keepalive_time=`";
-        /// The port that is probed. Without it, the one that gets the traffic.
+        /// The port for probes. Without it, the port of the traffic.
         port: u16 = optional, in 1..=65_535, like "nginx `health_check port=`, HAProxy `port`";
     }
 }
 
 choice! {
-    /// What a probe is.
+    /// The kind of probe.
     pub(crate) enum ProbeKind {
         /// a connection is opened and closed again
         #[default]
         Tcp = "tcp",
         /// a TLS handshake is completed
         Tls = "tls",
-        /// a request is answered as expected
+        /// a request gets the expected response
         Http = "http",
     }
 }
 
 choice! {
-    /// A conversation that shows that a server is well.
+    /// A protocol dialogue that tests a server.
     pub(crate) enum ProbePreset {
-        /// `PING`, answered by `+PONG` (or `-NOAUTH`: it is there and wants a password), then `QUIT`
+        /// `PING`, answered by `+PONG` (or `-NOAUTH`, which asks for a password), then `QUIT`
         #[default]
         Redis = "redis",
-        /// a login as `user` up to the question for a password, or without `user` the question whether the server encrypts
+        /// a login as `user` up to the password request, or without `user` the request for encryption
         Postgresql = "postgresql",
         /// a login as `user` without a password, then `COM_QUIT`; MySQL and MariaDB
         Mysql = "mysql",
@@ -103,7 +104,7 @@ choice! {
     }
 }
 
-/// Bytes of a conversation, and how they are written.
+/// Bytes of a dialogue, and their form in the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProbeBytes {
     pub(crate) bytes: Box<[u8]>,
@@ -124,22 +125,22 @@ text_values! {
         article: "a path",
         examples: &["/healthz", "/status?full=1"],
         pattern: r#"^/[!$-;=?-~]*$"#,
-        about: "A path with or without a query, percent-encoded, as it stands in a request.",
+        about: "A path with or without a query, percent-encoded, as in a request.",
     };
     ProbeBytes, parse_bytes, |value: &ProbeBytes| value.text.clone(), TextFormat {
         name: "text or hex",
         article: "a text, or bytes in hex",
         examples: &["PING\\r\\n", "hex:50 49 4e 47 0d 0a"],
         pattern: r"^.+$",
-        about: "A text as it is sent or received, of 1 to 4096 bytes; in double quotes TOML reads `\\r\\n` as the end of a line. Behind `hex:` stand \
-                bytes as hexadecimal digits, with spaces where you like.",
+        about: "A text of 1 to 4096 bytes, as sent or received; in double quotes, TOML reads `\\r\\n` as the end of a line. After `hex:`, \
+                bytes as hexadecimal digits, with optional spaces.",
     };
     ProbeHost, parse_host, |value: &ProbeHost| value.0.clone(), TextFormat {
         name: "host and port",
         article: "a host",
         examples: &["app.internal", "app.internal:8080", "[::1]:80"],
         pattern: r"^[A-Za-z0-9._:\[\]-]+$",
-        about: "A host name or address, with or without a port, as it stands in `Host`.",
+        about: "A host name or address, with or without a port, as in `Host`.",
     };
 }
 
@@ -150,7 +151,7 @@ fn parse_bytes(text: &str) -> Result<ProbeBytes, ValueError> {
     let bytes = match text.strip_prefix("hex:") {
         None => text.as_bytes().to_vec(),
         Some(digits) => parse_hex(digits).ok_or_else(|| {
-            ValueError::new(format!("`{digits}` are no bytes in hex"))
+            ValueError::new(format!("`{digits}` is not a sequence of bytes in hex"))
                 .help("write two hexadecimal digits for each byte, for example `hex:50 49 4e 47 0d 0a`")
         })?,
     };
@@ -176,7 +177,7 @@ fn parse_path(text: &str) -> Result<ProbePath, ValueError> {
     match wrong {
         _ if !text.starts_with('/') => Err(ValueError::new(format!("`{text}` does not begin with `/`"))
             .help("write for example `/healthz`; the name of the host is `host`")),
-        Some((at, c)) => Err(ValueError::new(format!("{c:?} cannot stand in a path"))
+        Some((at, c)) => Err(ValueError::new(format!("{c:?} is not allowed in a path"))
             .help("write it percent-encoded")
             .range(at..at + c.len_utf8())),
         None => Ok(ProbePath(text.into())),
@@ -238,10 +239,10 @@ mod tests {
             ("", "`` does not begin with `/`"),
             ("healthz", "`healthz` does not begin with `/`"),
             ("http://a/", "`http://a/` does not begin with `/`"),
-            ("/a b", "' ' cannot stand in a path"),
-            ("/a\r\nHost: b", "'\\r' cannot stand in a path"),
-            ("/a#b", "'#' cannot stand in a path"),
-            ("/é", "'é' cannot stand in a path"),
+            ("/a b", "' ' is not allowed in a path"),
+            ("/a\r\nHost: b", "'\\r' is not allowed in a path"),
+            ("/a#b", "'#' is not allowed in a path"),
+            ("/é", "'é' is not allowed in a path"),
         ] {
             assert_eq!(parse_path(text).map_err(|error| error.message), Err(message.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! `[listener.NAME]` as it is written.
+//! `[listener.NAME]` in the text.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The rules by which a route takes requests, as they are written: hosts, paths, methods, headers, parameters.
+//! The conditions of a route in the text: hosts, paths, methods, headers, parameters.
 
 use weir_traffic::route::{HostPattern, MethodMatch, PathMatch, ValueMatch};
 
@@ -28,7 +28,7 @@ text_values! {
         examples: &["example.com", "*.example.com", "[2001:db8::1]", "*"],
         pattern: r"^(\*|(\*\.)?[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])$",
         about: "`example.com` is this host alone, `*.example.com` every host below it at any depth but not `example.com` itself, `*` any \
-                host. No port; case does not matter.",
+                host. No port; case-insensitive.",
     };
     PathPrefix, |text| parse_path(text, PathMatch::prefix).map(PathPrefix), |value: &PathPrefix| value.0.clone(), TextFormat {
         name: "path prefix",
@@ -78,13 +78,13 @@ fn parse_path<E: std::fmt::Display>(
         Ok(_) => Ok(text.into()),
         Err(error) if text.contains('*') && !text.starts_with('/') => {
             Err(ValueError::new(format!("`{text}`: {error}"))
-                .help("a path has no wildcards; a prefix is enough, or use `path_regex`"))
+                .help("a path has no wildcards: write a prefix, or use `path_regex`"))
         }
         Err(error) => Err(ValueError::new(format!("`{text}`: {error}"))),
     }
 }
 
-/// Checks a regular expression; the bytes of a mistake in it are known.
+/// Checks a regular expression; an error has the bytes that it is in.
 fn parse_pattern(text: &str) -> Result<RegexPattern, ValueError> {
     let mut parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build();
     if let Err(error) = parser.parse(text) {

@@ -1,6 +1,6 @@
-//! What the text of a configuration may say, table by table, before anything is compared with anything else.
+//! The content of a config file, table by table, before any comparison between keys.
 //!
-//! These tables differ from the checked ones in that names are still names and alternatives still stand side by side.
+//! These types differ from the checked ones in that references are names and alternatives are all present.
 
 mod document;
 mod listener;

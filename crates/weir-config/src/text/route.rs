@@ -1,4 +1,4 @@
-//! `[[listener.NAME.route]]` as it is written.
+//! `[[listener.NAME.route]]` in the text.
 
 use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
@@ -199,8 +199,8 @@ fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
                     .range(at..rest));
             }
             c if !c.is_ascii_graphic() => {
-                let error =
-                    ValueError::new(format!("{c:?} cannot stand in a URL")).help("write it percent-encoded");
+                let error = ValueError::new(format!("{c:?} is not allowed in a URL"))
+                    .help("write it percent-encoded");
                 return Err(error.range(at..rest));
             }
             c => literal.push(c),
@@ -252,7 +252,7 @@ fn check_target(text: &str, parts: &[RedirectPart]) -> Result<(), ValueError> {
             }
         }
         Some(_) => {
-            let message = "a target that begins with what the client sent could lead to any host";
+            let message = "a target that begins with text from the client could lead to any host";
             Err(ValueError::new(message).help(help))
         }
         None => Err(ValueError::new("the target is empty").help(help)),
@@ -322,15 +322,15 @@ mod tests {
     fn targets_that_lead_astray_are_refused() {
         let cases = [
             ("", "the target is empty"),
-            ("{path}", "a target that begins with what the client sent could lead to any host"),
+            ("{path}", "a target that begins with text from the client could lead to any host"),
             ("/{path}", "`/{path}` is neither a URL nor a path"),
             ("//evil", "`//evil` is neither a URL nor a path"),
             ("https://", "`https://` has no host"),
             ("https:///x", "`https:///x` has no host"),
             ("https://{path}", "`https://{path}` has no host"),
             ("example.com", "`example.com` is neither a URL nor a path"),
-            ("/a b", "' ' cannot stand in a URL"),
-            ("/a\r\nb", "'\\r' cannot stand in a URL"),
+            ("/a b", "' ' is not allowed in a URL"),
+            ("/a\r\nb", "'\\r' is not allowed in a URL"),
             ("/{nost}", "there is no placeholder `{nost}`"),
             ("/{host", "`{` is not closed by `}`"),
             ("/a}", "`}` closes nothing"),

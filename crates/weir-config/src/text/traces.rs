@@ -1,4 +1,4 @@
-//! `[traces]` as it is written.
+//! `[traces]` in the text.
 
 use std::time::Duration;
 
@@ -8,31 +8,35 @@ use crate::key::{Map, Spanned, TextFormat, section, text_values};
 use crate::value::{Fraction, HeaderValue, ValueError};
 
 section! {
-    /// Traces by OpenTelemetry: a span for each request that is sampled and for each attempt on a server, sent to a collector by OTLP over
-    /// HTTP. Servers get a `traceparent` (W3C Trace Context), sampled or not. Without `endpoint` nothing is traced, and what clients send
-    /// passes as it came.
+    /// Traces by OpenTelemetry: a span for each sampled request and for each of its attempts, sent to a collector by OTLP over HTTP.
+    /// Servers get a `traceparent` (W3C Trace Context), sampled or not. Without `endpoint` there are no traces, and trace headers of
+    /// clients are forwarded unchanged.
     #[derive(Debug, Clone)]
     pub(crate) struct TracesText at "traces" {
-        /// Where spans are sent: the whole URL at which a collector takes traces.
+        /// The destination of spans: the full URL of the trace endpoint of a collector.
         endpoint: Spanned<CollectorUrl> = optional, like "nginx `otel_exporter { endpoint }`";
-        /// The share of traces begun here that are sampled. Which they are depends on the trace id alone, as with OpenTelemetry's own sampler.
+        /// The share of the traces begun here that are sampled. The choice depends on the trace id alone, as in OpenTelemetry's own
+        /// sampler.
         ratio: Fraction = "100%", like "nginx `otel_trace` with `split_clients`, HAProxy `rate-limit` (of `filter opentracing`)";
-        /// Exchanges a second that are sampled at most, over all workers, whoever has asked for it. The others pass unsampled, which is counted.
+        /// The maximum number of sampled exchanges per second, over all workers, including those sampled by the caller. Further ones are
+        /// not sampled, and counted.
         rate: u32 = 1000, in 1..=1_000_000;
-        /// Whose `traceparent` is followed: the trace goes on, sampled if it was. For all others a new trace begins, and their `traceparent` and
-        /// `tracestate` stop here.
+        /// The peers whose `traceparent` is accepted: the trace continues, sampled if it was. For all others a new trace begins, and their
+        /// `traceparent` and `tracestate` are dropped.
         accept: AcceptFrom = "trusted-proxies", like "nginx `otel_trace_context`";
-        /// What the spans say they are from.
+        /// The `service.name` of the spans.
         service_name: Box<str> = "weir", like "nginx `otel_service_name`";
         /// Headers of the requests to the collector. The status page does not show them.
         headers: Map<HeaderValue> = {}, like "nginx `otel_exporter { header }`";
-        /// More of them, each with its value on the only line of a file, read at start and with each reload.
+        /// Further headers, each with its value on the only line of a file, read at start and on reload.
         header_files: Map<Spanned<Box<str>>> = {};
-        /// A PEM file with the certificates of the authorities that are trusted to know the collector. Without it, those that the system trusts.
+        /// A PEM file with the certificates of the authorities that are trusted for the collector's certificate. Without it, the system's
+        /// authorities.
         ca: Spanned<Box<str>> = optional, like "nginx `otel_exporter { trusted_certificate }`";
-        /// How long one request to the collector may take.
+        /// The time limit of a request to the collector.
         timeout: Duration = "10s", in 1..=600_000;
-        /// Sampled exchanges that wait to be sent at most, at about 1.2 KiB each, in memory that is taken as it is needed. More are dropped and counted.
+        /// The maximum number of sampled exchanges that wait to be sent, at about 1.2 KiB each, in memory that is allocated when needed.
+        /// Further ones are dropped and counted.
         queue_max: u32 = 2048, in 1..=1_000_000, like "nginx `otel_exporter { batch_size, batch_count }`";
     }
 }
@@ -66,7 +70,7 @@ fn parse_url(text: &str) -> Result<CollectorUrl, ValueError> {
     };
     if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic() || "\"#<>".contains(*c)) {
         return refused(
-            &format!("holds {wrong:?}, which cannot stand in this URL"),
+            &format!("holds {wrong:?}, which is not allowed in this URL"),
             "write it percent-encoded",
         );
     }
@@ -75,10 +79,7 @@ fn parse_url(text: &str) -> Result<CollectorUrl, ValueError> {
         return refused("holds credentials", "write them as a header, in `header_files`");
     }
     if !is_host_with_port(authority) {
-        return refused(
-            "names no host that can be asked",
-            "write for example `http://127.0.0.1:4318/v1/traces`",
-        );
+        return refused("has no host", "write for example `http://127.0.0.1:4318/v1/traces`");
     }
     Ok(CollectorUrl { is_tls, authority: authority.into(), path: path.into() })
 }

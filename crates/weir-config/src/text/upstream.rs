@@ -1,4 +1,4 @@
-//! `[upstream.NAME]` as it is written.
+//! `[upstream.NAME]` in the text.
 
 use std::time::Duration;
 
@@ -19,52 +19,53 @@ use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};
 
 section! {
-    /// A named set of servers and the way one of them is chosen.
+    /// A named set of servers with one balancer.
     #[derive(Debug, Clone)]
     pub(crate) struct UpstreamText at "upstream.NAME" {
-        /// The servers: addresses, or tables where more is to be said.
+        /// The servers: addresses, or tables for those with settings of their own.
         servers: NonEmpty<Spanned<ServerText>> = required, like "nginx `server` (in `upstream`), HAProxy `server`";
-        /// How a server is chosen.
+        /// The policy that chooses a server.
         balance: BalanceText = "least-requests",
             like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";
-        /// What of a request decides under `balance = "consistent-hash"`: requests alike in it go to the same server.
+        /// The part of a request that is hashed under `balance = "consistent-hash"`: requests with the same key go to the same server.
         hash_key: HashKey = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
-        /// How far above the average load a server may go under `balance = "consistent-hash"` before
-        /// another one takes over, the same for each key. Off: never; a key stays with its server however busy that is. Without it, `"125%"`.
+        /// The load relative to the average that a server may have under `balance = "consistent-hash"` before another server takes over,
+        /// the same one for each key. Off: a key stays on its server regardless of the load. Without it, `"125%"`.
         hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
-        /// Requests that each server works on at the same time, for servers that do not say. More wait in the queue.
+        /// Concurrent requests per server, for servers without a value of their own. More wait in the queue.
         max_requests: Option<u32> = "off", in 1..=10_000_000, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
-        /// The time in which a server that comes back works its way up, evenly from next to nothing to all of its weight. Servers
-        /// that are there when Weir starts have theirs at once, and so have all when a reload turns it off.
+        /// The time over which a server that comes back reaches its full weight, linearly from almost zero. Servers present at start have
+        /// their full weight at once, and so have all servers when a reload turns it off.
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
-        /// TLS with the servers. Without it, they are spoken to in the clear.
+        /// TLS with the servers. Without it, plain connections.
         tls: SpannedTable<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
-        /// Time limits towards servers.
+        /// Time limits on the server side.
         timeouts: SpannedTable<UpstreamTimeouts> = {};
-        /// Limits on what a server sends.
+        /// Limits on responses.
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         lenient: ServerLeniency = {};
-        /// Server connections that are kept for the next request.
+        /// Server connections that are kept for further requests.
         pool: SpannedTable<PoolSettings> = {};
-        /// With which version of the PROXY protocol servers are told whose connection it is. Since a connection is then one client's, it is kept
-        /// for further requests on the same client connection only. Probes say that they are Weir's own, unless they go to another port.
+        /// The version of the PROXY protocol header with the client address that servers get. Such a connection belongs to one client: it
+        /// is reused only for further requests on the same client connection. Probes state that they are Weir's own (LOCAL, in version 1
+        /// UNKNOWN), unless they go to another port.
         proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
         /// Requests that wait for a server.
         queue: SpannedTable<QueueSettings> = {};
-        /// Failed attempts that go to another server.
+        /// Failed attempts that are repeated on another server.
         retry: SpannedTable<RetrySettings> = {};
-        /// Requests of one client that stay on one server.
+        /// Session affinity: the requests of one client stay on one server.
         affinity: SpannedTable<AffinityText> = optional, like "nginx `sticky`, HAProxy `cookie`, Traefik `sticky`";
-        /// Probes that find out whether a server answers.
+        /// Probes that test whether a server responds.
         health: SpannedTable<HealthText> = optional, like "nginx `health_check`, HAProxy `check`";
-        /// What becomes of the connections through a server that goes down by its probes: TCP connections, WebSockets, and requests under way, which are tried again
-        /// where `retry` allows it.
+        /// How connections are treated whose server goes down by its probes: TCP connections, WebSockets, and requests in progress, which
+        /// are retried where `retry` allows it.
         on_down: OnDown = "keep", like "HAProxy `on-marked-down shutdown-sessions`";
-        /// What becomes of servers on which requests fail: they get none for a while. This is on unless it says `"off"`.
+        /// Ejection of servers on which requests fail: they get none for a while. On by default; `"off"` disables it.
         ejection: Option<SpannedTable<EjectionText>> = {}, like "nginx `max_fails=`, HAProxy `observe layer7`, Envoy `outlier_detection`";
-        /// The share of the servers below which all get requests, whatever health checks and ejection say of them: when so few are left, they
-        /// would get more than they can bear, and it is likelier that the checks are wrong. Backups that are well keep it from that.
+        /// The share of available servers below which all servers get requests, regardless of health checks and ejection: so few would be
+        /// overloaded, and wrong checks are the more likely cause. Available backups prevent it.
         panic_threshold: Option<Percent> = "off", in 1..=100, like "Envoy `healthy_panic_threshold`";
     }
 }
@@ -77,41 +78,41 @@ pub(crate) enum ServerText {
 }
 
 section! {
-    /// A server, where its address alone does not say enough.
+    /// A server with settings of its own.
     #[derive(Debug, Clone)]
     pub(crate) struct ServerTable at "upstream.NAME.servers" {
-        /// Where it is.
+        /// The address.
         address: Spanned<ServerAddress> = required;
-        /// What it is called in logs and metrics, and what consistent hashing places it by. Without it, its address.
+        /// The name in logs and metrics, and the position in consistent hashing. Without it, the address.
         name: Spanned<Box<str>> = optional;
-        /// Its share, relative to the weights of the others. With 0 it gets no new requests.
+        /// The share of requests, relative to the weights of the others. With 0 it gets no new requests.
         weight: u16 = 1, in 0..=256, like "nginx `weight=`, HAProxy `weight`";
-        /// Requests that it works on at the same time, over all workers; more wait in the queue. Without it, what the upstream says.
+        /// Concurrent requests, over all workers; more wait in the queue. Without it, the upstream's value.
         max_requests: Option<u32> = optional, in 1..=10_000_000, like "nginx `max_conns=`, HAProxy `maxconn`";
-        /// Whether it only gets requests when no other server can take them.
+        /// Whether it gets requests only when no other server can take them.
         backup: bool = false, like "nginx `backup`, HAProxy `backup`";
-        /// Whether it takes requests. It can be changed while Weir runs, see `admin.changes`.
+        /// The mode. It can be changed at runtime, see `admin.changes`.
         mode: ServerMode = "serving", like "nginx `down`, `drain`; HAProxy `disabled`, `set server state`";
-        /// Whether it is probed, if `health` of the upstream says how. One that is not probed is up.
+        /// Whether it is probed, if the upstream has `health`. Without probes, a server is up.
         health: bool = true, like "HAProxy `no-check`";
-        /// Whether it may be ejected, if the upstream does that.
+        /// Whether it may be ejected, if the upstream ejects servers.
         ejection: bool = true, like "nginx `max_fails=0`";
-        /// What it is asked for under `tls`, and what its certificate has to be for. Without it, what `tls` of the upstream says.
+        /// The name sent in the TLS handshake (SNI), which the certificate has to match. Without it, that of the upstream's `tls`.
         server_name: TlsServerName = optional, like "HAProxy `sni`, `verifyhost`";
-        /// The port that is probed. Without it, what `health` of the upstream says.
+        /// The port for probes. Without it, that of the upstream's `health`.
         health_port: u16 = optional, in 1..=65_535, like "HAProxy `port`";
     }
 }
 
 choice! {
-    /// What the operator wants of a server.
+    /// The mode of a server, as set by the operator.
     pub(crate) enum ServerMode {
-        /// it takes requests
+        /// takes requests
         #[default]
         Serving = Mode::Serving.name(),
-        /// it takes requests that are bound to it by a cookie, and no others
+        /// takes only requests with affinity to it by a cookie
         Draining = Mode::Draining.name(),
-        /// it takes no requests
+        /// takes no requests
         Maintenance = Mode::Maintenance.name(),
     }
 }
@@ -154,23 +155,23 @@ impl ConfigValue for ServerText {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BalanceText(pub(crate) &'static str);
 
-/// The policies, as [`Policy::NAMES`] has them: a test compares.
+/// The policies in the order of [`Policy::NAMES`]: a test compares them.
 const POLICIES: &[ChoiceWord] = &[
     ChoiceWord {
         name: "least-requests",
-        meaning: "the server with the fewest requests under way for its weight, counted over all workers",
+        meaning: "the server with the fewest requests in progress relative to its weight, over all workers",
     },
-    ChoiceWord { name: "round-robin", meaning: "in turn, smooth, in proportion to the weights" },
+    ChoiceWord { name: "round-robin", meaning: "in turn, smooth weighted round robin" },
     ChoiceWord {
         name: "peak-ewma",
         meaning: "the server with the least latency times requests under way for its weight, where a slow response counts \
                   at once and is forgotten slowly: for servers that are not equally fast",
     },
-    ChoiceWord { name: "power-of-two", meaning: "the less busy of two servers drawn at random by weight" },
-    ChoiceWord { name: "random", meaning: "one server drawn at random by weight" },
+    ChoiceWord { name: "power-of-two", meaning: "the less loaded of two servers chosen at random by weight" },
+    ChoiceWord { name: "random", meaning: "a server chosen at random by weight" },
     ChoiceWord {
         name: "consistent-hash",
-        meaning: "the server that `hash_key` belongs to; when a server goes, only its keys move",
+        meaning: "the server that `hash_key` maps to; when a server goes away, only its keys move",
     },
 ];
 
@@ -200,8 +201,8 @@ text_values! {
         examples: &["client-address", "client-address/24,56", "header:x-user", "cookie:session", "query:id", "path"],
         pattern: r"^(client-address(/[0-9]+(,[0-9]+)?)?|path|header:.+|cookie:.+|query:.+)$",
         about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`. A request without the header, cookie or parameter \
-                goes to the least busy server. `client-address/24,56` looks at the first 24 bits of an IPv4 address and the first 56 of \
-                an IPv6 address; without prefix lengths at 32 and 64, since an IPv6 client changes the rest as it likes.",
+                goes to the server with the least load. `client-address/24,56` uses the first 24 bits of an IPv4 address and the first 56 of \
+                an IPv6 address; without prefix lengths at 32 and 64, since an IPv6 client can choose the rest.",
     };
 }
 
@@ -220,8 +221,8 @@ fn parse_hash_key(text: &str) -> Result<HashKey, ValueError> {
     }
     if let Some(prefixes) = text.strip_prefix("client-address/") {
         return parse_prefixes(prefixes).map(HashKey::ClientAddress).ok_or_else(|| {
-            ValueError::new(format!("`{prefixes}` are no prefix lengths"))
-                .help("write the bits of an IPv4 address that count, 1 to 32, and if need be those of an IPv6 address, 1 to 128: `client-address/24,56`")
+            ValueError::new(format!("`{prefixes}` is not a pair of prefix lengths"))
+                .help("write the prefix length for IPv4, 1 to 32, and optionally the one for IPv6, 1 to 128: `client-address/24,56`")
         });
     }
     match (text, text.strip_prefix("query:")) {

@@ -1,4 +1,4 @@
-//! `[upstream.NAME.tls]` as it is written.
+//! `[upstream.NAME.tls]` in the text.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::key::{NonEmpty, Spanned, TextFormat, section, text_values};
 use crate::value::ValueError;
 
 section! {
-    /// TLS with the servers. Where a public authority has signed their certificates, `{}` is all that it takes.
+    /// TLS with the servers. For certificates of public authorities, `{}` is sufficient.
     #[derive(Debug, Clone)]
     pub(crate) struct UpstreamTlsText at "upstream.NAME.tls" {
-        /// Whether the certificate of a server has to be signed by a trusted authority, valid today and for its name. Without that, whoever is on the
-        /// way to a server can be that server.
+        /// Whether the certificate of a server has to be valid, signed by a trusted authority and issued for its name. Without
+        /// verification, an attacker on the network path can impersonate the server.
         verify: bool = true, like "nginx `proxy_ssl_verify`, HAProxy `verify`";
-        /// A PEM file with the certificates of the authorities that are trusted. Without it, those that the system trusts.
+        /// A PEM file with the certificates of the trusted authorities. Without it, the system's authorities.
         ca: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_trusted_certificate`, HAProxy `ca-file`";
-        /// A PEM file with lists of revoked certificates (CRL), one of each authority in the chain of a server's certificate. Where the list is missing or
-        /// outdated, the certificates of that authority are refused.
+        /// A PEM file with certificate revocation lists (CRL), one of each authority in the chain of a server's certificate. Without a
+        /// current list, all certificates of that authority are rejected.
         crl: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_crl`, HAProxy `crl-file`";
-        /// What servers are asked for (SNI) and what their certificates have to be for: a host name or an IP address. Without it, the host in the
-        /// address of each.
+        /// The name sent in the handshake (SNI), which certificates have to match: a host name or an IP address. Without it, the host of
+        /// each server's address.
         server_name: TlsServerName = optional, like "nginx `proxy_ssl_name`, `proxy_ssl_server_name`; HAProxy `sni`, `verifyhost`";
-        /// A PEM file with the certificate that Weir shows to servers that ask for one, and behind it those that lead to a root.
+        /// A PEM file with the certificate that Weir presents to servers that request one, followed by its intermediates.
         certificate: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_certificate`, HAProxy `crt` (of `server`)";
         /// A PEM file with the private key of `certificate`. It may be the same file.
         key: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_certificate_key`, HAProxy `crt` (of `server`)";
         /// The versions of the protocol. Older ones are not supported (RFC 8996).
         versions: NonEmpty<TlsVersion> = ["1.2", "1.3"], like "nginx `proxy_ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
-        /// The cipher suites that are offered, by their IANA names, best first.
+        /// The cipher suites that are offered, by their IANA names, in order of preference.
         cipher_suites: NonEmpty<CipherSuite> = [
             "TLS_AES_128_GCM_SHA256",
             "TLS_AES_256_GCM_SHA384",
@@ -41,21 +41,21 @@ section! {
             "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
             "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
         ], like "nginx `proxy_ssl_ciphers`, HAProxy `ciphers`, `ciphersuites`";
-        /// The groups of the key exchange that are offered, by their IANA names, best first.
+        /// The groups of the key exchange that are offered, by their IANA names, in order of preference.
         groups: NonEmpty<KeyExchangeGroup> = ["X25519MLKEM768", "x25519", "secp256r1", "secp384r1"], like "HAProxy `curves`";
-        /// Whether a new connection goes on with the session of an earlier one to the same server, which spares both sides most of a handshake.
-        /// Probes never do, so that they see what a full handshake sees.
+        /// Whether new connections resume a session with the same server, which saves most of the cost of a handshake on both sides. Probes
+        /// always do full handshakes.
         session_reuse: bool = true, like "nginx `proxy_ssl_session_reuse`, HAProxy `no-ssl-reuse`";
-        /// A file that gets the secrets of every connection, for Wireshark. Whoever reads it can decrypt all traffic with the servers, so it is for a
-        /// search after a fault and never for good. The environment variable `SSLKEYLOGFILE` has no effect.
+        /// A file for the secrets of every connection, for Wireshark. It allows decryption of all traffic with the servers, so use it for
+        /// debugging only, and temporarily. The environment variable `SSLKEYLOGFILE` has no effect.
         key_log: Spanned<Box<str>> = optional, like "nginx `proxy_ssl_key_log`, HAProxy `tune.ssl.keylog`";
-        /// How often the files are looked at for changes. New ones are used for the connections that follow; where they cannot be used, the
-        /// old ones stay and the log says so.
+        /// How often the files are checked for changes. New ones are used for the connections that follow; if they cannot be used, the old
+        /// ones stay in use and the log reports it.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
     }
 }
 
-/// Whom the certificate of a server has to be for.
+/// The name that the certificate of a server has to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsServerName(pub(crate) ServerName<'static>);
 
@@ -65,7 +65,7 @@ text_values! {
         article: "the name of a server",
         examples: &["app.internal", "10.0.0.1"],
         pattern: r"^[A-Za-z0-9._:-]+$",
-        about: "A host name or an IP address, without a port, as it stands in a certificate.",
+        about: "A host name or an IP address, without a port, as in a certificate.",
     };
 }
 

@@ -1,4 +1,4 @@
-//! Addresses: where a listener binds and where a server is.
+//! Addresses of listeners and servers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Bounds of buckets: `"250us"`, `"5ms"`, `"1.5s"`. Finer than other durations, which begin at a millisecond.
+//! Bounds of histogram buckets: `"250us"`, `"5ms"`, `"1.5s"`. Finer than other durations, which start at a millisecond.
 
 use super::{Scale, ValueError, parse_scaled};
 

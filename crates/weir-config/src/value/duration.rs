@@ -40,7 +40,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
         let unit = part.trim_start_matches(|c: char| !c.is_alphabetic());
         let worth = SCALE.units.iter().find(|(known, _)| *known == unit).map_or(0, |(_, worth)| *worth);
         if worth >= unit_before {
-            let message = format!("`{text}`: `{part}` stands after a unit that is not larger");
+            let message = format!("`{text}`: `{part}` follows a unit that is not larger");
             return Err(
                 ValueError::new(message).help("write the larger unit first and each once, such as `1m30s`")
             );
@@ -54,7 +54,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
     Ok(Duration::from_millis(total))
 }
 
-/// An error of one part, said of the whole text.
+/// An error of one part, as an error of the whole text.
 fn whole_text(mut error: ValueError, text: &str, part: &str) -> ValueError {
     let offset = part.as_ptr() as usize - text.as_ptr() as usize;
     if part.len() < text.len() {
@@ -136,7 +136,7 @@ mod tests {
             ("367d", "`367d` is longer than 366d"),
             (
                 "30s1m",
-                "`30s1m`: `1m` stands after a unit that is not larger (write the larger unit first and each once, such as `1m30s`)",
+                "`30s1m`: `1m` follows a unit that is not larger (write the larger unit first and each once, such as `1m30s`)",
             ),
             ("1m30x", "`1m30x`: unit `x` is not known (units are ms, s, m, h, d)"),
         ];

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use super::ValueError;
 
-/// Who may read, write and execute a file, as `chmod(1)` takes it: three octal digits, for its owner, its group and all others.
+/// The permissions of a file, as for `chmod(1)`: three octal digits, for owner, group and others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileMode(u32);
 
-/// Write permission, which a socket wants of whoever connects, for the group and for others.
+/// Write permission for group and others, which connecting to a socket requires.
 const OTHERS_CONNECT: u32 = 0o022;
 
 impl FileMode {
@@ -18,7 +18,7 @@ impl FileMode {
         self.0
     }
 
-    /// Whether, as the mode of a socket, it lets nobody connect but its owner and root.
+    /// Whether, as the mode of a socket, it restricts connections to its owner and root.
     pub const fn is_for_its_owner(self) -> bool {
         self.0 & OTHERS_CONNECT == 0
     }
@@ -32,8 +32,8 @@ impl FromStr for FileMode {
             (3..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
         match u32::from_str_radix(text, 8) {
             Ok(bits) if is_octal && bits <= 0o777 => Ok(Self(bits)),
-            _ => Err(ValueError::new(format!("`{text}` is not the mode of a file"))
-                .help("write three octal digits behind a zero, for owner, group and others: `0600`, `0660`")),
+            _ => Err(ValueError::new(format!("`{text}` is not a file mode"))
+                .help("write a zero and three octal digits, for owner, group and others: `0600`, `0660`")),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Names and values of headers that the config writes into messages.
+//! Names and values of headers that the config adds to messages.
 //!
-//! What gets past these types cannot split a message or smuggle a header into it.
+//! They cannot split a message or smuggle a header into it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,17 +17,17 @@ impl FromStr for HeaderName {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if text.is_empty() {
-            return Err(ValueError::new("the name of a header is empty"));
+            return Err(ValueError::new("the header name is empty"));
         }
         if let Some((index, wrong)) = text.char_indices().find(|(_, c)| !is_token(*c)) {
-            let message = format!("`{text}` is not the name of a header: {wrong:?} cannot stand in one");
+            let message = format!("`{text}` is not a header name: {wrong:?} is not allowed in it");
             return Err(ValueError::new(message).range(index..index + wrong.len_utf8()));
         }
         Ok(Self(text.to_ascii_lowercase().into()))
     }
 }
 
-/// Whether a character may stand in a token (RFC 9110 section 5.6.2).
+/// Whether a character is allowed in a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
@@ -41,17 +41,17 @@ impl FromStr for HeaderValue {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if let Some((index, wrong)) = text.char_indices().find(|(_, c)| c.is_ascii_control() && *c != '\t') {
-            let message = format!("the value of a header cannot hold {wrong:?}");
+            let message = format!("a header value cannot contain {wrong:?}");
             return Err(ValueError::new(message).range(index..index + 1));
         }
         if text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
-            return Err(ValueError::new("the value of a header cannot begin or end with white space"));
+            return Err(ValueError::new("a header value cannot begin or end with white space"));
         }
         Ok(Self(text.into()))
     }
 }
 
-/// A token as it stands: the name of a protocol, of a proxy (RFC 9110 section 5.6.2).
+/// A token: the name of a protocol, of a proxy (RFC 9110 section 5.6.2).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(Box<str>);
 

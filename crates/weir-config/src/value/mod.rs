@@ -1,7 +1,6 @@
-//! The kinds of value that a key can have, each with the one way it is written: `"250ms"`, `"64KiB"`, `"500B/s"`,
-//! `"10.0.0.1:80"`.
+//! The types of value, each with one notation: `"250ms"`, `"64KiB"`, `"500B/s"`, `"10.0.0.1:80"`.
 //!
-//! Each kind parses from text and prints as the text that parses to it again. Nothing here knows a key.
+//! Each type parses from text and prints as text that parses to the same value. Knows no keys.
 
 mod address;
 mod network;
@@ -40,7 +39,7 @@ pub(crate) use status::{STATUS_MAX, STATUS_MIN};
 /// Longest name of a listener, upstream, server or route.
 const NAME_LEN_MAX: usize = 64;
 
-/// Whether a text can name a listener, an upstream, a server or a route: it stands in log lines, labels and URLs as it is.
+/// Whether a text can name a listener, an upstream, a server or a route: it appears in log lines, labels and URLs unchanged.
 pub(crate) fn is_name(text: &str) -> bool {
     (1..=NAME_LEN_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
@@ -51,7 +50,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 pub struct ValueError {
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
-    /// What to write instead, where that can be said.
+    /// What to write instead, if that is known.
     pub help: Option<String>,
     /// The bytes of the text that are wrong; `None` when it is the whole.
     pub range: Option<Range<usize>>,

@@ -1,6 +1,6 @@
-//! A number with a unit: what durations, sizes and rates have in common.
+//! A number with a unit: the common part of durations, sizes and rates.
 //!
-//! Fractions are allowed (`"1.5s"`) and computed exactly; what is smaller than the base unit is a mistake, not rounded away.
+//! Fractions are allowed (`"1.5s"`) and computed exactly; a fraction of the base unit is an error, not rounded.
 
 use super::ValueError;
 use crate::diagnostic::did_you_mean;
@@ -11,7 +11,7 @@ pub(crate) struct Scale {
     pub(crate) name: &'static str,
     /// Units with their worth in the base unit, in the order in which a message lists them.
     pub(crate) units: &'static [(&'static str, u64)],
-    /// Spellings that people try, with the unit that is meant.
+    /// Common misspellings, with the unit that is meant.
     pub(crate) slips: &'static [(&'static str, &'static str)],
     /// A well-written value.
     pub(crate) example: &'static str,

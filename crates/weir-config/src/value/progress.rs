@@ -1,7 +1,7 @@
-//! Time limits by progress: how long a transfer may stand still, and how slow it may be.
+//! Time limits by progress: the longest standstill and the least rate of a transfer.
 //!
-//! A limit by total time kills big uploads and lets a slow client hold a connection for exactly that time. A credit of
-//! seconds that passing bytes refill does neither.
+//! A limit on the total time cuts off large uploads and lets a slow client hold a connection for that long. A credit of seconds that
+//! transferred bytes refill avoids both.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::ByteRate;
 /// A time limit on a transfer that is measured by its progress.
 ///
 /// The transfer starts with `credit` and uses it up second by second. Each byte that moves gives back
-/// `1 / rate_min` seconds, never beyond `credit`; without `rate_min` any byte gives all of it back. When the credit is gone,
-/// so is the transfer.
+/// `1 / rate_min` seconds, up to `credit`; without `rate_min` any byte restores all of it. At zero,
+/// the transfer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressLimit {
     /// The longest standstill.

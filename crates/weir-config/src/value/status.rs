@@ -1,4 +1,4 @@
-//! Status codes that a server may answer with: one, or all from one to another.
+//! Status codes of responses: one, or a range.
 
 use std::fmt;
 use std::str::FromStr;

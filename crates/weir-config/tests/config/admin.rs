@@ -53,7 +53,7 @@ fn files_that_hold_no_secret_are_refused() {
         ("large", "`{}` is larger than 4096 bytes"),
         ("folder", "`{}` is not a file"),
         ("none", "`{}` cannot be read: No such file or directory (os error 2)"),
-        ("open", "everybody on this machine can read the secret in `{}`"),
+        ("open", "all users of this machine can read the secret in `{}`"),
     ] {
         let checked = load(folder.path(), &format!("user = \"ops\"\npassword_file = \"{file}\""));
         let expected = expected.replace("{}", &folder.path().join(file).display().to_string());
@@ -69,10 +69,13 @@ fn an_open_door_is_pointed_at() {
     for (admin, expected) in [
         ("address = \"127.0.0.1:9000\"\nchanges = true", None),
         ("address = \"[::1]:9000\"", None),
-        ("address = \"0.0.0.0:9000\"", Some("whoever can connect to `0.0.0.0:9000` can see Weir's figures")),
+        (
+            "address = \"0.0.0.0:9000\"",
+            Some("every client that can connect to `0.0.0.0:9000` can read the status"),
+        ),
         (
             "address = \"10.0.0.1:9000\"\nchanges = true",
-            Some("whoever can connect to `10.0.0.1:9000` can see Weir's figures and take servers out"),
+            Some("every client that can connect to `10.0.0.1:9000` can read the status and change servers"),
         ),
         ("address = \"0.0.0.0:9000\"\ntoken_file = \"token\"", None),
     ] {

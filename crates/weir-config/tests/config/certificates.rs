@@ -124,13 +124,13 @@ fn each_diagnostic_names_its_file_and_reason() {
             "site.key",
             "site.key",
             false,
-            "`site.key`: the file has no PEM block `CERTIFICATE` (is this the file of the key?)",
+            "`site.key`: the file has no PEM block `CERTIFICATE` (is this the key file?)",
         ),
         (
             "site.pem",
             "site.pem",
             true,
-            "`site.pem`: the file has no PEM block `PRIVATE KEY` (is this the file of the certificate?)",
+            "`site.pem`: the file has no PEM block `PRIVATE KEY` (is this the certificate file?)",
         ),
         ("site.pem", "empty", true, "`empty`: the file has no PEM block `PRIVATE KEY` (PEM is text"),
         ("damaged.pem", "site.key", false, "`damaged.pem`: the certificate is damaged"),
@@ -183,7 +183,7 @@ fn a_certificate_out_of_its_time_is_a_warning() {
         assert!(what.starts_with(expected), "{what}");
     }
     let nameless = folder(&[], &rcgen::PKCS_ED25519);
-    assert!(said(nameless.path(), SITE).2.contains("for no host name"));
+    assert!(said(nameless.path(), SITE).2.contains("matches no host name"));
 }
 
 #[test]
@@ -193,11 +193,9 @@ fn a_chain_in_the_wrong_order_is_told() {
     let chain =
         [&other, &site].map(|folder| std::fs::read_to_string(folder.path().join("site.pem")).unwrap());
     std::fs::write(site.path().join("site.pem"), chain.concat()).unwrap();
-    assert!(
-        said(site.path(), SITE)
-            .2
-            .ends_with("(it belongs to a later certificate of that file: its own has to stand first)")
-    );
+    assert!(said(site.path(), SITE).2.ends_with(
+        "(it belongs to a later certificate of that file: its own certificate has to come first)"
+    ));
 }
 
 #[test]
@@ -258,7 +256,7 @@ fn suites_of_tls_1_2_that_fit_no_key_are_doubted() {
         (SITE, only_1_3, None),
     ] {
         let expected = doubted.map(|kind| {
-            format!("5: TLS 1.2 cannot show this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is")
+            format!("5: TLS 1.2 cannot use this certificate: its key is for {kind}, and no suite of that version in `cipher_suites` is")
         });
         assert_eq!(
             doubts(path, certificates, settings),
@@ -281,8 +279,7 @@ fn groups_without_one_for_tls_1_2_are_doubted() {
             false,
         ),
     ] {
-        let expected =
-            "6: no group of `groups` is for TLS 1.2: no connection of that version comes about".to_owned();
+        let expected = "6: no group of `groups` is for TLS 1.2: connections of that version fail".to_owned();
         assert_eq!(
             doubts(site.path(), SITE, settings),
             Vec::from_iter(is_doubted.then_some(expected)),

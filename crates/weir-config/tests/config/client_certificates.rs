@@ -207,7 +207,7 @@ fn lists_that_refuse_everybody_are_a_warning() {
         said(outdated.path(), files),
         [(
             DiagnosticKind::Suspicious,
-            "`crl.pem`: a list is outdated: until a new one is here, all certificates are refused that its authority issued"
+            "`crl.pem`: a list is outdated: all certificates of its authority are rejected until there is a new one"
                 .to_owned()
         )]
     );
@@ -220,7 +220,7 @@ fn lists_that_refuse_everybody_are_a_warning() {
         said(of_another.path(), files),
         [(
             DiagnosticKind::Suspicious,
-            "`crl.pem`: there is no list of `CN=root`: all certificates are refused that it issued"
+            "`crl.pem`: there is no list of `CN=root`: all certificates that it issued are rejected"
                 .to_owned()
         )]
     );
@@ -247,6 +247,6 @@ fn a_list_of_version_1_is_explained() {
         "ca", "-config", "ca.cnf", "-gencrl", "-keyfile", "root.key", "-cert", "root.pem", "-out", "crl.pem",
     ]);
     let error = RevocationLists::load(&path.join("crl.pem")).expect_err("it is of version 1");
-    assert_eq!(error.message, "list 1: the list is of version 1: only version 2 can be used");
+    assert_eq!(error.message, "list 1: the list has version 1: version 2 is required");
     assert!(error.help.is_some_and(|help| help.contains("crlnumber")));
 }

@@ -88,11 +88,11 @@ fn max_fails_is_what_nginx_knows() {
 #[test]
 fn what_has_no_effect_is_said_and_holds() {
     for (more, warning) in [
-        ("ejection = { interval = \"5s\", error_rate = \"off\" }", "`interval` does nothing without"),
-        ("ejection = \"off\"", "`ejection` does nothing: no server of the upstream is ejected"),
+        ("ejection = { interval = \"5s\", error_rate = \"off\" }", "`interval` has no effect without"),
+        ("ejection = \"off\"", "`ejection` has no effect: no server of the upstream is ejected"),
         (
             "ejection = \"off\"\npanic_threshold = \"50%\"",
-            "`panic_threshold` does nothing without `health` or `ejection`",
+            "`panic_threshold` has no effect without `health` or `ejection`",
         ),
     ] {
         let checked = checked(&text(more));

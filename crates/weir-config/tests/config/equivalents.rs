@@ -107,15 +107,23 @@ fn variables_in_values_are_doubtful() {
         (
             "[[listener.web.route]]",
             "request_headers.set.x-ip = \"$remote_addr\"",
-            "`$remote_addr` is plain text",
+            "`$remote_addr` is sent as plain text",
         ),
         (
             "[[listener.web.route]]",
             "request_headers.add.x-ip = \"{client_address}\"",
             "`{client_address}` is",
         ),
-        ("[[listener.web.route]]", "response_headers.set.x-ip = \"%[src]\"", "`%[src]` is plain text"),
-        ("[listener.web]", "access_log.format = '$remote_addr {status}'", "`$remote_addr` is plain text"),
+        (
+            "[[listener.web.route]]",
+            "response_headers.set.x-ip = \"%[src]\"",
+            "`%[src]` is sent as plain text",
+        ),
+        (
+            "[listener.web]",
+            "access_log.format = '$remote_addr {status}'",
+            "`$remote_addr` is sent as plain text",
+        ),
     ] {
         assert_said(table, line, DiagnosticKind::Suspicious, expected);
     }

@@ -130,10 +130,10 @@ fn servers_may_differ() {
 #[test]
 fn what_is_doubtful_is_said_and_holds() {
     for (health, warning) in [
-        ("{ timeout = \"3s\" }", "a probe that runs into `timeout` (3s) holds up the next one"),
+        ("{ timeout = \"3s\" }", "a probe that runs into `timeout` (3s) delays the next one"),
         (
             "{ path = \"/\", body_size = \"1KiB\", connection_age = \"off\" }",
-            "`body_size` does nothing: nothing is looked for in the body",
+            "`body_size` has no effect: the body is not checked",
         ),
     ] {
         let text = format!(
@@ -171,16 +171,16 @@ fn conversations_are_presets_or_texts() {
 fn conversations_that_cannot_work_are_diagnostics() {
     for (health, diagnostic) in [
         ("{ preset = \"mysql\" }", "`preset = \"mysql\"` needs a `user`"),
-        ("{ preset = \"redis\", user = \"w\" }", "`user` does nothing"),
+        ("{ preset = \"redis\", user = \"w\" }", "`user` has no effect"),
         ("{ preset = \"redis\", send = \"x\" }", "a probe has a `preset` or a `send` of its own"),
-        ("{ preset = \"mysql\", user = \"w\", tls = true }", "this protocol begins in the clear"),
+        ("{ preset = \"mysql\", user = \"w\", tls = true }", "this protocol begins without TLS"),
         ("{ send = \"x\" }", "`send` without `expect`"),
-        ("{ expect = \"hex:5\" }", "`5` are no bytes in hex"),
+        ("{ expect = \"hex:5\" }", "`5` is not a sequence of bytes in hex"),
         (
             "{ path = \"/\", expect = \"x\" }",
-            "`expect` does nothing: a probe of the kind `http` sends a request",
+            "`expect` has no effect: a probe of the kind `http` sends a request",
         ),
-        ("{ preset = \"redis\", status = 200 }", "only has a conversation of its own"),
+        ("{ preset = \"redis\", status = 200 }", "only has its own dialogue"),
     ] {
         let text = format!(
             "listener.web = {{ address = \":0\", upstream = \"app\" }}\nupstream.app = {{ servers = [\"a:80\"], health = {health} }}\n"

@@ -87,15 +87,15 @@ fn a_response_is_of_use_for_its_certificate_and_in_its_time() {
         assert_eq!(said(path), [], "{digest}");
     }
     let good = respond(path, "site", GOOD, "-sha1");
-    let not_shown = |why: &str| format!("`site.ocsp`: clients are not shown the OCSP response: {why}");
+    let not_shown = |why: &str| format!("`site.ocsp`: the OCSP response is not sent to clients: {why}");
     for (response, expected) in [
         (with_year(&good, 0, b"2002"), not_shown("it is outdated")),
         (with_year(&good, 1, b"4000"), not_shown("it is not valid yet")),
-        (respond(path, "other", GOOD, "-sha1"), not_shown("it is about another certificate")),
-        (respond(path, "site", "", "-sha1"), not_shown("its authority does not know the certificate")),
+        (respond(path, "other", GOOD, "-sha1"), not_shown("it is for another certificate")),
+        (respond(path, "site", "", "-sha1"), not_shown("its authority reports the certificate as unknown")),
         (
             respond(path, "site", REVOKED, "-sha1"),
-            "`site.ocsp`: the certificate has been revoked: clients refuse it".to_owned(),
+            "`site.ocsp`: the certificate has been revoked: clients reject it".to_owned(),
         ),
     ] {
         std::fs::write(path.join("site.ocsp"), response).expect("the folder takes a file");

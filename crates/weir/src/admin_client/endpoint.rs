@@ -13,7 +13,7 @@ use super::http::{AdminConnection, AdminRequestError};
 /// How long a connection may take to come about.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Where a running Weir can be asked.
+/// The address of a running Weir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdminEndpoint {
     /// Host and port, as written.
@@ -102,7 +102,7 @@ impl AdminEndpoint {
             (AdminRequestError::Unconnected(error), Self::Tcp(_)) => of_tcp(error),
             (AdminRequestError::Unconnected(error), Self::Unix(_)) => of_unix(error),
             (AdminRequestError::Interrupted(error), _) => {
-                (format!("broke off the answer: {error}"), "see what the log of Weir says, and ask again")
+                (format!("broke off the response: {error}"), "see the log of Weir, and try again")
             }
             (AdminRequestError::Closed, _) => (
                 "closed the connection without an answer".to_owned(),
@@ -148,7 +148,7 @@ fn of_unix(error: &io::Error) -> (String, &'static str) {
         ),
         ErrorKind::PermissionDenied => (
             "may not be opened by this user".to_owned(),
-            "run this as the user that Weir runs as, or as one whom the mode of the file lets in",
+            "run this as the user that Weir runs as, or as one with write permission for the file",
         ),
         _ => (format!("cannot be connected to: {error}"), "check the path"),
     }

@@ -1,7 +1,7 @@
 //! How a command reaches a Weir that runs: one HTTP request for each question, over TCP or over a Unix socket.
 //!
-//! The options are the same for all commands that ask one. Secrets come from files, never from the command line, where everybody on the
-//! machine can read them. Must not know what is asked for.
+//! The options are the same for all commands. Secrets come from files, never from the command line, which all users of the machine can
+//! read. Must not know the requests.
 
 mod overview;
 mod endpoint;
@@ -25,7 +25,7 @@ pub(crate) use http::AdminResponse;
 pub(crate) use overview::overview;
 pub(crate) use url::path_segment;
 
-/// How long an answer may take, unless a command asks for something that takes its time.
+/// The time limit of a response, except for commands that take longer.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of a user name with its password, or of a token.
@@ -34,25 +34,25 @@ const SECRET_BYTES_MAX: usize = 4096;
 const HOW_TO_NAME_IT: &str = "give --admin ADDRESS (`127.0.0.1:9000`, `unix:/run/weir.sock`), or --config FILE with the config that it \
     runs on; that needs `admin.socket` or `admin.address`. --socket PATH names its socket alone";
 
-const BROKEN: &str = "it may have been edited since Weir read it: `weir check` lists its mistakes";
+const BROKEN: &str = "it may have been edited since Weir read it: `weir check` lists the errors";
 
-/// Which Weir is asked, and as whom. Commands flatten it into their own options.
+/// The address and the credentials. Commands flatten it into their own options.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "The Weir that is asked")]
+#[command(next_help_heading = "Connection to the running Weir")]
 pub(crate) struct AdminArguments {
-    /// Where it can be asked: `127.0.0.1:9000` is the address of its admin listener, `unix:/run/weir.sock` its socket.
+    /// The address of its admin listener, such as `127.0.0.1:9000`, or its socket, such as `unix:/run/weir.sock`.
     #[arg(long, global = true, value_name = "ADDRESS")]
     admin: Option<AdminEndpoint>,
-    /// The config that it runs on: says where it can be asked.
+    /// Its config, which contains that address.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
-    /// Its socket, whatever a config says: short for `--admin unix:PATH`.
+    /// Its socket, regardless of a config: short for `--admin unix:PATH`.
     #[arg(long, global = true, value_name = "PATH", conflicts_with_all = ["admin", "config"])]
     socket: Option<PathBuf>,
-    /// The user to ask as, and the file that holds the password.
+    /// The user name, and the file with the password.
     #[arg(long, global = true, value_name = "NAME:PASSWORD-FILE", conflicts_with = "token_file")]
     user: Option<String>,
-    /// The file that holds the token to ask with.
+    /// The file with the token.
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -68,7 +68,7 @@ impl AdminArguments {
             (None, Some(path), _) => AdminEndpoint::of_socket(path),
             (None, None, Some(file)) => of_config(file)?,
             (None, None, None) => {
-                let what = "it is not said which Weir is asked".to_owned();
+                let what = "no address of a running Weir is given".to_owned();
                 return Err(CommandError::Usage { what, help: Some(HOW_TO_NAME_IT.to_owned()) });
             }
         };
@@ -83,7 +83,7 @@ impl AdminArguments {
             else {
                 return Err(CommandError::Usage {
                     what: format!("--user {user}: a name and a file are wanted"),
-                    help: Some("write --user NAME:PASSWORD-FILE; the password stands in the file".to_owned()),
+                    help: Some("write --user NAME:PASSWORD-FILE; the file contains the password".to_owned()),
                 });
             };
             let password = read_secret(Path::new(file))?;
@@ -93,7 +93,7 @@ impl AdminArguments {
     }
 }
 
-/// Where the Weir that runs on a config can be asked. A config with mistakes elsewhere still says it: a running Weir is asked most when
+/// The address of the Weir that runs on a config. It is read even if there are errors elsewhere: a running Weir is queried most when
 /// something is wrong.
 fn of_config(file: &Path) -> Result<AdminEndpoint, CommandError> {
     let checked = CheckedConfig::load(file);
@@ -103,7 +103,7 @@ fn of_config(file: &Path) -> Result<AdminEndpoint, CommandError> {
         if !is_named {
             return Err(CommandError::Config(checked.diagnostics));
         }
-        output::note(&format!("{} has mistakes, so only its `[admin]` is used; {BROKEN}", file.display()));
+        output::note(&format!("{} has errors, so only its `[admin]` is used; {BROKEN}", file.display()));
     }
     if let Some(ListenAddress::Unix(path)) = &admin.socket {
         return Ok(AdminEndpoint::Unix(path.clone()));
@@ -192,7 +192,7 @@ impl AdminClient {
         }
         let (what, help) = match &self.authorization {
             None => (
-                "wants to know who asks",
+                "requires credentials",
                 "give --user NAME:PASSWORD-FILE or --token-file FILE, as `admin` of its config has them",
             ),
             Some(_) => ("does not know these credentials", "compare them with `admin` of its config"),

@@ -9,7 +9,7 @@ use crate::error::CommandError;
 /// The overview of all servers, or of those of the first `pages_max` pages. What is not of one server is as on the last page.
 ///
 /// # Errors
-/// When Weir cannot be asked, or what answers has no overview.
+/// When Weir cannot be reached, or the response is no overview.
 pub(crate) fn overview(client: &AdminClient, pages_max: usize) -> Result<Value, CommandError> {
     let mut whole = first_page(client)?;
     let mut number = 1;

@@ -79,7 +79,7 @@ fn what_is_no_answer_says_why() {
     for (answer, what) in [
         (
             &b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"[..],
-            "wants to know who asks (401); give --user",
+            "requires credentials (401); give --user",
         ),
         (b"220 mail.example.test ready\r\n", "does not speak HTTP; something else than Weir"),
         (b"", "closed the connection without an answer"),
@@ -117,7 +117,7 @@ fn nobody_there_is_said_with_what_to_do() {
     let told = complaint(client(AdminEndpoint::Unix(path)).get("/"));
     assert!(told.contains("the Weir that made the file has ended"), "{told}");
     let (what, help) = of_permission();
-    assert!(what.contains("may not be opened by this user") && help.contains("mode of the file"), "{what}");
+    assert!(what.contains("may not be opened by this user") && help.contains("write permission"), "{what}");
 }
 
 /// Root may open every socket, so the error is made.

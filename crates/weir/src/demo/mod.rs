@@ -38,20 +38,20 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  ended by Ctrl-C or after `--for`, and every request was answered
-  1  the address cannot be had, or a request failed
+  1  the address cannot be bound, or a request failed
   2  the command line cannot be used";
 
 /// How often the table is drawn anew; also the time that its figures are about.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// What running exchanges get at the end. Those of the load are over by then, so it is for those of curious users.
+/// The time for running exchanges at the end. Those of the load have completed by then, so it is for manual requests.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Watch Weir balance requests over three servers, one of them slow.
 ///
-/// Everything is in this one process and on this machine: three small servers, Weir with its defaults in front of them,
-/// and clients that send about 300 requests per second. In a terminal, a table shows every second what each server
-/// got; elsewhere there is one table at the end.
+/// Everything runs in this process and on this machine: three small servers, Weir with its defaults in front of them,
+/// and clients that send about 300 requests per second. In a terminal, a table shows the requests of each server every second;
+/// otherwise there is one table at the end.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct DemoArguments {
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// Two quick servers and a slow one: with least requests the slow one gets fewer, without anybody having told Weir.
+/// Two quick servers and a slow one: with least requests the slow one gets fewer, without any setting.
 const SERVERS: [DemoServer; 3] = [
     DemoServer { name: "quick-1", delay: Duration::from_millis(2) },
     DemoServer { name: "quick-2", delay: Duration::from_millis(2) },

@@ -33,19 +33,19 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it is explained, also when the request would be refused
-  2  the config, the URL or a header cannot be used, or it is not clear which listener is meant";
+  0  the request is explained, even if it would be rejected
+  2  the config, the URL or a header cannot be used, or the listener is ambiguous";
 
 /// Explain which route, upstream and servers a request would get, and why.
 ///
-/// Nothing is sent. Every route is listed with the reason why it does not take the request; servers are listed in the
-/// order in which they would be chosen right after a start, with no load and every server up.
+/// Nothing is sent. Every route is listed with the reason why it does not match; servers are listed in the order in which they would be
+/// chosen right after start, without load and with every server up.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ExplainArguments {
     /// The config.
     file: PathBuf,
-    /// The URL, as a client would ask for it. A path alone will do.
+    /// The URL of the request, or its path alone.
     url: String,
     /// The method.
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
@@ -53,22 +53,22 @@ pub(crate) struct ExplainArguments {
     /// A header of the request. Can be given several times.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// The address that the client connects from.
+    /// The address of the client.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     from: IpAddr,
     /// The listener that the client connects to. Without it, the one on the port of the URL, or the only one.
     #[arg(long, value_name = "NAME")]
     listener: Option<String>,
-    /// How the explanation is written.
+    /// The format of the explanation.
     #[arg(long, value_enum, default_value_t = ExplainFormat::Text)]
     format: ExplainFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExplainFormat {
-    /// For people.
+    /// Text.
     Text,
-    /// For programs: one object.
+    /// JSON: one object.
     Json,
 }
 

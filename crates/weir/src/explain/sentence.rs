@@ -36,7 +36,7 @@ pub(super) fn outcome(outcome: &RouteOutcome, matches: &RouteMatch, request: &Ex
 
 fn wanted(what: &str, name: &str, rule: Option<String>, found: Option<&[u8]>) -> String {
     let found = found.map_or("has none".to_owned(), |value| format!("has {:?}", lossy(value)));
-    format!("asks for {what} {name} {}, and the request {found}", rule.unwrap_or_default())
+    format!("requires {what} {name} {}, and the request {found}", rule.unwrap_or_default())
 }
 
 fn methods(matches: &RouteMatch) -> String {

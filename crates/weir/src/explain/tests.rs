@@ -99,7 +99,7 @@ fn a_forwarded_request_is_told_from_listener_to_servers() {
     }
     for expected in [
         "\n           not rest: is for another host: any.test or other.test\n",
-        "\n           not canary: asks for header x-canary exactly \"yes\", and the request has none\n",
+        "\n           not canary: requires header x-canary exactly \"yes\", and the request has none\n",
         "\n           not moved: is for another host: old.test\n",
         "\n           not robots: is for another path: exactly /robots.txt\n",
         "\n           not writes: is for another method: POST or PUT\n",
@@ -171,7 +171,7 @@ fn answers_of_the_config_are_told() {
     let robots = json(&["/robots.txt", "-X", "POST", "-H", "Content-Length: 4000"]);
     let expected = json!({ "status": 200, "content_type": "text/plain; charset=utf-8", "body": "none" });
     assert_eq!(robots["respond"], expected);
-    assert!(text(&["/robots.txt"]).contains("\nanswer     200 from the config, no server is asked\n"));
+    assert!(text(&["/robots.txt"]).contains("\nanswer     200 from the config, without a server\n"));
 }
 
 #[test]
@@ -204,12 +204,12 @@ fn refusals_are_told_with_their_reason() {
 fn conditions_are_told_with_what_was_found() {
     let told = text(&["http://third.test/?draft=2", "-X", "POST", "-H", "x-canary: no"]);
     assert!(
-        told.contains("not canary: asks for header x-canary exactly \"yes\", and the request has \"no\"\n"),
+        told.contains("not canary: requires header x-canary exactly \"yes\", and the request has \"no\"\n"),
         "{told}"
     );
     assert!(
         told.contains(
-            "not writes: asks for query parameter draft exactly \"1\", and the request has \"2\"\n"
+            "not writes: requires query parameter draft exactly \"1\", and the request has \"2\"\n"
         ),
         "{told}"
     );

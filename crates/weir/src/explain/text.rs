@@ -104,12 +104,12 @@ fn push_refused(page: &mut ExplanationText, failure: Failure) {
 }
 
 fn push_redirect(page: &mut ExplanationText, redirect: &Redirect, location: &str) {
-    page.line("answer", &format!("{} from the config, no server is asked", redirect.status));
+    page.line("answer", &format!("{} from the config, without a server", redirect.status));
     page.line("location", location);
 }
 
 fn push_respond(page: &mut ExplanationText, fixed: &FixedResponse) {
-    page.line("answer", &format!("{} from the config, no server is asked", fixed.status));
+    page.line("answer", &format!("{} from the config, without a server", fixed.status));
     if !fixed.body.is_empty() {
         page.line("body", &format!("{} bytes of {}", fixed.body.len(), fixed.content_type));
     }

@@ -34,8 +34,8 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it was left by a key or a signal
-  1  Weir cannot be asked, or there is no terminal
+  0  ended by a key or a signal
+  1  Weir cannot be reached, or there is no terminal
   2  the command line or the config cannot be used";
 
 /// How long a key waits at most.
@@ -46,15 +46,15 @@ const PAGES_MAX: usize = 10;
 
 /// Show the upstreams and servers of a running Weir, live.
 ///
-/// Keys: `r` sorts by requests per second, `p` by P99, `w` by what waits or runs, `f` by failures, `n` by name; `u` hides the servers; the arrows,
-/// `PgUp` and `PgDn` scroll; `q` leaves.
+/// Keys: `r` sorts by requests per second, `p` by P99, `w` by requests waiting or in progress, `f` by failures, `n` by name; `u` hides the servers; the arrows,
+/// `PgUp` and `PgDn` scroll; `q` quits.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct TopArguments {
-    /// By what upstreams and servers are sorted at first.
+    /// The initial order of upstreams and servers.
     #[arg(long, value_enum, default_value = "rate")]
     sort: RowOrder,
-    /// Seconds between two looks.
+    /// Seconds between two updates.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?;
     let first = overview(&client, PAGES_MAX)?;
     if !std::io::stdout().is_terminal() {
-        let help = "`GET /api/overview` of the admin listener tells the same to programs".to_owned();
+        let help = "programs can use `GET /api/overview` of the admin listener".to_owned();
         return Err(CommandError::Failed { error: anyhow!("this is no terminal"), help: Some(help) });
     }
     let ended = Arc::new(AtomicBool::new(false));
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks again and again, until nobody is there any more.
+/// Polls until the receiver is gone.
 fn keep_looking(
     client: &AdminClient,
     interval: Duration,
@@ -99,16 +99,16 @@ fn keep_looking(
     }
 }
 
-/// What is wrong, in one line.
+/// The error in one line.
 fn told(error: CommandError) -> String {
     match error {
         CommandError::Failed { error, .. } => format!("{error:#}"),
         CommandError::Usage { what, .. } => what,
-        CommandError::Config(_) => "the config has mistakes".to_owned(),
+        CommandError::Config(_) => "the config has errors".to_owned(),
     }
 }
 
-/// Draws and listens to keys until one of them, or a signal, ends it.
+/// Draws and handles keys until one of them, or a signal, ends it.
 fn show(
     terminal: &mut DefaultTerminal,
     mut screen: TopScreen,
@@ -129,7 +129,7 @@ fn show(
     Ok(())
 }
 
-/// Does what a key asks for; tells whether to go on.
+/// Handles a key; returns whether to continue.
 fn press(screen: &mut TopScreen, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => return false,

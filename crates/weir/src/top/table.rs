@@ -12,7 +12,7 @@ pub(super) enum RowOrder {
     Rate,
     /// 99 % of the response times do not exceed it
     P99,
-    /// Requests that wait for a server, or run on it
+    /// Requests waiting for a server or in progress on it
     Waiting,
     /// Failures per second
     Failures,

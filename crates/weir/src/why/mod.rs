@@ -1,4 +1,4 @@
-//! `weir why`: the story of an exchange, from the flight recorder of a Weir that runs; of one that still runs, from its session.
+//! `weir why`: explains an exchange, from the flight recorder of a running Weir; one in progress from its session.
 //!
 //! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
 
@@ -27,23 +27,23 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it is told, whether the exchange failed or not
-  1  no exchange with this id is known, or Weir cannot be asked
+  0  the exchange is explained, whether it failed or not
+  1  no exchange with this id is known, or Weir cannot be reached
   2  the command line or the config cannot be used";
 
 /// Failures that are listed when no id is given.
 const LISTED: usize = 20;
 
-/// Tell why an exchange went as it did, and for a failure what to change.
+/// Explain the outcome of an exchange, and for a failure what to change.
 ///
-/// A running Weir keeps the last exchanges and failures, and knows what still runs. The id of a request stands in its log, on the page that its client got when it
-/// failed, and in the header that servers get. Without an id, the last failures are listed.
+/// A running Weir keeps the most recent exchanges and failures, and has those in progress. The id of a request is in the log, on the error
+/// page for the client, and in the header for the server. Without an id, the most recent failures are listed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct WhyArguments {
-    /// The id of the request, the number of the exchange as lists of failures have it, or a session as `weir ctl sessions` has it.
+    /// The id of the request, the number of the exchange in the list of failures, or a session of `weir ctl sessions`.
     id: Option<String>,
-    /// Print the story as JSON, for programs.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the answer says, if it is one of the recorder.
+/// The content of the response, if it is one of the recorder.
 fn read(answer: &AdminResponse) -> Option<Value> {
     let told: Value = serde_json::from_slice(&answer.body).ok().filter(Value::is_object)?;
     match answer.status {

@@ -79,7 +79,7 @@ fn what_came_in(page: &mut StoryText, exchange: &Value) {
             0 => "none has come on this connection yet".to_owned(),
             requests => format!("none at the moment; {} came before", counted(requests as usize, "request")),
         },
-        (Some("session"), _) => "nothing was asked on this connection".to_owned(),
+        (Some("session"), _) => "no request on this connection".to_owned(),
         (Some("connection"), _) if host.is_empty() => "a TCP connection".to_owned(),
         (Some("connection"), _) => format!("a TCP connection for {host} (SNI)"),
         (_, true) if path.is_empty() => "no request could be read".to_owned(),
@@ -237,7 +237,7 @@ fn decided(decision: &str) -> &'static str {
         "not-configured" => "then: not tried again, `retry.on` of the upstream does not name this",
         "attempts-exhausted" => "then: not tried again, all attempts that the config allows were used",
         "time-limit" => "then: not tried again, too much time had gone by",
-        "no-other-server" => "then: not tried again, there was no other server to ask",
+        "no-other-server" => "then: not retried, there was no other server",
         "budget-exhausted" => "then: not tried again, the retry budget of the upstream was used up",
         _ => "then: not tried again",
     }
@@ -277,10 +277,10 @@ fn how_it_ended(page: &mut StoryText, exchange: &Value) {
     };
     let how = match exchange["ended"]["how"].as_str() {
         Some("kept") => "in order; the connection of the client went on".to_owned(),
-        Some("reset") => format!("{who} broke the connection off (RST)"),
+        Some("reset") => format!("{who} reset the connection (RST)"),
         Some("time-limit") => format!("{who} ended it: a time limit had passed"),
         Some("never-opened") => "no connection to the server came about".to_owned(),
-        Some("refused") => format!("{who} refused it or broke it off"),
+        Some("refused") => format!("{who} rejected it or broke it off"),
         _ => format!("{who} closed the connection first (FIN)"),
     };
     page.line("ended", &how);

@@ -107,7 +107,7 @@ fn a_failure_says_what_to_change() {
     failed["ended"] = json!({ "by": "server", "how": "reset" });
     let told = stories(&json!({ "exchanges": [failed] }));
     let expected = "\
-ended      the server broke the connection off (RST)
+ended      the server reset the connection (RST)
 failure    response-reset: phase response, party server, cause reset
            It was reset.
 to change  Look at the server.

@@ -1,7 +1,7 @@
-//! Words of other products that the "elsewhere" column does not explain: those that need a sentence, and what Weir does not do.
+//! Migration from other products and from Weir 0.1: terms that the "elsewhere" column does not cover, because their equivalent needs a
+//! sentence or Weir does not have the feature, and renamed keys.
 //!
-//! A key is only declared once something uses it; until then, writing it is a mistake that says so. Every key that a sentence names
-//! exists: a test looks.
+//! A test checks that every key named in a sentence exists.
 
 mod advice;
 mod renamed;
@@ -19,7 +19,7 @@ fn is_among(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| squashed(known) == word)
 }
 
-/// What is not done in this version, and what to do instead, for a word of another product.
+/// The feature that a term of another product stands for, if this version does not have it, and what to use instead.
 pub(super) fn find_unsupported(word: &str) -> Option<(String, Option<&'static str>)> {
     let missing = UNSUPPORTED.iter().find(|missing| is_among(missing.words, word))?;
     let message = format!("`{word}` is not supported: {}", not_yet(missing));
@@ -35,18 +35,18 @@ fn not_yet(missing: &Unsupported) -> String {
     format!("this version of Weir does not have {feature}")
 }
 
-/// What is not done in this version: the feature, what others call it, and what to do instead.
+/// The features that this version does not have: name, terms of other products, and what to use instead.
 pub(crate) fn unsupported_features()
 -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
     UNSUPPORTED.iter().map(|missing| (missing.feature, missing.words, missing.instead))
 }
 
-/// What a word of another product is called here, where that takes a sentence.
+/// The equivalent of a term of another product, where that needs a sentence.
 pub(super) fn word_help(word: &str) -> Option<&'static str> {
     ADVICE.iter().find(|advice| is_among(advice.words, word)).map(|advice| advice.instead)
 }
 
-/// What to write instead of a value that is none of the choice.
+/// The equivalent of a value that is none of the choice.
 pub(super) fn value_help(word: &str, known: &[&str]) -> Option<String> {
     let renamed = VALUES
         .iter()
@@ -61,7 +61,7 @@ pub(super) fn value_help(word: &str, known: &[&str]) -> Option<String> {
     renamed.or_else(suite).or_else(missing)
 }
 
-/// The suite, of those that can stand there, that OpenSSL calls otherwise:
+/// The suite, of the known ones, that OpenSSL calls by another name:
 /// `ECDHE-RSA-AES128-GCM-SHA256` is `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`.
 fn openssl_suite<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let bare = |name: &str| name.replace(['-', '_'], "").replace("WITH", "");

@@ -1,4 +1,4 @@
-//! Keys of Weir 0.1 that have another name since.
+//! Keys of Weir 0.1 with a new name.
 
 /// Keys that were renamed: the table as it is called now, the old name and the new one.
 const RENAMED: [(&str, &str, &str); 19] = [

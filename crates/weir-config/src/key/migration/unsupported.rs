@@ -1,12 +1,12 @@
-//! What Weir does not do in this version, with the words of other products for it.
+//! Features that Weir does not have in this version, with the terms of other products for them.
 
-/// What Weir does not do in this version.
+/// A feature that Weir does not have in this version.
 pub(super) struct Unsupported {
-    /// What it is, as the subject of a sentence.
+    /// Its name, as the subject of a sentence.
     pub(super) feature: &'static str,
-    /// What others call it.
+    /// What other products call it.
     pub(super) words: &'static [&'static str],
-    /// What to do until then; empty when there is nothing to say.
+    /// What to use instead; may be empty.
     pub(super) instead: &'static str,
 }
 
@@ -34,7 +34,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "http2_protocol_options",
             "http2_max_concurrent_streams",
         ],
-        "clients and servers speak HTTP/1.1; pass other protocols on with `protocol = \"tcp\"`",
+        "Weir speaks HTTP/1.1 with clients and servers; forward other protocols with `protocol = \"tcp\"`",
     ),
     unsupported(
         "Limits on the rate of requests",
@@ -50,7 +50,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "in_flight_req",
             "track_sc0",
         ],
-        "connections are limited by `connections_per_client_max`, requests per server by `max_requests` with a fair `queue`",
+        "`connections_per_client_max` limits connections, `max_requests` the requests per server, with a fair `queue`",
     ),
     unsupported(
         "Authentication of users",
@@ -67,7 +67,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "userlist",
             "digest_auth",
         ],
-        "let the servers do it, or ask clients for certificates with `client_certificates` of `tls`",
+        "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(
         "Compression",
@@ -83,7 +83,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "encode",
             "deflate",
         ],
-        "let the servers compress: what they send passes as it is",
+        "compress in the servers: responses are forwarded unchanged",
     ),
     unsupported(
         "A cache",
@@ -97,7 +97,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "cache_store",
             "open_file_cache",
         ],
-        "put a cache such as Varnish behind or in front",
+        "use a cache such as Varnish behind Weir or in front of it",
     ),
     unsupported(
         "Files from disk",
@@ -113,10 +113,10 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "document_root",
             "expires",
         ],
-        "serve files from a server of an upstream",
+        "use a file server as an upstream",
     ),
     unsupported(
-        "Error pages of your own",
+        "Custom error pages",
         &[
             "error_page",
             "proxy_intercept_errors",
@@ -127,7 +127,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "errors",
             "handle_errors",
         ],
-        "answers of Weir carry `weir-reason`; let a server send the page",
+        "Weir's own responses have the header `weir-reason`; a server can send the page",
     ),
     unsupported(
         "FastCGI, uwsgi and SCGI",
@@ -141,7 +141,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "use_fcgi_app",
             "memcached_pass",
         ],
-        "put a server that speaks HTTP in between",
+        "use an HTTP server in between",
     ),
     unsupported(
         "Variables, maps and scripts",
@@ -164,10 +164,10 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "middlewares",
             "template",
         ],
-        "values are text, but for `redirect` and the access log, which have placeholders",
+        "values are literal text, except in `redirect` and the access log, which have placeholders",
     ),
     unsupported(
-        "Changes of bodies, cookies and redirects of servers",
+        "Rewriting of bodies, cookies and redirects of servers",
         &[
             "sub_filter",
             "proxy_redirect",
@@ -177,7 +177,7 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "add_before_body",
             "proxy_set_body",
         ],
-        "configure the servers with their public name, which they get as `Host` and in `X-Forwarded-*`",
+        "configure the servers with their public name, which Weir sends as `Host` and in `X-Forwarded-*`",
     ),
     unsupported(
         "Mirrored requests",
@@ -195,21 +195,21 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "auto_https",
             "acme_issuer",
         ],
-        "have certbot or lego write the files; `reload` of `tls` uses renewed ones without a restart",
+        "use certbot or lego; `reload` of `tls` picks up renewed files without a restart",
     ),
     unsupported(
         "Limits on the speed of HTTP responses",
         &["limit_rate", "limit_rate_after", "bandwidth_limit", "bwlim_out", "bwlim_in"],
-        "tunnels and TCP connections have `download_rate` and `upload_rate` in `limits` of a listener",
+        "for tunnels and TCP connections, use `download_rate` and `upload_rate` in `limits` of a listener",
     ),
     unsupported("UDP", &["udp", "dgram_bind", "proxy_responses", "udp_listener_config"], ""),
     unsupported(
-        "Source addresses towards servers",
+        "Source addresses of server connections",
         &["proxy_bind", "usesrc", "upstream_bind_config", "transparent"],
-        "servers learn the client from `X-Forwarded-For` or the PROXY protocol",
+        "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
     ),
     unsupported(
-        "Servers found by a registry",
+        "Service discovery by a registry",
         &[
             "discovery",
             "eds",
@@ -222,16 +222,16 @@ pub(super) const UNSUPPORTED: &[Unsupported] = &[
             "dynamic_resources",
             "service_discovery",
         ],
-        "names of servers are resolved again and again (`dns`); change the file and reload, or use `weir ctl`",
+        "server names are resolved repeatedly (`dns`); change the file and reload, or use `weir ctl`",
     ),
     unsupported(
         "Agents on servers",
         &["agent_check", "agent_inter", "agent_port", "external_check", "email_alert"],
-        "weights and modes are changed by `weir ctl` and the runtime socket",
+        "change weights and modes with `weir ctl` or the runtime socket",
     ),
     unsupported(
         "Shared state of several balancers",
         &["peers", "zone_sync", "cluster_peers"],
-        "cookies of `affinity` need none",
+        "`affinity` by cookie needs none",
     ),
 ];

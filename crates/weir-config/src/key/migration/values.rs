@@ -1,6 +1,6 @@
-//! Values of other products and what they are called here.
+//! Values of other products and their equivalents.
 
-/// What to write for a value of another product, if `known` has it: the values, the word of Weir, and what goes with it.
+/// Equivalents of values of other products: the values, Weir's value, and what has to be set with it.
 pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["least_conn", "leastconn", "least_connections", "least_conns", "least_request"], "least-requests", ""),
     (&["roundrobin", "rr", "wrr", "static-rr", "weighted_round_robin"], "round-robin", ""),
@@ -12,7 +12,11 @@ pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["uri", "uri_hash"], "consistent-hash", ", with `hash_key = \"path\"`"),
     (&["url_param", "query"], "consistent-hash", ", with `hash_key = \"query:NAME\"`"),
     (&["hdr", "header"], "consistent-hash", ", with `hash_key = \"header:NAME\"`"),
-    (&["cookie"], "consistent-hash", ", with `hash_key = \"cookie:NAME\"`; for sessions see `affinity`"),
+    (
+        &["cookie"],
+        "consistent-hash",
+        ", with `hash_key = \"cookie:NAME\"`; for session affinity see `affinity`",
+    ),
     (&["random_two", "random two", "random(2)", "random_choose", "p2c"], "power-of-two", ""),
     (&["least_time", "ewma", "latency", "peakewma"], "peak-ewma", ""),
     (&["maint", "down", "disabled"], "maintenance", ""),
@@ -27,28 +31,24 @@ pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["TLSv1.3"], "1.3", ""),
 ];
 
-/// What to say of a value of another product that has no equivalent, if it was meant for a choice that has `beside`.
+/// Values of other products without an equivalent: the values, a value of the choice they were meant for, and the message.
 pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
     (
         &["first"],
         "least-requests",
-        "no policy fills one server after the other; a server with `backup = true` is used when the others are gone",
+        "no policy fills servers one after the other; a server with `backup = true` is used when the others are unavailable",
     ),
-    (
-        &["sticky"],
-        "least-requests",
-        "clients stay on their server with `affinity` of the upstream, under any policy",
-    ),
+    (&["sticky"], "least-requests", "session affinity is `affinity` of the upstream, with any policy"),
     (&["https", "ssl", "tls"], "tcp", "`protocol` is `http`, and the listener has `tls`"),
     (
         &["http2", "h2", "h2c", "grpc", "http3", "quic"],
         "tcp",
-        "this version of Weir does not have HTTP/2, HTTP/3 and gRPC; `tcp` passes them on",
+        "this version of Weir does not have HTTP/2, HTTP/3 and gRPC; `tcp` forwards them",
     ),
     (&["udp"], "tcp", "this version of Weir does not have UDP"),
     (
         &["TLSv1", "TLSv1.0", "TLSv1.1", "1.0", "1.1", "SSLv3"],
         "1.2",
-        "it is broken: Weir has TLS 1.2 and 1.3",
+        "it is insecure: Weir has TLS 1.2 and 1.3",
     ),
 ];

@@ -85,7 +85,7 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.traces_sampled);
     "weir_worker_traces_limited_total" Counter Worker, "Exchanges that were to be sampled and passed unsampled because `traces.rate` was used up.",
         |samples, worker| samples.value(worker.traces_limited);
-    "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue` was full.",
+    "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue_max` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
     "weir_worker_connections_handed_over_total" Counter Worker, "Sessions handed over between workers, by direction.",
         |samples, worker| {

@@ -126,10 +126,10 @@ fn check_host(request: &Request, hosts: &[Box<str>]) -> Result<(), Refused> {
     if is_own_host(&String::from_utf8_lossy(host), hosts) {
         return Ok(());
     }
-    let what = "This is no name of Weir's admin listener. Without credentials it answers to addresses, to names without a dot and to those of `admin.hosts`: any page of the web can have a \
+    let what = "This is no name of Weir's admin listener. Without credentials it answers to addresses, to names without a dot and to those of `admin.allowed_hosts`: any page of the web can have a \
                 name of its own lead here (DNS rebinding).\n\
                 To scrape metrics by a name like weir.example.com, do one of these:\n\
-                - list the name: admin.hosts = [\"weir.example.com\"]\n\
+                - list the name: admin.allowed_hosts = [\"weir.example.com\"]\n\
                 - ask for credentials: admin.token_file (`authorization` in the scrape config of Prometheus) or admin.user and admin.password_file (`basic_auth`)\n\
                 - scrape by address\n";
     Err(Refused::new(AdminRefusal::Host, 421, what))

@@ -108,7 +108,7 @@ fn an_address_that_others_reach_is_a_mistake() {
         let checked = run(&["check", file.path()]);
         assert_eq!(checked.code, Some(2), "{address}");
         let told = checked.stdout;
-        assert!(told.contains("asks nobody for credentials"), "{told}");
+        assert!(told.contains("has no authentication"), "{told}");
     }
 }
 

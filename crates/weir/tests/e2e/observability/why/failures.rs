@@ -61,7 +61,7 @@ fn a_server_that_breaks_off() {
         "on a new connection",
         "the request was sent",
         "not tried again, all attempts that the config allows were used",
-        "ended      the server broke the connection off (RST)",
+        "ended      the server reset the connection (RST)",
         "failure    response-reset",
     ];
     assert_told(&why(&weir, &id), &parts);
@@ -78,7 +78,7 @@ fn a_server_that_breaks_off() {
     let number = failed(&weir, "relay-server-reset");
     assert_told(
         &why(&weir, &number),
-        &["GET /within", "answer     200 by the server", "ended      the server broke", "phase relay"],
+        &["GET /within", "answer     200 by the server", "ended      the server reset", "phase relay"],
     );
 }
 
@@ -143,7 +143,7 @@ fn a_client_that_leaves() {
     let story = why(&weir, kept["number"].as_str().expect("a number"));
     assert_told(
         &story,
-        &["attempt 1", "answer     none", "ended      the client broke the connection off (RST)"],
+        &["attempt 1", "answer     none", "ended      the client reset the connection (RST)"],
     );
 }
 
@@ -224,12 +224,7 @@ fn a_connection_that_is_not_served() {
     let number = failed(&weir, "client-connection-limit");
     assert_told(
         &why(&weir, &number),
-        &[
-            "nothing was asked on this connection",
-            "127.0.0.1:",
-            "answer     none",
-            "connections_per_client_max",
-        ],
+        &["no request on this connection", "127.0.0.1:", "answer     none", "connections_per_client_max"],
     );
 }
 

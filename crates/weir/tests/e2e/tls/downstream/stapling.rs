@@ -152,7 +152,7 @@ fn a_response_about_another_certificate_is_not_shown() {
     let before = site.file();
     site.authority.issue(site.weir.folder(), "a", &["a.test"], ECDSA);
     // The certificate was renewed, and is served; the response will come later.
-    site.weir.line(&["a.ocsp", "about another certificate"]);
+    site.weir.line(&["a.ocsp", "for another certificate"]);
     assert_eq!(site.stapled(), b"");
     let after = site.authority.vouch(site.weir.folder(), "a");
     assert_ne!(before, after);

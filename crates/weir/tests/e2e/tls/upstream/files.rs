@@ -64,7 +64,7 @@ fn the_secrets_of_connections_go_to_a_file_if_it_is_named() {
     let weir = start(folder(&authority), &origin.entry(), tls, SETTINGS);
     assert_eq!(told(&weir), "app.test Full 0");
     assert_eq!(lines(&weir.folder().join("keys.log")), of_origin.lines());
-    weir.line(&["can decrypt this traffic"]);
+    weir.line(&["this traffic can be decrypted"]);
 }
 
 /// Without `ca`, those that the system trusts are trusted; where there are none, the check says what to do.
