@@ -341,7 +341,7 @@ fn poll_send<C: ClientStream, T: ServerStream>(
     server: &mut T,
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
-    let mut source = Replay { kept: &mut exchange.request_kept, body: stream.body(client) };
+    let mut source = Replay { kept: &mut exchange.replay_buffer, body: stream.body(client) };
     match exchange.request_relay.poll(cx, &mut source, &mut server.request()) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         Poll::Ready(Err(error @ RelayError::Write(_))) => {
@@ -505,7 +505,7 @@ impl Exchange {
     /// Takes the request back to its beginning, for another attempt.
     pub(crate) fn rewind(&mut self) {
         self.request_relay = Relay::new();
-        self.request_kept.rewind();
+        self.replay_buffer.rewind();
         self.response.reset();
     }
 }

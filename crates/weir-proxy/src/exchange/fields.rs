@@ -15,7 +15,7 @@ use super::client::Client;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, forwarded, persistence, trace};
+use super::{Exchange, affinity, forwarded, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -184,7 +184,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     };
     copy_fields(out, text, request.fields(), &filter, |out, field| {
         if let Some(persistence) = changing {
-            persistence::write_cookie(out, persistence, text, field);
+            affinity::write_cookie(out, persistence, text, field);
         }
     });
 }
@@ -218,7 +218,7 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date());
     }
     write_id(out, exchange, plans.listener, changes);
-    persistence::write_bond(out, exchange.bond, plans, server);
+    affinity::write_bond(out, exchange.affinity, plans, server);
     write_changes(out, changes);
 }
 
@@ -248,7 +248,7 @@ fn copy_response_fields<W: FieldWriter>(
     };
     copy_fields(out, text, response.fields(), &filter, |out, field| {
         if let Some(persistence) = marking {
-            persistence::write_set_cookie(out, persistence, server, text, field);
+            affinity::write_set_cookie(out, persistence, server, text, field);
         }
     });
 }

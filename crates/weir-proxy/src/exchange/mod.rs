@@ -16,7 +16,7 @@ mod private;
 pub(crate) mod tunnelled;
 mod answer;
 pub(crate) mod fields;
-mod persistence;
+mod affinity;
 mod finish;
 mod plans;
 mod outcome;
@@ -39,7 +39,7 @@ use weir_observe::{Failure, Phase};
 use weir_traffic::affinity::RequestAffinity;
 
 use crate::relay::Relay;
-use crate::relay::replay::Kept;
+use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{Story, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
@@ -101,7 +101,7 @@ async fn carry(
     let upstream = &*view.snapshot.upstreams[upstream_index];
     let plans = Plans { view: &view, listener, route, upstream, upstream_index };
     exchange.waits.begin(&listener.wait_limits(upstream));
-    persistence::begin(exchange, upstream, client.now);
+    affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
 
     let mut tried = Tried::new();
@@ -187,7 +187,7 @@ pub(crate) struct Exchange {
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_relay: Relay,
     /// What was taken of the request body, as long as it may have to be sent again.
-    pub(crate) request_kept: Kept,
+    pub(crate) replay_buffer: ReplayBuffer,
 
     pub(crate) response: ResponseHead,
     /// The head of the response as received; kept only when the access log asks for its fields.
@@ -196,7 +196,7 @@ pub(crate) struct Exchange {
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
     /// What the request says about the server that it belongs to.
-    pub(crate) bond: RequestAffinity,
+    pub(crate) affinity: RequestAffinity,
     /// When the client may try again with more hope, in seconds.
     pub(crate) retry_after: Option<u32>,
 
@@ -217,12 +217,12 @@ impl Exchange {
             first_line: Vec::new(),
             rewritten: Vec::new(),
             request_relay: Relay::new(),
-            request_kept: Kept::default(),
+            replay_buffer: ReplayBuffer::default(),
             response: ResponseHead::new(),
             response_text: Vec::new(),
             response_relay: Relay::new(),
             answered: false,
-            bond: RequestAffinity::default(),
+            affinity: RequestAffinity::default(),
             retry_after: None,
             waits: Waits::new(),
             record: Record::new(),
@@ -241,11 +241,11 @@ impl Exchange {
             text.shrink_to(MEMORY_KEPT_MAX);
         }
         self.request_relay = Relay::new();
-        self.request_kept.reset(MEMORY_KEPT_MAX);
+        self.replay_buffer.reset(MEMORY_KEPT_MAX);
         self.response.reset();
         self.response_relay = Relay::new();
         self.answered = false;
-        self.bond = RequestAffinity::default();
+        self.affinity = RequestAffinity::default();
         self.retry_after = None;
         self.record.reset();
         self.story.reset();

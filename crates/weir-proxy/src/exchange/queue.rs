@@ -58,7 +58,7 @@ pub(crate) async fn admit(
     let now_ms = if balancer.measures_latency() { plan.millis(client.now) } else { 0 };
     let pick = Pick { hash, excluded, random: client.worker.random(), now_ms };
     let (bound, patience) = match private_server(client, plans) {
-        None => (exchange.bond.server, plan.patience),
+        None => (exchange.affinity.server, plan.patience),
         // On any other server, the client would have to authenticate again, or the handshake would fail.
         private => (private, WhenFull::Queue),
     };

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::outcome::Serving;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
-use super::{Ended, Exchange, fields, persistence, private};
+use super::{Ended, Exchange, affinity, fields, private};
 use crate::net::clock;
 use crate::relay::failure::{of_request_body, of_response_body};
 use crate::relay::replay::Replay;
@@ -52,7 +52,7 @@ fn begin<T: ServerStream>(
     exchange.record.spend(Phase::Response, now);
     exchange.record.status = exchange.response.status();
     exchange.answered = true;
-    exchange.request_kept.end();
+    exchange.replay_buffer.end();
     let shard = server_shard(plans, serving);
     shard.responses.record(exchange.record.status);
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
@@ -69,8 +69,8 @@ fn begin<T: ServerStream>(
         exchange.response_text.extend_from_slice(head);
     }
     let server = serving.slot.server;
-    persistence::learn(exchange, plans.upstream, server, head, now);
-    persistence::count(exchange, plans, server);
+    affinity::learn(exchange, plans.upstream, server, head, now);
+    affinity::count(exchange, plans, server);
     let status = exchange.response.status();
     let response = FinalHead {
         status: Status { code: status, reason: exchange.response.reason().of(head) },
@@ -115,7 +115,7 @@ fn poll<T: ServerStream>(
     drop(source);
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
-        let mut source = Replay { kept: &mut exchange.request_kept, body: stream.body(client) };
+        let mut source = Replay { kept: &mut exchange.replay_buffer, body: stream.body(client) };
         match exchange.request_relay.poll(cx, &mut source, &mut serving.server.request()) {
             // The server has answered and reads no further: its answer counts.
             Poll::Ready(Err(RelayError::Write(_))) => serving.send_failed = true,

@@ -23,7 +23,7 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
         && plan.retry.attempts_max > 1
         && plan.may_repeat(exchange)
     {
-        exchange.request_kept.begin(plan.retry_body_max);
+        exchange.replay_buffer.begin(plan.retry_body_max);
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn again(
         answered_any: exchange.answered,
         reused_connection: failed.reused,
         repeatable: plan.may_repeat(exchange),
-        body_replayable: exchange.request_kept.is_whole(),
+        body_replayable: exchange.replay_buffer.is_whole(),
         other_server: tried.leaves_other(plan, failed.server),
         attempts: exchange.record.attempts,
         stale_connections: tried.stale_connections,

@@ -12,7 +12,7 @@ use super::outcome::Serving;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::tunnelled::Tunnelled;
-use super::{Ended, Exchange, fields, persistence};
+use super::{Ended, Exchange, affinity, fields};
 use crate::net::clock;
 use crate::relay::Sink as _;
 use crate::relay::failure::of_response_body;
@@ -68,8 +68,8 @@ fn begin<T: ServerStream>(
     shard.responses.record(exchange.record.status);
     let head = serving.server.head();
     let server = serving.slot.server;
-    persistence::learn(exchange, plans.upstream, server, head, now);
-    persistence::count(exchange, plans, server);
+    affinity::learn(exchange, plans.upstream, server, head, now);
+    affinity::count(exchange, plans, server);
     let response = FinalHead {
         status: Status { code: exchange.record.status, reason: exchange.response.reason().of(head) },
         content: Content::Tunnel,

@@ -37,9 +37,9 @@ pub(crate) struct BufferStock {
     alive: Cell<usize>,
     pipes: RefCell<Vec<PipeEnds>>,
     /// Whether the task that runs now may take no buffer for more bytes.
-    is_dry: Cell<bool>,
+    is_exhausted: Cell<bool>,
     /// Those who wanted one all the same, each once.
-    thirsty: RefCell<BTreeMap<usize, Waker>>,
+    waiting: RefCell<BTreeMap<usize, Waker>>,
 }
 
 impl BufferStock {
@@ -56,8 +56,8 @@ impl BufferStock {
             large,
             alive: Cell::new(0),
             pipes: RefCell::default(),
-            is_dry: Cell::new(false),
-            thirsty: RefCell::default(),
+            is_exhausted: Cell::new(false),
+            waiting: RefCell::default(),
         })
     }
 
@@ -107,35 +107,35 @@ impl BufferStock {
     }
 
     /// Says whether tasks that run from now on may take no buffer for more bytes.
-    pub(crate) fn set_dry(&self, is_dry: bool) {
-        self.is_dry.set(is_dry);
+    pub(crate) fn set_exhausted(&self, is_exhausted: bool) {
+        self.is_exhausted.set(is_exhausted);
     }
 
     /// Whether there is no buffer for more bytes; `cx` is then woken when it is worth another try.
     #[inline]
-    pub(crate) fn is_dry_for(&self, cx: &Context<'_>) -> bool {
-        let is_dry = self.is_dry.get();
-        if is_dry {
-            self.note_thirsty(cx);
+    pub(crate) fn is_exhausted_for(&self, cx: &Context<'_>) -> bool {
+        let is_exhausted = self.is_exhausted.get();
+        if is_exhausted {
+            self.note_waiting(cx);
         }
-        is_dry
+        is_exhausted
     }
 
     #[cold]
-    fn note_thirsty(&self, cx: &Context<'_>) {
-        self.thirsty.borrow_mut().insert(cx.waker().data() as usize, cx.waker().clone());
+    fn note_waiting(&self, cx: &Context<'_>) {
+        self.waiting.borrow_mut().insert(cx.waker().data() as usize, cx.waker().clone());
     }
 
     /// Whether anybody found it dry.
     #[inline]
-    pub(crate) fn has_thirsty(&self) -> bool {
-        !self.thirsty.borrow().is_empty()
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.borrow().is_empty()
     }
 
     /// Wakes those who found it dry.
     #[cold]
-    pub(crate) fn wake_thirsty(&self) {
-        self.thirsty.take().into_values().for_each(Waker::wake);
+    pub(crate) fn wake_waiting(&self) {
+        self.waiting.take().into_values().for_each(Waker::wake);
     }
 
     /// Takes an empty pipe; `None` when the system has none to give.

@@ -71,7 +71,7 @@ impl Connection {
         cx: &mut Context<'_>,
         stock: &Rc<BufferStock>,
     ) -> Poll<io::Result<usize>> {
-        if self.input.is_none() && stock.is_dry_for(cx) {
+        if self.input.is_none() && stock.is_exhausted_for(cx) {
             return Poll::Pending;
         }
         if let Some(tls) = &mut self.tls {

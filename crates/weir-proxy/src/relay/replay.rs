@@ -12,7 +12,7 @@ use crate::net::socket::Socket;
 
 /// The part of a body that was taken from its connection.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct ReplayBuffer {
     bytes: Vec<u8>,
     /// How much of `bytes` was taken since the body began anew.
     taken: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Kept {
     lost: bool,
 }
 
-impl Kept {
+impl ReplayBuffer {
     /// Keeps up to `len_max` bytes from now on; with 0, nothing.
     pub(crate) fn begin(&mut self, len_max: usize) {
         self.len_max = len_max;
@@ -70,7 +70,7 @@ impl Kept {
 
 /// A body that comes first from what was kept of it, then from its connection.
 pub(crate) struct Replay<'a, S> {
-    pub(crate) kept: &'a mut Kept,
+    pub(crate) kept: &'a mut ReplayBuffer,
     pub(crate) body: S,
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_kept_and_comes_again() {
-        let mut kept = Kept::default();
+        let mut kept = ReplayBuffer::default();
         kept.begin(8);
         kept.keep(b"abc");
         kept.keep(b"defgh");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_unless_asked_for() {
-        let mut kept = Kept::default();
+        let mut kept = ReplayBuffer::default();
         kept.keep(b"");
         assert!(kept.is_whole(), "nothing was lost");
         kept.keep(b"a");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_ahead_survives_the_end() {
-        let mut kept = Kept::default();
+        let mut kept = ReplayBuffer::default();
         kept.begin(8);
         kept.keep(b"abcd");
         kept.rewind();

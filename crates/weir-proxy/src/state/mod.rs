@@ -3,7 +3,7 @@
 //! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
 
 pub(crate) mod worker;
-pub(crate) mod allowance;
+pub(crate) mod exchange_budget;
 pub(crate) mod shared;
 pub(crate) mod running;
 pub(crate) mod activity;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weir_observe::{Failure, WorkerShard};
 
-use super::allowance::Allowance;
+use super::exchange_budget::ExchangeBudget;
 use super::recorder::Recorder;
 use super::running::Roll;
 use super::shared::Shared;
@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     /// That of the last one that was opened.
     session_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
-    pub(crate) exchanges: Allowance,
+    pub(crate) exchanges: ExchangeBudget,
     /// Heard when a session ends.
     pub(crate) room: Notify,
     pub(crate) displaced: Displaced,
@@ -112,7 +112,7 @@ impl Worker {
             recorder: Recorder::new(start.recorder),
             roll: Roll::default(),
             session_number: Cell::new(0),
-            exchanges: Allowance::new(exchanges_max.max(1)),
+            exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             room: Notify::new(),
             displaced: Displaced::default(),
             drained: Notify::new(),
@@ -246,7 +246,7 @@ impl Worker {
     #[cold]
     pub(crate) fn park_exchange(&self) {
         self.exchanges.give_back();
-        self.call_thirsty();
+        self.wake_waiting_for_buffers();
     }
 
     /// Whether an exchange that has parked may take buffers again.
@@ -262,9 +262,9 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn call_thirsty(&self) {
-        if self.stock.has_thirsty() && self.exchanges.may_resume() {
-            self.stock.wake_thirsty();
+    pub(crate) fn wake_waiting_for_buffers(&self) {
+        if self.stock.has_waiting() && self.exchanges.may_resume() {
+            self.stock.wake_waiting();
         }
     }
 

@@ -58,7 +58,7 @@ impl ExchangePool {
     /// Takes back an exchange that is over; `None` when it must not be used again.
     pub(crate) fn give_back(&self, exchange: Option<PooledExchange>) {
         self.worker.exchanges.give_back();
-        self.worker.call_thirsty();
+        self.worker.wake_waiting_for_buffers();
         self.worker.shard.exchanges_open.decrement();
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT_MAX {

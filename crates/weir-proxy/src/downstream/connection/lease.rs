@@ -114,10 +114,10 @@ fn poll_watched<T>(
     let stock = &worker.stock;
     let in_use = || i32::try_from(stock.counts()[0]).unwrap_or(i32::MAX);
     let before = in_use();
-    stock.set_dry(*is_parked);
+    stock.set_exhausted(*is_parked);
     worker.roll.forget_wait();
     let polled = poll();
-    stock.set_dry(false);
+    stock.set_exhausted(false);
     *held += in_use() - before;
     if polled.is_pending() && *held <= 0 && !*is_parked && worker.roll.is_wait_for_body() {
         *is_parked = true;
@@ -129,7 +129,7 @@ fn poll_watched<T>(
 impl Drop for Lease {
     fn drop(&mut self) {
         // Also after a panic.
-        self.pool.worker.stock.set_dry(false);
+        self.pool.worker.stock.set_exhausted(false);
         if self.is_parked {
             self.pool.worker.leave_parked();
         }

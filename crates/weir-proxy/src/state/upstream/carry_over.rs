@@ -20,7 +20,7 @@ use crate::state::upstream::queue::Waiter;
 
 /// The servers of a plan to come, by their places, and the plan before it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Succession<'a> {
+pub(super) struct CarryOver<'a> {
     pub(super) config: &'a Upstream,
     /// Of those that the config does not name any more: when their last tunnels end.
     pub(super) leaves_at: &'a [Option<Instant>],
@@ -29,7 +29,7 @@ pub(super) struct Succession<'a> {
     pub(super) before: Option<&'a UpstreamPlan>,
 }
 
-impl<'a> Succession<'a> {
+impl<'a> CarryOver<'a> {
     /// What `of` makes of each server, its place, and the plan before if that had it there.
     fn each<T>(
         self,

@@ -22,8 +22,8 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, RAMP_FULL, ServerId};
 
-use self::carry_over::Succession;
-use self::server_slots::Seats;
+use self::carry_over::CarryOver;
+use self::server_slots::ServerSlots;
 use super::last_change::LastChange;
 use super::ramp::Ramp;
 use super::surroundings::{Surroundings, TlsError, millis_between};
@@ -123,7 +123,7 @@ impl UpstreamPlan {
     /// # Errors
     /// When TLS with its servers cannot be made ready.
     pub(super) fn new(config: &Arc<Upstream>, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, Seats::first(config), around, None)
+        Self::make(config, ServerSlots::first(config), around, None)
     }
 
     /// The plan of the next config. Servers that leave now have until `grace_ends`.
@@ -136,16 +136,16 @@ impl UpstreamPlan {
         around: &Surroundings,
         grace_ends: Instant,
     ) -> Result<Self, TlsError> {
-        Self::make(config, Seats::after(self, config, grace_ends), around, Some(self))
+        Self::make(config, ServerSlots::after(self, config, grace_ends), around, Some(self))
     }
 
     fn make(
         asked: &Arc<Upstream>,
-        seats: Seats,
+        slots: ServerSlots,
         around: &Surroundings,
         before: Option<&Self>,
     ) -> Result<Self, TlsError> {
-        let Seats { servers, leaves_at, is_known } = seats;
+        let ServerSlots { servers, leaves_at, is_known } = slots;
         let names = tls_names(asked, &servers, before);
         let tls = asked.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
         let config = if servers == asked.servers && tls == asked.tls {
@@ -154,9 +154,9 @@ impl UpstreamPlan {
             Arc::new(Upstream { servers, tls, ..Upstream::clone(asked) })
         };
         let config = &config;
-        let succession = Succession { config, leaves_at: &leaves_at, is_known: &is_known, before };
-        let (ejector, admission) = succession.balancing(around);
-        let keeps_pool = succession.keeps_pool();
+        let carry_over = CarryOver { config, leaves_at: &leaves_at, is_known: &is_known, before };
+        let (ejector, admission) = carry_over.balancing(around);
+        let keeps_pool = carry_over.keeps_pool();
         Ok(Self {
             trust: trust(config, before)?,
             ejector,
@@ -166,19 +166,19 @@ impl UpstreamPlan {
                 Some(_) => WhenFull::Queue,
                 None => WhenFull::Spill,
             },
-            live: succession.live(),
+            live: carry_over.live(),
             head_limits: head_limits(config),
             chunked_limits: chunked_limits(config),
             pool_limits: pool_limits(config, around.workers),
-            shared_pool: succession.shared_pool(&keeps_pool),
+            shared_pool: carry_over.shared_pool(&keeps_pool),
             keeps_pool,
             retry: config.retry.policy(),
             retry_budget: retry_budget(config, before),
             retry_methods: MethodSet::new(config.retry.methods.iter().map(MethodMatch::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
-            probes: succession.probes(),
+            probes: carry_over.probes(),
             shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
-            server_shards: succession.server_shards(around.workers),
+            server_shards: carry_over.server_shards(around.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),
             leaves_at: leaves_at.into(),

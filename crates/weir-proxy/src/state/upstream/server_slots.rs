@@ -13,7 +13,7 @@ use crate::net::clock::Instant;
 
 /// The servers of an upstream by their places.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct ServerSlots {
     pub(super) servers: Vec<Server>,
     /// Of those that the config does not name any more: when their last tunnels end.
     pub(super) leaves_at: Vec<Option<Instant>>,
@@ -21,7 +21,7 @@ pub(super) struct Seats {
     pub(super) is_known: Vec<bool>,
 }
 
-impl Seats {
+impl ServerSlots {
     /// Places for servers that come all at once.
     pub(super) fn first(config: &Upstream) -> Self {
         let count = config.servers.len();
@@ -33,7 +33,7 @@ impl Seats {
         let key = |server: &'_ Server| (server.name.clone(), server.address.clone());
         let places: HashMap<_, usize> = config.servers.iter().map(key).zip(0..).collect();
         let mut coming: Vec<Option<&Server>> = config.servers.iter().map(Some).collect();
-        let mut seats = Self { servers: Vec::new(), leaves_at: Vec::new(), is_known: Vec::new() };
+        let mut slots = Self { servers: Vec::new(), leaves_at: Vec::new(), is_known: Vec::new() };
         let mut vacant = VecDeque::new();
         for (index, known) in before.config.servers.iter().enumerate() {
             let stays = places.get(&key(known)).and_then(|at| coming[*at].take());
@@ -42,20 +42,20 @@ impl Seats {
                 vacant.push_back(index);
             }
             let leaves_at = if stays.is_some() { None } else { Some(left_at.unwrap_or(grace_ends)) };
-            seats.servers.push(stays.unwrap_or(known).clone());
-            seats.leaves_at.push(leaves_at);
-            seats.is_known.push(true);
+            slots.servers.push(stays.unwrap_or(known).clone());
+            slots.leaves_at.push(leaves_at);
+            slots.is_known.push(true);
         }
         for server in coming.into_iter().flatten() {
             if let Some(index) = vacant.pop_front() {
-                seats.servers[index] = server.clone();
-                (seats.leaves_at[index], seats.is_known[index]) = (None, false);
+                slots.servers[index] = server.clone();
+                (slots.leaves_at[index], slots.is_known[index]) = (None, false);
             } else {
-                seats.servers.push(server.clone());
-                seats.leaves_at.push(None);
-                seats.is_known.push(false);
+                slots.servers.push(server.clone());
+                slots.leaves_at.push(None);
+                slots.is_known.push(false);
             }
         }
-        seats
+        slots
     }
 }

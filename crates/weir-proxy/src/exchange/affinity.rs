@@ -17,7 +17,7 @@ pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) 
     let Some(persistence) = &plan.persistence else { return };
     let text = &exchange.request_text[..];
     let cookies = exchange.request.fields().all(FieldName::Cookie).map(|field| field.value.of(text));
-    exchange.bond = persistence.lookup(cookies, seconds(plan, now));
+    exchange.affinity = persistence.lookup(cookies, seconds(plan, now));
 }
 
 /// Adds the Cookie field of a request as the server gets it.
@@ -67,7 +67,7 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
     if plans.upstream.persistence.is_none() {
         return;
     }
-    let kept = match exchange.bond.server {
+    let kept = match exchange.affinity.server {
         None => AffinityOutcome::New,
         Some(own) if own == server => AffinityOutcome::Kept,
         Some(_) => AffinityOutcome::Moved,
@@ -80,7 +80,7 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
 pub(crate) fn learn(exchange: &Exchange, plan: &UpstreamPlan, server: ServerId, text: &[u8], now: Instant) {
     let Some(persistence) = &plan.persistence else { return };
     let now_s = seconds(plan, now);
-    persistence.learn(exchange.bond, server, now_s);
+    persistence.learn(exchange.affinity, server, now_s);
     for field in exchange.response.fields().all(FieldName::SetCookie) {
         persistence.learn_set_cookie(field.value.of(text), server, now_s);
     }

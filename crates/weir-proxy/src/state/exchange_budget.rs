@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// The exchanges that one worker may have at once.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct ExchangeBudget {
     /// How many may still begin; below zero while some run beyond what is allowed.
     left: Cell<i64>,
     exchanges_max: i64,
@@ -18,7 +18,7 @@ pub(crate) struct Allowance {
     given_back: Notify,
 }
 
-impl Allowance {
+impl ExchangeBudget {
     /// For so many at once.
     pub(crate) fn new(exchanges_max: u32) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Allowance {
         left > 0
     }
 
-    /// Takes one as soon as one is left. To be called when [`Allowance::try_take`] took none.
+    /// Takes one as soon as one is left. To be called when [`ExchangeBudget::try_take`] took none.
     pub(crate) async fn wait(&self) {
         let _waiting = Waiting::enter(self);
         // Whoever is called may find that there is none: a call that nobody heard is kept for the next who waits.
@@ -89,10 +89,10 @@ impl Allowance {
 }
 
 /// Somebody who waits, until it is dropped.
-struct Waiting<'a>(&'a Allowance);
+struct Waiting<'a>(&'a ExchangeBudget);
 
 impl<'a> Waiting<'a> {
-    fn enter(allowance: &'a Allowance) -> Self {
+    fn enter(allowance: &'a ExchangeBudget) -> Self {
         allowance.waiting.set(allowance.waiting.get() + 1);
         Self(allowance)
     }
@@ -116,7 +116,7 @@ mod tests {
     type Waiter<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
     /// Waiters who have begun to wait.
-    fn waiters(allowance: &Allowance, count: usize) -> Vec<Waiter<'_>> {
+    fn waiters(allowance: &ExchangeBudget, count: usize) -> Vec<Waiter<'_>> {
         let mut waiters: Vec<Waiter<'_>> =
             (0..count).map(|_| Box::pin(allowance.wait()) as Waiter<'_>).collect();
         assert!(came(&mut waiters).is_empty());
@@ -133,8 +133,8 @@ mod tests {
         (0..polled.len()).filter(|place| polled[*place]).collect()
     }
 
-    fn used_up(exchanges_max: u32) -> Allowance {
-        let allowance = Allowance::new(exchanges_max);
+    fn used_up(exchanges_max: u32) -> ExchangeBudget {
+        let allowance = ExchangeBudget::new(exchanges_max);
         (0..exchanges_max).for_each(|_| assert!(allowance.try_take()));
         assert!(!allowance.try_take());
         allowance
