@@ -125,14 +125,14 @@ mod tests {
     #[test]
     fn it_is_the_whole_text() {
         let checked = config(3);
-        let shown = checked.config.as_ref().expect("it has no mistake").dump.to_string();
+        let shown = checked.config.as_ref().expect("it has no errors").dump.to_string();
         assert_eq!(shown, checked.print());
     }
 
     #[test]
     fn an_upstream_is_small() {
         let bytes = |upstreams: usize| {
-            let shown = config(upstreams).config.expect("it has no mistake").dump;
+            let shown = config(upstreams).config.expect("it has no errors").dump;
             shown.0.text.len() + size_of_val(&*shown.0.ends) + size_of_val(&*shown.0.lines)
         };
         let each = (bytes(40) - bytes(20)) / 20;

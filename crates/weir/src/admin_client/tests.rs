@@ -35,7 +35,7 @@ fn complaint<T: std::fmt::Debug>(outcome: Result<T, CommandError>) -> String {
     match outcome.expect_err("it fails") {
         CommandError::Failed { error, help } => format!("{error:#}; {}", help.unwrap_or_default()),
         CommandError::Usage { what, help } => format!("{what}; {}", help.unwrap_or_default()),
-        CommandError::Config(mistakes) => mistakes.to_string(),
+        CommandError::Config(diagnostics) => diagnostics.to_string(),
     }
 }
 

@@ -10,7 +10,7 @@ mod values;
 
 use self::advice::ADVICE;
 pub(super) use self::renamed::new_name;
-use self::unsupported::{UNSUPPORTED, Unsupported};
+use self::unsupported::{UNSUPPORTED, UnsupportedFeature};
 use self::values::{NO_VALUES, VALUES};
 use super::vocabulary::squashed;
 
@@ -26,7 +26,7 @@ pub(super) fn find_unsupported(word: &str) -> Option<(String, Option<&'static st
     Some((message, Some(missing.instead).filter(|instead| !instead.is_empty())))
 }
 
-fn not_yet(missing: &Unsupported) -> String {
+fn not_yet(missing: &UnsupportedFeature) -> String {
     let mut feature = missing.feature.to_owned();
     let is_plain = feature.chars().nth(1).is_some_and(char::is_lowercase) && !feature.starts_with("FastCGI");
     if is_plain && let Some(first) = feature.get_mut(..1) {

@@ -1,7 +1,7 @@
 //! Features that Weir does not have in this version, with the terms of other products for them.
 
 /// A feature that Weir does not have in this version.
-pub(super) struct Unsupported {
+pub(super) struct UnsupportedFeature {
     /// Its name, as the subject of a sentence.
     pub(super) feature: &'static str,
     /// What other products call it.
@@ -14,11 +14,11 @@ const fn unsupported(
     feature: &'static str,
     words: &'static [&'static str],
     instead: &'static str,
-) -> Unsupported {
-    Unsupported { feature, words, instead }
+) -> UnsupportedFeature {
+    UnsupportedFeature { feature, words, instead }
 }
 
-pub(super) const UNSUPPORTED: &[Unsupported] = &[
+pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     unsupported(
         "HTTP/2, HTTP/3 and gRPC",
         &[
