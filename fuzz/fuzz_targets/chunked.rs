@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
-use weir_http::{ChunkedDecoder, ChunkedLimits, LenientChunks, Rule};
+use weir_http::http1::ChunkedDecoder;
+use weir_http::{ChunkedLimits, LenientChunks, Rule};
 
 /// Payload, bytes taken, number of trailers, and whether the body has ended.
 type DecodedBody = Result<(Vec<u8>, usize, usize, bool), Rule>;

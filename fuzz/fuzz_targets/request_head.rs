@@ -4,10 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::{EncodedSlashRule, HeadLimits, HeadProgress, RequestHead, Rule, write_normal_path};
+use weir_http::http1::{HeadProgress, ParsedRequest};
+use weir_http::{EncodedSlashRule, HeadLimits, Rule, write_normal_path};
 
-fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (RequestHead, Result<HeadProgress, Rule>) {
-    let mut head = RequestHead::new();
+fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ParsedRequest, Result<HeadProgress, Rule>) {
+    let mut head = ParsedRequest::new();
     let mut progress = Ok(HeadProgress::Incomplete);
     for &len in growth {
         progress = head.parse(&input[..len], limits);

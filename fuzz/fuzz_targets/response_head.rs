@@ -4,10 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::{HeadLimits, HeadProgress, Lenient, Method, ResponseHead, Rule};
+use weir_http::http1::{keep_alive_timeout, HeadProgress, ParsedResponse};
+use weir_http::{HeadLimits, Lenient, Method, Rule};
 
-fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ResponseHead, Result<HeadProgress, Rule>) {
-    let mut head = ResponseHead::new();
+fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ParsedResponse, Result<HeadProgress, Rule>) {
+    let mut head = ParsedResponse::new();
     let mut progress = Ok(HeadProgress::Incomplete);
     for &len in growth {
         progress = head.parse(&input[..len], limits);
@@ -27,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
             if let Ok(HeadProgress::Complete { .. }) = progress {
                 assert_eq!(other.fields().as_slice(), head.fields().as_slice());
                 assert_eq!(other.text(input), head.text(input));
-                assert_eq!(other.body(Method::Get), head.body(Method::Get));
+                assert_eq!(other.framing(Method::Get), head.framing(Method::Get));
             }
         }
         let Ok(HeadProgress::Complete { len }) = progress else { continue };
@@ -44,7 +45,7 @@ fuzz_target!(|input: &[u8]| {
         let generous = HeadLimits { head_bytes_max: usize::MAX, lenient, ..HeadLimits::default() };
         let (strict, progress) = parse(text, &[text.len()], &generous);
         assert_eq!(progress, Ok(HeadProgress::Complete { len: text.len() }));
-        assert_eq!(strict.body(Method::Get), head.body(Method::Get));
-        _ = head.keep_alive_timeout(text);
+        assert_eq!(strict.framing(Method::Get), head.framing(Method::Get));
+        _ = keep_alive_timeout(head.fields(), text);
     }
 });

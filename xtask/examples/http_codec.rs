@@ -6,7 +6,8 @@
 use std::hint::black_box;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use weir_http::{ChunkedDecoder, ChunkedLimits, HeadLimits, HeadProgress, RequestHead, ResponseHead};
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedRequest, ParsedResponse};
+use weir_http::{ChunkedLimits, HeadLimits};
 
 const REQUEST: &[u8] = b"GET /products/42?sort=price&page=3 HTTP/1.1\r\n\
 Host: shop.example.com\r\n\
@@ -49,7 +50,7 @@ fn main() -> anyhow::Result<()> {
 
 fn request_heads(times: u64) -> anyhow::Result<()> {
     let limits = HeadLimits::default();
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(REQUEST), &limits);
@@ -61,7 +62,7 @@ fn request_heads(times: u64) -> anyhow::Result<()> {
 
 fn response_heads(times: u64) -> anyhow::Result<()> {
     let limits = HeadLimits::default();
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::new();
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(RESPONSE), &limits);

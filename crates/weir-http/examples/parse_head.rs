@@ -5,7 +5,8 @@
 
 use std::hint::black_box;
 
-use weir_http::{HeadLimits, HeadProgress, RequestHead, ResponseHead};
+use weir_http::HeadLimits;
+use weir_http::http1::{HeadProgress, ParsedRequest, ParsedResponse};
 
 const REQUEST: &[u8] =
     b"GET /index.html?id=42 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: wrk/4.2.0\r\nAccept: */*\r\n\
@@ -28,7 +29,7 @@ fn main() {
 #[inline(never)]
 fn request(times: u32) {
     let limits = HeadLimits::default();
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(REQUEST), &limits);
@@ -40,7 +41,7 @@ fn request(times: u32) {
 #[inline(never)]
 fn response(times: u32) {
     let limits = HeadLimits::default();
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::new();
     for _ in 0..times {
         head.reset();
         let progress = head.parse(black_box(RESPONSE), &limits);

@@ -1,24 +1,23 @@
-//! Bytes to HTTP/1 messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
+//! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
-//! No I/O, no clock, no unsafe: everything here takes slices and gives spans.
+//! No I/O, no clock, no unsafe: everything here takes slices and gives spans. What is exported at the root belongs to no
+//! version of HTTP; that of HTTP/1 is in [`http1`].
 
 #![forbid(unsafe_code)]
 
 pub mod proxy_protocol;
 mod client_hello;
-mod http1;
+pub mod http1;
 mod message;
-mod digits;
+pub mod digits;
 mod bytes;
 
 pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloProgress};
-pub use http1::{
-    ChunkedDecoder, Decoded, Expectation, FieldLines, HeadProgress, RequestBody, RequestHead, ResponseBody,
-    ResponseHead, write,
-};
 pub use message::auth::authenticates_connection;
 pub use message::authority::Authority;
+pub use message::body::BodyLength;
 pub use message::connection::ConnectionOptions;
+pub use message::date::{DATE_BYTES, date};
 pub use message::field_set::FieldSet;
 pub use message::field_writer::{FieldRun, FieldWriter};
 pub use message::fields::{Field, Fields};
@@ -30,6 +29,8 @@ pub use message::limits::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 pub use message::method::Method;
 pub use message::name::FieldName;
 pub use message::path::{EncodedSlashRule, PathRules, write_normal_path};
+pub use message::request::{Expectation, RequestHead};
+pub use message::response::ResponseHead;
 pub use message::rule::Rule;
 pub use message::span::TextSpan;
 pub use message::target::TargetForm;

@@ -40,7 +40,7 @@ pub(super) enum HouseRule {
     Link,
     /// A decision record lacks its heading or its date.
     Decision,
-    /// A module uses one that stands above it.
+    /// A module uses one that stands above it, or a protocol that its layer does not know.
     Layer,
     /// A crate depends on what its place forbids.
     Dependency,

@@ -6,46 +6,41 @@
 use crate::bytes::{elements, is_token, trim};
 use crate::message::rule::Rule;
 
-/// The framing fields of one head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct MessageFraming {
-    /// The Content-Length.
-    pub(crate) length: Option<u64>,
-    /// Whether there is a Transfer-Encoding, which is then `chunked` and nothing else.
-    pub(crate) chunked: bool,
+/// Takes in the value of one Content-Length field, in a head that is chunked or not so far.
+#[inline]
+pub(crate) fn add_length(length: &mut Option<u64>, is_chunked: bool, value: &[u8]) -> Result<(), Rule> {
+    if is_chunked {
+        return Err(Rule::LengthWithTransferEncoding);
+    }
+    let this = match parse_length(value) {
+        Some(length) => length,
+        None => return Err(blame_length(value)),
+    };
+    match length.replace(this) {
+        None => Ok(()),
+        Some(earlier) if earlier == this => Err(Rule::RepeatedLength),
+        Some(_) => Err(Rule::ConflictingLengths),
+    }
 }
 
-impl MessageFraming {
-    /// Takes in the value of one Content-Length field.
-    pub(crate) fn add_length(&mut self, value: &[u8]) -> Result<(), Rule> {
-        if self.chunked {
-            return Err(Rule::LengthWithTransferEncoding);
-        }
-        let length = match parse_length(value) {
-            Some(length) => length,
-            None => return Err(blame_length(value)),
-        };
-        match self.length.replace(length) {
-            None => Ok(()),
-            Some(earlier) if earlier == length => Err(Rule::RepeatedLength),
-            Some(_) => Err(Rule::ConflictingLengths),
-        }
+/// Takes in the value of one Transfer-Encoding field, in a head that has this Content-Length so far. Only plain `chunked`
+/// passes.
+pub(crate) fn add_transfer_encoding(
+    is_chunked: &mut bool,
+    length: Option<u64>,
+    value: &[u8],
+) -> Result<(), Rule> {
+    if length.is_some() {
+        return Err(Rule::LengthWithTransferEncoding);
     }
-
-    /// Takes in the value of one Transfer-Encoding field.
-    pub(crate) fn add_transfer_encoding(&mut self, value: &[u8]) -> Result<(), Rule> {
-        if self.length.is_some() {
-            return Err(Rule::LengthWithTransferEncoding);
-        }
-        if self.chunked {
-            return Err(Rule::BadTransferEncoding);
-        }
-        if !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(blame_transfer_encoding(value));
-        }
-        self.chunked = true;
-        Ok(())
+    if *is_chunked {
+        return Err(Rule::BadTransferEncoding);
     }
+    if !value.eq_ignore_ascii_case(b"chunked") {
+        return Err(blame_transfer_encoding(value));
+    }
+    *is_chunked = true;
+    Ok(())
 }
 
 /// A length below 2^63, decimal, without sign or leading zeros (RFC 9110 section 8.6).

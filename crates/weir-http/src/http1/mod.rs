@@ -1,8 +1,9 @@
 //! HTTP/1.0 and HTTP/1.1 (RFC 9112): heads parsed and validated, bodies unframed, messages written.
 //!
-//! What a head means beyond its lines is described in `message`, which knows no protocol. Must not decide what to answer or
-//! to forward.
+//! The heads themselves, and what they mean beyond their lines, are in `message`, which knows no protocol; chunks, `Connection`
+//! and the life of a connection are known here alone. Must not decide what to answer or to forward.
 
+mod parsed;
 mod request;
 mod request_line;
 mod response;
@@ -11,14 +12,17 @@ mod status_line;
 mod chunked;
 mod chunk_extension;
 mod lines;
+mod keep_alive;
 mod framing;
 mod field_lines;
 pub mod write;
 
 pub use chunked::{ChunkedDecoder, Decoded};
 pub use field_lines::FieldLines;
-pub use request::{Expectation, RequestBody, RequestHead};
-pub use response::{ResponseBody, ResponseHead};
+pub use keep_alive::{keep_alive_timeout, keeps_alive};
+pub use parsed::{ParsedRequest, ParsedResponse};
+pub use request::RequestParser;
+pub use response::{ResponseFraming, ResponseParser};
 
 /// How far a head has been parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

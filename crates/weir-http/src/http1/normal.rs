@@ -76,11 +76,6 @@ impl NormalizedHead {
         &self.text
     }
 
-    /// Takes the rewritten text.
-    pub(crate) fn take_text(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.text)
-    }
-
     /// The part of the text that will not change any more.
     pub(crate) fn ready(&self) -> &[u8] {
         &self.text[..self.ready]

@@ -7,9 +7,9 @@ use super::lines::{PartialToken, blame_line_end};
 use crate::bytes::{target_run, token_run};
 use crate::message::limits::HeadLimits;
 use crate::message::method::Method;
+use crate::message::request::RequestHead;
 use crate::message::rule::Rule;
 use crate::message::span::TextSpan;
-use crate::message::target::RequestTarget;
 use crate::message::version::Version;
 
 /// Longest method in bytes; the longest registered one has 17 (`UPDATEREDIRECTREF`).
@@ -17,15 +17,6 @@ pub(crate) const METHOD_BYTES_MAX: usize = 32;
 
 /// How many empty lines may come before a request line (RFC 9112 section 2.2 asks for at least one).
 const EMPTY_LINES_MAX: usize = 4;
-
-/// A valid request line.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ParsedRequestLine {
-    pub(crate) method: Method,
-    pub(crate) method_span: TextSpan,
-    pub(crate) target: RequestTarget,
-    pub(crate) version: Version,
-}
 
 /// Number of bytes of the empty lines before the request line; `None` when bytes are missing.
 #[inline]
@@ -42,43 +33,41 @@ pub(crate) fn skip_empty_lines(bytes: &[u8]) -> Result<Option<usize>, Rule> {
     Ok(Some(start))
 }
 
-impl ParsedRequestLine {
-    /// Reads the request line at `start`. Gives the start of the next line, or `None` when bytes are missing and `self`
-    /// means nothing yet.
-    #[inline]
-    pub(crate) fn read(
-        &mut self,
-        bytes: &[u8],
-        start: usize,
-        limits: &HeadLimits,
-    ) -> Result<Option<usize>, Rule> {
-        let Some((method, method_len)) = read_method(bytes, start)? else { return Ok(None) };
-        let target_start = start + method_len + 1;
-        let rest = &bytes[target_start..];
-        // One byte more than the longest target, for the space behind it.
-        let window = rest.get(..=limits.target_bytes_max).unwrap_or(rest);
-        let target_len = target_run(window);
-        match window.get(target_len) {
-            Some(b' ') if target_len > 0 => {}
-            None if target_len <= limits.target_bytes_max => return Ok(None),
-            None => return Err(Rule::TargetTooLong),
-            Some(&byte) => return Err(blame_target(byte)),
-        }
-        let target_end = target_start + target_len;
-        self.method = method;
-        self.method_span = TextSpan::new(start, start + method_len);
-        self.target.read(bytes, TextSpan::new(target_start, target_end), method, limits)?;
-        let rest = &rest[target_len + 1..];
-        self.version = if rest.starts_with(b"HTTP/1.1\r\n") {
-            Version::Http11
-        } else if rest.starts_with(b"HTTP/1.0\r\n") {
-            Version::Http10
-        } else {
-            let Some(version) = unusual_version(rest)? else { return Ok(None) };
-            version
-        };
-        Ok(Some(target_end + 1 + Version::LEN + 2))
+/// Reads the request line at `start` into `head`. Gives the start of the next line, or `None` when bytes are missing and what
+/// was read means nothing yet.
+#[inline]
+pub(crate) fn read_request_line(
+    head: &mut RequestHead,
+    bytes: &[u8],
+    start: usize,
+    limits: &HeadLimits,
+) -> Result<Option<usize>, Rule> {
+    let Some((method, method_len)) = read_method(bytes, start)? else { return Ok(None) };
+    let target_start = start + method_len + 1;
+    let rest = &bytes[target_start..];
+    // One byte more than the longest target, for the space behind it.
+    let window = rest.get(..=limits.target_bytes_max).unwrap_or(rest);
+    let target_len = target_run(window);
+    match window.get(target_len) {
+        Some(b' ') if target_len > 0 => {}
+        None if target_len <= limits.target_bytes_max => return Ok(None),
+        None => return Err(Rule::TargetTooLong),
+        Some(&byte) => return Err(blame_target(byte)),
     }
+    let target_end = target_start + target_len;
+    head.method = method;
+    head.method_span = TextSpan::new(start, start + method_len);
+    head.target.read(bytes, TextSpan::new(target_start, target_end), method, limits)?;
+    let rest = &rest[target_len + 1..];
+    head.version = if rest.starts_with(b"HTTP/1.1\r\n") {
+        Version::Http11
+    } else if rest.starts_with(b"HTTP/1.0\r\n") {
+        Version::Http10
+    } else {
+        let Some(version) = unusual_version(rest)? else { return Ok(None) };
+        version
+    };
+    Ok(Some(target_end + 1 + Version::LEN + 2))
 }
 
 /// A later minor version, or the rule that is broken by what stands where version and line end should; `None` when bytes are missing.

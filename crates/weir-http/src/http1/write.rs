@@ -4,10 +4,8 @@
 //! hold a line end; debug builds check it.
 
 use crate::bytes::{is_token, is_value_byte};
+use crate::digits::decimal;
 use crate::message::version::Version;
-
-pub use crate::digits::{address, decimal, hexadecimal, hexadecimal_16};
-pub use crate::message::date::{DATE_BYTES, date};
 
 /// Appends `method target version` and the line end.
 #[inline]

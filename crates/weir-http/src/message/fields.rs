@@ -121,13 +121,14 @@ impl<'a> IntoIterator for &'a Fields {
 
 #[cfg(test)]
 mod tests {
-    use crate::{FieldName, HeadLimits, RequestHead};
+    use crate::http1::ParsedRequest;
+    use crate::{FieldName, HeadLimits};
 
     #[test]
     fn fields_are_found_by_what_they_are_called() {
         let text =
             b"GET / HTTP/1.1\r\nHost: a\r\nX-Foo: 1\r\nvia: 2\r\nx-foo: 3\r\nVIA: 4\r\nx_foo: 5\r\n\r\n";
-        let mut head = RequestHead::new();
+        let mut head = ParsedRequest::new();
         head.parse(text, &HeadLimits::default()).expect("the head is valid");
         let fields = head.fields();
         let value =

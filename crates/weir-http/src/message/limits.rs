@@ -47,8 +47,8 @@ impl Default for HeadLimits {
 
 /// Rules that may be relaxed for peers that do not keep them, each by its own name; all are in force by default.
 ///
-/// A head that breaks a relaxed rule is normalised: spans refer to the copy that `RequestHead::text` and
-/// `ResponseHead::text` give.
+/// A head that breaks a relaxed rule is normalised: spans refer to the copy that `RequestParser::text` and
+/// `ResponseParser::text` give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lenient {
     /// A line may end with LF alone; it becomes CR LF.

@@ -1,12 +1,15 @@
-//! Messages without a protocol: methods, targets, fields and what they mean, and the rules that a message can break.
+//! Messages without a protocol: heads, their methods, targets and fields and what they mean, and the rules that a message can break.
 //!
 //! Takes slices, gives spans and values. Where a head begins and ends is decided by the protocol above.
 
+pub(crate) mod request;
+pub(crate) mod response;
 pub(crate) mod auth;
 pub(crate) mod via;
 pub(crate) mod forwarded;
 pub(crate) mod traceparent;
 pub(crate) mod date;
+pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod field_writer;
 pub(crate) mod field_set;

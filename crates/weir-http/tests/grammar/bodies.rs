@@ -2,7 +2,8 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{ChunkedDecoder, ChunkedLimits, LenientChunks, Rule};
+use weir_http::http1::ChunkedDecoder;
+use weir_http::{ChunkedLimits, LenientChunks, Rule};
 
 /// Payload, number of bytes taken, and whether the body ended.
 type Outcome = Result<(Vec<u8>, usize, bool), Rule>;

@@ -2,7 +2,8 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, HeadProgress, Lenient, RequestHead, ResponseHead, Rule, Version};
+use weir_http::http1::{HeadProgress, ParsedRequest, ParsedResponse};
+use weir_http::{HeadLimits, Lenient, Rule, Version};
 
 use crate::outcome::{assert_accepted, assert_refused, get, outcome, parse};
 
@@ -185,7 +186,7 @@ fn limits_hold() {
 fn a_warm_head_keeps_its_memory() {
     let limits = HeadLimits::default();
     let bytes = get(&"X: y\r\n".repeat(50));
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     head.parse(&bytes, &limits).unwrap();
     let place = head.fields().as_slice().as_ptr();
     for _ in 0..3 {
@@ -200,13 +201,13 @@ fn a_warm_head_keeps_its_memory() {
 #[test]
 fn a_reset_head_knows_nothing_of_the_last() {
     let limits = HeadLimits::default();
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     head.parse(b"HEAD /a HTTP/1.0\r\nHost: a\r\n\r\n", &limits).unwrap();
     head.reset();
-    assert_eq!(format!("{head:?}"), format!("{:?}", RequestHead::new()));
+    assert_eq!(format!("{head:?}"), format!("{:?}", ParsedRequest::new()));
 
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::new();
     head.parse(b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n", &limits).unwrap();
     head.reset();
-    assert_eq!(format!("{head:?}"), format!("{:?}", ResponseHead::new()));
+    assert_eq!(format!("{head:?}"), format!("{:?}", ParsedResponse::new()));
 }

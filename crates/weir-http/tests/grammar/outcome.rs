@@ -1,17 +1,21 @@
 //! How the tests parse: every request in one piece, byte by byte, and with another request behind it. The outcome must
 //! not differ.
 
-use weir_http::{HeadLimits, HeadProgress, RequestHead, Rule};
+use weir_http::http1::{HeadProgress, ParsedRequest};
+use weir_http::{HeadLimits, Rule};
 
 /// Parses `bytes` in one piece.
-pub(crate) fn parse_whole(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, HeadProgress), Rule> {
-    let mut head = RequestHead::new();
+pub(crate) fn parse_whole(bytes: &[u8], limits: &HeadLimits) -> Result<(ParsedRequest, HeadProgress), Rule> {
+    let mut head = ParsedRequest::new();
     head.parse(bytes, limits).map(|progress| (head, progress))
 }
 
 /// Parses `bytes` as they come in one by one.
-pub(crate) fn parse_bytewise(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, HeadProgress), Rule> {
-    let mut head = RequestHead::new();
+pub(crate) fn parse_bytewise(
+    bytes: &[u8],
+    limits: &HeadLimits,
+) -> Result<(ParsedRequest, HeadProgress), Rule> {
+    let mut head = ParsedRequest::new();
     for len in 0..=bytes.len() {
         match head.parse(&bytes[..len], limits)? {
             HeadProgress::Incomplete => {}
@@ -21,7 +25,7 @@ pub(crate) fn parse_bytewise(bytes: &[u8], limits: &HeadLimits) -> Result<(Reque
     Ok((head, HeadProgress::Incomplete))
 }
 
-pub(crate) fn outcome(result: &Result<(RequestHead, HeadProgress), Rule>) -> Result<HeadProgress, Rule> {
+pub(crate) fn outcome(result: &Result<(ParsedRequest, HeadProgress), Rule>) -> Result<HeadProgress, Rule> {
     result.as_ref().map(|(_, progress)| *progress).map_err(|rule| *rule)
 }
 
@@ -31,7 +35,7 @@ fn start_of(bytes: &[u8]) -> String {
 }
 
 /// Parses `bytes` in every way and gives the outcome they agree on.
-pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(RequestHead, HeadProgress), Rule> {
+pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(ParsedRequest, HeadProgress), Rule> {
     let whole = parse_whole(bytes, limits);
     assert_eq!(
         outcome(&whole),
@@ -58,7 +62,7 @@ pub(crate) fn assert_refused(group: u32, bytes: &[u8], rule: Rule) {
 }
 
 #[track_caller]
-pub(crate) fn assert_accepted(group: u32, bytes: &[u8]) -> RequestHead {
+pub(crate) fn assert_accepted(group: u32, bytes: &[u8]) -> ParsedRequest {
     match parse(bytes, &HeadLimits::default()) {
         Ok((head, HeadProgress::Complete { len })) => {
             assert_eq!(len, bytes.len(), "group {group}");

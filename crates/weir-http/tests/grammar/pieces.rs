@@ -4,9 +4,9 @@
 use proptest::collection::vec;
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use proptest::sample::Index;
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedRequest, ParsedResponse, write};
 use weir_http::{
-    Authority, ChunkedDecoder, ChunkedLimits, Fields, HeadLimits, HeadProgress, Lenient, LenientChunks,
-    Method, PathRules, RequestHead, ResponseHead, Rule, TextSpan, write,
+    Authority, ChunkedLimits, Fields, HeadLimits, Lenient, LenientChunks, Method, PathRules, Rule, TextSpan,
 };
 
 use crate::generate;
@@ -33,7 +33,7 @@ fn lengths(bytes: &[u8], cuts: &[Index]) -> Vec<usize> {
 }
 
 fn account_of_request(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> Account {
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     let mut progress = Ok(HeadProgress::Incomplete);
     for &len in lengths {
         progress = head.parse(&bytes[..len], limits);
@@ -58,7 +58,7 @@ fn account_of_request(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> A
 }
 
 fn account_of_response(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> Account {
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::new();
     let mut progress = Ok(HeadProgress::Incomplete);
     for &len in lengths {
         progress = head.parse(&bytes[..len], limits);
@@ -69,7 +69,7 @@ fn account_of_response(bytes: &[u8], lengths: &[usize], limits: &HeadLimits) -> 
     if !matches!(progress, Ok(HeadProgress::Complete { .. })) {
         return Account { progress, text: Vec::new(), fields: Vec::new(), facts: String::new() };
     }
-    let bodies = [Method::Get, Method::Head, Method::Connect].map(|method| head.body(method));
+    let bodies = [Method::Get, Method::Head, Method::Connect].map(|method| head.framing(method));
     let facts = format!(
         "{:?}",
         (
@@ -214,8 +214,8 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in vec(any::<u8>(), 0..400), lenient in 0_u16..1024) {
         let limits = limits(lenient);
-        _ = RequestHead::new().parse(&bytes, &limits);
-        _ = ResponseHead::new().parse(&bytes, &limits);
+        _ = ParsedRequest::new().parse(&bytes, &limits);
+        _ = ParsedResponse::new().parse(&bytes, &limits);
         _ = ChunkedDecoder::default().decode(&mut bytes.clone());
         _ = Authority::parse(&bytes);
         _ = weir_http::x_forwarded_for(&bytes).count();
@@ -236,7 +236,7 @@ proptest! {
         }
         write::decimal_field(&mut text, b"X-Number", number);
         text.extend_from_slice(b"\r\n");
-        let mut head = ResponseHead::new();
+        let mut head = ParsedResponse::new();
         prop_assert_eq!(head.parse(&text, &HeadLimits::default()), Ok(HeadProgress::Complete { len: text.len() }));
         prop_assert_eq!((head.status(), head.reason().of(&text)), (status, b"Some Reason".as_slice()));
         prop_assert_eq!(head.fields().len(), names.len() + 1);

@@ -2,14 +2,15 @@
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 
-use weir_http::{HeadLimits, HeadProgress, Lenient, Method, ResponseBody, ResponseHead, Rule, Version};
+use weir_http::http1::{HeadProgress, ParsedResponse, ResponseFraming, keep_alive_timeout};
+use weir_http::{BodyLength, HeadLimits, Lenient, Method, Rule, Version};
 
 fn parse_pieces(
     bytes: &[u8],
     limits: &HeadLimits,
     step: usize,
-) -> Result<(ResponseHead, HeadProgress), Rule> {
-    let mut head = ResponseHead::new();
+) -> Result<(ParsedResponse, HeadProgress), Rule> {
+    let mut head = ParsedResponse::new();
     for len in (0..bytes.len()).step_by(step).chain([bytes.len()]) {
         match head.parse(&bytes[..len], limits)? {
             HeadProgress::Incomplete => {}
@@ -20,16 +21,16 @@ fn parse_pieces(
 }
 
 /// Parses `bytes` in one piece and byte by byte, and gives the outcome both agree on.
-fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(ResponseHead, HeadProgress), Rule> {
+fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<(ParsedResponse, HeadProgress), Rule> {
     let whole = parse_pieces(bytes, limits, bytes.len());
-    let progress = |result: &Result<(ResponseHead, HeadProgress), Rule>| {
+    let progress = |result: &Result<(ParsedResponse, HeadProgress), Rule>| {
         result.as_ref().map(|(_, progress)| *progress).map_err(|rule| *rule)
     };
     assert_eq!(progress(&whole), progress(&parse_pieces(bytes, limits, 1)));
     whole
 }
 
-fn assert_accepted(bytes: &[u8]) -> ResponseHead {
+fn assert_accepted(bytes: &[u8]) -> ParsedResponse {
     match parse(bytes, &HeadLimits::default()) {
         Ok((head, HeadProgress::Complete { len })) if len == bytes.len() => head,
         Ok((_, progress)) => panic!("{:?}: {progress:?}", String::from_utf8_lossy(bytes)),
@@ -138,10 +139,10 @@ fn status_lines() {
 
 #[test]
 fn bodies() {
-    use ResponseBody::{Chunked, Length, None, UntilClose};
+    use ResponseFraming::{Chunked, Length, None, UntilClose};
     const LENGTH: &str = "Content-Length: 5\r\n";
     const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
-    let rows: &[(u32, Method, u16, &str, ResponseBody)] = &[
+    let rows: &[(u32, Method, u16, &str, ResponseFraming)] = &[
         (0, Method::Get, 200, "", UntilClose),
         (0, Method::Get, 200, LENGTH, Length(5)),
         (0, Method::Get, 200, "Content-Length: 0\r\n", None),
@@ -167,7 +168,13 @@ fn bodies() {
     ];
     for (group, method, status, lines, body) in rows {
         let head = assert_accepted(format!("HTTP/1.1 {status} X\r\n{lines}\r\n").as_bytes());
-        assert_eq!(head.body(*method), *body, "group {group}: {method:?} {status} {lines:?}");
+        assert_eq!(head.framing(*method), *body, "group {group}: {method:?} {status} {lines:?}");
+        let length = match *body {
+            None => BodyLength::None,
+            Length(length) => BodyLength::Known(length),
+            Chunked | UntilClose => BodyLength::Unknown,
+        };
+        assert_eq!(head.body(*method), length, "group {group}: {method:?} {status} {lines:?}");
     }
     let head = assert_accepted(b"HTTP/1.1 304 X\r\nContent-Length: 5\r\n\r\n");
     assert_eq!(head.content_length(), Some(5));
@@ -205,7 +212,7 @@ fn keep_alive_timeouts() {
     ];
     for (lines, expected) in rows {
         let bytes = format!("HTTP/1.1 200 OK\r\n{lines}\r\n").into_bytes();
-        assert_eq!(assert_accepted(&bytes).keep_alive_timeout(&bytes), *expected, "{lines:?}");
+        assert_eq!(keep_alive_timeout(assert_accepted(&bytes).fields(), &bytes), *expected, "{lines:?}");
     }
 }
 
@@ -228,7 +235,7 @@ fn relaxed_rules_normalise() {
     let (head, progress) = parse(bytes, &limits).unwrap();
     assert_eq!(progress, HeadProgress::Complete { len: bytes.len() });
     assert_eq!(head.text(bytes), b"HTTP/1.0 200 a b c\r\nX: 1 2\r\nContent-Length:5\r\n\r\n");
-    assert_eq!(head.body(Method::Get), ResponseBody::Length(5));
+    assert_eq!(head.framing(Method::Get), ResponseFraming::Length(5));
     assert_eq!(parse(b"<html>", &limits).map(|_| ()), Err(Rule::BadStatusLine));
 }
 

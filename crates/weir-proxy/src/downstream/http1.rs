@@ -8,10 +8,8 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_http::{
-    FieldLines, FieldName, FieldWriter as _, HeadLimits, HeadProgress, Method, RequestBody, ResponseBody,
-    Version, write,
-};
+use weir_http::http1::{FieldLines, HeadProgress, RequestParser, keeps_alive, write};
+use weir_http::{BodyLength, FieldName, FieldWriter as _, HeadLimits, Method, Version};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
@@ -53,6 +51,7 @@ pub(crate) enum After {
 /// What HTTP/1 knows of the stream that runs; pooled with its exchange.
 #[derive(Debug)]
 pub(crate) struct StreamState {
+    parser: RequestParser,
     body: Incoming,
     reply: Outgoing,
     /// Whether the connection may carry another request.
@@ -63,11 +62,18 @@ pub(crate) struct StreamState {
 
 impl StreamState {
     pub(crate) fn new() -> Self {
-        Self { body: Incoming::nothing(), reply: Outgoing::new(), keep_alive: false, lingers: false }
+        Self {
+            parser: RequestParser::new(),
+            body: Incoming::nothing(),
+            reply: Outgoing::new(),
+            keep_alive: false,
+            lingers: false,
+        }
     }
 
     /// Forgets the stream; keeps the memory.
     pub(crate) fn reset(&mut self) {
+        self.parser.reset();
         self.body = Incoming::nothing();
         self.reply.reset(MEMORY_KEPT_MAX);
         (self.keep_alive, self.lingers) = (false, false);
@@ -93,7 +99,7 @@ impl Http1Stream<'_> {
             End::Tunnel(tunnel) => After::Tunnel(tunnel),
             End::CutShort => {
                 let body = exchange.response.body(exchange.request.method());
-                let has_length = matches!(body, ResponseBody::Length(_) | ResponseBody::None);
+                let has_length = matches!(body, BodyLength::Known(_) | BodyLength::None);
                 let is_framed = has_length || self.state.reply.framing == Framing::Chunked;
                 if is_framed || self.connection.tls.is_some() { After::CutShort } else { After::Reset }
             }
@@ -102,7 +108,7 @@ impl Http1Stream<'_> {
                 // turn the close into a reset, and the client would lose what it has not fetched of the response (RFC 9112
                 // section 9.6).
                 let was_last =
-                    !self.state.lingers && !exchange.request.keep_alive() && !self.connection.has_input();
+                    !self.state.lingers && !asks_for_more(exchange) && !self.connection.has_input();
                 match (self.state.body.is_finished(), self.state.keep_alive) {
                     (true, true) => After::KeepAlive,
                     (true, false) if was_last => After::Close,
@@ -118,9 +124,9 @@ impl Http1Stream<'_> {
         if received.is_empty() {
             return Ok(false);
         }
-        match exchange.request.parse(received, limits) {
+        match self.state.parser.parse(&mut exchange.request, received, limits) {
             Ok(HeadProgress::Complete { len }) => {
-                exchange.request_text.extend_from_slice(exchange.request.text(&received[..len]));
+                exchange.request_text.extend_from_slice(self.state.parser.text(&received[..len]));
                 exchange.record.bytes_in += len as u64;
                 self.connection.consume(len);
                 Ok(true)
@@ -176,13 +182,18 @@ fn begin(exchange: &mut Exchange, now: Instant) {
     (exchange.record.began, exchange.record.accounted) = (now, now);
 }
 
+/// Whether the client wants to send further requests on its connection.
+fn asks_for_more(exchange: &Exchange) -> bool {
+    keeps_alive(exchange.request.version(), exchange.request.connection())
+}
+
 /// Whether another request may follow on this connection.
 fn may_go_on(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> bool {
     let used_up = listener.config.limits.requests_per_connection.is_some_and(|max| client.requests >= max);
     let aged = client.ends_at().is_some_and(|end| end <= client.now);
     // RFC 9931: what stands behind a CONNECT that is refused was meant for the tunnel.
     let connects = exchange.request.method() == Method::Connect;
-    exchange.request.keep_alive() && !connects && !used_up && !aged && !client.is_ending()
+    asks_for_more(exchange) && !connects && !used_up && !aged && !client.is_ending()
 }
 
 impl ClientEnd for Http1Stream<'_> {
@@ -277,9 +288,9 @@ impl ClientStream for Http1Stream<'_> {
     fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan) {
         self.state.keep_alive = may_go_on(client, exchange, listener);
         self.state.body = match exchange.request.body() {
-            RequestBody::None => Incoming::nothing(),
-            RequestBody::Length(len) => Incoming::length(len),
-            RequestBody::Chunked => {
+            BodyLength::None => Incoming::nothing(),
+            BodyLength::Known(len) => Incoming::length(len),
+            BodyLength::Unknown => {
                 Incoming::chunked(listener.chunked_limits).stripping(listener.stripped(client.peer))
             }
         };
@@ -337,11 +348,11 @@ impl ClientStream for Http1Stream<'_> {
             }
             Content::Body(body, length) => {
                 let http11 = exchange.request.version() == Version::Http11;
-                let is_delimited = http11 || matches!(body, ResponseBody::None | ResponseBody::Length(_));
+                let is_delimited = http11 || matches!(body, BodyLength::None | BodyLength::Known(_));
                 state.keep_alive &= is_delimited && !response.is_early && !client.is_ending();
                 state.reply.closes = !state.keep_alive;
                 state.reply.framing = match body {
-                    ResponseBody::Chunked | ResponseBody::UntilClose if http11 => Framing::Chunked,
+                    BodyLength::Unknown if http11 => Framing::Chunked,
                     _ => Framing::Plain,
                 };
                 fields(&mut out);

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use weir_config::{HeaderChanges, RouteAction};
-use weir_http::{FieldName, FieldWriter as _, Method, ResponseBody};
+use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::End;
@@ -115,10 +115,10 @@ async fn send(
         true if exchange.request.method() == Method::Head => (Some(answer.body.len() as u64), &b""[..]),
         true => (Some(answer.body.len() as u64), &*answer.body),
     };
-    let framing = if body.is_empty() { ResponseBody::None } else { ResponseBody::Length(body.len() as u64) };
+    let framed = if body.is_empty() { BodyLength::None } else { BodyLength::Known(body.len() as u64) };
     let head = FinalHead {
         status: Status { code: answer.status, reason: status_text(answer.status).as_bytes() },
-        content: Content::Body(framing, length),
+        content: Content::Body(framed, length),
         is_early: false,
         text: b"",
     };

@@ -7,7 +7,7 @@ use std::future::Future as _;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_http::{FieldName, RequestBody};
+use weir_http::{BodyLength, FieldName};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -197,7 +197,7 @@ impl Attempt {
         tried: &Tried,
     ) -> Result<U::Stream, Failed> {
         // A request that cannot be sent twice gets the more careful check.
-        let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != RequestBody::None;
+        let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != BodyLength::None;
         let to = plans.to(self.slot.server);
         if tried.fresh {
             servers.forget_kept(to, &mut client.pinned);

@@ -5,7 +5,7 @@
 
 use weir_config::{ForwardHost, HeaderChanges};
 use weir_http::{
-    Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Method, RequestBody, TargetForm,
+    BodyLength, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Method, TargetForm,
     Version,
 };
 
@@ -154,7 +154,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     }
     // A client that announces a body of no bytes and asks all the same may wait for the answer; the server gives it or not.
     let announces_body =
-        request.body() != RequestBody::None || request.fields().contains(FieldName::ContentLength);
+        request.body() != BodyLength::None || request.fields().contains(FieldName::ContentLength);
     if request.expectation() != Expectation::Continue || !announces_body {
         drop = drop.with(FieldSet::of(&[FieldName::Expect]));
     }

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use weir_config::{AcceptFrom, HeaderChanges};
-use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, write, write_forwarded, x_forwarded_for};
+use weir_http::{FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded, x_forwarded_for};
 
 use super::Exchange;
 use super::client::Client;
@@ -61,7 +61,7 @@ pub(crate) fn make_late_request_id(client: &Client, exchange: &mut Exchange, lis
 fn make_request_id(client: &Client, exchange: &mut Exchange) {
     let mut id = [0; REQUEST_ID_LEN];
     for half in id.as_chunks_mut::<{ REQUEST_ID_LEN / 2 }>().0 {
-        *half = write::hexadecimal_16(client.worker.random());
+        *half = digits::hexadecimal_16(client.worker.random());
     }
     exchange.record.request_id.extend_from_slice(&id);
 }
@@ -102,9 +102,11 @@ pub(crate) fn write_certificate(
     stream: &impl ClientEnd,
     listener: &ListenerPlan,
 ) {
-    let Some(without) = &listener.lines_without_certificate else { return };
+    let Some(without) = &listener.fields_without_certificate else { return };
     let certificate = stream.tls().and_then(|tls| tls.client_certificate.as_deref());
-    out.lines(certificate.map_or(without, |certificate| &certificate.lines));
+    for (name, value) in certificate.map_or(without, |certificate| &certificate.fields) {
+        out.field(name.as_bytes(), value.as_bytes());
+    }
 }
 
 fn write_x_forwarded(
@@ -189,7 +191,7 @@ fn write_list(
 /// Writes the peer the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
 fn write_peer(out: &mut Vec<u8>, client: &Client) {
     match client.peer.ip() {
-        Some(ip) => write::address(out, ip),
+        Some(ip) => digits::address(out, ip),
         // RFC 7239 section 6 has this word for a peer without an address.
         None => out.extend_from_slice(b"unknown"),
     }

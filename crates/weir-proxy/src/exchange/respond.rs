@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::ResponseBody;
+use weir_http::BodyLength;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::client::Client;
@@ -58,7 +58,7 @@ fn begin<T: ServerStream>(
     shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
 
     let method = exchange.request.method();
-    let framing = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
+    let length = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
     // An answer that is whole already, to part of the request: nothing waits for what is left of that.
     let is_early = !exchange.request_relay.is_done() && serving.server.is_body_here();
     if private::has_challenge(&exchange.response, serving.server.head()) {
@@ -74,7 +74,7 @@ fn begin<T: ServerStream>(
     let status = exchange.response.status();
     let response = FinalHead {
         status: Status { code: status, reason: exchange.response.reason().of(head) },
-        content: Content::Body(framing, announced_length(exchange, framing)),
+        content: Content::Body(length, announced_length(exchange, length)),
         is_early,
         text: head,
     };
@@ -85,14 +85,14 @@ fn begin<T: ServerStream>(
 }
 
 /// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.
-fn announced_length(exchange: &Exchange, framing: ResponseBody) -> Option<u64> {
-    match framing {
-        ResponseBody::Length(len) => Some(len),
-        ResponseBody::None => {
+fn announced_length(exchange: &Exchange, length: BodyLength) -> Option<u64> {
+    match length {
+        BodyLength::Known(len) => Some(len),
+        BodyLength::None => {
             let status = exchange.response.status();
             exchange.response.content_length().filter(|_| status != 204)
         }
-        ResponseBody::Chunked | ResponseBody::UntilClose => None,
+        BodyLength::Unknown => None,
     }
 }
 

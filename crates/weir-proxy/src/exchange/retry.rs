@@ -1,6 +1,6 @@
 //! Whether a failed attempt goes again, and where not: gathers the facts for the one decision in weir-traffic.
 
-use weir_http::{Method, RequestBody};
+use weir_http::{BodyLength, Method};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
@@ -19,9 +19,7 @@ use crate::upstream::slot::Slot;
 pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
     plans.view.count_towards_retries(plans.upstream_index, client.now);
-    if exchange.request.body() != RequestBody::None
-        && plan.retry.attempts_max > 1
-        && plan.may_repeat(exchange)
+    if exchange.request.body() != BodyLength::None && plan.retry.attempts_max > 1 && plan.may_repeat(exchange)
     {
         exchange.replay_buffer.begin(plan.retry_body_max);
     }

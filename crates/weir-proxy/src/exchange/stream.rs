@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::task::Context;
 
-use weir_http::{FieldWriter, ResponseBody};
+use weir_http::{BodyLength, FieldWriter};
 use weir_observe::Cause;
 
 use super::client::Client;
@@ -146,7 +146,7 @@ pub(crate) struct FinalHead<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content {
     /// A body, or none; with the `Content-Length` that the head had or would have had.
-    Body(ResponseBody, Option<u64>),
+    Body(BodyLength, Option<u64>),
     /// Raw bytes: a protocol that the client has asked for, or what CONNECT leads to.
     Tunnel,
 }

@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use weir_http::{ChunkedDecoder, ChunkedLimits, write};
+use weir_http::http1::{ChunkedDecoder, write};
+use weir_http::{ChunkedLimits, digits};
 
 use super::{RelayError, Sink, Source};
 use crate::net::buffer::BufferStock;
@@ -345,7 +346,7 @@ impl Sink for Writer<'_> {
     fn accept(&mut self, data: &[u8]) -> usize {
         let outgoing = &mut *self.outgoing;
         if outgoing.framing == Framing::Chunked {
-            write::hexadecimal(&mut outgoing.staged, data.len() as u64);
+            digits::hexadecimal(&mut outgoing.staged, data.len() as u64);
             outgoing.staged.extend_from_slice(b"\r\n");
         }
         let copied = if data.len() <= COPY_MAX {

@@ -18,7 +18,7 @@ use super::surroundings::{Surroundings, TlsError, is_same};
 use super::upstream::UpstreamPlan;
 use crate::net::pace::PaceLimit;
 use crate::net::peer::Peer;
-use crate::net::tls::clients::lines_without;
+use crate::net::tls::clients::{CertificateFields, fields_without};
 use crate::net::tls::terms::Terms;
 use crate::state::stripped_fields::StrippedFields;
 use crate::state::wait_limits::WaitLimits;
@@ -87,7 +87,7 @@ pub(crate) struct ListenerPlan {
     /// Fields that only Weir may send to servers.
     stripped: Option<Arc<StrippedFields>>,
     /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
-    pub(crate) lines_without_certificate: Option<Box<[u8]>>,
+    pub(crate) fields_without_certificate: Option<CertificateFields>,
     /// What Weir calls itself in `Via`.
     pub(crate) via_name: Box<str>,
     pub(crate) logs_response_fields: bool,
@@ -164,7 +164,7 @@ impl ListenerPlan {
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
             stripped: StrippedFields::new(stripped).map(Arc::new),
-            lines_without_certificate: clients.map(|clients| lines_without(&clients.headers)),
+            fields_without_certificate: clients.map(|clients| fields_without(&clients.headers)),
             via_name: around.via_name.clone(),
             logs_response_fields: config
                 .access_log
@@ -200,7 +200,7 @@ impl ListenerPlan {
 
     /// Fields that this peer may not send. Where Weir asks for certificates itself, it knows better than a trusted proxy.
     pub(crate) fn stripped(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
-        self.stripped.as_ref().filter(|_| self.lines_without_certificate.is_some() || !self.trusts(peer))
+        self.stripped.as_ref().filter(|_| self.fields_without_certificate.is_some() || !self.trusts(peer))
     }
 
     /// The field in which clients get the id of a request, if they do.

@@ -121,7 +121,7 @@ impl Worker {
             sampling_full_at: Cell::new(Duration::ZERO),
             nothing_idle_until: Cell::new(None),
             date_second: Cell::new(0),
-            date_text: Cell::new(weir_http::write::date(0)),
+            date_text: Cell::new(weir_http::date(0)),
         })
     }
 
@@ -156,7 +156,7 @@ impl Worker {
         let second = clock::unix_now().as_secs();
         if second != self.date_second.get() {
             self.date_second.set(second);
-            self.date_text.set(weir_http::write::date(second));
+            self.date_text.set(weir_http::date(second));
         }
         self.date_text.get()
     }

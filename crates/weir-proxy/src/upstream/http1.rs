@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use weir_http::{
-    ChunkedLimits, FieldLines, FieldWriter as _, HeadLimits, HeadProgress, Method, RequestBody, ResponseBody,
-    ResponseHead, Version, write,
+use weir_http::http1::{
+    FieldLines, HeadProgress, ResponseFraming, ResponseParser, keep_alive_timeout, keeps_alive, write,
 };
+use weir_http::{BodyLength, ChunkedLimits, FieldWriter as _, HeadLimits, Method, ResponseHead, Version};
 use weir_observe::Failure;
 
 use super::handshake::{self, Opening};
@@ -33,9 +33,8 @@ const MEMORY_KEPT_MAX: usize = 8 * 1024;
 #[derive(Debug)]
 struct StreamState {
     request: Outgoing,
+    parser: ResponseParser,
     body: Incoming,
-    /// The head of the response, where a relaxed rule has made it be normalised.
-    normal: Vec<u8>,
 }
 
 /// Streams of HTTP/1 to servers, for one exchange at a time.
@@ -63,7 +62,7 @@ impl Http1Servers {
         server.requests += 1;
         let state = self.free.take().unwrap_or_else(|| {
             let (request, body) = (Outgoing::new(), Incoming::nothing());
-            Box::new(StreamState { request, body, normal: Vec::new() })
+            Box::new(StreamState { request, parser: ResponseParser::new(), body })
         });
         Http1ServerStream {
             server,
@@ -77,8 +76,8 @@ impl Http1Servers {
 
     fn recycle(&mut self, mut state: Box<StreamState>) {
         state.request.reset(MEMORY_KEPT_MAX);
+        state.parser.reset();
         state.body = Incoming::nothing();
-        state.normal.clear();
         self.free = Some(state);
     }
 }
@@ -191,17 +190,17 @@ impl ServerStream for Http1ServerStream {
         out.field(b"Host", head.host);
         fields(&mut out);
         match head.body {
-            RequestBody::Length(len) => out.decimal_field(b"Content-Length", len),
-            RequestBody::Chunked => out.lines(b"Transfer-Encoding: chunked\r\n"),
-            RequestBody::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
-            RequestBody::None => {}
+            BodyLength::Known(len) => out.decimal_field(b"Content-Length", len),
+            BodyLength::Unknown => out.lines(b"Transfer-Encoding: chunked\r\n"),
+            BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
+            BodyLength::None => {}
         }
         write_connection(&mut out, head, head.close && !self.server.is_private);
         out.lines(b"\r\n");
         request.staged = out.0;
         request.framing = match head.body {
-            RequestBody::Chunked => Framing::Chunked,
-            RequestBody::None | RequestBody::Length(_) => Framing::Plain,
+            BodyLength::Unknown => Framing::Chunked,
+            BodyLength::None | BodyLength::Known(_) => Framing::Plain,
         };
     }
 
@@ -228,10 +227,9 @@ impl ServerStream for Http1ServerStream {
         loop {
             let connection = &mut self.server.connection;
             if !connection.received().is_empty() {
-                match response.parse(connection.received(), limits) {
+                match self.state.parser.parse(response, connection.received(), limits) {
                     Ok(HeadProgress::Complete { len }) => {
                         self.head_len = len;
-                        self.state.normal = response.take_normal_text();
                         return Poll::Ready(Ok(()));
                     }
                     Ok(HeadProgress::Incomplete) => make_room(connection, limits),
@@ -247,31 +245,28 @@ impl ServerStream for Http1ServerStream {
     }
 
     fn head(&self) -> &[u8] {
-        if self.state.normal.is_empty() {
-            &self.server.connection.received()[..self.head_len]
-        } else {
-            &self.state.normal
-        }
+        self.state.parser.text(&self.server.connection.received()[..self.head_len])
     }
 
     fn take_head(&mut self) {
         self.server.connection.consume(self.head_len);
         self.head_len = 0;
-        self.state.normal.clear();
+        self.state.parser.reset();
     }
 
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> ResponseBody {
-        let framing = response.body(method);
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
+        let framing = self.state.parser.framing(response, method);
         self.state.body = match framing {
-            ResponseBody::None => Incoming::nothing(),
-            ResponseBody::Length(len) => Incoming::length(len),
-            ResponseBody::Chunked => Incoming::chunked(limits),
-            ResponseBody::UntilClose => Incoming::until_close(),
+            ResponseFraming::None => Incoming::nothing(),
+            ResponseFraming::Length(len) => Incoming::length(len),
+            ResponseFraming::Chunked => Incoming::chunked(limits),
+            ResponseFraming::UntilClose => Incoming::until_close(),
         };
-        self.keeps_alive = response.keep_alive() && framing != ResponseBody::UntilClose;
-        let seconds = response.keep_alive_timeout(self.head());
+        self.keeps_alive =
+            keeps_alive(response.version(), response.connection()) && framing != ResponseFraming::UntilClose;
+        let seconds = keep_alive_timeout(response.fields(), self.head());
         self.announced = seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        framing
+        response.body(method)
     }
 
     fn is_body_here(&self) -> bool {

@@ -9,9 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_http::{
-    ChunkedLimits, FieldWriter, HeadLimits, Method, RequestBody, ResponseBody, ResponseHead, Rule,
-};
+use weir_http::{BodyLength, ChunkedLimits, FieldWriter, HeadLimits, Method, ResponseHead, Rule};
 use weir_observe::Failure;
 
 use super::pinned::PinnedConnections;
@@ -138,7 +136,7 @@ pub(crate) trait ServerStream {
     fn take_head(&mut self);
 
     /// Prepares for the body of the final response, whose head is complete; how long it is.
-    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> ResponseBody;
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength;
 
     /// Whether the body seems to be here whole already, behind the head.
     fn is_body_here(&self) -> bool;
@@ -164,7 +162,7 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) method: &'a [u8],
     pub(crate) target: &'a [u8],
     pub(crate) host: &'a [u8],
-    pub(crate) body: RequestBody,
+    pub(crate) body: BodyLength,
     /// Whether the client has announced a length, which may be that of no body.
     pub(crate) announces_length: bool,
     /// The protocol that the client wants instead, if it may have it.

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use serde_json::Value;
-use weir_http::{FieldName, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead};
+use weir_http::http1::{HeadProgress, ParsedResponse, ResponseFraming};
+use weir_http::{FieldName, HeadLimits, Method};
 
 use crate::clock;
 use crate::error::CommandError;
@@ -175,22 +176,22 @@ fn judge(error: io::Error) -> Result<(), AdminRequestError> {
 
 /// The answer, if it is whole.
 fn parse(received: &[u8]) -> Result<Option<AdminResponse>, AdminRequestError> {
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::new();
     let head_len = match head.parse(received, &HeadLimits::default()) {
         Ok(HeadProgress::Complete { len }) => len,
         Ok(HeadProgress::Incomplete) => return Ok(None),
         Err(_) => return Err(AdminRequestError::NotHttp),
     };
     let body = &received[head_len..];
-    let body = match head.body(Method::Get) {
-        ResponseBody::None => &[],
-        ResponseBody::UntilClose => body,
-        ResponseBody::Length(len) => match body.get(..usize::try_from(len).unwrap_or(usize::MAX)) {
+    let body = match head.framing(Method::Get) {
+        ResponseFraming::None => &[],
+        ResponseFraming::UntilClose => body,
+        ResponseFraming::Length(len) => match body.get(..usize::try_from(len).unwrap_or(usize::MAX)) {
             Some(body) => body,
             None => return Ok(None),
         },
         // Weir never does: it is somebody else.
-        ResponseBody::Chunked => return Err(AdminRequestError::NotHttp),
+        ResponseFraming::Chunked => return Err(AdminRequestError::NotHttp),
     };
     let content_type = head.fields().first(FieldName::ContentType);
     let content_type = content_type.map_or(&b""[..], |field| field.value.of(received));

@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use weir_http::{HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead};
+use weir_http::http1::{HeadProgress, ParsedResponse};
+use weir_http::{BodyLength, HeadLimits, Method};
 
 /// With one request per pace on each, 300 requests/s.
 const CONNECTIONS: u32 = 12;
@@ -139,16 +140,16 @@ impl DemoClient {
 async fn read_response(stream: &mut TcpStream) -> io::Result<(u16, bool)> {
     let broken = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut received = Vec::new();
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::new();
     while head.parse(&received, &HeadLimits::default()).map_err(|rule| broken(rule.sentence()))?
         == HeadProgress::Incomplete
     {
         read_more(stream, &mut received).await?;
     }
     let len = match head.body(Method::Get) {
-        ResponseBody::None => 0,
-        ResponseBody::Length(len) => len,
-        ResponseBody::Chunked | ResponseBody::UntilClose => {
+        BodyLength::None => 0,
+        BodyLength::Known(len) => len,
+        BodyLength::Unknown => {
             return Err(broken("the servers of the demo state a length"));
         }
     };

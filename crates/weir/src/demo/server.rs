@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use weir_http::{HeadLimits, HeadProgress, Method, RequestBody, RequestHead};
+use weir_http::http1::{HeadProgress, ParsedRequest};
+use weir_http::{BodyLength, HeadLimits, Method};
 
 /// One server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,17 +77,17 @@ async fn accept(listener: TcpListener, server: DemoServer) {
 async fn serve(mut stream: TcpStream, server: DemoServer) {
     let _last_answer_lost = stream.set_nodelay(true);
     let mut received = Vec::new();
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     while let Ok(true) = read_head(&mut stream, &mut received, &mut head).await {
         if head.expects_continue() && stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.is_err() {
             return;
         }
         received.drain(..head.len());
         let body = match head.body() {
-            RequestBody::None => Some(0),
-            RequestBody::Length(len) => Some(len),
+            BodyLength::None => Some(0),
+            BodyLength::Known(len) => Some(len),
             // To find its end is the work of a proxy; a demo may close instead.
-            RequestBody::Chunked => None,
+            BodyLength::Unknown => None,
         };
         if let Some(len) = body
             && drop_body(&mut stream, &mut received, len).await.is_err()
@@ -107,7 +108,7 @@ async fn serve(mut stream: TcpStream, server: DemoServer) {
 async fn read_head(
     stream: &mut TcpStream,
     received: &mut Vec<u8>,
-    head: &mut RequestHead,
+    head: &mut ParsedRequest,
 ) -> io::Result<bool> {
     loop {
         match head.parse(received, &HeadLimits::default()) {

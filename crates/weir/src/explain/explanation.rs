@@ -6,7 +6,7 @@ use weir_config::{
     AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
     UpstreamIndex,
 };
-use weir_http::{Expectation, FieldName, Method, RequestBody, TargetForm, via_names};
+use weir_http::{BodyLength, Expectation, FieldName, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::Eligibility;
 use weir_traffic::ServerId;
@@ -149,7 +149,7 @@ fn disposition<'a>(
     if head.method() == Method::Connect && !route.allow_connect {
         return Disposition::Refused(Failure::client(Phase::Route, Cause::ConnectNotAllowed));
     }
-    if let (RequestBody::Length(len), Some(max)) = (head.body(), route.body_size)
+    if let (BodyLength::Known(len), Some(max)) = (head.body(), route.body_size)
         && len > max.bytes()
     {
         return Disposition::Refused(Failure::client(Phase::Route, Cause::BodyTooLarge));

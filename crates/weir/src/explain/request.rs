@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use weir_config::Listener;
-use weir_http::{FieldName, HeadProgress, RequestHead, Rule, TargetForm, x_forwarded_for};
+use weir_http::http1::{HeadProgress, RequestParser};
+use weir_http::{FieldName, RequestHead, Rule, TargetForm, x_forwarded_for};
 use weir_proxy::head_limits;
 use weir_traffic::route::RouteRequest;
 
@@ -50,9 +51,9 @@ impl ExplainedRequest {
             return Err(usage(format!("`{bad}` is not a header"), "write -H 'Name: value'"));
         }
         let received = write_request(url, method, headers);
-        let mut head = RequestHead::new();
-        let parsed = head.parse(&received, &head_limits(listener));
-        let text = head.text(&received).to_vec();
+        let (mut parser, mut head) = (RequestParser::new(), RequestHead::new());
+        let parsed = parser.parse(&mut head, &received, &head_limits(listener));
+        let text = parser.text(&received).to_vec();
         let mut request = Self {
             method: method.to_owned(),
             url: url.clone(),

@@ -3,7 +3,8 @@
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use weir_http::{HeadLimits, HeadProgress, Method, RequestBody, RequestHead, Rule, Version};
+use weir_http::http1::{HeadProgress, ParsedRequest};
+use weir_http::{BodyLength, HeadLimits, Method, Rule, Version};
 use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
 use super::response::Refused;
@@ -15,7 +16,7 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 /// A request, whole.
 #[derive(Debug)]
 pub(crate) struct Request {
-    head: RequestHead,
+    head: ParsedRequest,
     /// The head, then the body.
     received: Vec<u8>,
     body_at: usize,
@@ -72,7 +73,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), first: Vec<u8>) 
 }
 
 async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>) -> io::Result<Received> {
-    let mut head = RequestHead::new();
+    let mut head = ParsedRequest::new();
     let limits = HeadLimits { head_bytes_max: HEAD_BYTES_MAX, ..HeadLimits::default() };
     let body_at = loop {
         match head.parse(&received, &limits) {
@@ -85,13 +86,13 @@ async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>
         }
     };
     let length = match head.body() {
-        RequestBody::None => 0,
-        RequestBody::Length(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
-        RequestBody::Length(_) => {
+        BodyLength::None => 0,
+        BodyLength::Known(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
+        BodyLength::Known(_) => {
             let what = format!("A body has at most {BODY_BYTES_MAX} bytes here.\n");
             return Ok(Received::Refused(Refused::new(AdminRefusal::TooLarge, 413, &what)));
         }
-        RequestBody::Chunked => {
+        BodyLength::Unknown => {
             let what = "A body needs its Content-Length here.\n";
             return Ok(Received::Refused(Refused::new(AdminRefusal::Malformed, 411, what)));
         }

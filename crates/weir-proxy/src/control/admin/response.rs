@@ -1,6 +1,7 @@
 //! What the admin listener answers.
 
-use weir_http::{Version, write};
+use weir_http::Version;
+use weir_http::http1::write;
 use weir_observe::{AdminRefusal, status_text};
 
 /// On every answer: it is what it says it is, nobody frames it or makes it part of another page, and a page of it loads and runs nothing that

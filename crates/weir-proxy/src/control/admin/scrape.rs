@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
-use weir_http::{Version, write};
+use weir_http::Version;
+use weir_http::http1::write;
 use weir_observe::AdminRefusal;
 use weir_observe::prometheus::{CONTENT_TYPE, FamilyFilter, PIECE_BYTES, Scrape};
 

@@ -1,7 +1,8 @@
 //! The request of an HTTP probe, written once per server.
 
 use weir_config::{HttpProbe, ServerAddress};
-use weir_http::{Version, write};
+use weir_http::Version;
+use weir_http::http1::write;
 
 /// Whether a connection carries more than one probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,8 @@
 
 use memchr::memmem;
 use weir_config::{BodyRule, HttpProbe, StatusRange};
-use weir_http::{
-    ChunkedDecoder, ChunkedLimits, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead,
-};
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
+use weir_http::{ChunkedLimits, HeadLimits, Method};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::request::Kept;
@@ -52,14 +51,14 @@ impl Expected {
         phase: &mut Phase,
     ) -> Result<Kept, Fault> {
         *phase = Phase::Response;
-        let mut head = ResponseHead::new();
+        let mut head = ParsedResponse::new();
         let rest = self.read_head(source, &mut head).await?;
         let status = head.status();
         if !self.status.iter().any(|range| range.contains(status)) {
             return Err(Fault::unexpected_status(status));
         }
-        let framing = head.body(self.method);
-        let reusable = kept == Kept::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
+        let framing = head.framing(self.method);
+        let reusable = kept == Kept::Yes && head.keep_alive() && framing != ResponseFraming::UntilClose;
         let Some(rule) = &self.body else {
             return Ok(if reusable { self.skip_body(source, rest, framing).await } else { Kept::No });
         };
@@ -76,13 +75,17 @@ impl Expected {
     }
 
     /// Reads a body that nobody looks at, up to its bound, so that the next response begins behind it.
-    async fn skip_body(&self, source: &mut Source<'_>, part: Vec<u8>, framing: ResponseBody) -> Kept {
+    async fn skip_body(&self, source: &mut Source<'_>, part: Vec<u8>, framing: ResponseFraming) -> Kept {
         // What is wrong with it is no matter: the status has decided.
         self.read_body(source, part, framing).await.map_or(Kept::No, |(_, end)| end)
     }
 
     /// Reads the final head; gives the bytes behind it.
-    async fn read_head(&self, source: &mut Source<'_>, head: &mut ResponseHead) -> Result<Vec<u8>, Failure> {
+    async fn read_head(
+        &self,
+        source: &mut Source<'_>,
+        head: &mut ParsedResponse,
+    ) -> Result<Vec<u8>, Failure> {
         let response = |cause| Failure::server(Phase::Response, cause);
         let mut received = Vec::new();
         let mut interim = 0;
@@ -115,19 +118,19 @@ impl Expected {
         &self,
         source: &mut Source<'_>,
         mut part: Vec<u8>,
-        framing: ResponseBody,
+        framing: ResponseFraming,
     ) -> Result<(Vec<u8>, Kept), Failure> {
         let mut body = Vec::new();
         let mut chunks = ChunkedDecoder::new(self.chunked_limits);
         let announced = match framing {
-            ResponseBody::Length(len) => usize::try_from(len).unwrap_or(usize::MAX),
-            ResponseBody::None => 0,
-            ResponseBody::Chunked | ResponseBody::UntilClose => usize::MAX,
+            ResponseFraming::Length(len) => usize::try_from(len).unwrap_or(usize::MAX),
+            ResponseFraming::None => 0,
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => usize::MAX,
         };
         let wanted = announced.min(self.body_bytes_max);
         loop {
             let mut is_whole = false;
-            if framing == ResponseBody::Chunked {
+            if framing == ResponseFraming::Chunked {
                 let broken = |rule| Failure::server(Phase::Relay, Cause::Rule(rule));
                 let decoded = chunks.decode(&mut part).map_err(broken)?;
                 body.extend_from_slice(&part[decoded.data]);
@@ -148,7 +151,7 @@ impl Expected {
             part.clear();
             if read(source, &mut part, Phase::Relay).await? == 0 {
                 return match framing {
-                    ResponseBody::UntilClose => Ok((body, Kept::No)),
+                    ResponseFraming::UntilClose => Ok((body, Kept::No)),
                     _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
                 };
             }

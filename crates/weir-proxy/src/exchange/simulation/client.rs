@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use weir_http::{HeadProgress, Method};
+use weir_http::Method;
+use weir_http::http1::{HeadProgress, RequestParser};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::fields::FieldList;
@@ -138,7 +139,7 @@ impl ClientStream for MemoryClient {
         listener: &ListenerPlan,
     ) -> Result<(), Ended> {
         let head = self.world.head.as_bytes();
-        match exchange.request.parse(head, &listener.head_limits) {
+        match RequestParser::new().parse(&mut exchange.request, head, &listener.head_limits) {
             Ok(HeadProgress::Complete { .. }) => {}
             Ok(HeadProgress::Incomplete) => return Err(Ended::Quietly),
             Err(rule) => return Err(Failure::client(Phase::Request, Cause::Rule(rule)).into()),

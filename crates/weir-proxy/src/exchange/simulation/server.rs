@@ -7,7 +7,8 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use weir_http::{ChunkedLimits, HeadLimits, HeadProgress, Method, ResponseBody, ResponseHead, Rule};
+use weir_http::http1::{HeadProgress, ResponseParser};
+use weir_http::{BodyLength, ChunkedLimits, HeadLimits, Method, ResponseHead, Rule};
 use weir_observe::Failure;
 
 use super::client::HEAD_BYTES;
@@ -244,7 +245,7 @@ impl ServerStream for MemoryServerStream {
     ) -> Poll<Result<(), HeadError>> {
         if let Some(head) = self.world.heads.borrow_mut().pop_front() {
             self.received_any = true;
-            let parsed = response.parse(head.as_bytes(), limits);
+            let parsed = ResponseParser::new().parse(response, head.as_bytes(), limits);
             assert!(matches!(parsed, Ok(HeadProgress::Complete { .. })), "{head}: {parsed:?}");
             self.head = head;
             return Poll::Ready(Ok(()));
@@ -266,12 +267,7 @@ impl ServerStream for MemoryServerStream {
 
     fn take_head(&mut self) {}
 
-    fn begin_body(
-        &mut self,
-        response: &ResponseHead,
-        method: Method,
-        _limits: ChunkedLimits,
-    ) -> ResponseBody {
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, _limits: ChunkedLimits) -> BodyLength {
         response.body(method)
     }
 

@@ -16,7 +16,6 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Sig
 use weir_config::{
     Authorities, ClientCertificateHeaders, ClientCertificates, ClientVerification, Identity, RevocationLists,
 };
-use weir_http::write;
 
 use super::own;
 
@@ -125,19 +124,22 @@ impl ClientCertVerifier for Verifier {
     }
 }
 
+/// Names and values of the fields that tell servers about the certificate of a client.
+pub(crate) type CertificateFields = Box<[(Box<str>, Box<str>)]>;
+
 /// The certificate of a client, verified in the handshake.
 #[derive(Debug)]
 pub(crate) struct ClientCertificate {
     pub(crate) identity: Identity,
-    /// What servers are told about it: whole field lines.
-    pub(crate) lines: Box<[u8]>,
+    /// What servers are told about it.
+    pub(crate) fields: CertificateFields,
 }
 
 impl ClientCertificate {
     /// Reads a certificate that was verified; `None` when that turns out to be impossible.
     pub(crate) fn read(der: &CertificateDer<'_>, headers: &ClientCertificateHeaders) -> Option<Box<Self>> {
         let identity = Identity::read(der)?;
-        let mut lines = Vec::new();
+        let mut fields = Vec::new();
         let values = [
             (&headers.verify, "SUCCESS"),
             (&headers.subject, &identity.subject),
@@ -147,22 +149,22 @@ impl ClientCertificate {
         ];
         for (name, value) in values {
             if let Some(name) = name {
-                write::field(&mut lines, name.as_bytes(), value.as_bytes());
+                fields.push(field(name, value));
             }
         }
         if let Some(name) = &headers.certificate {
             // RFC 9440 section 2.1: a byte sequence of structured fields.
-            write::field(&mut lines, name.as_bytes(), format!(":{}:", BASE64.encode(der)).as_bytes());
+            fields.push(field(name, &format!(":{}:", BASE64.encode(der))));
         }
-        Some(Box::new(Self { identity, lines: lines.into() }))
+        Some(Box::new(Self { identity, fields: fields.into() }))
     }
 }
 
 /// What servers are told of a client that has shown no certificate.
-pub(crate) fn lines_without(headers: &ClientCertificateHeaders) -> Box<[u8]> {
-    let mut lines = Vec::new();
-    if let Some(name) = &headers.verify {
-        write::field(&mut lines, name.as_bytes(), b"NONE");
-    }
-    lines.into()
+pub(crate) fn fields_without(headers: &ClientCertificateHeaders) -> CertificateFields {
+    headers.verify.iter().map(|name| field(name, "NONE")).collect()
+}
+
+fn field(name: &str, value: &str) -> (Box<str>, Box<str>) {
+    (name.into(), value.into())
 }

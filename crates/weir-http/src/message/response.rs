@@ -1,0 +1,99 @@
+//! The head of a response, whatever the protocol that brought it.
+//!
+//! Filled in place, as that of a request is: spans into one text, and what the fields mean as a whole. It must not decide
+//! what to forward.
+
+use super::body::BodyLength;
+use super::connection::{self, ConnectionOptions};
+use super::fields::{Field, Fields};
+use super::method::Method;
+use super::span::TextSpan;
+use super::version::Version;
+
+/// The head of one response, reusable: after [`ResponseHead::reset`] the next one is filled in without allocating.
+///
+/// Spans refer to the text that the protocol gives with the head: see `http1::ResponseParser`. The accessors mean something
+/// only once it has said that the head is complete.
+#[derive(Debug, Clone, Default)]
+pub struct ResponseHead {
+    pub(crate) version: Version,
+    pub(crate) status: u16,
+    pub(crate) reason: TextSpan,
+    pub(crate) fields: Fields,
+    pub(crate) content_length: Option<u64>,
+    /// Whether a body follows even without a Content-Length.
+    pub(crate) is_open: bool,
+    /// Empty in a protocol without `Connection`.
+    pub(crate) connection: ConnectionOptions,
+}
+
+impl ResponseHead {
+    /// An empty head, nothing allocated.
+    pub fn new() -> ResponseHead {
+        ResponseHead::default()
+    }
+
+    /// Forgets everything but keeps the memory, ready for the next response.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.version = Version::default();
+        self.status = 0;
+        self.reason = TextSpan::default();
+        self.fields.clear();
+        self.content_length = None;
+        self.is_open = false;
+        self.connection = ConnectionOptions::default();
+    }
+
+    /// The protocol version.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The status code, 100 to 599, or up to 999 where the limits allow it.
+    #[inline]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The reason phrase, which may be empty; always so in a protocol that has none.
+    #[inline]
+    pub fn reason(&self) -> TextSpan {
+        self.reason
+    }
+
+    /// All fields, in the order received.
+    #[inline]
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// The options of the `Connection` fields; none in a protocol that does not have that field.
+    #[inline]
+    pub fn connection(&self) -> ConnectionOptions {
+        self.connection
+    }
+
+    /// Whether `Connection` names `field` as one that must stop here: see `RequestHead::is_named_by_connection`.
+    pub fn is_named_by_connection(&self, text: &[u8], field: &Field) -> bool {
+        connection::names_field(text, &self.fields, field)
+    }
+
+    /// Whether there is a body, and how long it is, in a response to a request with `method` (RFC 9110 section 6.4.1).
+    #[inline]
+    pub fn body(&self, method: Method) -> BodyLength {
+        let bodiless = match self.status {
+            100..200 | 204 | 304 => true,
+            200..300 => matches!(method, Method::Head | Method::Connect),
+            _ => method == Method::Head,
+        };
+        if bodiless { BodyLength::None } else { BodyLength::of(self.content_length, self.is_open) }
+    }
+
+    /// The Content-Length, also where it only tells what GET would have brought (HEAD, 304).
+    #[inline]
+    pub fn content_length(&self) -> Option<u64> {
+        self.content_length
+    }
+}
