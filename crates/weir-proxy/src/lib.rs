@@ -14,10 +14,12 @@ mod relay;
 mod state;
 mod net;
 
-pub use control::commands::{Reloaded, ServerChange, Unfulfilled, Wanted, Wish, Wishes};
-pub use control::listening_sockets::Listened;
+pub use control::commands::{
+    AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange,
+};
+pub use control::listening_sockets::BoundListener;
 pub use control::own_log::OwnLog;
-pub use control::proxy::{Proxy, Stopped, workers_by_default};
+pub use control::proxy::{Proxy, StopReport, workers_by_default};
 pub use control::start_error::StartError;
 pub use net::descriptors::DescriptorBudget;
 pub use net::listening::BoundAddress;

@@ -102,7 +102,7 @@ fn a_warm_exchange_allocates_nothing() {
     let mut config = Config::from_arguments(&["127.0.0.1:0"], &[origin.to_string()]).expect("a good config");
     config.process.workers = weir_config::WorkerCount::Exactly(std::num::NonZeroUsize::MIN);
     let proxy = Proxy::start(&config).expect("the proxy starts");
-    let BoundAddress::Inet(addr) = proxy.listened()[0].address else { panic!("a TCP address") };
+    let BoundAddress::Inet(addr) = proxy.bound_listeners()[0].address else { panic!("a TCP address") };
     let mut client = TcpStream::connect(addr).expect("the proxy listens");
 
     let get: &[u8] =

@@ -117,12 +117,12 @@ impl AccessLogs {
 
 /// Starts a writer, which holds `writing` until it has finished.
 fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) -> io::Result<Arc<LogOutput>> {
-    let mut destination = Destination::open(to)?;
+    let mut destination = LogDestination::open(to)?;
     let (sender, receiver) = channel();
     let progress = Arc::new(LogProgress::default());
     let output = Arc::new(LogOutput { sender, progress: Arc::clone(&progress), lines_max });
     std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
-        let _enrolled = threads::enrol();
+        let _registration = threads::register();
         write_all(&receiver, &mut destination, &progress);
         drop(writing);
     })?;
@@ -130,7 +130,7 @@ fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) ->
 }
 
 /// Where lines go.
-enum Destination {
+enum LogDestination {
     Stdout,
     Stderr,
     File { path: PathBuf, file: File },
@@ -138,7 +138,7 @@ enum Destination {
     SyslogUdp { socket: UdpSocket, framing: SyslogFraming },
 }
 
-impl Destination {
+impl LogDestination {
     fn open(output: &AccessLogOutput) -> io::Result<Self> {
         Ok(match output {
             AccessLogOutput::Stdout => Self::Stdout,
@@ -234,7 +234,7 @@ fn each_datagram(
 }
 
 /// Writes until the last sender is gone. Trouble is logged at most once a second.
-fn write_all(receiver: &Receiver<LogMessage>, destination: &mut Destination, progress: &LogProgress) {
+fn write_all(receiver: &Receiver<LogMessage>, destination: &mut LogDestination, progress: &LogProgress) {
     let mut datagram = Vec::new();
     let mut complained = None;
     while let Ok(message) = receiver.recv() {

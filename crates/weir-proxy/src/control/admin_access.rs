@@ -19,14 +19,14 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(crate) enum AdminPeer {
     /// Over TCP.
     Network(SocketAddr),
     /// Over a Unix socket, whose file mode has decided already.
     Local,
 }
 
-impl std::fmt::Display for Peer {
+impl std::fmt::Display for AdminPeer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Network(address) => write!(f, "{address}"),
@@ -37,7 +37,7 @@ impl std::fmt::Display for Peer {
 
 /// What the config says, exchanged by a reload.
 #[derive(Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct AccessRules {
     pub(crate) credentials: Credentials,
     pub(crate) hosts: Vec<Box<str>>,
     changes: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Terms {
     shown: ConfigDump,
 }
 
-impl Terms {
+impl AccessRules {
     fn of(config: &Config) -> Self {
         Self {
             credentials: config.credentials.clone(),
@@ -60,8 +60,8 @@ impl Terms {
 
 /// Decides about connections and requests.
 #[derive(Debug)]
-pub(crate) struct Guard {
-    terms: ArcSwap<Terms>,
+pub(crate) struct AdminAccess {
+    rules: ArcSwap<AccessRules>,
     /// What only a page knows that was read from this process.
     page_token: String,
     shard: AdminShard,
@@ -75,7 +75,7 @@ struct Logged {
     unlogged: u64,
 }
 
-impl Guard {
+impl AdminAccess {
     /// Decides by what `config` says.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Guard {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
         Ok(Self {
-            terms: ArcSwap::from_pointee(Terms::of(config)),
+            rules: ArcSwap::from_pointee(AccessRules::of(config)),
             page_token: HEXLOWER.encode(&token),
             shard: AdminShard::default(),
             logged: Mutex::default(),
@@ -93,7 +93,7 @@ impl Guard {
 
     /// Decides by another config from now on.
     pub(crate) fn follow(&self, config: &Config) {
-        self.terms.store(Arc::new(Terms::of(config)));
+        self.rules.store(Arc::new(AccessRules::of(config)));
     }
 
     pub(crate) fn figures(&self) -> AdminStats {
@@ -107,22 +107,22 @@ impl Guard {
 
     /// The config in use, without secrets.
     pub(crate) fn shown_config(&self) -> ConfigDump {
-        self.terms.load().shown.clone()
+        self.rules.load().shown.clone()
     }
 
     /// Whether anything may be changed at all.
     pub(crate) fn allows_changes(&self) -> bool {
-        self.terms.load().changes
+        self.rules.load().changes
     }
 
     /// Whether anything may be changed through the runtime socket.
     pub(crate) fn allows_socket_changes(&self) -> bool {
-        self.terms.load().socket_changes
+        self.rules.load().socket_changes
     }
 
     /// What the config says now.
-    pub(crate) fn terms(&self) -> Arc<Terms> {
-        self.terms.load_full()
+    pub(crate) fn rules(&self) -> Arc<AccessRules> {
+        self.rules.load_full()
     }
 
     pub(crate) fn count_answer(&self) {
@@ -130,7 +130,7 @@ impl Guard {
     }
 
     /// Counts a refusal, and logs it if none was logged for a while.
-    pub(crate) fn count_refusal(&self, refusal: AdminRefusal, peer: Peer) {
+    pub(crate) fn count_refusal(&self, refusal: AdminRefusal, peer: AdminPeer) {
         self.shard.record_refusal(refusal);
         let now = clock::now();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);

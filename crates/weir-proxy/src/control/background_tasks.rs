@@ -19,25 +19,25 @@ use crate::state::due_upstreams::DueUpstreams;
 use crate::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// A config that the tasks are to follow.
-pub(crate) struct Following {
+pub(crate) struct TaskConfig {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Dropped when every new name has been asked for once.
     pub(crate) asked: Sender<()>,
 }
 
 /// Follows every config, until the task is dropped.
-pub(crate) async fn keep_up(mut configs: UnboundedReceiver<Following>, due_upstreams: Arc<DueUpstreams>) {
-    let (judged, next_judged) = unbounded_channel();
-    let _judge = Task::from(tokio::spawn(ejection::keep_judged(next_judged, due_upstreams)));
-    let mut upkeep = Upkeep { judged, tasks: HashMap::new(), resolver: None };
-    while let Some(Following { snapshot, asked }) = configs.recv().await {
-        upkeep.follow(&snapshot, &asked);
+pub(crate) async fn run(mut configs: UnboundedReceiver<TaskConfig>, due_upstreams: Arc<DueUpstreams>) {
+    let (reviewed, next_reviewed) = unbounded_channel();
+    let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
+    let mut background = BackgroundTasks { reviewed, tasks: HashMap::new(), resolver: None };
+    while let Some(TaskConfig { snapshot, asked }) = configs.recv().await {
+        background.follow(&snapshot, &asked);
     }
 }
 
 /// What a task looks after: the address of something that it holds, and that nobody else has as long as it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Charge {
+enum TaskKey {
     Name(usize),
     Certificates(usize),
     Trust(usize),
@@ -48,74 +48,74 @@ fn address<T>(thing: &Arc<T>) -> usize {
 }
 
 /// The tasks that run.
-struct Upkeep {
-    tasks: HashMap<Charge, Task>,
+struct BackgroundTasks {
+    tasks: HashMap<TaskKey, OwnedTask>,
     /// Where the upstreams go that are judged.
-    judged: UnboundedSender<Vec<Arc<UpstreamPlan>>>,
+    reviewed: UnboundedSender<Vec<Arc<UpstreamPlan>>>,
     resolver: Option<(Dns, Arc<TokioResolver>)>,
 }
 
 /// A task that ends when it is dropped.
-struct Task(AbortHandle);
+struct OwnedTask(AbortHandle);
 
-impl From<JoinHandle<()>> for Task {
+impl From<JoinHandle<()>> for OwnedTask {
     fn from(task: JoinHandle<()>) -> Self {
         Self(task.abort_handle())
     }
 }
 
-impl Drop for Task {
+impl Drop for OwnedTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Upkeep {
+impl BackgroundTasks {
     fn follow(&mut self, snapshot: &Snapshot, asked: &Sender<()>) {
         let mut before = std::mem::take(&mut self.tasks);
         if self.resolver.as_ref().is_none_or(|(dns, _)| *dns != snapshot.dns) {
-            before.retain(|charge, _| !matches!(charge, Charge::Name(_)));
+            before.retain(|key, _| !matches!(key, TaskKey::Name(_)));
             self.resolver =
                 dns_names::resolver(&snapshot.dns).map(|resolver| (snapshot.dns.clone(), resolver));
         }
         for plan in &snapshot.listeners {
             if let Some(terms) = &plan.tls {
-                let charge = Charge::Certificates(address(terms));
+                let key = TaskKey::Certificates(address(terms));
                 let start = || tokio::spawn(certificates::keep_listener_current(Arc::clone(plan))).into();
-                let task = before.remove(&charge).unwrap_or_else(start);
-                self.tasks.insert(charge, task);
+                let task = before.remove(&key).unwrap_or_else(start);
+                self.tasks.insert(key, task);
             }
         }
         for plan in &snapshot.upstreams {
             if let Some(trust) = &plan.trust {
-                let charge = Charge::Trust(address(trust));
+                let key = TaskKey::Trust(address(trust));
                 let start = || tokio::spawn(certificates::keep_upstream_current(Arc::clone(plan))).into();
-                let task = before.remove(&charge).unwrap_or_else(start);
-                self.tasks.insert(charge, task);
+                let task = before.remove(&key).unwrap_or_else(start);
+                self.tasks.insert(key, task);
             }
             self.resolve(plan, &mut before, asked);
         }
-        self.judge(snapshot);
+        self.review(snapshot);
     }
 
     /// Has the names of the servers resolved.
-    fn resolve(&mut self, plan: &UpstreamPlan, before: &mut HashMap<Charge, Task>, asked: &Sender<()>) {
+    fn resolve(&mut self, plan: &UpstreamPlan, before: &mut HashMap<TaskKey, OwnedTask>, asked: &Sender<()>) {
         let Some((dns, resolver)) = &self.resolver else { return };
         for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
             let Some(name) = Name::of(plan, server) else { continue };
-            let charge = Charge::Name(address(&plan.live[server]));
+            let key = TaskKey::Name(address(&plan.live[server]));
             let start =
                 || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into();
-            let task = before.remove(&charge).unwrap_or_else(start);
-            self.tasks.insert(charge, task);
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.tasks.insert(key, task);
         }
     }
 
     /// Has every upstream judged whose servers may be ejected, or that has a panic threshold.
-    fn judge(&self, snapshot: &Snapshot) {
-        let is_judged = |plan: &&Arc<UpstreamPlan>| {
+    fn review(&self, snapshot: &Snapshot) {
+        let is_reviewed = |plan: &&Arc<UpstreamPlan>| {
             plan.config.servers.len() >= 2 || plan.config.panic_threshold.is_some()
         };
-        let _ended = self.judged.send(snapshot.upstreams.iter().filter(is_judged).cloned().collect());
+        let _ended = self.reviewed.send(snapshot.upstreams.iter().filter(is_reviewed).cloned().collect());
     }
 }

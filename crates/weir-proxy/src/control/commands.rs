@@ -1,5 +1,6 @@
-//! What somebody wants of the running process that only its owner can do: a reload, or a server changed. Asked for on the control thread, done
-//! by the thread that owns the [`Proxy`](crate::Proxy), one after the other.
+//! Admin commands that only the owner of the running proxy can carry out: a reload, or a change of a server.
+//!
+//! Sent from the control thread, and carried out one after the other by the thread that owns the [`Proxy`](crate::Proxy).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,25 +10,25 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use weir_config::{Config, Server, ServerAddress};
 
-/// The config as its file has it, for those who show it.
-pub(crate) type Written = Arc<ArcSwap<Config>>;
+/// The config as its file has it.
+pub(crate) type FileConfig = Arc<ArcSwap<Config>>;
 
-/// Something that is wanted, and where the outcome goes.
+/// A command and its origin.
 #[derive(Debug)]
-pub struct Wish {
-    /// What.
-    pub what: Wanted,
-    /// Who asked, for the log.
-    pub who: String,
+pub struct AdminCommand {
+    /// The command, with the channel for its outcome.
+    pub kind: CommandKind,
+    /// The client that sent it, for the log.
+    pub requester: String,
 }
 
-/// What is wanted.
+/// What a command asks for; each comes with the channel for its outcome.
 #[derive(Debug)]
-pub enum Wanted {
-    /// The config read anew, and taken over.
-    Reload(oneshot::Sender<Result<Reloaded, Unfulfilled>>),
-    /// A server changed: as it was, and as it is.
-    Change(ServerChange, oneshot::Sender<Result<(Server, Server), Unfulfilled>>),
+pub enum CommandKind {
+    /// Read the config again and apply it.
+    Reload(oneshot::Sender<Result<ReloadReport, CommandRejected>>),
+    /// Change a server; the outcome is the server before and after.
+    Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
 }
 
 /// A server with other values, until the next reload says something else.
@@ -50,25 +51,25 @@ pub struct ServerChange {
 }
 
 impl ServerChange {
-    /// A change of nothing.
+    /// A change that leaves everything as it is.
     pub fn of(upstream: &str, server: &str) -> Self {
         Self { upstream: upstream.to_owned(), server: server.to_owned(), ..Self::default() }
     }
 
-    /// Changes the server in `config`; `written` is the config as its file has it. Gives the server as it was and as it is.
+    /// Changes the server in `config`; `file_config` is the config as its file has it. Gives the server as it was and as it is.
     ///
     /// # Errors
     /// When there is no such server, or it cannot be so.
     pub(crate) fn apply(
         &self,
         config: &mut Config,
-        written: &Config,
-    ) -> Result<(Server, Server), Unfulfilled> {
-        let initial = find(&written.upstreams, self).map(|server| server.weight);
+        file_config: &Config,
+    ) -> Result<(Server, Server), CommandRejected> {
+        let initial = find(&file_config.upstreams, self).map(|server| server.weight);
         let upstream = config.upstreams.iter_mut().find(|upstream| *upstream.name == *self.upstream);
-        let upstream = upstream.ok_or_else(|| Unfulfilled::NoUpstream(self.upstream.clone()))?;
+        let upstream = upstream.ok_or_else(|| CommandRejected::NoUpstream(self.upstream.clone()))?;
         let server = Arc::make_mut(upstream).servers.iter_mut().find(|server| *server.name == *self.server);
-        let unknown = || Unfulfilled::NoServer(self.upstream.clone(), self.server.clone());
+        let unknown = || CommandRejected::NoServer(self.upstream.clone(), self.server.clone());
         let server = server.ok_or_else(unknown)?;
         let before = server.clone();
         if let Some(weight) = self.weight {
@@ -85,7 +86,7 @@ impl ServerChange {
         }
         if let Some((ip, port)) = self.ip {
             let moved = address_at(&before.address, ip, port);
-            let no_port = || Unfulfilled::Refused("the server has no port so far: give one".to_owned());
+            let no_port = || CommandRejected::Refused("the server has no port so far: give one".to_owned());
             server.address = moved.ok_or_else(no_port)?;
         }
         if let Some(max_requests) = self.max_requests {
@@ -100,36 +101,36 @@ impl ServerChange {
     }
 }
 
-/// Why something was not done.
+/// Why a command was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfulfilled {
+pub enum CommandRejected {
     /// There is no such upstream.
     #[error("there is no upstream `{0}`")]
     NoUpstream(String),
     /// The upstream has no such server.
     #[error("the upstream `{0}` has no server `{1}`")]
     NoServer(String, String),
-    /// The value cannot be had.
+    /// The value is not possible.
     #[error("{0}")]
     Refused(String),
     /// The config has mistakes, or the system refuses something that it asks for: a line for each.
     #[error("the config was not reloaded: that of before stays in use\n{}", .0.join("\n"))]
-    Mistakes(Vec<String>),
+    Diagnostics(Vec<String>),
     /// The process is about to end, or was not started by `weir serve`.
-    #[error("nobody takes orders: Weir is stopping")]
-    Nobody,
+    #[error("Weir is stopping and takes no commands")]
+    NotServing,
 }
 
 /// How a reload went that did not fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct ReloadReport {
     /// Which config is in use now: 1 is that of the start.
     pub generation: u64,
     /// Keys whose new values do not hold before Weir is started anew.
     pub needs_restart: Vec<&'static str>,
 }
 
-impl fmt::Display for Reloaded {
+impl fmt::Display for ReloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the config was reloaded, generation {}", self.generation)?;
         for key in &self.needs_restart {
@@ -139,46 +140,46 @@ impl fmt::Display for Reloaded {
     }
 }
 
-/// The way to the thread that owns the proxy.
+/// Sends commands to the thread that owns the proxy.
 #[derive(Clone)]
-pub struct Wishes(Arc<dyn Fn(Wish) -> bool + Send + Sync>);
+pub struct CommandSender(Arc<dyn Fn(AdminCommand) -> bool + Send + Sync>);
 
-impl fmt::Debug for Wishes {
+impl fmt::Debug for CommandSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wishes(..)")
+        f.write_str("CommandSender(..)")
     }
 }
 
-impl Wishes {
-    /// Hands wishes to `send`, which says whether anybody is there to fulfil them. It must not block.
-    pub fn new(send: impl Fn(Wish) -> bool + Send + Sync + 'static) -> Self {
+impl CommandSender {
+    /// Passes commands to `send`, which returns whether there is a receiver. It must not block.
+    pub fn new(send: impl Fn(AdminCommand) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(send))
     }
 
-    /// Wishes that nobody fulfils.
-    pub fn nobody() -> Self {
+    /// Without a receiver: every command is rejected.
+    pub fn disconnected() -> Self {
         Self::new(|_| false)
     }
 
-    pub(crate) async fn reload(&self, who: &str) -> Result<Reloaded, Unfulfilled> {
-        let (outcome, told) = oneshot::channel();
-        self.send(Wanted::Reload(outcome), who)?;
-        told.await.map_err(|_| Unfulfilled::Nobody)?
+    pub(crate) async fn reload(&self, requester: &str) -> Result<ReloadReport, CommandRejected> {
+        let (outcome, done) = oneshot::channel();
+        self.send(CommandKind::Reload(outcome), requester)?;
+        done.await.map_err(|_| CommandRejected::NotServing)?
     }
 
     pub(crate) async fn change(
         &self,
         change: ServerChange,
-        who: &str,
-    ) -> Result<(Server, Server), Unfulfilled> {
-        let (outcome, told) = oneshot::channel();
-        self.send(Wanted::Change(change, outcome), who)?;
-        told.await.map_err(|_| Unfulfilled::Nobody)?
+        requester: &str,
+    ) -> Result<(Server, Server), CommandRejected> {
+        let (outcome, done) = oneshot::channel();
+        self.send(CommandKind::Change(change, outcome), requester)?;
+        done.await.map_err(|_| CommandRejected::NotServing)?
     }
 
-    fn send(&self, what: Wanted, who: &str) -> Result<(), Unfulfilled> {
-        let is_taken = (self.0)(Wish { what, who: who.to_owned() });
-        if is_taken { Ok(()) } else { Err(Unfulfilled::Nobody) }
+    fn send(&self, kind: CommandKind, requester: &str) -> Result<(), CommandRejected> {
+        let is_taken = (self.0)(AdminCommand { kind, requester: requester.to_owned() });
+        if is_taken { Ok(()) } else { Err(CommandRejected::NotServing) }
     }
 }
 

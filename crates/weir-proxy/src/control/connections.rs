@@ -1,25 +1,29 @@
-//! Sessions that are to end because somebody asks for it: which ones, and a line in the log about who it was. Must not
-//! decide who may ask: that is for the doors they come in by.
+//! Ends client connections on request, and logs which ones and by whose request. Must not decide about permissions: the admin
+//! listener and the runtime socket do.
 
-use crate::control::worker_queries::{Desk, RunningFound};
+use crate::control::worker_queries::{FoundConnections, WorkerQueries};
 use crate::net::deadline::Cut;
 use crate::net::peer::Peer;
-use crate::state::running::{Question, SessionId};
+use crate::state::connection_list::{ConnectionId, ConnectionQuery};
 
 /// Sessions that one answer tells at most.
 pub(crate) const TOLD_MAX: usize = 1000;
 
 /// Ends one session; nothing is told if it is not there (any more).
-pub(crate) async fn end(desk: &Desk, id: SessionId, who: &str) -> RunningFound {
-    let question =
-        Question { session: Some(id), count_max: 1, ends: Some(Cut::Asked), ..Question::default() };
-    let found = desk.ask_running(question).await;
-    for session in &found.sessions {
+pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) -> FoundConnections {
+    let query = ConnectionQuery {
+        connection: Some(id),
+        count_max: 1,
+        ends: Some(Cut::Asked),
+        ..ConnectionQuery::default()
+    };
+    let found = queries.ask_running(query).await;
+    for connection in &found.connections {
         tracing::info!(
-            session = %session.id,
-            listener = &*session.listener,
-            client = shown(session.peer),
-            state = session.state(),
+            session = %connection.id,
+            listener = &*connection.listener,
+            client = shown(connection.peer),
+            state = connection.state(),
             who,
             "the session was ended"
         );
@@ -28,28 +32,33 @@ pub(crate) async fn end(desk: &Desk, id: SessionId, who: &str) -> RunningFound {
 }
 
 /// Ends the sessions whose exchanges are on a server.
-pub(crate) async fn end_all(desk: &Desk, upstream: &str, server: &str, who: &str) -> RunningFound {
-    let question = Question {
+pub(crate) async fn end_all(
+    queries: &WorkerQueries,
+    upstream: &str,
+    server: &str,
+    who: &str,
+) -> FoundConnections {
+    let query = ConnectionQuery {
         upstream: Some(upstream.into()),
         server: Some(server.into()),
         count_max: TOLD_MAX,
         ends: Some(Cut::Asked),
-        ..Question::default()
+        ..ConnectionQuery::default()
     };
-    let found = desk.ask_running(question).await;
+    let found = queries.ask_running(query).await;
     tracing::info!(upstream, server, sessions = found.matching, who, "the sessions on the server were ended");
     found
 }
 
 /// Ends what is on a server that has gone down.
-pub(crate) async fn end_down(desk: &Desk, upstream: &str, server: &str) {
-    let question = Question {
+pub(crate) async fn end_down(queries: &WorkerQueries, upstream: &str, server: &str) {
+    let query = ConnectionQuery {
         upstream: Some(upstream.into()),
         server: Some(server.into()),
         ends: Some(Cut::ServerDown),
-        ..Question::default()
+        ..ConnectionQuery::default()
     };
-    let found = desk.ask_running(question).await;
+    let found = queries.ask_running(query).await;
     let (sessions, silent) = (found.matching, found.silent + found.silent_workers);
     tracing::info!(
         upstream,

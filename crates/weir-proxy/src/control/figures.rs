@@ -12,7 +12,7 @@ use weir_traffic::{Health, ServerId};
 
 use crate::control::certificates::seconds;
 use crate::control::own_log;
-use crate::control::reload_counts::Reloads;
+use crate::control::reload_counts::ReloadCounts;
 use crate::control::server_modes::LEAVING;
 use crate::control::trace_counts::TraceCounts;
 use crate::net::tls::terms::Terms;
@@ -22,20 +22,20 @@ use crate::state::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 pub(crate) fn collect(
     shards: &[Arc<WorkerShard>],
     snapshot: &Snapshot,
-    reloads: &Reloads,
+    reloads: &ReloadCounts,
     traces: &TraceCounts,
 ) -> Stats {
     collect_of(&shown(snapshot), shards, snapshot, reloads, traces)
 }
 
 /// The upstreams that are shown, and the places of their servers that are.
-pub(super) type Shown = Vec<(usize, Vec<usize>)>;
+pub(super) type ShownServers = Vec<(usize, Vec<usize>)>;
 
 /// Servers on one page: what is shown of them takes about 10 MB.
 pub(super) const SERVERS_PER_PAGE: usize = 1_000;
 
 /// The servers that are shown now. It differs from moment to moment: whoever brings figures and servers together asks once.
-pub(super) fn shown(snapshot: &Snapshot) -> Shown {
+pub(super) fn shown(snapshot: &Snapshot) -> ShownServers {
     snapshot.upstreams.iter().map(|plan| shown_servers(plan)).enumerate().collect()
 }
 
@@ -44,10 +44,10 @@ pub(super) fn page(
     snapshot: &Snapshot,
     upstream: Option<&str>,
     number: usize,
-) -> Option<(Shown, PageOverview)> {
+) -> Option<(ShownServers, PageOverview)> {
     let wanted = (number.checked_sub(1)?).checked_mul(SERVERS_PER_PAGE)?;
     let wanted = wanted..wanted.checked_add(SERVERS_PER_PAGE)?;
-    let (mut shown, mut servers, mut upstreams) = (Shown::new(), 0, 0);
+    let (mut shown, mut servers, mut upstreams) = (ShownServers::new(), 0, 0);
     let is_asked = |plan: &UpstreamPlan| upstream.is_none_or(|name| *plan.config.name == *name);
     for (place, plan) in snapshot.upstreams.iter().enumerate().filter(|(_, plan)| is_asked(plan)) {
         let of_upstream = shown_servers(plan);
@@ -66,10 +66,10 @@ pub(super) fn page(
 
 /// The figures with those of these servers.
 pub(super) fn collect_of(
-    shown: &Shown,
+    shown: &ShownServers,
     shards: &[Arc<WorkerShard>],
     snapshot: &Snapshot,
-    reloads: &Reloads,
+    reloads: &ReloadCounts,
     traces: &TraceCounts,
 ) -> Stats {
     let Stats { listeners, upstreams, .. } = Stats::named(&names_of(snapshot, shown));
@@ -99,7 +99,7 @@ pub(super) fn of_server(snapshot: &Snapshot, upstream: usize, server: usize) -> 
     figures.upstreams.pop()?.servers.pop()
 }
 
-fn add_upstreams(figures: &mut Stats, shown: &Shown, snapshot: &Snapshot) {
+fn add_upstreams(figures: &mut Stats, shown: &ShownServers, snapshot: &Snapshot) {
     for (upstream, (place, shown)) in shown.iter().enumerate() {
         let plan = &snapshot.upstreams[*place];
         plan.shards.used().for_each(|shard| figures.add_upstream(upstream, shard));
@@ -119,7 +119,7 @@ fn add_upstreams(figures: &mut Stats, shown: &Shown, snapshot: &Snapshot) {
 pub(super) fn of_process(
     shards: &[Arc<WorkerShard>],
     snapshot: &Snapshot,
-    reloads: &Reloads,
+    reloads: &ReloadCounts,
     traces: &TraceCounts,
 ) -> Stats {
     let mut figures = Stats {
@@ -215,14 +215,14 @@ fn note_ejections(figures: &mut Stats, upstream: usize, plan: &UpstreamPlan, sho
     }
 }
 
-fn names_of(snapshot: &Snapshot, shown: &Shown) -> StatNames {
+fn names_of(snapshot: &Snapshot, shown: &ShownServers) -> StatNames {
     StatNames {
         listeners: snapshot.listeners.iter().map(|plan| plan.config.name.to_string()).collect(),
         upstreams: upstream_names(snapshot, shown),
     }
 }
 
-fn upstream_names(snapshot: &Snapshot, shown: &Shown) -> Vec<UpstreamStatNames> {
+fn upstream_names(snapshot: &Snapshot, shown: &ShownServers) -> Vec<UpstreamStatNames> {
     let name = |plan: &UpstreamPlan, place: &usize| plan.config.servers[*place].name.to_string();
     let upstream = |(place, shown): &(usize, Vec<usize>)| {
         let plan = &snapshot.upstreams[*place];

@@ -1,4 +1,4 @@
-//! The pulse of the process: rates and quantiles of the last seconds, from what is counted, which is looked at once a second.
+//! Live rates: rates and quantiles of the last seconds, from the counters, which are sampled once a second.
 //!
 //! Costs nothing where nobody can ask for it: it beats only when there is an admin listener. What no worker has used yet is passed
 //! over, and what has rested for long costs a look at its counters. Kept by name, so a reload does not lose the history of what it
@@ -16,71 +16,71 @@ use crate::net::clock::{self, Instant};
 use crate::state::snapshot::Snapshot;
 
 /// How often figures are taken.
-pub(crate) const BEAT: Duration = Duration::from_secs(1);
+pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many beats a window of response times takes in; the quantiles that are shown cover one to two of them.
-const WINDOW: u32 = 5;
+const WINDOW_SAMPLES: u32 = 5;
 
 /// What is known of the last seconds.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(Mutex<Beats>);
+pub(crate) struct LiveRates(Mutex<RateTable>);
 
 #[derive(Debug, Default)]
-struct Beats {
+struct RateTable {
     last: Option<Instant>,
     workers: Vec<(EventRate, u64)>,
-    listeners: HashMap<Box<str>, Followed>,
+    listeners: HashMap<Box<str>, TrackedPart>,
     /// Those that were used.
-    upstreams: HashMap<Box<str>, FollowedUpstream>,
+    upstreams: HashMap<Box<str>, TrackedUpstream>,
 }
 
 /// A part, and what was counted of it at the last beat.
 #[derive(Debug, Default)]
-struct Followed {
-    counts: Counts,
-    track: Track,
+struct TrackedPart {
+    counts: PartCounts,
+    recent: RecentRates,
 }
 
 /// An upstream, and those of its servers that were used.
 #[derive(Debug, Default)]
-struct FollowedUpstream {
-    whole: Followed,
-    servers: HashMap<Box<str>, FollowedServer>,
+struct TrackedUpstream {
+    whole: TrackedPart,
+    servers: HashMap<Box<str>, TrackedServer>,
 }
 
 /// A server, and its response times up to the last beat.
 #[derive(Debug, Default)]
-struct FollowedServer {
-    whole: Followed,
+struct TrackedServer {
+    whole: TrackedPart,
     times: HistogramSnapshot,
 }
 
 /// The last seconds of a listener, an upstream or a server.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Track {
+pub(crate) struct RecentRates {
     pub(crate) rates: EventRates,
     pub(crate) history: RateHistory,
-    times: Windows,
+    times: TimeWindows,
     /// Beats without anything.
-    idle_beats: usize,
+    idle_samples: usize,
 }
 
 /// Response times of the last seconds, in two windows: however long it goes on, there is no more to keep.
 #[derive(Debug, Clone, Default)]
-struct Windows {
+struct TimeWindows {
     whole: Option<HistogramSnapshot>,
     begun: HistogramSnapshot,
-    beats: u32,
+    table: u32,
 }
 
-impl Windows {
+impl TimeWindows {
     fn note(&mut self, times: &HistogramSnapshot) {
-        if self.beats == WINDOW {
+        if self.table == WINDOW_SAMPLES {
             self.whole = Some(std::mem::take(&mut self.begun));
-            self.beats = 0;
+            self.table = 0;
         }
         self.begun.merge(times);
-        self.beats += 1;
+        self.table += 1;
     }
 
     fn quantiles(&self) -> Quantiles {
@@ -90,13 +90,13 @@ impl Windows {
     }
 }
 
-impl Track {
+impl RecentRates {
     /// The response times of the last seconds.
     pub(crate) fn response_time(&self) -> Quantiles {
         self.times.quantiles()
     }
 
-    fn note(&mut self, counts: Counts, seconds: f64) {
+    fn note(&mut self, counts: PartCounts, seconds: f64) {
         let rates = &mut self.rates;
         rates.connections.note(counts.connections, seconds);
         rates.requests.note(counts.requests, seconds);
@@ -106,14 +106,14 @@ impl Track {
     }
 
     /// Whether nothing has happened for as long as is remembered, so that there is nothing to note; forgets all but the peaks then.
-    fn rests(&mut self, counts: Counts) -> bool {
-        self.idle_beats = if counts.is_nothing() { self.idle_beats + 1 } else { 0 };
-        let rests = self.idle_beats > RateHistory::SECONDS;
-        if rests {
+    fn is_at_rest(&mut self, counts: PartCounts) -> bool {
+        self.idle_samples = if counts.is_nothing() { self.idle_samples + 1 } else { 0 };
+        let is_at_rest = self.idle_samples > RateHistory::SECONDS;
+        if is_at_rest {
             self.history.clear();
-            self.times = Windows::default();
+            self.times = TimeWindows::default();
         }
-        rests
+        is_at_rest
     }
 
     fn push(&mut self, at_ms: u64, times: Option<&HistogramSnapshot>) {
@@ -125,7 +125,7 @@ impl Track {
 
 /// What was counted of a part.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct PartCounts {
     connections: u64,
     requests: u64,
     /// Of servers only: with each comes a response time.
@@ -135,7 +135,7 @@ struct Counts {
     bytes_out: u64,
 }
 
-impl Counts {
+impl PartCounts {
     fn of_listener<'a>(shards: impl Iterator<Item = &'a Arc<ListenerShard>>) -> Self {
         shards.fold(Self::default(), |sum, shard| Self {
             connections: sum.connections + shard.connections.value(),
@@ -206,28 +206,28 @@ impl<'a> UsedUpstream<'a> {
     }
 }
 
-impl Followed {
+impl TrackedPart {
     /// What was counted since the last beat.
-    fn follow(&mut self, counts: Counts) -> Counts {
+    fn follow(&mut self, counts: PartCounts) -> PartCounts {
         let before = std::mem::replace(&mut self.counts, counts);
         counts.since(before)
     }
 }
 
-impl FollowedServer {
+impl TrackedServer {
     /// Takes note of a beat; gives what was counted since the last one. The response times go to `all`, too.
     fn follow(
         &mut self,
         shards: &PerWorker<ServerShard>,
         seconds: f64,
         all: &mut HistogramSnapshot,
-    ) -> Counts {
-        let counts = self.whole.follow(Counts::of_server(shards));
-        let track = &mut self.whole.track;
-        if track.rests(counts) {
+    ) -> PartCounts {
+        let counts = self.whole.follow(PartCounts::of_server(shards));
+        let recent = &mut self.whole.recent;
+        if recent.is_at_rest(counts) {
             return counts;
         }
-        track.note(counts, seconds);
+        recent.note(counts, seconds);
         let mut since = HistogramSnapshot::new();
         if !counts.is_nothing() {
             let mut times = HistogramSnapshot::new();
@@ -236,78 +236,78 @@ impl FollowedServer {
             self.times = times;
         }
         all.merge(&since);
-        track.times.note(&since);
+        recent.times.note(&since);
         counts
     }
 }
 
-impl FollowedUpstream {
+impl TrackedUpstream {
     /// Takes note of a beat. Servers that are not there any more are forgotten.
     fn follow(&mut self, now: &UsedUpstream<'_>, seconds: f64, at_ms: u64) {
-        let mut counts = self.whole.follow(Counts::of_upstream(now.shards));
+        let mut counts = self.whole.follow(PartCounts::of_upstream(now.shards));
         let mut times = HistogramSnapshot::new();
         let mut before = std::mem::take(&mut self.servers);
         for &(name, shards) in &now.servers {
             let known = before.remove_entry(name);
-            let (name, mut server) = known.unwrap_or_else(|| (name.into(), FollowedServer::default()));
+            let (name, mut server) = known.unwrap_or_else(|| (name.into(), TrackedServer::default()));
             let of_server = server.follow(shards, seconds, &mut times);
             counts.connections += of_server.connections;
             counts.bytes_in += of_server.bytes_in;
             counts.bytes_out += of_server.bytes_out;
             self.servers.insert(name, server);
         }
-        let track = &mut self.whole.track;
-        if track.rests(counts) && times.count() == 0 {
+        let recent = &mut self.whole.recent;
+        if recent.is_at_rest(counts) && times.count() == 0 {
             return;
         }
-        track.note(counts, seconds);
-        track.push(at_ms, Some(&times));
-        track.times.note(&times);
+        recent.note(counts, seconds);
+        recent.push(at_ms, Some(&times));
+        recent.times.note(&times);
     }
 }
 
-impl Pulse {
+impl LiveRates {
     /// Takes note of what was counted up to now.
-    pub(crate) fn beat(&self, snapshot: &Snapshot, shards: &[Arc<WorkerShard>]) {
+    pub(crate) fn sample(&self, snapshot: &Snapshot, shards: &[Arc<WorkerShard>]) {
         let now = clock::now();
         let at_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
-        let mut beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // What came before the first beat belongs to the first second.
-        let since = beats.last.replace(now).map(|last| now.saturating_duration_since(last));
-        let seconds = since.unwrap_or(BEAT).as_secs_f64();
-        beats.follow_workers(shards, seconds);
-        beats.follow_listeners(snapshot, seconds, at_ms);
-        beats.follow_upstreams(UsedUpstream::all(snapshot), seconds, at_ms);
+        let since = table.last.replace(now).map(|last| now.saturating_duration_since(last));
+        let seconds = since.unwrap_or(SAMPLE_INTERVAL).as_secs_f64();
+        table.follow_workers(shards, seconds);
+        table.follow_listeners(snapshot, seconds, at_ms);
+        table.follow_upstreams(UsedUpstream::all(snapshot), seconds, at_ms);
     }
 
     /// The last seconds of a worker.
     pub(crate) fn worker(&self, index: usize) -> EventRate {
-        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beats.workers.get(index).map(|(rate, _)| *rate).unwrap_or_default()
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.workers.get(index).map(|(rate, _)| *rate).unwrap_or_default()
     }
 
     /// The last seconds of a listener.
-    pub(crate) fn listener(&self, name: &str) -> Track {
-        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beats.listeners.get(name).map(|followed| followed.track.clone()).unwrap_or_default()
+    pub(crate) fn listener(&self, name: &str) -> RecentRates {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.listeners.get(name).map(|tracked| tracked.recent.clone()).unwrap_or_default()
     }
 
     /// The last seconds of an upstream.
-    pub(crate) fn upstream(&self, name: &str) -> Track {
-        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beats.upstreams.get(name).map(|followed| followed.whole.track.clone()).unwrap_or_default()
+    pub(crate) fn upstream(&self, name: &str) -> RecentRates {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.upstreams.get(name).map(|tracked| tracked.whole.recent.clone()).unwrap_or_default()
     }
 
     /// What the last seconds of a server came to.
     pub(crate) fn server(&self, upstream: &str, server: &str) -> (EventRates, Quantiles) {
-        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = beats.upstreams.get(upstream).and_then(|followed| followed.servers.get(server));
-        let track = server.map(|server| &server.whole.track);
-        track.map(|track| (track.rates, track.response_time())).unwrap_or_default()
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = table.upstreams.get(upstream).and_then(|tracked| tracked.servers.get(server));
+        let recent = server.map(|server| &server.whole.recent);
+        recent.map(|recent| (recent.rates, recent.response_time())).unwrap_or_default()
     }
 }
 
-impl Beats {
+impl RateTable {
     fn follow_workers(&mut self, shards: &[Arc<WorkerShard>], seconds: f64) {
         self.workers.resize(shards.len(), Default::default());
         for ((rate, before), shard) in self.workers.iter_mut().zip(shards) {
@@ -320,11 +320,11 @@ impl Beats {
     fn follow_listeners(&mut self, snapshot: &Snapshot, seconds: f64, at_ms: u64) {
         let mut before = std::mem::take(&mut self.listeners);
         for plan in &snapshot.listeners {
-            let mut followed = before.remove(&plan.config.name).unwrap_or_default();
-            let counts = followed.follow(Counts::of_listener(plan.state.shards.iter()));
-            followed.track.note(counts, seconds);
-            followed.track.push(at_ms, None);
-            self.listeners.insert(plan.config.name.clone(), followed);
+            let mut tracked = before.remove(&plan.config.name).unwrap_or_default();
+            let counts = tracked.follow(PartCounts::of_listener(plan.state.shards.iter()));
+            tracked.recent.note(counts, seconds);
+            tracked.recent.push(at_ms, None);
+            self.listeners.insert(plan.config.name.clone(), tracked);
         }
     }
 
@@ -338,9 +338,9 @@ impl Beats {
         let mut before = std::mem::take(&mut self.upstreams);
         for now in used {
             let known = before.remove_entry(now.name);
-            let (name, mut followed) = known.unwrap_or_else(|| (now.name.into(), Default::default()));
-            followed.follow(&now, seconds, at_ms);
-            self.upstreams.insert(name, followed);
+            let (name, mut tracked) = known.unwrap_or_else(|| (now.name.into(), Default::default()));
+            tracked.follow(&now, seconds, at_ms);
+            self.upstreams.insert(name, tracked);
         }
     }
 }
@@ -356,17 +356,20 @@ mod tests {
             (0..times).for_each(|_| histogram.record(micros));
             histogram.snapshot()
         };
-        let mut windows = Windows::default();
+        let mut windows = TimeWindows::default();
         windows.note(&recorded(5, 1_000));
         assert_eq!(windows.quantiles().p50_us, Some(5));
-        (1..2 * WINDOW).for_each(|_| windows.note(&recorded(7, 1)));
+        (1..2 * WINDOW_SAMPLES).for_each(|_| windows.note(&recorded(7, 1)));
         assert_eq!(windows.quantiles().p50_us, Some(5), "the first window is still whole");
         windows.note(&recorded(7, 1));
-        assert_eq!((windows.quantiles().p50_us, windows.quantiles().count), (Some(7), u64::from(WINDOW) + 1));
+        assert_eq!(
+            (windows.quantiles().p50_us, windows.quantiles().count),
+            (Some(7), u64::from(WINDOW_SAMPLES) + 1)
+        );
     }
 
     /// A beat at which the servers of an upstream, which has one worker, have had so many attempts.
-    fn beat(beats: &mut Beats, shards: &PerWorker<UpstreamShard>, servers: &[(&str, u64)]) {
+    fn sample(table: &mut RateTable, shards: &PerWorker<UpstreamShard>, servers: &[(&str, u64)]) {
         let parts: Vec<_> = servers
             .iter()
             .map(|&(name, attempts)| {
@@ -377,34 +380,34 @@ mod tests {
             })
             .collect();
         let servers = parts.iter().map(|(name, shards)| (*name, shards)).collect();
-        beats.follow_upstreams([UsedUpstream { name: "app", shards, servers }].into_iter(), 1.0, 0);
+        table.follow_upstreams([UsedUpstream { name: "app", shards, servers }].into_iter(), 1.0, 0);
     }
 
     #[test]
     fn a_server_is_known_again_by_its_name() {
-        let (mut beats, shards) = (Beats::default(), PerWorker::new(1));
-        beat(&mut beats, &shards, &[("a", 10), ("b", 20)]);
-        beat(&mut beats, &shards, &[("b", 25), ("c", 3)]);
-        let app = &beats.upstreams["app"];
-        let rate = |name: &str| app.servers.get(name).map(|server| server.whole.track.rates.requests.now);
+        let (mut table, shards) = (RateTable::default(), PerWorker::new(1));
+        sample(&mut table, &shards, &[("a", 10), ("b", 20)]);
+        sample(&mut table, &shards, &[("b", 25), ("c", 3)]);
+        let app = &table.upstreams["app"];
+        let rate = |name: &str| app.servers.get(name).map(|server| server.whole.recent.rates.requests.now);
         assert_eq!((rate("a"), rate("b"), rate("c")), (None, Some(5.0), Some(3.0)));
-        assert_eq!(app.whole.track.rates.bytes_in.now, 800.0, "what `a` had is not taken from it");
+        assert_eq!(app.whole.recent.rates.bytes_in.now, 800.0, "what `a` had is not taken from it");
     }
 
     #[test]
     fn what_rests_is_forgotten_but_for_its_peaks() {
-        let (mut beats, shards) = (Beats::default(), PerWorker::<UpstreamShard>::new(1));
+        let (mut table, shards) = (RateTable::default(), PerWorker::<UpstreamShard>::new(1));
         shards.of(0).requests.add(9);
-        beat(&mut beats, &shards, &[("a", 9)]);
+        sample(&mut table, &shards, &[("a", 9)]);
         for _ in 0..RateHistory::SECONDS {
-            beat(&mut beats, &shards, &[("a", 9)]);
+            sample(&mut table, &shards, &[("a", 9)]);
         }
-        assert_eq!(beats.upstreams["app"].whole.track.history.iter().len(), RateHistory::SECONDS);
-        beat(&mut beats, &shards, &[("a", 9)]);
-        let app = &beats.upstreams["app"].whole.track;
+        assert_eq!(table.upstreams["app"].whole.recent.history.iter().len(), RateHistory::SECONDS);
+        sample(&mut table, &shards, &[("a", 9)]);
+        let app = &table.upstreams["app"].whole.recent;
         assert_eq!((app.history.iter().len(), app.rates.requests), (0, EventRate { now: 0.0, peak: 9.0 }));
         shards.of(0).requests.add(1);
-        beat(&mut beats, &shards, &[("a", 10)]);
-        assert_eq!(beats.upstreams["app"].whole.track.history.iter().len(), 1);
+        sample(&mut table, &shards, &[("a", 10)]);
+        assert_eq!(table.upstreams["app"].whole.recent.history.iter().len(), 1);
     }
 }

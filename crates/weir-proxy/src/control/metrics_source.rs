@@ -11,31 +11,31 @@ use weir_observe::{
 };
 use weir_traffic::{Health, ServerId};
 
-use crate::control::figures::{self, Shown};
+use crate::control::figures::{self, ShownServers};
 use crate::control::overview::Sources;
 use crate::control::process;
 use crate::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
 
 /// What one scrape shows.
-pub(crate) struct Reading {
+pub(crate) struct MetricsReading {
     snapshot: Arc<Snapshot>,
     general: Stats,
     /// The listeners that are shown.
     listeners: Vec<usize>,
     /// The upstreams and servers that are shown: servers come and go, but not during a scrape.
-    shown: Shown,
+    shown: ShownServers,
 }
 
 /// Why nothing is shown.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unknown {
+pub(crate) enum UnknownName {
     #[error("There is no upstream `{0}`.")]
     Upstream(String),
     #[error("There is no listener `{0}`.")]
     Listener(String),
 }
 
-impl Reading {
+impl MetricsReading {
     /// Of the upstreams and the listeners of these names; of all, where no name is given.
     ///
     /// # Errors
@@ -44,19 +44,19 @@ impl Reading {
         sources: &Sources,
         upstreams: &[String],
         listeners: &[String],
-    ) -> Result<Self, Unknown> {
+    ) -> Result<Self, UnknownName> {
         let snapshot = sources.current.load_full();
         let upstreams = places(upstreams, snapshot.upstreams.len(), |name| Some(snapshot.upstream(name)?.0));
         let listeners = places(listeners, snapshot.listeners.len(), |name| Some(snapshot.listener(name)?.0));
         let mut general = figures::of_process(&sources.shards, &snapshot, &sources.reloads, &sources.traces);
-        general.admin = sources.guard.figures();
-        // Not with all figures: the pulse takes those every second, and this counts every descriptor.
+        general.admin = sources.access.figures();
+        // Not with all figures: the live rates take those every second, and this counts every descriptor.
         general.process = process::figures();
         let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
         Ok(Self {
             general,
-            listeners: listeners.map_err(Unknown::Listener)?,
-            shown: upstreams.map_err(Unknown::Upstream)?.into_iter().map(shown).collect(),
+            listeners: listeners.map_err(UnknownName::Listener)?,
+            shown: upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect(),
             snapshot,
         })
     }
@@ -79,7 +79,7 @@ fn places(
     Ok(places)
 }
 
-impl MetricSource for Reading {
+impl MetricSource for MetricsReading {
     fn general(&self) -> &Stats {
         &self.general
     }

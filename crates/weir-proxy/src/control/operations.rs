@@ -4,38 +4,38 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::control::admin_access::Guard;
-use crate::control::commands::{Wishes, Written};
+use crate::control::admin_access::AdminAccess;
+use crate::control::commands::{CommandSender, FileConfig};
 use crate::control::overview::Sources;
-use crate::control::server_modes::Modes;
-use crate::control::worker_queries::Desk;
+use crate::control::server_modes::ServerModes;
+use crate::control::worker_queries::WorkerQueries;
 
 /// Scrapes that run at once.
 pub(crate) const SCRAPES_MAX: usize = 8;
 
 /// What is served.
-pub(crate) struct Served {
+pub(crate) struct Operations {
     pub(crate) sources: Arc<Sources>,
-    pub(crate) modes: Arc<Modes>,
-    pub(crate) guard: Arc<Guard>,
-    pub(crate) wishes: Wishes,
+    pub(crate) modes: Arc<ServerModes>,
+    pub(crate) access: Arc<AdminAccess>,
+    pub(crate) commands: CommandSender,
     /// The config as its file has it.
-    pub(crate) written: Written,
+    pub(crate) file_config: FileConfig,
     /// Where the recorders of the workers are asked.
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) scrapes: Scrapes,
+    pub(crate) queries: Arc<WorkerQueries>,
+    pub(crate) scrape_slots: ScrapeSlots,
 }
 
 /// The turns of scrapes.
-pub(crate) struct Scrapes(Arc<Semaphore>);
+pub(crate) struct ScrapeSlots(Arc<Semaphore>);
 
-impl Default for Scrapes {
+impl Default for ScrapeSlots {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(SCRAPES_MAX)))
     }
 }
 
-impl Scrapes {
+impl ScrapeSlots {
     /// Waits for a turn, which lasts until what this gives is dropped.
     pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0).acquire_owned().await.ok()

@@ -1,4 +1,4 @@
-//! The overview of the process at one moment: its figures, its pulse, and what holds of each part.
+//! The overview of the process at one moment: its figures, its live rates, and what holds of each part.
 //!
 //! Read by whoever shows it, on the control thread; the workers do not notice.
 
@@ -15,45 +15,45 @@ use weir_observe::overview::{
 use weir_observe::{Level, ListenerStats, RouteStats, ServerStats, Stats, UpstreamStats, WorkerShard};
 use weir_traffic::{Health, Mode};
 
-use crate::control::admin_access::Guard;
+use crate::control::admin_access::AdminAccess;
 use crate::control::figures;
-use crate::control::listening_sockets::Listened;
-use crate::control::live_rates::{BEAT, Pulse};
+use crate::control::listening_sockets::BoundListener;
+use crate::control::live_rates::{LiveRates, SAMPLE_INTERVAL};
 use crate::control::process::{self, open_files_max};
-use crate::control::reload_counts::Reloads;
-use crate::control::server_modes::{Modes, Unknown};
+use crate::control::reload_counts::ReloadCounts;
+use crate::control::server_modes::{ServerModes, UnknownServer};
 use crate::control::trace_counts::TraceCounts;
 use crate::net::clock;
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The addresses in use, for those who show them.
-pub(crate) type ListenedNow = Arc<ArcSwap<Vec<Listened>>>;
+pub(crate) type BoundListeners = Arc<ArcSwap<Vec<BoundListener>>>;
 
 /// Everything that an overview is made of.
 pub(crate) struct Sources {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) current: Current,
-    pub(crate) reloads: Arc<Reloads>,
+    pub(crate) reloads: Arc<ReloadCounts>,
     /// What became of spans.
     pub(crate) traces: Arc<TraceCounts>,
-    pub(crate) modes: Arc<Modes>,
-    pub(crate) listened: ListenedNow,
+    pub(crate) modes: Arc<ServerModes>,
+    pub(crate) bound: BoundListeners,
     pub(crate) via_name: Box<str>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) access: Arc<AdminAccess>,
     pub(crate) started_ms: u64,
-    pub(crate) pulse: Pulse,
+    pub(crate) live_rates: LiveRates,
 }
 
 impl Sources {
-    /// Takes the pulse, until the task is dropped.
-    pub(crate) async fn keep_pulse(self: Arc<Self>) {
-        let mut beats = tokio::time::interval(BEAT);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    /// Samples the live rates until the task is dropped.
+    pub(crate) async fn sample_live_rates(self: Arc<Self>) {
+        let mut samples = tokio::time::interval(SAMPLE_INTERVAL);
+        samples.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
-            beats.tick().await;
-            self.pulse.beat(&self.current.load(), &self.shards);
+            samples.tick().await;
+            self.live_rates.sample(&self.current.load(), &self.shards);
         }
     }
 
@@ -73,7 +73,7 @@ impl Sources {
     ///
     /// # Errors
     /// When there is no such server.
-    pub(crate) fn weight(&self, upstream: &str, server: &str) -> Result<u32, Unknown> {
+    pub(crate) fn weight(&self, upstream: &str, server: &str) -> Result<u32, UnknownServer> {
         let snapshot = self.current.load();
         let (upstream, server) = find(&snapshot, upstream, server)?;
         Ok(snapshot.upstreams[upstream].balancer().states()[server].weight())
@@ -83,11 +83,15 @@ impl Sources {
     ///
     /// # Errors
     /// When there is no such server.
-    pub(crate) fn server_overview(&self, upstream: &str, server: &str) -> Result<ServerOverview, Unknown> {
+    pub(crate) fn server_overview(
+        &self,
+        upstream: &str,
+        server: &str,
+    ) -> Result<ServerOverview, UnknownServer> {
         let snapshot = self.current.load();
         let (upstream, place) = find(&snapshot, upstream, server)?;
         let plan = &snapshot.upstreams[upstream];
-        let unknown = || Unknown::Server(plan.config.name.to_string(), server.to_owned());
+        let unknown = || UnknownServer::Server(plan.config.name.to_string(), server.to_owned());
         let figures = figures::of_server(&snapshot, upstream, place).ok_or_else(unknown)?;
         Ok(self.server(plan, place, figures))
     }
@@ -96,7 +100,7 @@ impl Sources {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn knows(&self, upstream: &str, server: &str) -> Result<(), Unknown> {
+    pub(crate) fn knows(&self, upstream: &str, server: &str) -> Result<(), UnknownServer> {
         find(&self.current.load(), upstream, server).map(|_| ())
     }
 
@@ -115,12 +119,17 @@ impl Sources {
         Some(self.overview_of(&snapshot, &shown, page))
     }
 
-    fn overview_of(&self, snapshot: &Snapshot, shown: &figures::Shown, page: PageOverview) -> Overview {
+    fn overview_of(
+        &self,
+        snapshot: &Snapshot,
+        shown: &figures::ShownServers,
+        page: PageOverview,
+    ) -> Overview {
         let figures = figures::collect_of(shown, &self.shards, snapshot, &self.reloads, &self.traces);
         let Stats { workers, listeners, upstreams, reload, .. } = figures;
-        let listened = self.listened.load();
+        let bound = self.bound.load();
         let plans = snapshot.listeners.iter().zip(listeners);
-        let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &listened));
+        let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &bound));
         let protocols = protocols(snapshot);
         let upstreams = shown.iter().zip(upstreams).map(|((place, shown), figures)| {
             let protocol = protocols[*place];
@@ -136,7 +145,7 @@ impl Sources {
             upstreams: upstreams.collect(),
             workers: (workers.into_iter().enumerate())
                 .map(|(index, figures)| WorkerOverview {
-                    exchanges_rate: self.pulse.worker(index),
+                    exchanges_rate: self.live_rates.worker(index),
                     stats: figures,
                 })
                 .collect(),
@@ -157,7 +166,7 @@ impl Sources {
             open_files: system.open_fds,
             open_files_max,
             memory_bytes: system.resident_bytes,
-            allows_changes: self.guard.allows_changes(),
+            allows_changes: self.access.allows_changes(),
         }
     }
 
@@ -166,21 +175,21 @@ impl Sources {
         snapshot: &Snapshot,
         plan: &ListenerPlan,
         mut figures: ListenerStats,
-        listened: &[Listened],
+        bound: &[BoundListener],
     ) -> ListenerOverview {
         let config = &plan.config;
-        let track = self.pulse.listener(&config.name);
-        let of_listener = listened.iter().filter(|listened| listened.listener == config.name);
+        let recent = self.live_rates.listener(&config.name);
+        let of_listener = bound.iter().filter(|bound| bound.listener == config.name);
         let routes = plan.route_plans.iter().zip(std::mem::take(&mut figures.routes));
         ListenerOverview {
             name: config.name.to_string(),
-            addresses: of_listener.map(|listened| listened.address.to_string()).collect(),
+            addresses: of_listener.map(|bound| bound.address.to_string()).collect(),
             protocol: if config.protocol == ListenerProtocol::Tcp { "tcp" } else { "http" },
             has_tls: config.tls.is_some(),
             connections_max: config.connections_max,
             routes: routes.map(|(plan, figures)| route_overview(snapshot, &plan.config, figures)).collect(),
-            rates: track.rates,
-            history: track.history,
+            rates: recent.rates,
+            history: recent.history,
             failures: overview::failure_counts(&figures.failures),
             tls_handshakes: ListenerOverview::handshakes_of(&figures),
             stats: figures,
@@ -189,7 +198,7 @@ impl Sources {
 
     /// `shown` are the places of the servers that `figures` are about.
     fn upstream(&self, plan: &UpstreamPlan, shown: &[usize], mut figures: UpstreamStats) -> UpstreamOverview {
-        let track = self.pulse.upstream(&plan.config.name);
+        let recent = self.live_rates.upstream(&plan.config.name);
         let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown);
         let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, *place, figures)).collect();
         let [retries, retries_refused, affinity] = UpstreamOverview::counts_of(&figures);
@@ -203,9 +212,9 @@ impl Sources {
             servers_total: figures::shown_servers(plan).len(),
             queue_length_max: plan.config.queue.length_max as u64,
             queue_time: Quantiles::of(&figures.queue_time),
-            response_time: track.response_time(),
-            rates: track.rates,
-            history: track.history,
+            response_time: recent.response_time(),
+            rates: recent.rates,
+            history: recent.history,
             failures: overview::failure_counts(&figures.failures),
             retries,
             retries_refused,
@@ -217,7 +226,7 @@ impl Sources {
 
     fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerStats) -> ServerOverview {
         let (config, state) = (&plan.config.servers[place], &plan.balancer().states()[place]);
-        let (rates, response_time) = self.pulse.server(&plan.config.name, &config.name);
+        let (rates, response_time) = self.live_rates.server(&plan.config.name, &config.name);
         let since = plan.live[place].last_change.get();
         let now = clock::now();
         let leaves_in = plan.leaves_at[place].map(|at| at.saturating_duration_since(now));
@@ -258,10 +267,10 @@ impl Sources {
 }
 
 /// The places of an upstream and of one of its servers, by their names.
-fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usize), Unknown> {
+fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usize), UnknownServer> {
     let found = snapshot.upstream(upstream);
-    let (place, plan) = found.ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
-    let unknown = || Unknown::Server(upstream.to_owned(), server.to_owned());
+    let (place, plan) = found.ok_or_else(|| UnknownServer::Upstream(upstream.to_owned()))?;
+    let unknown = || UnknownServer::Server(upstream.to_owned(), server.to_owned());
     Ok((place, figures::shown_server(plan, server).ok_or_else(unknown)?))
 }
 

@@ -40,27 +40,27 @@ pub(crate) fn lines_dropped() -> u64 {
 
 /// The queue of lines; clones share it.
 #[derive(Debug, Clone)]
-pub struct OwnLog(Arc<Shared>);
+pub struct OwnLog(Arc<LogQueue>);
 
 #[derive(Debug)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct LogQueue {
+    queue: Mutex<LineQueue>,
     /// Told when there is something to write.
     added: Condvar,
     /// Told when everything is written.
     written: Condvar,
-    form: Form,
+    form: LineFormat,
 }
 
 /// How a line looks, as far as it has to be known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum LineFormat {
     Text,
     Json,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct LineQueue {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
     /// What was written lately, by the hash of what it says.
@@ -86,8 +86,9 @@ impl OwnLog {
     /// # Errors
     /// When the system refuses a thread.
     pub fn start(output: impl Write + Send + 'static, is_json: bool) -> io::Result<Self> {
-        let form = if is_json { Form::Json } else { Form::Text };
-        let shared = Shared { queue: Mutex::default(), added: Condvar::new(), written: Condvar::new(), form };
+        let form = if is_json { LineFormat::Json } else { LineFormat::Text };
+        let shared =
+            LogQueue { queue: Mutex::default(), added: Condvar::new(), written: Condvar::new(), form };
         let log = Self(Arc::new(shared));
         let writing = log.clone();
         std::thread::Builder::new().name("weir-log".into()).spawn(move || writing.write_on(output))?;
@@ -127,7 +128,7 @@ impl OwnLog {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, LineQueue> {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,9 +177,9 @@ impl OwnLog {
     }
 }
 
-impl Queue {
+impl LineQueue {
     /// Whether a line is to be written; counts it if it is not.
-    fn admits(&mut self, line: &[u8], form: Form, now: Instant) -> bool {
+    fn admits(&mut self, line: &[u8], form: LineFormat, now: Instant) -> bool {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let kind = hasher.hash_one(form.said(line));
         let is_full = self.kinds.len() >= KINDS_MAX;
@@ -219,7 +220,7 @@ impl Queue {
     }
 
     /// Tells of lines whose time is over at `now`, without one of all, that they were repeated; forgets them.
-    fn tell_repeated(&mut self, form: Form, now: Option<Instant>) {
+    fn tell_repeated(&mut self, form: LineFormat, now: Option<Instant>) {
         let is_over = |_: &u64, known: &mut Repeated| {
             now.is_none_or(|now| now.saturating_duration_since(known.since) >= WINDOW)
         };
@@ -232,13 +233,13 @@ impl Queue {
 
 impl Repeated {
     /// The line that says how many more there were than were written.
-    fn told(self, form: Form) -> Option<Box<[u8]>> {
+    fn told(self, form: LineFormat) -> Option<Box<[u8]>> {
         let (last, more) = (self.last?, self.count.saturating_sub(REPEATED_MAX));
         let (line, seconds) = (last.trim_ascii_end(), WINDOW.as_secs());
         let mut told = line.to_vec();
         match form {
-            Form::Text => told.extend(format!(" (and {more} more like it in {seconds} s)\n").bytes()),
-            Form::Json => {
+            LineFormat::Text => told.extend(format!(" (and {more} more like it in {seconds} s)\n").bytes()),
+            LineFormat::Json => {
                 told.truncate(line.len() - usize::from(line.ends_with(b"}")));
                 told.extend(format!(",\"repeated\":{more},\"seconds\":{seconds}}}\n").bytes());
             }
@@ -247,12 +248,12 @@ impl Repeated {
     }
 }
 
-impl Form {
+impl LineFormat {
     /// What a line says, apart from when.
     fn said(self, line: &[u8]) -> &[u8] {
         let end = match self {
-            Form::Text => b' ',
-            Form::Json => b',',
+            LineFormat::Text => b' ',
+            LineFormat::Json => b',',
         };
         line.iter().position(|byte| *byte == end).map_or(line, |at| &line[at..])
     }
@@ -279,8 +280,8 @@ mod tests {
         }
     }
 
-    fn queue_of(lines: &[(&str, u64)], form: Form) -> Vec<String> {
-        let (mut queue, began) = (Queue::default(), clock::now());
+    fn queue_of(lines: &[(&str, u64)], form: LineFormat) -> Vec<String> {
+        let (mut queue, began) = (LineQueue::default(), clock::now());
         for (line, second) in lines {
             let now = began + Duration::from_secs(*second);
             queue.tell_repeated(form, Some(now));
@@ -298,7 +299,7 @@ mod tests {
             (0..47).map(|at| (format!("10:00:{at}Z  WARN it is full\n"), 0)).collect();
         let mut many: Vec<(&str, u64)> = many.iter().map(|(line, second)| (&**line, *second)).collect();
         many.push(("10:00:48Z  WARN another\n", 0));
-        let said = queue_of(&many, Form::Text);
+        let said = queue_of(&many, LineFormat::Text);
         assert_eq!(said.len(), 12, "{said:?}");
         assert_eq!(said[9], "10:00:9Z  WARN it is full\n");
         assert_eq!(said[10], "10:00:48Z  WARN another\n");
@@ -308,13 +309,13 @@ mod tests {
     #[test]
     fn what_is_said_now_and_then_is_always_said() {
         let lines: Vec<(&str, u64)> = (0..100).map(|at| ("t  INFO reloaded\n", at)).collect();
-        assert_eq!(queue_of(&lines, Form::Text).len(), 100, "one a second is no flood");
+        assert_eq!(queue_of(&lines, LineFormat::Text).len(), 100, "one a second is no flood");
     }
 
     #[test]
     fn json_stays_json() {
         let line = "{\"timestamp\":\"t\",\"level\":\"WARN\",\"fields\":{\"message\":\"full\"}}\n";
-        let said = queue_of(&[(line, 0); 12], Form::Json);
+        let said = queue_of(&[(line, 0); 12], LineFormat::Json);
         let expected = "{\"timestamp\":\"t\",\"level\":\"WARN\",\"fields\":{\"message\":\"full\"},\"repeated\":2,\"seconds\":10}\n";
         assert_eq!((said.len(), said[10].as_str()), (11, expected));
     }

@@ -8,7 +8,7 @@ use crate::net::clock;
 
 /// What is counted of reloads.
 #[derive(Debug)]
-pub(crate) struct Reloads {
+pub(crate) struct ReloadCounts {
     succeeded: AtomicU64,
     failed: AtomicU64,
     last_succeeded: AtomicBool,
@@ -16,7 +16,7 @@ pub(crate) struct Reloads {
     since: AtomicU64,
 }
 
-impl Default for Reloads {
+impl Default for ReloadCounts {
     fn default() -> Self {
         Self {
             succeeded: AtomicU64::new(0),
@@ -27,7 +27,7 @@ impl Default for Reloads {
     }
 }
 
-impl Reloads {
+impl ReloadCounts {
     pub(crate) fn count(&self, succeeded: bool) {
         self.last_succeeded.store(succeeded, Ordering::Relaxed);
         if succeeded {

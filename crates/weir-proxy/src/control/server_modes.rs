@@ -23,34 +23,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) const LEAVING: &str = "leaving";
 
 /// The names of an upstream and of one of its servers.
-type ServerName = (Box<str>, Box<str>);
+type ServerKey = (Box<str>, Box<str>);
 
 /// The modes of all servers.
 ///
 /// Lives on the control thread, with the tasks that it starts: one that was aborted does nothing any more.
 #[derive(Debug)]
-pub(crate) struct Modes {
+pub(crate) struct ServerModes {
     current: Current,
-    leaving: Mutex<HashMap<ServerName, Leaving>>,
+    leaving: Mutex<HashMap<ServerKey, LeavingServer>>,
 }
 
 /// A server that leaves service or has left it, and the task that watches it until then.
 #[derive(Debug)]
-struct Leaving {
+struct LeavingServer {
     drain: Drain,
     watch: AbortHandle,
 }
 
 /// Why a mode was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unknown {
+pub(crate) enum UnknownServer {
     #[error("there is no upstream `{0}`; `GET /servers` lists them")]
     Upstream(String),
     #[error("the upstream `{0}` has no server `{1}`; `GET /servers` lists them")]
     Server(String, String),
 }
 
-impl Modes {
+impl ServerModes {
     pub(crate) fn new(current: &Current) -> Arc<Self> {
         Arc::new(Self { current: Arc::clone(current), leaving: Mutex::default() })
     }
@@ -65,12 +65,13 @@ impl Modes {
         server: &str,
         mode: Mode,
         deadline: Option<Duration>,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), UnknownServer> {
         let snapshot = self.current.load_full();
-        let (_, plan) = snapshot.upstream(upstream).ok_or_else(|| Unknown::Upstream(upstream.to_owned()))?;
-        let unknown = || Unknown::Server(upstream.to_owned(), server.to_owned());
+        let (_, plan) =
+            snapshot.upstream(upstream).ok_or_else(|| UnknownServer::Upstream(upstream.to_owned()))?;
+        let unknown = || UnknownServer::Server(upstream.to_owned(), server.to_owned());
         let server_at = plan.in_service(server).ok_or_else(unknown)?;
-        let key: ServerName = (upstream.into(), server.into());
+        let key: ServerKey = (upstream.into(), server.into());
         let mut leaving = self.leaving(&snapshot);
         if let Some(before) = leaving.remove(&key) {
             before.watch.abort();
@@ -87,7 +88,7 @@ impl Modes {
             let deadline_ms = deadline.map(|deadline| began_ms + deadline.as_millis() as u64);
             let takes_bound = mode == Mode::Draining;
             let drain = Drain { began_ms, deadline_ms, takes_bound };
-            let watch = Watch {
+            let watch = DrainWatch {
                 modes: Arc::clone(self),
                 key: key.clone(),
                 plan: Arc::clone(plan),
@@ -95,7 +96,7 @@ impl Modes {
                 drain,
             };
             let task = tokio::spawn(watch.run());
-            leaving.insert(key, Leaving { drain, watch: task.abort_handle() });
+            leaving.insert(key, LeavingServer { drain, watch: task.abort_handle() });
         }
         drop(leaving);
         // Those who wait may be served by a server that came back, or must not wait for one that went.
@@ -132,7 +133,7 @@ impl Modes {
     }
 
     /// Those that leave service or have left it, without the ones that serve again because somebody else has said so.
-    fn leaving(&self, snapshot: &Snapshot) -> MutexGuard<'_, HashMap<ServerName, Leaving>> {
+    fn leaving(&self, snapshot: &Snapshot) -> MutexGuard<'_, HashMap<ServerKey, LeavingServer>> {
         let mut leaving = self.lock();
         leaving.retain(|(upstream, server), leaving| match mode_of(snapshot, upstream, server) {
             Some(Mode::Serving) => {
@@ -145,7 +146,7 @@ impl Modes {
         leaving
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName, Leaving>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ServerKey, LeavingServer>> {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -185,16 +186,16 @@ fn push_line(
 }
 
 /// What looks after a server that leaves service, by its name: a change of its address is no change of what is wanted of it.
-struct Watch {
-    modes: Arc<Modes>,
-    key: ServerName,
+struct DrainWatch {
+    modes: Arc<ServerModes>,
+    key: ServerKey,
     /// The newest that had the server.
     plan: Arc<UpstreamPlan>,
     began: Instant,
     drain: Drain,
 }
 
-impl Watch {
+impl DrainWatch {
     /// Looks at the server until nothing is left on it, or somebody else has decided about it.
     async fn run(mut self) {
         let mut was_removed = false;

@@ -5,7 +5,7 @@
 pub(crate) mod worker;
 pub(crate) mod allowance;
 pub(crate) mod shared;
-pub(crate) mod running;
+pub(crate) mod connection_list;
 pub(crate) mod activity;
 pub(crate) mod view;
 pub(crate) mod snapshot;

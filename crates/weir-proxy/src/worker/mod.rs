@@ -18,15 +18,15 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::WorkerShard;
 
-use self::accept::OpenDoor;
-use self::apply_config::Turn;
+use self::accept::AcceptingSocket;
+use self::apply_config::ConfigChange;
 use crate::downstream::connection::Session;
 use crate::downstream::connection::exchange_pool::ExchangePool;
 use crate::net::clock;
 use crate::net::descriptors::ServerPlace;
 use crate::net::memory::{self, Tide};
 use crate::net::timers::Timers;
-use crate::state::running::Asked;
+use crate::state::connection_list::WorkerQuery;
 use crate::state::shared::{Accepted, Shared};
 use crate::state::view::LocalListener;
 use crate::state::worker::{Worker, WorkerSeed};
@@ -44,12 +44,12 @@ pub(crate) struct WorkerStart {
     pub(crate) shared: Arc<Shared>,
     pub(crate) shard: Arc<WorkerShard>,
     /// The config that it begins with.
-    pub(crate) first: Turn,
-    pub(crate) turns: UnboundedReceiver<Turn>,
+    pub(crate) first: ConfigChange,
+    pub(crate) changes: UnboundedReceiver<ConfigChange>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
     /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
     pub(crate) recorder: weir_config::RecorderSettings,
-    pub(crate) asks: UnboundedReceiver<Asked>,
+    pub(crate) queries: UnboundedReceiver<WorkerQuery>,
     pub(crate) stop: Arc<Notify>,
     pub(crate) random_seed: u64,
 }
@@ -102,7 +102,7 @@ impl<T> Drop for TaskGuard<T> {
 pub(crate) struct Acceptor {
     worker: Rc<Worker>,
     exchanges: Rc<ExchangePool>,
-    doors: RefCell<Vec<OpenDoor>>,
+    sockets: RefCell<Vec<AcceptingSocket>>,
 }
 
 async fn serve(start: WorkerStart) -> std::io::Result<()> {
@@ -116,24 +116,24 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     })?;
     let worker = Rc::new(worker);
     let exchanges = ExchangePool::new(&worker);
-    let acceptor = Acceptor { worker: Rc::clone(&worker), exchanges, doors: RefCell::default() };
+    let acceptor = Acceptor { worker: Rc::clone(&worker), exchanges, sockets: RefCell::default() };
     let acceptor = Rc::new(acceptor);
-    let WorkerStart { first, turns, handed_over, asks, stop, .. } = start;
+    let WorkerStart { first, changes, handed_over, queries, stop, .. } = start;
     acceptor.begin(first);
-    let turning = tokio::task::spawn_local(take_turns(Rc::clone(&acceptor), turns));
+    let applying = tokio::task::spawn_local(apply_changes(Rc::clone(&acceptor), changes));
     let others = [
         tokio::task::spawn_local(take_sessions(Rc::clone(&acceptor), handed_over)),
-        tokio::task::spawn_local(answer(Rc::clone(&worker), asks)),
+        tokio::task::spawn_local(answer(Rc::clone(&worker), queries)),
         tokio::task::spawn_local(sweep(Rc::clone(&acceptor))),
         tokio::task::spawn_local(room::make_room_for_others(Rc::clone(&worker))),
         tokio::task::spawn_local(run_timers(Rc::clone(&worker.timers))),
     ];
     stop.notified().await;
-    turning.abort();
-    let _aborted = turning.await;
+    applying.abort();
+    let _aborted = applying.await;
     worker.stopped_at.set(Some(clock::now()));
     worker.timers.wake_all();
-    acceptor.close_all_doors().await;
+    acceptor.close_all_sockets().await;
     acceptor.drain().await;
     others.iter().for_each(tokio::task::JoinHandle::abort);
     worker.flush_logs();
@@ -141,9 +141,9 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
 }
 
 /// Takes up each config that follows.
-async fn take_turns(acceptor: Rc<Acceptor>, mut turns: UnboundedReceiver<Turn>) {
-    while let Some(turn) = turns.recv().await {
-        acceptor.turn(turn).await;
+async fn apply_changes(acceptor: Rc<Acceptor>, mut changes: UnboundedReceiver<ConfigChange>) {
+    while let Some(change) = changes.recv().await {
+        acceptor.apply(change).await;
     }
 }
 
@@ -156,11 +156,11 @@ async fn take_sessions(acceptor: Rc<Acceptor>, mut handed_over: UnboundedReceive
 }
 
 /// Answers those who ask what was, and what runs.
-async fn answer(worker: Rc<Worker>, mut asks: UnboundedReceiver<Asked>) {
-    while let Some(ask) = asks.recv().await {
-        match ask {
-            Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
-            Asked::Running(ask) => worker.roll.call(&worker.timers, ask).await,
+async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
+    while let Some(query) = queries.recv().await {
+        match query {
+            WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
+            WorkerQuery::Connections(query) => worker.connection_list.query_all(&worker.timers, query).await,
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let proxy = start::proxy(&config, Origin::Demo, weir_proxy::Wishes::nobody())?;
+        let proxy = start::proxy(&config, Origin::Demo, weir_proxy::CommandSender::disconnected())?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;
@@ -113,7 +113,7 @@ fn config(listen: &ListenAddress, servers: &DemoServers) -> Result<Config, Comma
 
 /// Where clients on this machine reach the listener.
 fn reachable(proxy: &Proxy) -> Result<SocketAddr, CommandError> {
-    match proxy.listened().first().map(|listened| &listened.address) {
+    match proxy.bound_listeners().first().map(|listened| &listened.address) {
         Some(BoundAddress::Inet(address)) => Ok(match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
             IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),

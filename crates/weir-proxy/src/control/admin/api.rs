@@ -10,14 +10,14 @@ use weir_traffic::Mode;
 use weir_traffic::route::query_value;
 
 use super::query::decoded;
-use super::request::Request;
-use super::response::Answer;
-use crate::control::admin_access::Peer;
-use crate::control::commands::{ServerChange, Unfulfilled};
-use crate::control::operations::Served;
+use super::request::AdminRequest;
+use super::response::AdminResponse;
+use crate::control::admin_access::AdminPeer;
+use crate::control::commands::{CommandRejected, ServerChange};
+use crate::control::operations::Operations;
 use crate::control::runtime_commands::command::{self, LINE_BYTES_MAX};
-use crate::control::runtime_commands::run::{correct, obey};
-use crate::control::server_modes::Unknown;
+use crate::control::runtime_commands::run::{execute, explain};
+use crate::control::server_modes::UnknownServer;
 
 /// What the path of a server begins with: `/api/servers/UPSTREAM/SERVER`.
 pub(super) const SERVERS: &[u8] = b"/api/servers/";
@@ -31,50 +31,50 @@ const WEIGHT_MAX: u16 = 256;
 const REQUESTS_MAX: u64 = 10_000_000;
 
 /// `GET /api/config`: the config as its file has it, without its secrets.
-pub(super) fn config(served: &Served) -> Answer {
-    Answer::new(200, TOML, served.written.load().dump.to_string())
+pub(super) fn config(operations: &Operations) -> AdminResponse {
+    AdminResponse::new(200, TOML, operations.file_config.load().dump.to_string())
 }
 
 /// `POST /api/reload`.
-pub(super) async fn reload(served: &Served, peer: Peer) -> Answer {
-    match served.wishes.reload(&peer.to_string()).await {
-        Ok(reloaded) => Answer::json(
+pub(super) async fn reload(operations: &Operations, peer: AdminPeer) -> AdminResponse {
+    match operations.commands.reload(&peer.to_string()).await {
+        Ok(reloaded) => AdminResponse::json(
             200,
             &json!({ "generation": reloaded.generation, "needs_restart": reloaded.needs_restart }),
         ),
-        Err(unfulfilled) => refused(&unfulfilled),
+        Err(rejected) => refused(&rejected),
     }
 }
 
 /// `GET /api/raw?command=show%20stat`: what the runtime socket answers to a command that changes nothing.
-pub(super) async fn raw_look(query: &[u8], served: &Arc<Served>, peer: Peer) -> Answer {
+pub(super) async fn raw_look(query: &[u8], operations: &Arc<Operations>, peer: AdminPeer) -> AdminResponse {
     let Some(line) = query_value(query, b"command").map(decoded) else {
-        return Answer::plain(400, "`command` is missing, as in `/api/raw?command=show%20info`.\n");
+        return AdminResponse::plain(400, "`command` is missing, as in `/api/raw?command=show%20info`.\n");
     };
     match command::parse(&line) {
         Ok(command) if command.changes() => {
-            Answer::plain(405, "This changes something: POST it to /api/raw.\n")
+            AdminResponse::plain(405, "This changes something: POST it to /api/raw.\n")
         }
-        Ok(command) => Answer::plain(200, obey(command, served, peer).await),
-        Err(wrong) => Answer::plain(400, correct(&wrong)),
+        Ok(command) => AdminResponse::plain(200, execute(command, operations, peer).await),
+        Err(wrong) => AdminResponse::plain(400, explain(&wrong)),
     }
 }
 
 /// `POST /api/raw` with a command as the body.
-pub(super) async fn raw(body: &[u8], served: &Arc<Served>, peer: Peer) -> Answer {
+pub(super) async fn raw(body: &[u8], operations: &Arc<Operations>, peer: AdminPeer) -> AdminResponse {
     if body.len() > LINE_BYTES_MAX {
-        return Answer::plain(413, format!("A command has at most {LINE_BYTES_MAX} bytes.\n"));
+        return AdminResponse::plain(413, format!("A command has at most {LINE_BYTES_MAX} bytes.\n"));
     }
     match command::parse(&String::from_utf8_lossy(body)) {
-        Ok(command) => Answer::plain(200, obey(command, served, peer).await),
-        Err(wrong) => Answer::plain(400, correct(&wrong)),
+        Ok(command) => AdminResponse::plain(200, execute(command, operations, peer).await),
+        Err(wrong) => AdminResponse::plain(400, explain(&wrong)),
     }
 }
 
 /// What is wanted of a server: what is not there stays as it is.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct ServerPatch {
     mode: Option<String>,
     deadline: Option<String>,
     weight: Option<u16>,
@@ -84,62 +84,66 @@ struct Wanted {
 }
 
 /// `POST /api/servers/UPSTREAM/SERVER`.
-pub(super) async fn change_server(request: &Request, served: &Arc<Served>, peer: Peer) -> Answer {
+pub(super) async fn change_server(
+    request: &AdminRequest,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
+) -> AdminResponse {
     let names = request.path()[SERVERS.len()..].split(|&byte| byte == b'/').map(decoded).collect::<Vec<_>>();
     let [upstream, server] = names.as_slice() else {
         return bad("the path is /api/servers/UPSTREAM/SERVER, with `/` in a name written as `%2F`");
     };
-    let wanted: Wanted = match serde_json::from_slice(request.body()) {
-        Ok(wanted) => wanted,
+    let patch: ServerPatch = match serde_json::from_slice(request.body()) {
+        Ok(patch) => patch,
         Err(error) => return bad(&format!("the body is not what is wanted of a server: {error}")),
     };
-    let (change, mode) = match read(upstream, server, &wanted) {
+    let (change, mode) = match read(upstream, server, &patch) {
         Ok(read) => read,
         Err(what) => return bad(&what),
     };
     if !change.is_empty()
-        && let Err(unfulfilled) = served.wishes.change(change, &peer.to_string()).await
+        && let Err(rejected) = operations.commands.change(change, &peer.to_string()).await
     {
-        return refused(&unfulfilled);
+        return refused(&rejected);
     }
     if let Some((mode, deadline)) = mode
-        && let Err(unknown) = served.modes.set(upstream, server, mode, deadline)
+        && let Err(unknown) = operations.modes.set(upstream, server, mode, deadline)
     {
         return no_such(unknown);
     }
-    shown(upstream, server, served)
+    shown(upstream, server, operations)
 }
 
 /// The server as it is now.
-fn shown(upstream: &str, server: &str, served: &Served) -> Answer {
-    match served.sources.server_overview(upstream, server) {
-        Ok(server) => Answer::json(200, &server),
+fn shown(upstream: &str, server: &str, operations: &Operations) -> AdminResponse {
+    match operations.sources.server_overview(upstream, server) {
+        Ok(server) => AdminResponse::json(200, &server),
         Err(unknown) => no_such(unknown),
     }
 }
 
-fn no_such(unknown: Unknown) -> Answer {
+fn no_such(unknown: UnknownServer) -> AdminResponse {
     refused(&match unknown {
-        Unknown::Upstream(name) => Unfulfilled::NoUpstream(name),
-        Unknown::Server(upstream, name) => Unfulfilled::NoServer(upstream, name),
+        UnknownServer::Upstream(name) => CommandRejected::NoUpstream(name),
+        UnknownServer::Server(upstream, name) => CommandRejected::NoServer(upstream, name),
     })
 }
 
 /// A mode, and how long a drain may take.
-type WantedMode = Option<(Mode, Option<Duration>)>;
+type ModePatch = Option<(Mode, Option<Duration>)>;
 
-fn read(upstream: &str, server: &str, wanted: &Wanted) -> Result<(ServerChange, WantedMode), String> {
+fn read(upstream: &str, server: &str, patch: &ServerPatch) -> Result<(ServerChange, ModePatch), String> {
     let mut change = ServerChange::of(upstream, server);
-    if *wanted == Wanted::default() {
+    if *patch == ServerPatch::default() {
         return Err("nothing is wanted: give mode, weight, address or max_requests".to_owned());
     }
-    change.weight = wanted.weight;
-    if wanted.weight.is_some_and(|weight| weight > WEIGHT_MAX) {
+    change.weight = patch.weight;
+    if patch.weight.is_some_and(|weight| weight > WEIGHT_MAX) {
         return Err(format!("`weight` is 0 to {WEIGHT_MAX}"));
     }
-    let address = wanted.address.as_deref().map(str::parse).transpose();
+    let address = patch.address.as_deref().map(str::parse).transpose();
     change.address = address.map_err(|error: weir_config::ValueError| format!("`address`: {error}"))?;
-    change.max_requests = match &wanted.max_requests {
+    change.max_requests = match &patch.max_requests {
         None => None,
         Some(Json::String(word)) if word == "off" => Some(None),
         Some(count) => match count.as_u64().filter(|count| (1..=REQUESTS_MAX).contains(count)) {
@@ -147,13 +151,13 @@ fn read(upstream: &str, server: &str, wanted: &Wanted) -> Result<(ServerChange, 
             None => return Err(format!("`max_requests` is 1 to {REQUESTS_MAX}, or \"off\"")),
         },
     };
-    Ok((change, read_mode(wanted)?))
+    Ok((change, read_mode(patch)?))
 }
 
-fn read_mode(wanted: &Wanted) -> Result<WantedMode, String> {
-    let deadline = wanted.deadline.as_deref().map(parse_duration).transpose();
+fn read_mode(patch: &ServerPatch) -> Result<ModePatch, String> {
+    let deadline = patch.deadline.as_deref().map(parse_duration).transpose();
     let deadline = deadline.map_err(|error| format!("`deadline`: {}", error.message))?;
-    let Some(word) = &wanted.mode else {
+    let Some(word) = &patch.mode else {
         return if deadline.is_some() { Err("`deadline` belongs to a mode".to_owned()) } else { Ok(None) };
     };
     let mode = Mode::named(word).ok_or_else(|| {
@@ -166,30 +170,30 @@ fn read_mode(wanted: &Wanted) -> Result<WantedMode, String> {
     Ok(Some((mode, deadline)))
 }
 
-fn bad(what: &str) -> Answer {
-    Answer::json(400, &json!({ "errors": [what] }))
+fn bad(what: &str) -> AdminResponse {
+    AdminResponse::json(400, &json!({ "errors": [what] }))
 }
 
-fn refused(unfulfilled: &Unfulfilled) -> Answer {
-    let status = match unfulfilled {
-        Unfulfilled::NoUpstream(_) | Unfulfilled::NoServer(..) => 404,
-        Unfulfilled::Refused(_) | Unfulfilled::Mistakes(_) => 409,
-        Unfulfilled::Nobody => 503,
+fn refused(rejected: &CommandRejected) -> AdminResponse {
+    let status = match rejected {
+        CommandRejected::NoUpstream(_) | CommandRejected::NoServer(..) => 404,
+        CommandRejected::Refused(_) | CommandRejected::Diagnostics(_) => 409,
+        CommandRejected::NotServing => 503,
     };
-    let errors = match unfulfilled {
-        Unfulfilled::Mistakes(mistakes) => mistakes.clone(),
+    let errors = match rejected {
+        CommandRejected::Diagnostics(diagnostics) => diagnostics.clone(),
         other => vec![other.to_string()],
     };
-    Answer::json(status, &json!({ "errors": errors }))
+    AdminResponse::json(status, &json!({ "errors": errors }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wanted(body: &str) -> Result<(ServerChange, WantedMode), String> {
-        let wanted: Wanted = serde_json::from_str(body).map_err(|error| error.to_string())?;
-        read("app", "a", &wanted)
+    fn patch(body: &str) -> Result<(ServerChange, ModePatch), String> {
+        let patch: ServerPatch = serde_json::from_str(body).map_err(|error| error.to_string())?;
+        read("app", "a", &patch)
     }
 
     #[test]
@@ -206,7 +210,7 @@ mod tests {
             ),
             (r#"{"mode": "draining", "deadline": "30s"}"#, (of(), drain)),
         ] {
-            assert_eq!(wanted(body), Ok(read), "{body}");
+            assert_eq!(patch(body), Ok(read), "{body}");
         }
         for body in [
             "",
@@ -223,7 +227,7 @@ mod tests {
             r#"{"deadline": "30s"}"#,
             r#"{"mode": "serving", "deadline": "30s"}"#,
         ] {
-            assert!(wanted(body).is_err(), "{body}");
+            assert!(patch(body).is_err(), "{body}");
         }
     }
 }

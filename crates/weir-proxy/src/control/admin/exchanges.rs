@@ -10,12 +10,14 @@ use weir_config::parse_duration;
 use weir_traffic::route::query_value;
 
 use super::query::{decoded, only_known};
-use super::request::Request;
-use super::response::Answer;
-use crate::control::operations::Served;
-use crate::control::reports::{Narrator, rfc3339};
-use crate::control::worker_queries::{Desk, Filter, Found, RunningFound, Wanted};
-use crate::state::running::Question;
+use super::request::AdminRequest;
+use super::response::AdminResponse;
+use crate::control::operations::Operations;
+use crate::control::reports::{ReportWriter, rfc3339};
+use crate::control::worker_queries::{
+    ExchangeFilter, FoundConnections, FoundExchanges, RecorderQuery, WorkerQueries,
+};
+use crate::state::connection_list::ConnectionQuery;
 
 /// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.
 pub(super) const ONE: &[u8] = b"/api/exchanges/";
@@ -28,79 +30,84 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
 /// One exchange, and those with the same id: what runs first, then what is over.
-pub(super) async fn one(request: &Request, served: &Served) -> Answer {
-    let desk = &served.desk;
+pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+    let queries = &operations.queries;
     let id = decoded(&request.path()[ONE.len()..]);
-    let mut found = Found { flights: Vec::new(), silent: 0 };
+    let mut found = FoundExchanges { flights: Vec::new(), silent: 0 };
     if let Some((worker, number)) = read_number(&id) {
-        found = desk.ask(Wanted::Number { worker, number }, 1).await;
+        found = queries.ask(RecorderQuery::Number { worker, number }, 1).await;
     }
-    let mut running = RunningFound::default();
+    let mut running = FoundConnections::default();
     if found.flights.is_empty() {
-        let (question, wanted) = named(&id);
-        running = desk.ask_running(question).await;
-        found = desk.ask(wanted, SAME_ID_MAX).await;
+        let (query, wanted) = named(&id);
+        running = queries.ask_running(query).await;
+        found = queries.ask(wanted, SAME_ID_MAX).await;
     }
-    let narrator = Narrator::new(desk);
+    let report = ReportWriter::new(queries);
     let silent = found.silent.max(running.silent_workers);
-    let mut stories: Vec<Value> = running.sessions.iter().map(|session| narrator.running(session)).collect();
-    stories.extend(found.flights.iter().map(|(worker, flight)| narrator.story(*worker, flight)));
+    let mut stories: Vec<Value> =
+        running.connections.iter().map(|connection| report.exchange_so_far(connection)).collect();
+    stories.extend(found.flights.iter().map(|(worker, flight)| report.story(*worker, flight)));
     if stories.is_empty() {
-        let told = json!({ "error": "unknown", "id": id, "kept": kept(desk), "silent_workers": silent });
-        return Answer::json(404, &told);
+        let told = json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
+        return AdminResponse::json(404, &told);
     }
-    Answer::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
+    AdminResponse::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
 }
 
 /// The exchanges that have this id, or those of the session that is called so: the running ones, and those that are over.
-fn named(id: &str) -> (Question, Wanted) {
-    let question = Question { count_max: SAME_ID_MAX, ..Question::default() };
+fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
+    let query = ConnectionQuery { count_max: SAME_ID_MAX, ..ConnectionQuery::default() };
     // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.
     match id.parse().ok().filter(|_| id.starts_with('s')) {
-        Some(session) => (Question { session: Some(session), ..question }, Wanted::Session(session)),
+        Some(connection) => {
+            (ConnectionQuery { connection: Some(connection), ..query }, RecorderQuery::Session(connection))
+        }
         None => {
             let request_id = Some(id.as_bytes().into());
-            (Question { request_id, ..question }, Wanted::Id(id.as_bytes().into()))
+            (ConnectionQuery { request_id, ..query }, RecorderQuery::Id(id.as_bytes().into()))
         }
     }
 }
 
 /// The last failures, the newest first.
-pub(super) async fn failures(request: &Request, served: &Served) -> Answer {
-    match Wish::read(request.query(), &["limit"]) {
-        Err(what) => Answer::json(400, &json!({ "error": what })),
-        Ok(wish) => {
-            let found = served.desk.ask(Wanted::Failures, wish.limit.unwrap_or(LIMIT_MAX)).await;
-            list("failures", &found, &served.desk)
+pub(super) async fn failures(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+    match ExchangeQuery::read(request.query(), &["limit"]) {
+        Err(what) => AdminResponse::json(400, &json!({ "error": what })),
+        Ok(query) => {
+            let found =
+                operations.queries.ask(RecorderQuery::Failures, query.limit.unwrap_or(LIMIT_MAX)).await;
+            list("failures", &found, &operations.queries)
         }
     }
 }
 
 /// The last exchanges that the query takes, the newest first.
-pub(super) async fn recent(request: &Request, served: &Served) -> Answer {
-    match Wish::read(request.query(), &["limit", "upstream", "server", "status", "min_time"]) {
-        Err(what) => Answer::json(400, &json!({ "error": what })),
-        Ok(wish) => {
-            let filter = wish.filter(&served.desk);
-            let found = served.desk.ask(Wanted::Any(filter), wish.limit.unwrap_or(LIMIT)).await;
-            list("exchanges", &found, &served.desk)
+pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+    match ExchangeQuery::read(request.query(), &["limit", "upstream", "server", "status", "min_time"]) {
+        Err(what) => AdminResponse::json(400, &json!({ "error": what })),
+        Ok(query) => {
+            let filter = query.filter(&operations.queries);
+            let found =
+                operations.queries.ask(RecorderQuery::Any(filter), query.limit.unwrap_or(LIMIT)).await;
+            list("exchanges", &found, &operations.queries)
         }
     }
 }
 
-fn list(name: &str, found: &Found, desk: &Desk) -> Answer {
-    let narrator = Narrator::new(desk);
+fn list(name: &str, found: &FoundExchanges, queries: &WorkerQueries) -> AdminResponse {
+    let report = ReportWriter::new(queries);
     let lines: Vec<Value> =
-        found.flights.iter().map(|(worker, flight)| narrator.line(*worker, flight)).collect();
-    Answer::json(200, &json!({ name: lines, "kept": kept(desk), "silent_workers": found.silent }))
+        found.flights.iter().map(|(worker, flight)| report.line(*worker, flight)).collect();
+    AdminResponse::json(200, &json!({ name: lines, "kept": kept(queries), "silent_workers": found.silent }))
 }
 
 /// How much is kept.
-fn kept(desk: &Desk) -> Value {
+fn kept(queries: &WorkerQueries) -> Value {
     json!({
-        "exchanges_per_worker": desk.limits.exchanges,
-        "failures_per_worker": desk.limits.failures,
-        "since": rfc3339(desk.since),
+        "exchanges_per_worker": queries.limits.exchanges,
+        "failures_per_worker": queries.limits.failures,
+        "since": rfc3339(queries.since),
     })
 }
 
@@ -110,9 +117,9 @@ fn read_number(id: &str) -> Option<(usize, u64)> {
     Some((worker.parse().ok()?, number.parse().ok()?))
 }
 
-/// What somebody wants to see.
+/// The parameters of a query for exchanges.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wish {
+struct ExchangeQuery {
     limit: Option<usize>,
     upstream: Option<String>,
     server: Option<String>,
@@ -120,7 +127,7 @@ struct Wish {
     min_time: Duration,
 }
 
-impl Wish {
+impl ExchangeQuery {
     fn read(query: &[u8], known: &[&str]) -> Result<Self, String> {
         only_known(query, known)?;
         let value =
@@ -140,10 +147,10 @@ impl Wish {
         })
     }
 
-    fn filter(&self, desk: &Desk) -> Filter {
+    fn filter(&self, queries: &WorkerQueries) -> ExchangeFilter {
         let (upstream, server) = (self.upstream.as_deref(), self.server.as_deref());
         let places = (upstream.is_some() || server.is_some()).then(|| {
-            let all = desk.names.all();
+            let all = queries.names.all();
             let places = all.iter().flat_map(|names| {
                 let generation = names.generation;
                 names
@@ -153,7 +160,7 @@ impl Wish {
             });
             places.collect()
         });
-        Filter { places, status: self.status, time_min: self.min_time }
+        ExchangeFilter { places, status: self.status, time_min: self.min_time }
     }
 }
 
@@ -175,9 +182,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_from_the_query() {
+    fn queries_are_read_from_the_query() {
         let known = ["limit", "upstream", "server", "status", "min_time"];
-        let wish = Wish {
+        let expected = ExchangeQuery {
             limit: Some(5),
             upstream: Some("app".into()),
             server: Some("10.0.0.1:80".into()),
@@ -185,17 +192,17 @@ mod tests {
             min_time: Duration::from_millis(1500),
         };
         let query = b"limit=5&upstream=app&server=10.0.0.1%3A80&status=5xx&min_time=1500ms";
-        assert_eq!(Wish::read(query, &known), Ok(wish));
-        assert_eq!(Wish::read(b"", &known), Ok(Wish::default()));
+        assert_eq!(ExchangeQuery::read(query, &known), Ok(expected));
+        assert_eq!(ExchangeQuery::read(b"", &known), Ok(ExchangeQuery::default()));
         for (query, what) in [
             ("limit=0", "`limit` is a number from 1 to 1000, not `0`"),
             ("limit=1001", "`limit` is a number from 1 to 1000, not `1001`"),
             ("status=teapot", "`status` is a number such as 503, or a class such as 5xx, not `teapot`"),
             ("colour=red", "`colour` is not known here; there are limit, upstream, server, status, min_time"),
         ] {
-            assert_eq!(Wish::read(query.as_bytes(), &known), Err(what.to_owned()));
+            assert_eq!(ExchangeQuery::read(query.as_bytes(), &known), Err(what.to_owned()));
         }
-        assert!(Wish::read(b"min_time=soon", &known).is_err());
+        assert!(ExchangeQuery::read(b"min_time=soon", &known).is_err());
     }
 
     #[test]

@@ -9,9 +9,9 @@ use weir_config::Credentials;
 use weir_http::Method;
 use weir_observe::AdminRefusal;
 
-use super::request::Request;
-use super::response::Refused;
-use crate::control::admin_access::{Guard, Peer};
+use super::request::AdminRequest;
+use super::response::RefusedRequest;
+use crate::control::admin_access::{AdminAccess, AdminPeer};
 
 /// The field in which Weir's own page shows that it was read here.
 const TOKEN_FIELD: &str = "weir-page-token";
@@ -20,29 +20,37 @@ const TOKEN_FIELD: &str = "weir-page-token";
 const OPEN_PATHS: [&[u8]; 2] = [b"/ready", b"/live"];
 
 /// Whether everybody may ask that.
-pub(super) fn is_open(request: &Request) -> bool {
+pub(super) fn is_open(request: &AdminRequest) -> bool {
     matches!(request.method(), Method::Get | Method::Head) && OPEN_PATHS.contains(&request.path())
 }
 
 /// Whether a request is answered at all.
-pub(super) fn check(guard: &Guard, request: &Request, peer: Peer) -> Result<(), Refused> {
+pub(super) fn check(
+    access: &AdminAccess,
+    request: &AdminRequest,
+    peer: AdminPeer,
+) -> Result<(), RefusedRequest> {
     let reads = matches!(request.method(), Method::Get | Method::Head);
-    if peer == Peer::Local || is_open(request) {
+    if peer == AdminPeer::Local || is_open(request) {
         return Ok(());
     }
-    let terms = guard.terms();
-    if terms.credentials.are_needed() {
-        check_credentials(request, &terms.credentials)?;
+    let rules = access.rules();
+    if rules.credentials.are_needed() {
+        check_credentials(request, &rules.credentials)?;
     } else {
-        check_host(request, &terms.hosts)?;
+        check_host(request, &rules.hosts)?;
     }
     if reads { check_site(request) } else { Ok(()) }
 }
 
 /// Whether a request may change anything.
-pub(super) fn may_change(guard: &Guard, request: &Request, peer: Peer) -> Result<(), Refused> {
-    check_changes(guard, peer, "Changes are not allowed here:")?;
-    if peer == Peer::Local {
+pub(super) fn may_change(
+    access: &AdminAccess,
+    request: &AdminRequest,
+    peer: AdminPeer,
+) -> Result<(), RefusedRequest> {
+    check_changes(access, peer, "Changes are not allowed here:")?;
+    if peer == AdminPeer::Local {
         return Ok(());
     }
     let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));
@@ -53,47 +61,55 @@ pub(super) fn may_change(guard: &Guard, request: &Request, peer: Peer) -> Result
     let token = request.field(TOKEN_FIELD).unwrap_or_default();
     let is_ours = site.is_none_or(|site| site == b"same-origin")
         && origin.is_none_or(|origin| is_origin_of(origin, request.field("host").unwrap_or_default()))
-        && guard.page_token().is_some_and(|own| token == own.as_bytes());
+        && access.page_token().is_some_and(|own| token == own.as_bytes());
     if is_ours {
         return Ok(());
     }
     let what = "Requests from web pages are refused, except from the status page of this very process: load it anew.\n";
-    Err(Refused::new(AdminRefusal::CrossSite, 403, what))
+    Err(RefusedRequest::new(AdminRefusal::CrossSite, 403, what))
 }
 
 /// Whether a request may have a profile: it costs CPU time and shows what runs, so it takes the right to change something. A form of the
 /// status page will do, without a script: a page of another site can have none, since browsers say of every POST whose page made it.
-pub(super) fn may_profile(guard: &Guard, request: &Request, peer: Peer) -> Result<(), Refused> {
-    check_changes(guard, peer, "Profiles are for those who may change something:")?;
+pub(super) fn may_profile(
+    access: &AdminAccess,
+    request: &AdminRequest,
+    peer: AdminPeer,
+) -> Result<(), RefusedRequest> {
+    check_changes(access, peer, "Profiles are for those who may change something:")?;
     let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));
     let is_elsewhere = matches!(site, Some(b"cross-site" | b"same-site"))
         || origin.is_some_and(|origin| !is_origin_of(origin, request.field("host").unwrap_or_default()));
-    if peer != Peer::Local && is_elsewhere {
-        return Err(Refused::new(AdminRefusal::CrossSite, 403, "Requests from web pages are refused.\n"));
+    if peer != AdminPeer::Local && is_elsewhere {
+        return Err(RefusedRequest::new(
+            AdminRefusal::CrossSite,
+            403,
+            "Requests from web pages are refused.\n",
+        ));
     }
     Ok(())
 }
 
 /// Whether the config lets anybody change something who comes this way.
-fn check_changes(guard: &Guard, peer: Peer, what: &str) -> Result<(), Refused> {
+fn check_changes(access: &AdminAccess, peer: AdminPeer, what: &str) -> Result<(), RefusedRequest> {
     let (is_allowed, key) = match peer {
-        Peer::Local => (guard.allows_socket_changes(), "admin.socket_changes"),
-        Peer::Network(_) => (guard.allows_changes(), "admin.changes"),
+        AdminPeer::Local => (access.allows_socket_changes(), "admin.socket_changes"),
+        AdminPeer::Network(_) => (access.allows_changes(), "admin.changes"),
     };
     if is_allowed {
         return Ok(());
     }
     let what = format!("{what} `{key}` of the config is off.\n");
-    Err(Refused::new(AdminRefusal::ChangesOff, 403, &what))
+    Err(RefusedRequest::new(AdminRefusal::ChangesOff, 403, &what))
 }
 
-fn check_credentials(request: &Request, credentials: &Credentials) -> Result<(), Refused> {
+fn check_credentials(request: &AdminRequest, credentials: &Credentials) -> Result<(), RefusedRequest> {
     let presented = request.field("authorization");
     if presented.is_some_and(|presented| are_accepted(presented, credentials)) {
         return Ok(());
     }
     let what = "Credentials are needed here: those of `admin.user`, or the token of `admin.token_file`.\n";
-    let mut refused = Refused::new(AdminRefusal::Credentials, 401, what);
+    let mut refused = RefusedRequest::new(AdminRefusal::Credentials, 401, what);
     // Browsers ask for a name and a password by the first one; a token goes as a password too.
     refused.answer = refused.answer.with_field("WWW-Authenticate", "Basic realm=\"Weir\", charset=\"UTF-8\"");
     if !credentials.have_user() {
@@ -121,7 +137,7 @@ fn are_accepted(presented: &[u8], credentials: &Credentials) -> bool {
 
 /// Against DNS rebinding: a page elsewhere can have its name lead here, but that is no address, none of our names, and none without a
 /// dot, since nobody can register such a one.
-fn check_host(request: &Request, hosts: &[Box<str>]) -> Result<(), Refused> {
+fn check_host(request: &AdminRequest, hosts: &[Box<str>]) -> Result<(), RefusedRequest> {
     let Some(host) = request.field("host") else { return Ok(()) };
     if is_own_host(&String::from_utf8_lossy(host), hosts) {
         return Ok(());
@@ -132,7 +148,7 @@ fn check_host(request: &Request, hosts: &[Box<str>]) -> Result<(), Refused> {
                 - list the name: admin.allowed_hosts = [\"weir.example.com\"]\n\
                 - ask for credentials: admin.token_file (`authorization` in the scrape config of Prometheus) or admin.user and admin.password_file (`basic_auth`)\n\
                 - scrape by address\n";
-    Err(Refused::new(AdminRefusal::Host, 421, what))
+    Err(RefusedRequest::new(AdminRefusal::Host, 421, what))
 }
 
 fn is_own_host(authority: &str, hosts: &[Box<str>]) -> bool {
@@ -150,11 +166,11 @@ fn is_own_host(authority: &str, hosts: &[Box<str>]) -> bool {
 }
 
 /// Whether the page of another site wants to use an answer as a part of itself (Fetch Metadata). A link that somebody follows is fine.
-fn check_site(request: &Request) -> Result<(), Refused> {
+fn check_site(request: &AdminRequest) -> Result<(), RefusedRequest> {
     let elsewhere = matches!(request.field("sec-fetch-site"), Some(b"cross-site" | b"same-site"));
     if elsewhere && request.field("sec-fetch-mode") != Some(b"navigate") {
         let what = "Pages of other sites get nothing here.\n";
-        return Err(Refused::new(AdminRefusal::CrossSite, 403, what));
+        return Err(RefusedRequest::new(AdminRefusal::CrossSite, 403, what));
     }
     Ok(())
 }

@@ -28,13 +28,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use weir_observe::AdminRefusal;
 
-use self::connection_slots::Seats;
-use self::request::Received;
-use self::reserve::Reserve;
-use self::response::Refused;
-use self::routes::Reply;
-use crate::control::admin_access::Peer;
-use crate::control::operations::Served;
+use self::connection_slots::ConnectionSlots;
+use self::request::ReceivedRequest;
+use self::reserve::ReadinessReserve;
+use self::response::RefusedRequest;
+use self::routes::AdminReply;
+use crate::control::admin_access::AdminPeer;
+use crate::control::operations::Operations;
 
 /// How long one request may take from its first byte to its last.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -61,22 +61,22 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<(std::net::TcpListener, Socke
 }
 
 /// Serves until the task is dropped.
-pub(crate) async fn serve(listener: std::net::TcpListener, served: Arc<Served>) -> io::Result<()> {
+pub(crate) async fn serve(listener: std::net::TcpListener, operations: Arc<Operations>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let (seats, mut reserve) = (Arc::new(Seats::default()), Reserve::default());
+    let (slots, mut reserve) = (Arc::new(ConnectionSlots::default()), ReadinessReserve::default());
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
-                let peer = Peer::Network(address);
-                let Some(seat) = seats.take(address.ip()) else {
-                    reserve.take(stream, &served, peer);
+                let peer = AdminPeer::Network(address);
+                let Some(slot) = slots.take(address.ip()) else {
+                    reserve.take(stream, &operations, peer);
                     continue;
                 };
-                let served = Arc::clone(&served);
+                let operations = Arc::clone(&operations);
                 tokio::spawn(async move {
                     // Whatever goes wrong here concerns this one client only.
-                    let _outcome = serve_one(stream, Vec::new(), &served, peer).await;
-                    drop(seat);
+                    let _outcome = serve_one(stream, Vec::new(), &operations, peer).await;
+                    drop(slot);
                 });
             }
             Err(error) => {
@@ -91,45 +91,45 @@ pub(crate) async fn serve(listener: std::net::TcpListener, served: Arc<Served>) 
 pub(crate) async fn serve_one(
     mut stream: impl AsyncRead + AsyncWrite + AsFd + Unpin,
     first: Vec<u8>,
-    served: &Arc<Served>,
-    peer: Peer,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
 ) -> io::Result<()> {
     let (outcome, with_body) =
         match tokio::time::timeout(REQUEST_TIME, request::read(&mut stream, first)).await {
             Err(_elapsed) => {
                 let what = "The request was not whole in time.\n";
-                (Err(Refused::new(AdminRefusal::TooSlow, 408, what)), true)
+                (Err(RefusedRequest::new(AdminRefusal::TooSlow, 408, what)), true)
             }
-            Ok(Received::Gone) => return Ok(()),
-            Ok(Received::Refused(refused)) => (Err(refused), true),
-            Ok(Received::Whole(request)) => {
+            Ok(ReceivedRequest::Gone) => return Ok(()),
+            Ok(ReceivedRequest::Refused(refused)) => (Err(refused), true),
+            Ok(ReceivedRequest::Whole(request)) => {
                 let with_body = request.method() != weir_http::Method::Head;
-                let outcome = match guard::check(&served.guard, &request, peer) {
-                    Ok(()) => routes::reply(&request, served, peer).await,
+                let outcome = match guard::check(&operations.access, &request, peer) {
+                    Ok(()) => routes::respond(&request, operations, peer).await,
                     Err(refused) => Err(refused),
                 };
                 (outcome, with_body)
             }
         };
     match outcome {
-        Ok(Reply::Whole(answer)) => {
-            served.guard.count_answer();
-            send(&mut stream, answer.into_bytes(with_body), served, peer).await
+        Ok(AdminReply::Whole(answer)) => {
+            operations.access.count_answer();
+            send(&mut stream, answer.into_bytes(with_body), operations, peer).await
         }
-        Ok(Reply::Metrics(scraping)) => {
-            served.guard.count_answer();
+        Ok(AdminReply::Metrics(scraping)) => {
+            operations.access.count_answer();
             let sent = scraping.send(&mut stream, with_body).await;
             if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-                served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+                operations.access.count_refusal(AdminRefusal::TooSlow, peer);
             }
             sent
         }
         Err(refused) => {
-            served.guard.count_refusal(refused.refusal, peer);
+            operations.access.count_refusal(refused.refusal, peer);
             if refused.guessed {
                 tokio::time::sleep(GUESS_TIME).await;
             }
-            let sent = send(&mut stream, refused.answer.into_bytes(with_body), served, peer).await;
+            let sent = send(&mut stream, refused.answer.into_bytes(with_body), operations, peer).await;
             let _elapsed = tokio::time::timeout(LINGER_TIME, linger(&mut stream)).await;
             sent
         }
@@ -140,8 +140,8 @@ pub(crate) async fn serve_one(
 async fn send(
     stream: &mut (impl AsyncWrite + Unpin),
     answer: Vec<u8>,
-    served: &Served,
-    peer: Peer,
+    operations: &Operations,
+    peer: AdminPeer,
 ) -> io::Result<()> {
     let send = async {
         stream.write_all(&answer).await?;
@@ -150,7 +150,7 @@ async fn send(
     match tokio::time::timeout(ANSWER_TIME, send).await {
         Ok(sent) => sent,
         Err(elapsed) => {
-            served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+            operations.access.count_refusal(AdminRefusal::TooSlow, peer);
             Err(elapsed.into())
         }
     }

@@ -12,12 +12,12 @@ use weir_observe::{ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerS
 use weir_traffic::route::query_value;
 
 use super::query::decoded;
-use super::request::Request;
-use super::response::Answer;
-use crate::control::operations::Served;
+use super::request::AdminRequest;
+use super::response::AdminResponse;
+use crate::control::operations::Operations;
 use crate::control::overview::Sources;
 use crate::control::profile::cpu::{self, CpuProfile, NoProfile};
-use crate::control::profile::memory::{Class, MemoryProfile};
+use crate::control::profile::memory::{MemoryClass, MemoryProfile};
 use crate::downstream::connection::Session;
 use crate::downstream::connection::exchange_pool::PooledExchange;
 use crate::net::connection::Connection;
@@ -36,75 +36,77 @@ const SECONDS_MAX: u64 = 60;
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The one profile that is being taken, until it is dropped.
-struct Turn;
+struct ProfileSlot;
 
-impl Turn {
+impl ProfileSlot {
     fn take() -> Option<Self> {
         (!TAKEN.swap(true, Ordering::SeqCst)).then_some(Self)
     }
 }
 
-impl Drop for Turn {
+impl Drop for ProfileSlot {
     fn drop(&mut self) {
         TAKEN.store(false, Ordering::SeqCst);
     }
 }
 
 /// Answers what is asked below [`BELOW`]; `None` when there is no such thing.
-pub(super) async fn answer(request: &Request, served: &Arc<Served>) -> Option<Answer> {
+pub(super) async fn answer(request: &AdminRequest, operations: &Arc<Operations>) -> Option<AdminResponse> {
     match request.path().strip_prefix(BELOW)? {
         b"cpu" => Some(cpu(request).await),
-        b"memory" => Some(memory(served).await),
+        b"memory" => Some(memory(operations).await),
         _ => None,
     }
 }
 
-async fn cpu(request: &Request) -> Answer {
-    let wanted = match CpuWish::read(request.query()) {
+async fn cpu(request: &AdminRequest) -> AdminResponse {
+    let wanted = match CpuProfileQuery::read(request.query()) {
         Ok(wanted) => wanted,
-        Err(what) => return Answer::plain(400, format!("{what}\n")),
+        Err(what) => return AdminResponse::plain(400, format!("{what}\n")),
     };
     let make = move |is_wanted: &dyn Fn() -> bool| {
         let profile = cpu::profile(wanted.length, is_wanted).map_err(|why| refusal(&why))?;
         log(&profile);
         Ok(if wanted.is_folded {
-            Answer::plain(200, profile.folded())
+            AdminResponse::plain(200, profile.folded())
         } else {
-            Answer::new(200, SVG, profile.svg())
+            AdminResponse::new(200, SVG, profile.svg())
         })
     };
     on_a_thread(make).await
 }
 
-async fn memory(served: &Arc<Served>) -> Answer {
-    let served = Arc::clone(served);
-    let make = move |_: &dyn Fn() -> bool| match MemoryProfile::now(classes(&served.sources)) {
-        Ok(profile) => Ok(Answer::json(200, &profile)),
-        Err(error) => Err(Answer::plain(503, format!("/proc of this process cannot be read: {error}.\n"))),
+async fn memory(operations: &Arc<Operations>) -> AdminResponse {
+    let operations = Arc::clone(operations);
+    let make = move |_: &dyn Fn() -> bool| match MemoryProfile::now(classes(&operations.sources)) {
+        Ok(profile) => Ok(AdminResponse::json(200, &profile)),
+        Err(error) => {
+            Err(AdminResponse::plain(503, format!("/proc of this process cannot be read: {error}.\n")))
+        }
     };
     on_a_thread(make).await
 }
 
 /// Lets a thread of its own make the answer; it can ask whether somebody still waits.
 async fn on_a_thread(
-    make: impl FnOnce(&dyn Fn() -> bool) -> Result<Answer, Answer> + Send + 'static,
-) -> Answer {
-    let Some(turn) = Turn::take() else { return refusal(&NoProfile::Busy) };
+    make: impl FnOnce(&dyn Fn() -> bool) -> Result<AdminResponse, AdminResponse> + Send + 'static,
+) -> AdminResponse {
+    let Some(slot) = ProfileSlot::take() else { return refusal(&NoProfile::Busy) };
     let (answered, answer) = oneshot::channel();
     let started = std::thread::Builder::new().name("weir-profile".into()).spawn(move || {
         let answer = make(&|| !answered.is_closed()).unwrap_or_else(|refusal| refusal);
-        drop(turn);
+        drop(slot);
         let _gone = answered.send(answer);
     });
     if let Err(error) = started {
-        return Answer::plain(503, format!("The system gives no thread for the profile: {error}.\n"));
+        return AdminResponse::plain(503, format!("The system gives no thread for the profile: {error}.\n"));
     }
-    answer.await.unwrap_or_else(|_| Answer::plain(500, "The profile failed: the log says why.\n"))
+    answer.await.unwrap_or_else(|_| AdminResponse::plain(500, "The profile failed: the log says why.\n"))
 }
 
-fn refusal(why: &NoProfile) -> Answer {
+fn refusal(why: &NoProfile) -> AdminResponse {
     let status = if matches!(why, NoProfile::Busy) { 409 } else { 503 };
-    Answer::plain(status, format!("{why}\n"))
+    AdminResponse::plain(status, format!("{why}\n"))
 }
 
 fn log(profile: &CpuProfile) {
@@ -114,12 +116,12 @@ fn log(profile: &CpuProfile) {
 
 /// What is wanted of a CPU profile.
 #[derive(Debug, PartialEq, Eq)]
-struct CpuWish {
+struct CpuProfileQuery {
     length: Duration,
     is_folded: bool,
 }
 
-impl CpuWish {
+impl CpuProfileQuery {
     fn read(query: &[u8]) -> Result<Self, String> {
         for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
             let name = parameter.split(|&byte| byte == b'=').next().unwrap_or_default();
@@ -147,7 +149,7 @@ impl CpuWish {
 }
 
 /// What Weir knows to have taken. Sizes are those of the types: what TLS, the event loop and the config keep on the heap is not known.
-fn classes(sources: &Sources) -> Vec<Class> {
+fn classes(sources: &Sources) -> Vec<MemoryClass> {
     let snapshot = sources.current.load_full();
     let sum = |of: fn(&WorkerShard) -> i64| {
         let all = sources.shards.iter().map(|shard| of(shard)).sum::<i64>();
@@ -159,28 +161,28 @@ fn classes(sources: &Sources) -> Vec<Class> {
     let exchanges = sum(|shard| shard.exchanges_open.value() + shard.exchanges_kept.value());
     let connection = size_of::<ServerConnection>() + size_of::<Connection>();
     let mut classes = vec![
-        Class::new("buffers in use", sum(|shard| shard.buffers_in_use.value()), buffer_size),
-        Class::new("buffers kept", sum(|shard| shard.buffers_free.value()), buffer_size),
-        Class::new("sessions", sum(|shard| shard.connections_open.value()), Session::bytes_min()),
-        Class::new("exchanges open and kept", exchanges, PooledExchange::bytes_min()),
-        Class::new("idle server connections", u64::try_from(idle).unwrap_or(0), connection),
+        MemoryClass::new("buffers in use", sum(|shard| shard.buffers_in_use.value()), buffer_size),
+        MemoryClass::new("buffers kept", sum(|shard| shard.buffers_free.value()), buffer_size),
+        MemoryClass::new("sessions", sum(|shard| shard.connections_open.value()), Session::bytes_min()),
+        MemoryClass::new("exchanges open and kept", exchanges, PooledExchange::bytes_min()),
+        MemoryClass::new("idle server connections", u64::try_from(idle).unwrap_or(0), connection),
     ];
     classes.extend(counters(sources, &snapshot));
     classes
 }
 
 /// Counters and histograms of all workers.
-fn counters(sources: &Sources, snapshot: &Snapshot) -> [Class; 4] {
+fn counters(sources: &Sources, snapshot: &Snapshot) -> [MemoryClass; 4] {
     let count = |all: usize| u64::try_from(all).unwrap_or(u64::MAX);
     let listeners = snapshot.listeners.iter().map(|plan| plan.state.shards.len()).sum();
     let upstreams = snapshot.upstreams.iter().map(|plan| plan.shards.used().count()).sum();
     let servers = snapshot.upstreams.iter().flat_map(|plan| &plan.server_shards);
     let servers = servers.map(|shards| shards.used().count()).sum();
     [
-        Class::new("counters of workers", count(sources.shards.len()), size_of::<WorkerShard>()),
-        Class::new("counters of listeners", count(listeners), size_of::<ListenerShard>()),
-        Class::new("counters of upstreams", count(upstreams), size_of::<UpstreamShard>()),
-        Class::new("counters of servers", count(servers), size_of::<ServerShard>()),
+        MemoryClass::new("counters of workers", count(sources.shards.len()), size_of::<WorkerShard>()),
+        MemoryClass::new("counters of listeners", count(listeners), size_of::<ListenerShard>()),
+        MemoryClass::new("counters of upstreams", count(upstreams), size_of::<UpstreamShard>()),
+        MemoryClass::new("counters of servers", count(servers), size_of::<ServerShard>()),
     ]
 }
 
@@ -189,15 +191,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_from_the_query() {
-        let wish = |seconds, is_folded| CpuWish { length: Duration::from_secs(seconds), is_folded };
+    fn queries_are_read_from_the_query() {
+        let query = |seconds, is_folded| CpuProfileQuery { length: Duration::from_secs(seconds), is_folded };
         for (query, wanted) in [
-            ("", wish(10, false)),
-            ("seconds=1", wish(1, false)),
-            ("seconds=60&format=folded", wish(60, true)),
-            ("format=svg", wish(10, false)),
+            ("", query(10, false)),
+            ("seconds=1", query(1, false)),
+            ("seconds=60&format=folded", query(60, true)),
+            ("format=svg", query(10, false)),
         ] {
-            assert_eq!(CpuWish::read(query.as_bytes()), Ok(wanted), "{query}");
+            assert_eq!(CpuProfileQuery::read(query.as_bytes()), Ok(wanted), "{query}");
         }
         for (query, what) in [
             ("seconds=0", "`seconds` is a number from 1 to 60, not `0`"),
@@ -206,7 +208,7 @@ mod tests {
             ("format=png", "`format` is svg or folded, not `png`"),
             ("second=1", "`second` is not known; give seconds or format"),
         ] {
-            assert_eq!(CpuWish::read(query.as_bytes()), Err(what.to_owned()), "{query}");
+            assert_eq!(CpuProfileQuery::read(query.as_bytes()), Err(what.to_owned()), "{query}");
         }
     }
 }

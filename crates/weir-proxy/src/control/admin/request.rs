@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use weir_http::{HeadLimits, HeadProgress, Method, RequestBody, RequestHead, Rule, Version};
 use weir_observe::{AdminRefusal, Cause, Failure, Phase};
 
-use super::response::Refused;
+use super::response::RefusedRequest;
 
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
@@ -14,7 +14,7 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// A request, whole.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct AdminRequest {
     head: RequestHead,
     /// The head, then the body.
     received: Vec<u8>,
@@ -22,14 +22,14 @@ pub(crate) struct Request {
 }
 
 /// What a connection brought.
-pub(super) enum Received {
-    Whole(Box<Request>),
-    Refused(Refused),
+pub(super) enum ReceivedRequest {
+    Whole(Box<AdminRequest>),
+    Refused(RefusedRequest),
     /// The client went before its request was whole.
     Gone,
 }
 
-impl Request {
+impl AdminRequest {
     pub(crate) fn method(&self) -> Method {
         self.head.method()
     }
@@ -64,24 +64,27 @@ impl Request {
 }
 
 /// Reads a request, of which the first bytes may have been read already.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), first: Vec<u8>) -> Received {
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), first: Vec<u8>) -> ReceivedRequest {
     match read_whole(stream, first).await {
         Ok(received) => received,
-        Err(_) => Received::Gone,
+        Err(_) => ReceivedRequest::Gone,
     }
 }
 
-async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>) -> io::Result<Received> {
+async fn read_whole(
+    stream: &mut (impl AsyncRead + Unpin),
+    mut received: Vec<u8>,
+) -> io::Result<ReceivedRequest> {
     let mut head = RequestHead::new();
     let limits = HeadLimits { head_bytes_max: HEAD_BYTES_MAX, ..HeadLimits::default() };
     let body_at = loop {
         match head.parse(&received, &limits) {
             Ok(HeadProgress::Incomplete) => {}
             Ok(HeadProgress::Complete { len }) => break len,
-            Err(rule) => return Ok(Received::Refused(refusal(rule))),
+            Err(rule) => return Ok(ReceivedRequest::Refused(refusal(rule))),
         }
         if stream.read_buf(&mut received).await? == 0 {
-            return Ok(Received::Gone);
+            return Ok(ReceivedRequest::Gone);
         }
     };
     let length = match head.body() {
@@ -89,25 +92,25 @@ async fn read_whole(stream: &mut (impl AsyncRead + Unpin), mut received: Vec<u8>
         RequestBody::Length(length) if length <= BODY_BYTES_MAX as u64 => length as usize,
         RequestBody::Length(_) => {
             let what = format!("A body has at most {BODY_BYTES_MAX} bytes here.\n");
-            return Ok(Received::Refused(Refused::new(AdminRefusal::TooLarge, 413, &what)));
+            return Ok(ReceivedRequest::Refused(RefusedRequest::new(AdminRefusal::TooLarge, 413, &what)));
         }
         RequestBody::Chunked => {
             let what = "A body needs its Content-Length here.\n";
-            return Ok(Received::Refused(Refused::new(AdminRefusal::Malformed, 411, what)));
+            return Ok(ReceivedRequest::Refused(RefusedRequest::new(AdminRefusal::Malformed, 411, what)));
         }
     };
     while received.len() < body_at + length {
         if stream.read_buf(&mut received).await? == 0 {
-            return Ok(Received::Gone);
+            return Ok(ReceivedRequest::Gone);
         }
     }
     received.truncate(body_at + length);
-    Ok(Received::Whole(Box::new(Request { head, received, body_at })))
+    Ok(ReceivedRequest::Whole(Box::new(AdminRequest { head, received, body_at })))
 }
 
 /// What is answered to a head that breaks a rule.
-fn refusal(rule: Rule) -> Refused {
+fn refusal(rule: Rule) -> RefusedRequest {
     let status = Failure::client(Phase::Request, Cause::Rule(rule)).reason_id().status().unwrap_or(400);
     let refusal = if matches!(status, 414 | 431) { AdminRefusal::TooLarge } else { AdminRefusal::Malformed };
-    Refused::new(refusal, status, &format!("{}\n", rule.sentence()))
+    RefusedRequest::new(refusal, status, &format!("{}\n", rule.sentence()))
 }

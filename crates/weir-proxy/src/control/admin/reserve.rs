@@ -15,57 +15,57 @@ use tokio::task::AbortHandle;
 use weir_observe::AdminRefusal;
 
 use super::guard::is_open;
-use super::request::{self, Received};
-use super::response::Answer;
+use super::request::{self, ReceivedRequest};
+use super::response::AdminResponse;
 use super::{linger, routes};
-use crate::control::admin_access::Peer;
-use crate::control::operations::Served;
+use crate::control::admin_access::AdminPeer;
+use crate::control::operations::Operations;
 
 /// Connections in reserve.
-const PLACES: usize = 16;
+const SLOTS: usize = 16;
 
 /// How long one may take for everything.
-const TIME: Duration = Duration::from_secs(1);
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// The connections that found no seat, the oldest first.
 #[derive(Default)]
-pub(super) struct Reserve {
+pub(super) struct ReadinessReserve {
     running: VecDeque<AbortHandle>,
 }
 
-impl Reserve {
+impl ReadinessReserve {
     /// Answers a connection, in the place of the oldest one if there is no other.
-    pub(super) fn take(&mut self, stream: TcpStream, served: &Arc<Served>, peer: Peer) {
+    pub(super) fn take(&mut self, stream: TcpStream, operations: &Arc<Operations>, peer: AdminPeer) {
         self.running.retain(|running| !running.is_finished());
-        if self.running.len() >= PLACES
+        if self.running.len() >= SLOTS
             && let Some(oldest) = self.running.pop_front()
         {
             oldest.abort();
-            served.guard.count_refusal(AdminRefusal::TooMany, peer);
+            operations.access.count_refusal(AdminRefusal::TooMany, peer);
         }
-        let served = Arc::clone(served);
+        let operations = Arc::clone(operations);
         let answering = tokio::spawn(async move {
             // Whatever goes wrong here concerns this one client only.
-            let _outcome = tokio::time::timeout(TIME, answer(stream, &served, peer)).await;
+            let _outcome = tokio::time::timeout(ANSWER_TIME, answer(stream, &operations, peer)).await;
         });
         self.running.push_back(answering.abort_handle());
     }
 }
 
-async fn answer(mut stream: TcpStream, served: &Arc<Served>, peer: Peer) -> io::Result<()> {
+async fn answer(mut stream: TcpStream, operations: &Arc<Operations>, peer: AdminPeer) -> io::Result<()> {
     let answer = match request::read(&mut stream, Vec::new()).await {
-        Received::Gone => return Ok(()),
-        Received::Whole(request) if is_open(&request) => {
-            served.guard.count_answer();
+        ReceivedRequest::Gone => return Ok(()),
+        ReceivedRequest::Whole(request) if is_open(&request) => {
+            operations.access.count_answer();
             let with_body = request.method() != weir_http::Method::Head;
-            match routes::answer(&request, served, peer).await {
+            match routes::answer(&request, operations, peer).await {
                 Ok(answer) => answer.into_bytes(with_body),
                 Err(refused) => refused.answer.into_bytes(with_body),
             }
         }
-        Received::Whole(_) | Received::Refused(_) => {
-            served.guard.count_refusal(AdminRefusal::TooMany, peer);
-            Answer::plain(503, "Too many connections to the admin listener.\n").into_bytes(true)
+        ReceivedRequest::Whole(_) | ReceivedRequest::Refused(_) => {
+            operations.access.count_refusal(AdminRefusal::TooMany, peer);
+            AdminResponse::plain(503, "Too many connections to the admin listener.\n").into_bytes(true)
         }
     };
     stream.write_all(&answer).await?;

@@ -22,7 +22,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// A response, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct AdminResponse {
     status: u16,
     content_type: &'static str,
     /// Fields beyond those that every answer has.
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
     body: Vec<u8>,
 }
 
-impl Answer {
+impl AdminResponse {
     pub(crate) fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, content_type, fields: Vec::new(), body: body.into() }
     }
@@ -69,16 +69,16 @@ impl Answer {
 }
 
 /// Why a request is not answered as asked.
-pub(super) struct Refused {
+pub(super) struct RefusedRequest {
     pub(super) refusal: AdminRefusal,
-    pub(super) answer: Answer,
+    pub(super) answer: AdminResponse,
     /// Whether it tried a password or a token: the next try has to wait.
     pub(super) guessed: bool,
 }
 
-impl Refused {
+impl RefusedRequest {
     pub(super) fn new(refusal: AdminRefusal, status: u16, text: &str) -> Self {
-        Self { refusal, answer: Answer::plain(status, text), guessed: false }
+        Self { refusal, answer: AdminResponse::plain(status, text), guessed: false }
     }
 }
 

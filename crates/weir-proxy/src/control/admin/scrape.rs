@@ -14,10 +14,10 @@ use weir_observe::AdminRefusal;
 use weir_observe::prometheus::{CONTENT_TYPE, FamilyFilter, PIECE_BYTES, Scrape};
 
 use super::query::{all_values, only_known};
-use super::request::Request;
-use super::response::{Answer, Refused, head_begins};
-use crate::control::metrics_source::Reading;
-use crate::control::operations::{SCRAPES_MAX, Served};
+use super::request::AdminRequest;
+use super::response::{AdminResponse, RefusedRequest, head_begins};
+use crate::control::metrics_source::MetricsReading;
+use crate::control::operations::{Operations, SCRAPES_MAX};
 
 /// How long a scrape waits for its turn.
 const TURN_TIME: Duration = Duration::from_secs(10);
@@ -32,19 +32,19 @@ const ACCEPTED: &str = "/metrics takes `upstream=NAME`, `listener=NAME` and `met
     each as often as needed, as in `/metrics?upstream=app&metrics=weir_server_`.";
 
 /// A scrape that has its turn.
-pub(super) struct Scraping {
-    scrape: Scrape<Reading>,
+pub(super) struct ActiveScrape {
+    scrape: Scrape<MetricsReading>,
     version: Version,
     _turn: OwnedSemaphorePermit,
 }
 
 /// Reads what is asked for, and waits for a turn.
 pub(super) async fn begin(
-    request: &Request,
-    served: &Served,
-) -> Result<Result<Box<Scraping>, Answer>, Refused> {
+    request: &AdminRequest,
+    operations: &Operations,
+) -> Result<Result<Box<ActiveScrape>, AdminResponse>, RefusedRequest> {
     let query = request.query();
-    let bad = |what: &str| Ok(Err(Answer::plain(400, format!("{what}. {ACCEPTED}\n"))));
+    let bad = |what: &str| Ok(Err(AdminResponse::plain(400, format!("{what}. {ACCEPTED}\n"))));
     if let Err(what) = only_known(query, &["upstream", "listener", "metrics"]) {
         return bad(&what);
     }
@@ -52,21 +52,21 @@ pub(super) async fn begin(
         Ok(filter) => filter,
         Err(vain) => return bad(&format!("No name of a metric begins with `{}`", vain.0)),
     };
-    let Ok(Some(turn)) = timeout(TURN_TIME, served.scrapes.take()).await else {
+    let Ok(Some(turn)) = timeout(TURN_TIME, operations.scrape_slots.take()).await else {
         let what = format!("{SCRAPES_MAX} scrapes run already.\n");
-        return Err(Refused::new(AdminRefusal::TooMany, 503, &what));
+        return Err(RefusedRequest::new(AdminRefusal::TooMany, 503, &what));
     };
     let names = |name| all_values(query, name);
-    match Reading::new(&served.sources, &names("upstream"), &names("listener")) {
+    match MetricsReading::new(&operations.sources, &names("upstream"), &names("listener")) {
         Ok(reading) => {
             let scrape = Scrape::new(reading, &filter);
-            Ok(Ok(Box::new(Scraping { scrape, version: request.version(), _turn: turn })))
+            Ok(Ok(Box::new(ActiveScrape { scrape, version: request.version(), _turn: turn })))
         }
-        Err(unknown) => Ok(Err(Answer::plain(404, format!("{unknown}\n")))),
+        Err(unknown) => Ok(Err(AdminResponse::plain(404, format!("{unknown}\n")))),
     }
 }
 
-impl Scraping {
+impl ActiveScrape {
     /// Sends the whole text.
     ///
     /// # Errors

@@ -7,39 +7,39 @@ use weir_traffic::Mode;
 use weir_traffic::route::query_value;
 
 use super::query::decoded;
-use super::request::Request;
-use super::response::Answer;
-use crate::control::operations::Served;
+use super::request::AdminRequest;
+use super::response::AdminResponse;
+use crate::control::operations::Operations;
 
 /// `GET /servers`: one line per server.
-pub(super) fn table(served: &Served) -> Answer {
-    Answer::plain(200, served.modes.table())
+pub(super) fn table(operations: &Operations) -> AdminResponse {
+    AdminResponse::plain(200, operations.modes.table())
 }
 
 /// `POST /servers?upstream=NAME&server=NAME&mode=MODE[&deadline=TIME]`, or the same as the body, as forms and `curl -d` send it.
-pub(super) fn change_mode(request: &Request, served: &Served) -> Answer {
+pub(super) fn change_mode(request: &AdminRequest, operations: &Operations) -> AdminResponse {
     let said = if request.query().is_empty() { request.body() } else { request.query() };
-    match Wish::read(said) {
-        Err(what) => Answer::plain(400, format!("{what}\n")),
-        Ok(Wish { upstream, server, mode, deadline }) => {
-            match served.modes.set(&upstream, &server, mode, deadline) {
-                Ok(()) => table(served),
-                Err(unknown) => Answer::plain(404, format!("{unknown}\n")),
+    match ModeChange::read(said) {
+        Err(what) => AdminResponse::plain(400, format!("{what}\n")),
+        Ok(ModeChange { upstream, server, mode, deadline }) => {
+            match operations.modes.set(&upstream, &server, mode, deadline) {
+                Ok(()) => table(operations),
+                Err(unknown) => AdminResponse::plain(404, format!("{unknown}\n")),
             }
         }
     }
 }
 
-/// What somebody wants of a server.
+/// A change of the mode of a server.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+struct ModeChange {
     upstream: String,
     server: String,
     mode: Mode,
     deadline: Option<Duration>,
 }
 
-impl Wish {
+impl ModeChange {
     fn read(query: &[u8]) -> Result<Self, String> {
         for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
             let name = parameter.split(|&byte| byte == b'=').next().unwrap_or_default();
@@ -75,15 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_from_the_query() {
+    fn changes_are_read_from_the_query() {
         let query = b"server=10.0.0.1%3A80&upstream=a%20b&mode=draining&deadline=30s";
-        let wish = Wish {
+        let change = ModeChange {
             upstream: "a b".into(),
             server: "10.0.0.1:80".into(),
             mode: Mode::Draining,
             deadline: Some(Duration::from_secs(30)),
         };
-        assert_eq!(Wish::read(query), Ok(wish));
+        assert_eq!(ModeChange::read(query), Ok(change));
         for (query, what) in [
             ("", "`mode` is missing; give upstream, server, mode and if need be deadline"),
             ("upstream=a&server=b", "`mode` is missing; give upstream, server, mode and if need be deadline"),
@@ -102,8 +102,8 @@ mod tests {
                 "`dead` is not known; give upstream, server, mode and if need be deadline",
             ),
         ] {
-            assert_eq!(Wish::read(query.as_bytes()), Err(what.to_owned()), "{query}");
+            assert_eq!(ModeChange::read(query.as_bytes()), Err(what.to_owned()), "{query}");
         }
-        assert!(Wish::read(b"upstream=a&server=b&mode=draining&deadline=soon").is_err());
+        assert!(ModeChange::read(b"upstream=a&server=b&mode=draining&deadline=soon").is_err());
     }
 }

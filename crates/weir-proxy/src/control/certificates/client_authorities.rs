@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::{Authorities, CertificateError, Listener, ListenerTls, RevocationLists};
 
-use super::files::{DATE_INTERVAL, Mark, mark, seconds};
+use super::files::{DATE_INTERVAL, FileStamp, seconds, stamp};
 use crate::net::clock;
 use crate::net::tls::clients::Trusted;
 use crate::net::tls::terms::Terms;
@@ -21,7 +21,8 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
     let Some(clients) = &tls.client_certificates else { return };
     // Without them there would be no terms.
     let Ok(trusted) = Trusted::of(clients) else { return };
-    let mut watch = Watch { listener: &plan.config, terms, tls, trusted, marks: [None; 2], told: None };
+    let mut watch =
+        ClientAuthorityWatch { listener: &plan.config, terms, tls, trusted, stamps: [None; 2], told: None };
     loop {
         let outdated_in = watch.tell_outdated();
         let pause = tls.reload.unwrap_or(DATE_INTERVAL);
@@ -33,31 +34,31 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
 }
 
 /// The files of one listener and what is known of them.
-struct Watch<'a> {
+struct ClientAuthorityWatch<'a> {
     listener: &'a Listener,
     terms: &'a Terms,
     tls: &'a ListenerTls,
     trusted: Trusted,
     /// Of authorities and lists, as they were when they were last read.
-    marks: [Option<Mark>; 2],
+    stamps: [Option<FileStamp>; 2],
     /// The end of the lists of which the log has spoken.
     told: Option<SystemTime>,
 }
 
-impl Watch<'_> {
+impl ClientAuthorityWatch<'_> {
     /// Reads what has changed.
     async fn look(&mut self) {
         let mut trusted = self.trusted.clone();
         let mut changed = Vec::new();
         if let Some(file) = &trusted.authorities.file {
-            let read = read_if_changed(file, &mut self.marks[0], Authorities::load).await;
+            let read = read_if_changed(file, &mut self.stamps[0], Authorities::load).await;
             if let Some(new) = self.usable(read).filter(|new| *new != trusted.authorities) {
                 changed.push(file.clone());
                 trusted.authorities = new;
             }
         }
         if let Some(lists) = &trusted.revocations {
-            let read = read_if_changed(&lists.file, &mut self.marks[1], RevocationLists::load).await;
+            let read = read_if_changed(&lists.file, &mut self.stamps[1], RevocationLists::load).await;
             if let Some(new) = self.usable(read).filter(|new| new != lists) {
                 changed.push(new.file.clone());
                 trusted.revocations = Some(new);
@@ -121,13 +122,13 @@ impl Watch<'_> {
 /// What is in a file, unless it is as `before`.
 async fn read_if_changed<T: Send + Sync + 'static>(
     file: &Path,
-    before: &mut Option<Mark>,
+    before: &mut Option<FileStamp>,
     load: fn(&Path) -> Result<Arc<T>, CertificateError>,
 ) -> Option<Result<Arc<T>, CertificateError>> {
     let (file, known) = (file.to_owned(), *before);
     // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
     let looked = tokio::task::spawn_blocking(move || {
-        let now = mark(&file);
+        let now = stamp(&file);
         (now, (known != Some(now)).then(|| load(&file)))
     });
     let (now, read) = looked.await.ok()?;

@@ -14,7 +14,7 @@ pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);
 const EXPIRY_WARNING_DAYS: u64 = 14;
 
 /// What tells that a file is another one than before; `None` while there is none.
-pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
+pub(super) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// How long a certificate is valid yet, if that is to be told now: it is not for long, and nobody was told of that many days.
 pub(super) fn days_to_tell(
@@ -36,16 +36,19 @@ pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-pub(super) type Read = Option<Result<Arc<LoadedCertificate>, CertificateError>>;
+pub(super) type CertificateLoad = Option<Result<Arc<LoadedCertificate>, CertificateError>>;
 
 /// The marks of both files, and what is in them if those are not the marks of before.
-pub(super) fn read_if_changed(files: &CertificateFiles, before: Option<[Mark; 2]>) -> ([Mark; 2], Read) {
-    let now = [mark(&files.certificate), mark(&files.key)];
+pub(super) fn read_if_changed(
+    files: &CertificateFiles,
+    before: Option<[FileStamp; 2]>,
+) -> ([FileStamp; 2], CertificateLoad) {
+    let now = [stamp(&files.certificate), stamp(&files.key)];
     (now, (before != Some(now)).then(|| files.load()))
 }
 
 /// The mark of a file as it is now.
-pub(super) fn mark(path: &Path) -> Mark {
+pub(super) fn stamp(path: &Path) -> FileStamp {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use weir_config::{Listener, ListenerCertificate, LoadedCertificate};
 
 use super::client_authorities;
-use super::files::{DATE_INTERVAL, Mark, days_to_tell, read_if_changed, seconds};
-use super::ocsp_responses::Responses;
+use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds};
+use super::ocsp_responses::OcspResponses;
 use crate::net::clock;
 use crate::net::tls::certificates::Certificates;
 use crate::state::snapshot::ListenerPlan;
@@ -20,38 +20,38 @@ use crate::state::snapshot::ListenerPlan;
 /// Keeps the certificates of a listener current until the task is dropped.
 pub(crate) async fn keep_current(plan: Arc<ListenerPlan>) {
     if let (Some(tls), Some(config)) = (&plan.tls, &plan.config.tls) {
-        let watch = Watch::new(&plan.config, Arc::clone(&tls.certificates));
+        let watch = ListenerWatch::new(&plan.config, Arc::clone(&tls.certificates));
         tokio::join!(watch.run(config.reload), client_authorities::keep_current(&plan));
     }
 }
 
 /// The certificates of one listener and what is known of their files.
-struct Watch {
+struct ListenerWatch {
     listener: Box<str>,
     certificates: Arc<Certificates>,
     /// Of certificate and key, as they were when they were last read.
-    marks: Vec<Option<[Mark; 2]>>,
+    stamps: Vec<Option<[FileStamp; 2]>>,
     /// Days left of which the log has spoken.
     told_days: Vec<Option<u64>>,
-    responses: Responses,
+    responses: OcspResponses,
 }
 
-impl Watch {
+impl ListenerWatch {
     fn new(listener: &Listener, certificates: Arc<Certificates>) -> Self {
         let count = certificates.in_use().len();
         Self {
             listener: listener.name.clone(),
             certificates,
-            marks: vec![None; count],
+            stamps: vec![None; count],
             told_days: vec![None; count],
-            responses: Responses::new(count),
+            responses: OcspResponses::new(count),
         }
     }
 
     async fn run(mut self, interval: Option<Duration>) {
         loop {
             self.tell_expiry();
-            let outdated_in = self.judge_responses();
+            let outdated_in = self.review_responses();
             let pause = interval.unwrap_or(DATE_INTERVAL);
             tokio::time::sleep(outdated_in.map_or(pause, |left| left.min(pause))).await;
             if interval.is_some() {
@@ -64,14 +64,15 @@ impl Watch {
     async fn look(&mut self) {
         let mut shown = self.certificates.in_use();
         let mut changed = Vec::new();
-        for (ListenerCertificate { certificate: place, .. }, marks) in shown.iter_mut().zip(&mut self.marks) {
-            let (files, before) = (place.files.clone(), *marks);
+        for (ListenerCertificate { certificate: place, .. }, stamps) in shown.iter_mut().zip(&mut self.stamps)
+        {
+            let (files, before) = (place.files.clone(), *stamps);
             // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
             let Ok((now, read)) = tokio::task::spawn_blocking(move || read_if_changed(&files, before)).await
             else {
                 continue;
             };
-            *marks = Some(now);
+            *stamps = Some(now);
             match read {
                 None => {}
                 Some(Ok(new)) if new.chain == place.chain && new.key == place.key => {}
@@ -109,13 +110,13 @@ impl Watch {
     }
 
     /// Stops to show responses that are of no use any more; how long the others are at least.
-    fn judge_responses(&mut self) -> Option<Duration> {
+    fn review_responses(&mut self) -> Option<Duration> {
         let shown = self.certificates.in_use();
-        let judged = self.responses.judge(&self.listener, &shown);
-        if judged.has_changed {
+        let verdict = self.responses.review(&self.listener, &shown);
+        if verdict.has_changed {
             self.replace(shown, &[]);
         }
-        judged.next
+        verdict.next
     }
 
     /// Uses `certificates`, of which `changed` are new, from now on, or goes on with those of before.

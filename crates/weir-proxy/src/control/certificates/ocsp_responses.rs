@@ -9,31 +9,31 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use weir_config::{CertificateError, ListenerCertificate, OcspResponse};
 
-use super::files::{Mark, mark};
+use super::files::{FileStamp, stamp};
 use crate::net::clock;
 
 /// The responses of one listener, in the order of its certificates.
 #[derive(Debug)]
-pub(super) struct Responses {
+pub(super) struct OcspResponses {
     /// Their files as they were when they were last read.
-    marks: Vec<Option<Mark>>,
+    stamps: Vec<Option<FileStamp>>,
     /// Why they are not shown, as the log has told it; `None` before it was looked at.
     told: Vec<Option<Option<&'static str>>>,
 }
 
 /// What came of responses whose time had come.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct OcspVerdict {
     /// Whether others are to be shown than before.
     pub(super) has_changed: bool,
     /// When the next of them is outdated.
     pub(super) next: Option<Duration>,
 }
 
-impl Responses {
+impl OcspResponses {
     /// Those of `count` certificates.
     pub(super) fn new(count: usize) -> Self {
-        Self { marks: vec![None; count], told: vec![None; count] }
+        Self { stamps: vec![None; count], told: vec![None; count] }
     }
 
     /// Reads those whose files have changed into `shown`; gives those that are new, and errors of those that cannot be used.
@@ -42,11 +42,11 @@ impl Responses {
         shown: &mut [ListenerCertificate],
     ) -> Vec<Result<Arc<OcspResponse>, CertificateError>> {
         let mut found = Vec::new();
-        for (place, before) in shown.iter_mut().zip(&mut self.marks) {
+        for (place, before) in shown.iter_mut().zip(&mut self.stamps) {
             let Some(known) = &mut place.ocsp else { continue };
-            let (file, mark_before) = (known.file.clone(), *before);
+            let (file, stamp_before) = (known.file.clone(), *before);
             // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
-            let looked = tokio::task::spawn_blocking(move || read_if_changed(&file, mark_before));
+            let looked = tokio::task::spawn_blocking(move || read_if_changed(&file, stamp_before));
             let Ok((now, read)) = looked.await else { continue };
             *before = Some(now);
             match read {
@@ -62,32 +62,32 @@ impl Responses {
     }
 
     /// Compares those in `shown` with the date and with their certificates.
-    pub(super) fn judge(&mut self, listener: &str, shown: &[ListenerCertificate]) -> Judged {
+    pub(super) fn review(&mut self, listener: &str, shown: &[ListenerCertificate]) -> OcspVerdict {
         let now = UNIX_EPOCH + clock::unix_now();
-        let mut judged = Judged::default();
+        let mut verdict = OcspVerdict::default();
         for (ListenerCertificate { certificate, ocsp }, told) in shown.iter().zip(&mut self.told) {
             let Some(response) = ocsp else { continue };
             let doubt = response.warning(certificate, now);
             if doubt.is_none() {
                 let left = response.next_update(certificate).and_then(|until| until.duration_since(now).ok());
-                judged.next = [judged.next, left].into_iter().flatten().min();
+                verdict.next = [verdict.next, left].into_iter().flatten().min();
             }
             let before = told.replace(doubt);
             if before != Some(doubt) {
-                judged.has_changed |= before.is_some();
+                verdict.has_changed |= before.is_some();
                 if let Some(reason) = doubt {
                     let file = response.file.display();
                     tracing::error!(listener, %file, reason, "an OCSP response is not shown to clients");
                 }
             }
         }
-        judged
+        verdict
     }
 }
 
-type Read = Option<Result<Arc<OcspResponse>, CertificateError>>;
+type OcspLoad = Option<Result<Arc<OcspResponse>, CertificateError>>;
 
-fn read_if_changed(file: &Path, before: Option<Mark>) -> (Mark, Read) {
-    let now = mark(file);
+fn read_if_changed(file: &Path, before: Option<FileStamp>) -> (FileStamp, OcspLoad) {
+    let now = stamp(file);
     (now, (before != Some(now)).then(|| OcspResponse::load(file)))
 }

@@ -9,21 +9,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::{Authorities, CertificateError, LoadedCertificate, RevocationLists, UpstreamTls};
 
-use super::files::{DATE_INTERVAL, Mark, days_to_tell, mark, read_if_changed, seconds};
+use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds, stamp};
 use crate::net::clock;
 use crate::net::tls::trust::{Material, Trust};
 use crate::state::snapshot::UpstreamPlan;
 
 /// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
 pub(crate) async fn keep_current(plan: Arc<UpstreamPlan>) {
-    Watch::new(plan).run().await;
+    UpstreamWatch::new(plan).run().await;
 }
 
 /// The files of one upstream and what is known of them.
-struct Watch {
+struct UpstreamWatch {
     plan: Arc<UpstreamPlan>,
     /// As they were when they were last read.
-    marks: Marks,
+    stamps: FileStamps,
     /// Days left of which the log has spoken.
     told_days: Option<u64>,
     /// The end of the list of which the log has said that it is over.
@@ -31,23 +31,23 @@ struct Watch {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Marks {
-    authorities: Option<Mark>,
-    revocations: Option<Mark>,
-    certificate: Option<[Mark; 2]>,
+struct FileStamps {
+    authorities: Option<FileStamp>,
+    revocations: Option<FileStamp>,
+    certificate: Option<[FileStamp; 2]>,
 }
 
 /// What a look at the files has found.
-struct Found {
-    marks: Marks,
+struct ChangedFiles {
+    stamps: FileStamps,
     authorities: Option<Result<Arc<Authorities>, CertificateError>>,
     revocations: Option<Result<Arc<RevocationLists>, CertificateError>>,
     certificate: Option<Result<Arc<LoadedCertificate>, CertificateError>>,
 }
 
-impl Watch {
+impl UpstreamWatch {
     fn new(plan: Arc<UpstreamPlan>) -> Self {
-        Self { plan, marks: Marks::default(), told_days: None, told_list: None }
+        Self { plan, stamps: FileStamps::default(), told_days: None, told_list: None }
     }
 
     async fn run(mut self) {
@@ -65,11 +65,11 @@ impl Watch {
 
     /// Reads what has changed.
     async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
-        let (before, marks) = (trust.material(), self.marks);
+        let (before, stamps) = (trust.material(), self.stamps);
         let known = before.clone();
         // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
-        let Ok(found) = tokio::task::spawn_blocking(move || find(&known, marks)).await else { return };
-        self.marks = found.marks;
+        let Ok(found) = tokio::task::spawn_blocking(move || find(&known, stamps)).await else { return };
+        self.stamps = found.stamps;
         let mut material = before.clone();
         let mut changed = Vec::new();
         if let Some(new) = self.usable(found.authorities)
@@ -155,23 +155,23 @@ impl Watch {
 }
 
 /// Reads the files whose marks are not those of before.
-fn find(known: &Material, before: Marks) -> Found {
-    let mut found = Found { marks: before, authorities: None, revocations: None, certificate: None };
+fn find(known: &Material, before: FileStamps) -> ChangedFiles {
+    let mut found = ChangedFiles { stamps: before, authorities: None, revocations: None, certificate: None };
     if let Some(file) = known.authorities.as_ref().and_then(|known| known.file.as_ref()) {
-        let now = mark(file);
-        if found.marks.authorities.replace(now) != Some(now) {
+        let now = stamp(file);
+        if found.stamps.authorities.replace(now) != Some(now) {
             found.authorities = Some(Authorities::load(file));
         }
     }
     if let Some(file) = known.revocations.as_ref().map(|known| &known.file) {
-        let now = mark(file);
-        if found.marks.revocations.replace(now) != Some(now) {
+        let now = stamp(file);
+        if found.stamps.revocations.replace(now) != Some(now) {
             found.revocations = Some(RevocationLists::load(file));
         }
     }
     if let Some(files) = known.certificate.as_ref().map(|known| &known.files) {
-        let (marks, read) = read_if_changed(files, before.certificate);
-        found.marks.certificate = Some(marks);
+        let (stamps, read) = read_if_changed(files, before.certificate);
+        found.stamps.certificate = Some(stamps);
         found.certificate = read;
     }
     found

@@ -21,34 +21,34 @@ use crate::state::due_upstreams::DueUpstreams;
 use crate::state::snapshot::UpstreamPlan;
 
 /// How often it is looked whether health or the operator left nobody but those who are out.
-const LOOK: Duration = Duration::from_secs(1);
+const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest sleep when nothing is to be done by time.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
 /// Upstreams that are looked at before other tasks of the thread have their turn.
-const AT_ONCE: usize = 64;
+const REVIEWS_AT_ONCE: usize = 64;
 
 /// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
-pub(super) async fn keep_judged(
+pub(super) async fn review_ejections(
     mut plans: UnboundedReceiver<Vec<Arc<UpstreamPlan>>>,
     due_upstreams: Arc<DueUpstreams>,
 ) {
-    let mut court = Court::default();
+    let mut schedule = ReviewSchedule::default();
     loop {
         let now = clock::now();
-        let wait = court.due(now) - now;
+        let wait = schedule.due(now) - now;
         tokio::select! {
-            Some(plans) = plans.recv() => court.follow(plans),
+            Some(plans) = plans.recv() => schedule.follow(plans),
             () = due_upstreams.added() => {
-                for numbers in due_upstreams.take().chunks(AT_ONCE) {
-                    numbers.iter().for_each(|number| court.look_at(*number));
+                for numbers in due_upstreams.take().chunks(REVIEWS_AT_ONCE) {
+                    numbers.iter().for_each(|number| schedule.review_at(*number));
                     tokio::task::yield_now().await;
                 }
             }
             () = tokio::time::sleep(wait) => {
                 let now = clock::now();
-                while court.look_at_due(now) {
+                while schedule.review_due(now) {
                     tokio::task::yield_now().await;
                 }
             }
@@ -58,24 +58,24 @@ pub(super) async fn keep_judged(
 
 /// The upstreams that are judged.
 #[derive(Default)]
-struct Court {
+struct ReviewSchedule {
     /// By the numbers of their books.
-    upstreams: HashMap<u64, JudgedUpstream>,
-    /// When which is looked at next. An entry that is not [`JudgedUpstream::look_at`] is outdated.
-    looks: BinaryHeap<Reverse<(Instant, u64)>>,
+    upstreams: HashMap<u64, ReviewedUpstream>,
+    /// When which is looked at next. An entry that is not [`ReviewedUpstream::look_at`] is outdated.
+    reviews: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
 /// One upstream and what its servers had done at the last comparison.
-struct JudgedUpstream {
+struct ReviewedUpstream {
     plan: Arc<UpstreamPlan>,
     compared_at: Instant,
     /// Nothing until the upstream is used.
-    seen: Box<[Seen]>,
+    seen: Box<[SeenCounts]>,
     /// The first of its looks to come.
-    look_at: Option<Instant>,
+    review_at: Option<Instant>,
 }
 
-impl Court {
+impl ReviewSchedule {
     /// Goes on by the next plans, with what was seen of those that it has too.
     fn follow(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
         let mut before = std::mem::take(&mut self.upstreams);
@@ -87,68 +87,68 @@ impl Court {
                 Some(known) if Arc::ptr_eq(&known.plan, &plan) => known,
                 known => {
                     changed.push(number);
-                    known.map_or_else(|| JudgedUpstream::new(&plan), |known| known.followed_by(&plan))
+                    known.map_or_else(|| ReviewedUpstream::new(&plan), |known| known.followed_by(&plan))
                 }
             };
             self.upstreams.insert(number, upstream);
         }
-        changed.into_iter().for_each(|number| self.look_at(number));
+        changed.into_iter().for_each(|number| self.review_at(number));
     }
 
     /// When there is something to do by time alone.
     fn due(&self, now: Instant) -> Instant {
-        self.looks.peek().map_or(now + SLEEP_MAX, |Reverse((at, _))| *at)
+        self.reviews.peek().map_or(now + SLEEP_MAX, |Reverse((at, _))| *at)
     }
 
     /// Looks at some of those whose time has come; whether there may be more.
-    fn look_at_due(&mut self, now: Instant) -> bool {
-        for _ in 0..AT_ONCE {
+    fn review_due(&mut self, now: Instant) -> bool {
+        for _ in 0..REVIEWS_AT_ONCE {
             let Some(Reverse((at, number))) =
-                self.looks.peek().copied().filter(|Reverse((at, _))| *at <= now)
+                self.reviews.peek().copied().filter(|Reverse((at, _))| *at <= now)
             else {
                 return false;
             };
-            self.looks.pop();
-            let upstream = self.upstreams.get_mut(&number).filter(|upstream| upstream.look_at == Some(at));
+            self.reviews.pop();
+            let upstream = self.upstreams.get_mut(&number).filter(|upstream| upstream.review_at == Some(at));
             if let Some(upstream) = upstream {
-                upstream.look_at = None;
-                self.look_at(number);
+                upstream.review_at = None;
+                self.review_at(number);
             }
         }
         true
     }
 
     /// Looks at an upstream, and sees to it that it is looked at again in time.
-    fn look_at(&mut self, number: u64) {
+    fn review_at(&mut self, number: u64) {
         let Some(upstream) = self.upstreams.get_mut(&number) else { return };
-        let look = || {
-            upstream.look(clock::now());
+        let review = || {
+            upstream.review(clock::now());
             upstream.due(clock::now())
         };
         // A panic must not end the ejections of all others.
-        let Ok(due) = catch_unwind(AssertUnwindSafe(look)) else {
+        let Ok(due) = catch_unwind(AssertUnwindSafe(review)) else {
             let upstream = &*upstream.plan.config.name;
             tracing::error!(upstream, "the ejection of servers has ended; those that are ejected stay so");
             self.upstreams.remove(&number);
             return;
         };
-        if let Some(due) = due.filter(|due| upstream.look_at.is_none_or(|look_at| *due < look_at)) {
-            upstream.look_at = Some(due);
-            self.looks.push(Reverse((due, number)));
+        if let Some(due) = due.filter(|due| upstream.review_at.is_none_or(|review_at| *due < review_at)) {
+            upstream.review_at = Some(due);
+            self.reviews.push(Reverse((due, number)));
         }
     }
 }
 
 /// What a server had done at the last comparison.
 #[derive(Debug)]
-struct Seen {
+struct SeenCounts {
     attempts: u64,
     faults: u64,
     /// Only where latencies are compared.
     latency: Option<HistogramSnapshot>,
 }
 
-impl Seen {
+impl SeenCounts {
     fn nothing(plan: &UpstreamPlan) -> Self {
         let rules = plan.config.ejection.as_ref().map(|ejection| ejection.rules);
         let measures = matches!(rules, Some(EjectionRules::Outliers(rules)) if rules.latency.is_some());
@@ -175,10 +175,10 @@ fn interval(plan: &UpstreamPlan) -> Option<Duration> {
     ejection.compares().then_some(ejection.interval)
 }
 
-impl JudgedUpstream {
+impl ReviewedUpstream {
     fn new(plan: &Arc<UpstreamPlan>) -> Self {
         let plan = Arc::clone(plan);
-        let mut new = Self { plan, compared_at: clock::now(), seen: Box::default(), look_at: None };
+        let mut new = Self { plan, compared_at: clock::now(), seen: Box::default(), review_at: None };
         if new.plan.shards.is_used() {
             // It had requests before it was judged.
             new.windows();
@@ -193,16 +193,16 @@ impl JudgedUpstream {
             for (index, state) in plan.balancer().states().iter().enumerate() {
                 let known = self.plan.balancer().states().get(index);
                 if index >= seen.len() {
-                    seen.push(Seen::of(plan, index));
+                    seen.push(SeenCounts::of(plan, index));
                 } else if !known.is_some_and(|known| Arc::ptr_eq(known, state)) {
-                    seen[index] = Seen::of(plan, index);
+                    seen[index] = SeenCounts::of(plan, index);
                 }
             }
         }
         Self { plan: Arc::clone(plan), seen: seen.into(), ..self }
     }
 
-    fn look(&mut self, now: Instant) {
+    fn review(&mut self, now: Instant) {
         self.plan.ejector.begin_look();
         if interval(&self.plan).is_some_and(|interval| now >= self.compared_at + interval) {
             self.compare(now);
@@ -231,8 +231,8 @@ impl JudgedUpstream {
         };
         let next = next_ms.map(|next_ms| self.plan.at_millis(next_ms));
         let compare = interval(&self.plan).map(|interval| self.compared_at + interval);
-        let look = (!is_quiet).then(|| now + LOOK);
-        [next, compare, look].into_iter().flatten().min()
+        let review = (!is_quiet).then(|| now + REVIEW_INTERVAL);
+        [next, compare, review].into_iter().flatten().min()
     }
 
     fn compare(&mut self, now: Instant) {
@@ -251,11 +251,11 @@ impl JudgedUpstream {
         let servers = plan.config.servers.len();
         if self.seen.len() < servers {
             let mut seen = std::mem::take(&mut self.seen).into_vec();
-            seen.resize_with(servers, || Seen::nothing(plan));
+            seen.resize_with(servers, || SeenCounts::nothing(plan));
             self.seen = seen.into();
         }
-        let of_server = |(index, seen): (usize, &mut Seen)| {
-            let before = std::mem::replace(seen, Seen::of(plan, index));
+        let of_server = |(index, seen): (usize, &mut SeenCounts)| {
+            let before = std::mem::replace(seen, SeenCounts::of(plan, index));
             let latency = match (&seen.latency, &before.latency) {
                 (Some(now), Some(before)) => now.since(before).quantile(0.5),
                 _ => None,

@@ -11,12 +11,12 @@ use weir_observe::ProbeShard;
 use weir_traffic::health::{HealthChange, HealthState, PastOutcome, ProbePacer, ProbeSchedule};
 use weir_traffic::{Health, ServerId, ServerState};
 
-use super::jitter::Random;
+use super::jitter::Jitter;
 use super::probe::Probe;
 use super::report;
 use crate::control::connections;
 use crate::control::slow_start;
-use crate::control::worker_queries::Desk;
+use crate::control::worker_queries::WorkerQueries;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
 use crate::net::failure::Fault;
@@ -33,9 +33,9 @@ pub(super) struct CheckedServer {
     pub(super) schedule: ProbeSchedule,
     /// Shared with the check that follows, if the config changes it.
     pub(super) verdict: Rc<RefCell<HealthState<Fault>>>,
-    pub(super) random: Random,
+    pub(super) jitter: Jitter,
     /// How sessions are told to end.
-    pub(super) desk: Arc<Desk>,
+    pub(super) queries: Arc<WorkerQueries>,
     /// Keeps the probes of all servers apart.
     pub(super) pacer: Rc<RefCell<ProbePacer>>,
     /// How many may probe at once, for the descriptors that there are.
@@ -47,7 +47,7 @@ pub(super) struct CheckedServer {
 
 impl CheckedServer {
     pub(super) async fn keep_checked(mut self) {
-        let mut due_ms = self.schedule.first(self.millis(clock::now()), self.random.next());
+        let mut due_ms = self.schedule.first(self.millis(clock::now()), self.jitter.next());
         loop {
             let due = self.epoch + Duration::from_millis(due_ms);
             tokio::time::sleep(due - clock::now()).await;
@@ -61,7 +61,7 @@ impl CheckedServer {
             let endpoints = self.plan.live[self.index].endpoints.load_full();
             // Those that keep connections have a place each.
             let place = self.places.acquire().await;
-            let failure = self.probe.run(endpoints, self.random.next() as usize).await.err();
+            let failure = self.probe.run(endpoints, self.jitter.next() as usize).await.err();
             drop(place);
             let ended = clock::now();
             if let Some(fault) = failure.filter(|fault| descriptors::is_local(fault.failure)) {
@@ -73,7 +73,7 @@ impl CheckedServer {
                     self.millis(began),
                     self.millis(ended),
                     is_changing,
-                    self.random.next(),
+                    self.jitter.next(),
                 );
                 continue;
             }
@@ -85,7 +85,7 @@ impl CheckedServer {
                 self.carry_out(change);
             }
             let is_changing = self.verdict.borrow().is_changing();
-            due_ms = self.schedule.next(self.millis(began), now_ms, is_changing, self.random.next());
+            due_ms = self.schedule.next(self.millis(began), now_ms, is_changing, self.jitter.next());
         }
     }
 
@@ -131,10 +131,10 @@ impl CheckedServer {
 
     /// Has the workers end what is on the server, after it has been marked: nothing new comes to it.
     fn close_connections(&self) {
-        let (desk, plan, index) = (Arc::clone(&self.desk), Arc::clone(&self.plan), self.index);
+        let (queries, plan, index) = (Arc::clone(&self.queries), Arc::clone(&self.plan), self.index);
         // The next probe does not wait for the workers' answers, which are for the log only.
         tokio::task::spawn_local(async move {
-            connections::end_down(&desk, &plan.config.name, &plan.config.servers[index].name).await;
+            connections::end_down(&queries, &plan.config.name, &plan.config.servers[index].name).await;
         });
     }
 

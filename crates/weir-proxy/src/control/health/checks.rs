@@ -18,11 +18,11 @@ use weir_traffic::ServerState;
 use weir_traffic::health::{HealthState, ProbePacer, ProbeSchedule};
 
 use super::checked_server::CheckedServer;
-use super::jitter::Random;
+use super::jitter::Jitter;
 use super::probe::Probe;
-use super::thread_pause::Rest;
+use super::thread_pause::ThreadPause;
 use crate::control::process::open_files_max;
-use crate::control::worker_queries::Desk;
+use crate::control::worker_queries::WorkerQueries;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::probes_max;
@@ -30,7 +30,7 @@ use crate::net::failure::Fault;
 use crate::state::snapshot::{Snapshot, UpstreamPlan};
 
 /// A snapshot whose servers are probed from now on.
-pub(super) struct Following {
+pub(super) struct ProbeConfig {
     pub(super) snapshot: Arc<Snapshot>,
     /// Dropped once no probe goes by the snapshot before.
     pub(super) done: Sender<Infallible>,
@@ -58,17 +58,17 @@ fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
 
 /// Probes every server of the snapshots that is to be, until the task is dropped. `seed` keeps several processes apart.
 pub(super) async fn keep_checked(
-    mut snapshots: UnboundedReceiver<Following>,
-    desk: Arc<Desk>,
+    mut snapshots: UnboundedReceiver<ProbeConfig>,
+    queries: Arc<WorkerQueries>,
     seed: u64,
-    rest: Rest,
+    pause_: ThreadPause,
 ) {
     let mut tasks = JoinSet::new();
-    let Some(Following { snapshot: first, done }) = snapshots.recv().await else { return };
+    let Some(ProbeConfig { snapshot: first, done }) = snapshots.recv().await else { return };
     let places = probes_max(open_files_max()) as usize;
-    let mut checks = Checks {
+    let mut checks = ActiveChecks {
         running: Vec::new(),
-        desk,
+        queries,
         stock: BufferStock::new(first.process.buffer_size.as_usize()),
         pacer: Rc::new(RefCell::new(ProbePacer::new(0.0, Duration::ZERO))),
         places: Arc::new(Semaphore::new(places)),
@@ -77,7 +77,7 @@ pub(super) async fn keep_checked(
         turn: 0,
         seed,
     };
-    checks.follow(&first, &rest, &mut tasks);
+    checks.follow(&first, &pause_, &mut tasks);
     drop((first, done));
     loop {
         tokio::select! {
@@ -88,8 +88,8 @@ pub(super) async fn keep_checked(
                 }
             }
             next = snapshots.recv() => {
-                let Some(Following { snapshot, done }) = next else { return };
-                checks.follow(&snapshot, &rest, &mut tasks);
+                let Some(ProbeConfig { snapshot, done }) = next else { return };
+                checks.follow(&snapshot, &pause_, &mut tasks);
                 drop(done);
             }
         }
@@ -97,9 +97,9 @@ pub(super) async fn keep_checked(
 }
 
 /// The checks that run.
-struct Checks {
-    running: Vec<Check>,
-    desk: Arc<Desk>,
+struct ActiveChecks {
+    running: Vec<ServerCheck>,
+    queries: Arc<WorkerQueries>,
     stock: Rc<BufferStock>,
     pacer: Rc<RefCell<ProbePacer>>,
     /// How many may probe at once.
@@ -113,7 +113,7 @@ struct Checks {
 }
 
 /// The check of one server.
-struct Check {
+struct ServerCheck {
     plan: Arc<UpstreamPlan>,
     plans: watch::Sender<Arc<UpstreamPlan>>,
     index: usize,
@@ -121,7 +121,7 @@ struct Check {
     task: AbortHandle,
 }
 
-impl Check {
+impl ServerCheck {
     fn state(&self) -> &Arc<ServerState> {
         &self.plan.balancer().states()[self.index]
     }
@@ -138,14 +138,14 @@ impl Check {
     }
 }
 
-impl Checks {
+impl ActiveChecks {
     /// Makes the checks what the next config says.
-    fn follow(&mut self, snapshot: &Snapshot, rest: &Rest, tasks: &mut JoinSet<()>) {
+    fn follow(&mut self, snapshot: &Snapshot, pause_: &ThreadPause, tasks: &mut JoinSet<()>) {
         let per_second = probes_per_second(snapshot);
         self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;
-        self.pacer.replace(ProbePacer::new(per_second, rest.set_for(per_second)));
+        self.pacer.replace(ProbePacer::new(per_second, pause_.set_for(per_second)));
         let before = std::mem::take(&mut self.running).into_iter();
-        let mut before: HashMap<*const ServerState, Check> =
+        let mut before: HashMap<*const ServerState, ServerCheck> =
             before.map(|check| (Arc::as_ptr(check.state()), check)).collect();
         for plan in &snapshot.upstreams {
             for index in (0..plan.probes.len()).filter(|index| is_probed(plan, *index)) {
@@ -153,7 +153,7 @@ impl Checks {
                 let check = match before.remove(&Arc::as_ptr(state)) {
                     Some(check) if check.is_same(plan) => {
                         check.plans.send_replace(Arc::clone(plan));
-                        Check { plan: Arc::clone(plan), ..check }
+                        ServerCheck { plan: Arc::clone(plan), ..check }
                     }
                     known => {
                         let verdict = known.map(|check| {
@@ -175,7 +175,7 @@ impl Checks {
         index: usize,
         before: Option<Rc<RefCell<HealthState<Fault>>>>,
         tasks: &mut JoinSet<()>,
-    ) -> Check {
+    ) -> ServerCheck {
         let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
         let verdict = match before {
             Some(before) => HealthState::resume(check.thresholds(), &before.borrow()),
@@ -193,14 +193,14 @@ impl Checks {
             probe: Probe::new(check, index, plan, &self.stock, self.may_keep),
             schedule: ProbeSchedule::new(&check.pace(), turn, self.seed),
             verdict: Rc::clone(&verdict),
-            random: Random::new(self.seed ^ u64::from(turn)),
-            desk: Arc::clone(&self.desk),
+            jitter: Jitter::new(self.seed ^ u64::from(turn)),
+            queries: Arc::clone(&self.queries),
             pacer: Rc::clone(&self.pacer),
             places: Arc::clone(&self.places),
             interval: check.interval,
             epoch: self.epoch,
         };
         let task = tasks.spawn_local(checked.keep_checked());
-        Check { plan: Arc::clone(plan), plans, index, verdict, task }
+        ServerCheck { plan: Arc::clone(plan), plans, index, verdict, task }
     }
 }

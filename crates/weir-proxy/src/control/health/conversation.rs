@@ -9,7 +9,7 @@ use weir_config::Dialogue;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::protocols::{self, Judgement};
-use super::stream::{Source, read, send};
+use super::stream::{ProbeStream, read, send};
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::failure::Fault;
@@ -34,7 +34,7 @@ pub(super) fn speaks_first(dialogue: &Dialogue) -> bool {
 /// When it says something else, too much, or ends the connection.
 pub(super) async fn hold(
     dialogue: &Dialogue,
-    source: &mut Source<'_>,
+    source: &mut ProbeStream<'_>,
     phase: &mut Phase,
 ) -> Result<Vec<u8>, Fault> {
     let opening = protocols::opening(dialogue);
@@ -66,15 +66,15 @@ pub(super) async fn hold(
 }
 
 /// Says `bytes`, ends the stream and waits for the end of the other side: a server that is reset, or left in the middle, says so in its log.
-pub(super) async fn take_leave(mut connection: Connection, stock: &Rc<BufferStock>, bytes: &[u8]) {
+pub(super) async fn close_politely(mut connection: Connection, stock: &Rc<BufferStock>, bytes: &[u8]) {
     let leave = async {
         if !bytes.is_empty() && send(&mut connection, bytes).await.is_err() {
             return;
         }
         std::future::poll_fn(|cx| connection.poll_shutdown_write(cx)).await;
-        let (mut source, mut rest) = (Source { connection: &mut connection, stock }, Vec::new());
-        while rest.len() < RECEIVED_MAX
-            && read(&mut source, &mut rest, Phase::Response).await.is_ok_and(|len| len > 0)
+        let (mut source, mut pause_) = (ProbeStream { connection: &mut connection, stock }, Vec::new());
+        while pause_.len() < RECEIVED_MAX
+            && read(&mut source, &mut pause_, Phase::Response).await.is_ok_and(|len| len > 0)
         {}
     };
     let _late = tokio::time::timeout(LEAVE_TIME, leave).await;

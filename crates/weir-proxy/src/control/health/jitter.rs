@@ -1,9 +1,9 @@
 //! Random numbers that spread probes in time.
 
 /// Random numbers for the jitter of one server (SplitMix64): for spreading load, never for secrets.
-pub(super) struct Random(u64);
+pub(super) struct Jitter(u64);
 
-impl Random {
+impl Jitter {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }

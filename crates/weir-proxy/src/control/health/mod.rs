@@ -17,4 +17,4 @@ mod report;
 mod jitter;
 mod thread_pause;
 
-pub(crate) use self::thread::CheckThread;
+pub(crate) use self::thread::ProbeThread;

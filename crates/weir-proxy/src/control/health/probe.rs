@@ -11,9 +11,9 @@ use weir_config::{Dialogue, HealthCheck, Server};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::conversation;
-use super::request::{Kept, write_request};
+use super::request::{KeepAlive, write_request};
 use super::response::Expected;
-use super::stream::{Source, send};
+use super::stream::{ProbeStream, send};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
@@ -37,7 +37,7 @@ pub(super) struct Probe {
     http: Option<(Box<[u8]>, Expected)>,
     /// What is said in place of a request.
     dialogue: Option<Dialogue>,
-    privacy: Privacy,
+    tls: ProbeTls,
     /// What each connection begins with; `None`: nothing.
     header: Option<Header>,
     /// How long one connection carries probes; `None`: one probe each.
@@ -49,7 +49,7 @@ pub(super) struct Probe {
 
 /// Whether a probe uses TLS.
 #[derive(Debug)]
-enum Privacy {
+enum ProbeTls {
     None,
     /// As the traffic does.
     OfTraffic,
@@ -77,7 +77,7 @@ impl Probe {
         let server = &plan.config.servers[index];
         // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
         let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
-        let kept = if connection_age.is_some() { Kept::Yes } else { Kept::No };
+        let kept = if connection_age.is_some() { KeepAlive::Yes } else { KeepAlive::No };
         let http = match &check.probe {
             weir_config::HealthProbe::Tcp | weir_config::HealthProbe::Tls => None,
             weir_config::HealthProbe::Http(probe) => {
@@ -94,7 +94,7 @@ impl Probe {
             stock: Rc::clone(stock),
             http,
             dialogue: check.dialogue.clone(),
-            privacy: Privacy::new(check, server, plan),
+            tls: ProbeTls::new(check, server, plan),
             header: version.map(proxy_header::of_weir),
             connection_age,
             connection: None,
@@ -112,7 +112,7 @@ impl Probe {
         let outcome = tokio::time::timeout(timeout, self.ask(endpoints, first, &mut phase)).await;
         let farewell = outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))?;
         if let Some((connection, bytes)) = farewell {
-            conversation::take_leave(connection, &self.stock, &bytes).await;
+            conversation::close_politely(connection, &self.stock, &bytes).await;
         }
         Ok(())
     }
@@ -133,9 +133,9 @@ impl Probe {
             (self.connection.take().filter(usable), &self.http)
         {
             let connection = &mut kept.connection;
-            match exchange(connection, &self.stock, (request, expected), Kept::Yes, phase).await {
+            match exchange(connection, &self.stock, (request, expected), KeepAlive::Yes, phase).await {
                 Ok(end) => {
-                    self.connection = Some(kept).filter(|_| end == Kept::Yes);
+                    self.connection = Some(kept).filter(|_| end == KeepAlive::Yes);
                     return Ok(None);
                 }
                 // The server closed it meanwhile, as it may: that says nothing about how well it is.
@@ -146,7 +146,7 @@ impl Probe {
         *phase = Phase::Connect;
         let mut connection = self.open(&endpoints, first).await?;
         if let Some(dialogue) = &self.dialogue {
-            let mut source = Source { connection: &mut connection, stock: &self.stock };
+            let mut source = ProbeStream { connection: &mut connection, stock: &self.stock };
             let quit = conversation::hold(dialogue, &mut source, phase).await?;
             return Ok(Some((connection, quit)));
         }
@@ -154,9 +154,9 @@ impl Probe {
             connection.tell_end_at_once();
             return Ok(None);
         };
-        let kept = if self.connection_age.is_some() { Kept::Yes } else { Kept::No };
+        let kept = if self.connection_age.is_some() { KeepAlive::Yes } else { KeepAlive::No };
         let end = exchange(&mut connection, &self.stock, (request, expected), kept, phase).await?;
-        if end == Kept::Yes {
+        if end == KeepAlive::Yes {
             self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
         } else {
             connection.tell_end_at_once();
@@ -165,13 +165,13 @@ impl Probe {
     }
 
     async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
-        let of_traffic = match self.privacy {
-            Privacy::OfTraffic => self.trust.as_ref().map(|trust| trust.for_probe(self.index)),
-            Privacy::None | Privacy::Blind(_) => None,
+        let of_traffic = match self.tls {
+            ProbeTls::OfTraffic => self.trust.as_ref().map(|trust| trust.for_probe(self.index)),
+            ProbeTls::None | ProbeTls::Blind(_) => None,
         };
-        let introduction = match &self.privacy {
-            Privacy::Blind(introduction) => Some(introduction),
-            Privacy::None | Privacy::OfTraffic => of_traffic.as_ref(),
+        let introduction = match &self.tls {
+            ProbeTls::Blind(introduction) => Some(introduction),
+            ProbeTls::None | ProbeTls::OfTraffic => of_traffic.as_ref(),
         };
         let speaks_first = self.dialogue.as_ref().is_some_and(conversation::speaks_first);
         let behind = if self.http.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
@@ -183,7 +183,7 @@ impl Probe {
     }
 }
 
-impl Privacy {
+impl ProbeTls {
     fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
         if !check.tls {
             return Self::None;
@@ -215,12 +215,12 @@ async fn exchange(
     connection: &mut Connection,
     stock: &Rc<BufferStock>,
     (request, expected): (&[u8], &Expected),
-    kept: Kept,
+    kept: KeepAlive,
     phase: &mut Phase,
-) -> Result<Kept, Fault> {
+) -> Result<KeepAlive, Fault> {
     *phase = Phase::Send;
     send(connection, request).await?;
-    expected.receive(&mut Source { connection, stock }, kept, phase).await
+    expected.receive(&mut ProbeStream { connection, stock }, kept, phase).await
 }
 
 /// Whether a connection that was kept ended before the server said anything on it.

@@ -81,10 +81,10 @@ fn redis(received: &[u8]) -> Judgement {
 
 /// RFC 5321 section 4.2: a greeting of several lines has a hyphen behind the code of all but the last.
 fn smtp(received: &[u8]) -> Judgement {
-    let mut rest = received;
-    while let Some(end) = memmem::find(rest, b"\r\n") {
-        match &rest[..end] {
-            line if line.starts_with(b"220-") => rest = &rest[end + 2..],
+    let mut pause_ = received;
+    while let Some(end) = memmem::find(pause_, b"\r\n") {
+        match &pause_[..end] {
+            line if line.starts_with(b"220-") => pause_ = &pause_[end + 2..],
             line if line.starts_with(b"220") => return passed(b"QUIT\r\n"),
             _ => return Judgement::Wrong,
         }
@@ -120,11 +120,11 @@ fn postgresql(received: &[u8], logs_in: bool) -> Judgement {
 
 /// Packets: three bytes of length, a sequence number, the payload.
 fn mysql(received: &[u8], user: &str) -> Judgement {
-    let Some((&[a, b, c, sequence], rest)) = received.split_first_chunk::<4>() else {
+    let Some((&[a, b, c, sequence], pause_)) = received.split_first_chunk::<4>() else {
         return Judgement::Incomplete;
     };
     let len = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
-    let Some(payload) = rest.get(..len) else { return Judgement::Incomplete };
+    let Some(payload) = pause_.get(..len) else { return Judgement::Incomplete };
     let reply = |bytes: Vec<u8>| Judgement::Reply { consumed: 4 + len, bytes };
     match (sequence, payload) {
         // The greeting, of protocol 10.

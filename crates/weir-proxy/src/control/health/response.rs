@@ -9,8 +9,8 @@ use weir_http::{
 };
 use weir_observe::{Cause, Failure, Phase};
 
-use super::request::Kept;
-use super::stream::{Source, read};
+use super::request::KeepAlive;
+use super::stream::{ProbeStream, read};
 use crate::net::failure::Fault;
 use crate::state::snapshot::UpstreamPlan;
 
@@ -47,24 +47,24 @@ impl Expected {
     /// When it is not whole or well-formed as far as it is read, or not what is expected.
     pub(super) async fn receive(
         &self,
-        source: &mut Source<'_>,
-        kept: Kept,
+        source: &mut ProbeStream<'_>,
+        kept: KeepAlive,
         phase: &mut Phase,
-    ) -> Result<Kept, Fault> {
+    ) -> Result<KeepAlive, Fault> {
         *phase = Phase::Response;
         let mut head = ResponseHead::new();
-        let rest = self.read_head(source, &mut head).await?;
+        let pause_ = self.read_head(source, &mut head).await?;
         let status = head.status();
         if !self.status.iter().any(|range| range.contains(status)) {
             return Err(Fault::unexpected_status(status));
         }
         let framing = head.body(self.method);
-        let reusable = kept == Kept::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
+        let reusable = kept == KeepAlive::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
         let Some(rule) = &self.body else {
-            return Ok(if reusable { self.skip_body(source, rest, framing).await } else { Kept::No });
+            return Ok(if reusable { self.skip_body(source, pause_, framing).await } else { KeepAlive::No });
         };
         *phase = Phase::Relay;
-        let (body, end) = self.read_body(source, rest, framing).await?;
+        let (body, end) = self.read_body(source, pause_, framing).await?;
         let is_there = match rule {
             BodyRule::Contains(needle) => memmem::find(&body, needle.as_bytes()).is_some(),
             BodyRule::Regex(pattern) => pattern.is_match(&body),
@@ -72,17 +72,26 @@ impl Expected {
         if !is_there {
             return Err(Failure::server(Phase::Response, Cause::UnexpectedBody).into());
         }
-        Ok(if reusable { end } else { Kept::No })
+        Ok(if reusable { end } else { KeepAlive::No })
     }
 
     /// Reads a body that nobody looks at, up to its bound, so that the next response begins behind it.
-    async fn skip_body(&self, source: &mut Source<'_>, part: Vec<u8>, framing: ResponseBody) -> Kept {
+    async fn skip_body(
+        &self,
+        source: &mut ProbeStream<'_>,
+        part: Vec<u8>,
+        framing: ResponseBody,
+    ) -> KeepAlive {
         // What is wrong with it is no matter: the status has decided.
-        self.read_body(source, part, framing).await.map_or(Kept::No, |(_, end)| end)
+        self.read_body(source, part, framing).await.map_or(KeepAlive::No, |(_, end)| end)
     }
 
     /// Reads the final head; gives the bytes behind it.
-    async fn read_head(&self, source: &mut Source<'_>, head: &mut ResponseHead) -> Result<Vec<u8>, Failure> {
+    async fn read_head(
+        &self,
+        source: &mut ProbeStream<'_>,
+        head: &mut ResponseHead,
+    ) -> Result<Vec<u8>, Failure> {
         let response = |cause| Failure::server(Phase::Response, cause);
         let mut received = Vec::new();
         let mut interim = 0;
@@ -113,10 +122,10 @@ impl Expected {
     /// next response would begin behind it.
     async fn read_body(
         &self,
-        source: &mut Source<'_>,
+        source: &mut ProbeStream<'_>,
         mut part: Vec<u8>,
         framing: ResponseBody,
-    ) -> Result<(Vec<u8>, Kept), Failure> {
+    ) -> Result<(Vec<u8>, KeepAlive), Failure> {
         let mut body = Vec::new();
         let mut chunks = ChunkedDecoder::new(self.chunked_limits);
         let announced = match framing {
@@ -135,7 +144,7 @@ impl Expected {
                 is_whole = decoded.done && decoded.consumed == part.len();
                 if decoded.done && !is_whole {
                     body.truncate(wanted);
-                    return Ok((body, Kept::No));
+                    return Ok((body, KeepAlive::No));
                 }
             } else {
                 body.extend_from_slice(&part);
@@ -143,12 +152,12 @@ impl Expected {
             if is_whole || body.len() >= wanted {
                 let ended = is_whole || body.len() == announced;
                 body.truncate(wanted);
-                return Ok((body, if ended { Kept::Yes } else { Kept::No }));
+                return Ok((body, if ended { KeepAlive::Yes } else { KeepAlive::No }));
             }
             part.clear();
             if read(source, &mut part, Phase::Relay).await? == 0 {
                 return match framing {
-                    ResponseBody::UntilClose => Ok((body, Kept::No)),
+                    ResponseBody::UntilClose => Ok((body, KeepAlive::No)),
                     _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
                 };
             }

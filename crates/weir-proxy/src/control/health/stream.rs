@@ -21,18 +21,18 @@ pub(super) async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Resul
 }
 
 /// Where the bytes of a response come from.
-pub(super) struct Source<'a> {
+pub(super) struct ProbeStream<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) stock: &'a Rc<BufferStock>,
 }
 
 /// Appends what the server sends next; 0 at its end.
 pub(super) async fn read(
-    source: &mut Source<'_>,
+    source: &mut ProbeStream<'_>,
     received: &mut Vec<u8>,
     phase: Phase,
 ) -> Result<usize, Failure> {
-    let Source { connection, stock } = source;
+    let ProbeStream { connection, stock } = source;
     let outcome = std::future::poll_fn(|cx| connection.poll_fill(cx, stock)).await;
     let len = outcome.map_err(|error| of_server(phase, &error))?;
     received.extend_from_slice(connection.received());

@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::checks::{Following, keep_checked, probes_per_second};
-use super::thread_pause::Rest;
+use super::checks::{ProbeConfig, keep_checked, probes_per_second};
+use super::thread_pause::ThreadPause;
 use crate::control::threads;
-use crate::control::worker_queries::Desk;
+use crate::control::worker_queries::WorkerQueries;
 use crate::state::snapshot::Snapshot;
 
 /// How long it may take to hear of another config: long for a thread that waits for nobody.
@@ -24,34 +24,38 @@ const FOLLOW_TIME: Duration = Duration::from_secs(2);
 
 /// The running thread; stopped and waited for when dropped.
 #[derive(Debug)]
-pub(crate) struct CheckThread {
-    snapshots: UnboundedSender<Following>,
+pub(crate) struct ProbeThread {
+    snapshots: UnboundedSender<ProbeConfig>,
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl CheckThread {
+impl ProbeThread {
     /// Starts it, if there is anything to probe.
     ///
     /// # Errors
     /// When the system refuses a thread or an event loop.
-    pub(crate) fn start(snapshot: &Arc<Snapshot>, desk: &Arc<Desk>, seed: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn start(
+        snapshot: &Arc<Snapshot>,
+        queries: &Arc<WorkerQueries>,
+        seed: u64,
+    ) -> io::Result<Option<Self>> {
         if probes_per_second(snapshot) == 0.0 {
             return Ok(None);
         }
         let (snapshots, next) = unbounded_channel();
-        let rest = Rest::default();
-        let (resting, desk) = (rest.clone(), Arc::clone(desk));
+        let pause_ = ThreadPause::default();
+        let (pausing, queries) = (pause_.clone(), Arc::clone(queries));
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().on_thread_park(move || resting.take()).build()?;
+        let runtime = runtime.enable_all().on_thread_park(move || pausing.take()).build()?;
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-health".into()).spawn(move || {
-            let _enrolled = threads::enrol();
+            let _registration = threads::register();
             // Connections stay on their thread, and so do probes.
             tokio::task::LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
-                    () = keep_checked(next, desk, seed, rest) => {}
+                    () = keep_checked(next, queries, seed, pause_) => {}
                     () = stopped.notified() => {}
                 }
             });
@@ -65,14 +69,14 @@ impl CheckThread {
     /// that are not probed from now on.
     pub(crate) fn follow(&self, snapshot: &Arc<Snapshot>) {
         let (done, all_done) = channel();
-        let _ended = self.snapshots.send(Following { snapshot: Arc::clone(snapshot), done });
+        let _ended = self.snapshots.send(ProbeConfig { snapshot: Arc::clone(snapshot), done });
         if let Err(RecvTimeoutError::Timeout) = all_done.recv_timeout(FOLLOW_TIME) {
             tracing::error!("the thread that probes servers is stuck");
         }
     }
 }
 
-impl Drop for CheckThread {
+impl Drop for ProbeThread {
     fn drop(&mut self) {
         self.stop.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -14,14 +14,14 @@ const REST: Duration = Duration::from_millis(16);
 
 /// How long the thread rests between its looks, in milliseconds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rest(Arc<AtomicU64>);
+pub(super) struct ThreadPause(Arc<AtomicU64>);
 
-impl Rest {
+impl ThreadPause {
     /// Makes it right for so many probes per second; gives it.
     pub(super) fn set_for(&self, per_second: f64) -> Duration {
-        let rest = if per_second < BUSY { Duration::ZERO } else { REST };
-        self.0.store(rest.as_millis() as u64, Ordering::Relaxed);
-        rest
+        let pause_ = if per_second < BUSY { Duration::ZERO } else { REST };
+        self.0.store(pause_.as_millis() as u64, Ordering::Relaxed);
+        pause_
     }
 
     pub(super) fn take(&self) {

@@ -12,7 +12,7 @@ use weir_observe::flame;
 use super::images::Image;
 use super::symbols::Symbols;
 use super::unwind::{Stack, Unwinder};
-use crate::control::threads::enrolled;
+use crate::control::threads::registered;
 use crate::net::clock;
 use crate::net::sys::sampling::{SampledThread, Sampler};
 
@@ -86,14 +86,14 @@ pub(crate) enum NoProfile {
 /// # Errors
 /// When there can be no profile, with what to do about it.
 pub(crate) fn profile(length: Duration, is_wanted: impl Fn() -> bool) -> Result<CpuProfile, NoProfile> {
-    let threads = enrolled();
+    let threads = registered();
     let images = Image::all().map_err(NoProfile::NoMaps)?;
     let mut unwinder = Unwinder::of(&images);
-    let sampled: Vec<SampledThread> = threads.iter().map(|enrolled| enrolled.thread.clone()).collect();
+    let sampled: Vec<SampledThread> = threads.iter().map(|registered| registered.thread.clone()).collect();
     let sampler = Sampler::begin(sampled, Duration::from_secs(1) / PER_SECOND)
         .map_err(NoProfile::NoTimers)?
         .ok_or(NoProfile::Busy)?;
-    let mut counts = Counts::default();
+    let mut counts = StackCounts::default();
     let end = clock::now() + length;
     while clock::now() < end {
         if !is_wanted() {
@@ -106,13 +106,13 @@ pub(crate) fn profile(length: Duration, is_wanted: impl Fn() -> bool) -> Result<
     // Nothing is interrupted while names are looked up.
     drop((sampler, unwinder));
     let mut symbols = Symbols::of(images);
-    let name_of = |thread: usize| threads.get(thread).map_or("unnamed", |enrolled| &*enrolled.name);
+    let name_of = |thread: usize| threads.get(thread).map_or("unnamed", |registered| &*registered.name);
     Ok(CpuProfile { stacks: counts.named(name_of, &mut symbols), length, lost })
 }
 
 /// Equal stacks and their numbers.
 #[derive(Debug, Default)]
-struct Counts {
+struct StackCounts {
     stacks: HashMap<Stack, u64>,
     /// Addresses of all of them.
     addresses: usize,
@@ -120,7 +120,7 @@ struct Counts {
     beyond: HashMap<usize, u64>,
 }
 
-impl Counts {
+impl StackCounts {
     fn add(&mut self, stack: Stack) {
         if let Some(count) = self.stacks.get_mut(&stack) {
             *count += 1;
@@ -166,7 +166,7 @@ mod tests {
             addresses: addresses.into(),
             is_whole: true,
         };
-        let mut counts = Counts::default();
+        let mut counts = StackCounts::default();
         counts.add(stack(0, vec![1, 2]));
         counts.add(stack(0, vec![1, 2]));
         counts.add(Stack { is_whole: false, ..stack(1, vec![3]) });

@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::maps::{Mapping, mapping};
-use crate::control::threads::enrolled;
+use crate::control::threads::registered;
 
 /// Everything about the memory of the process, in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,9 +19,9 @@ pub(crate) struct MemoryProfile {
     pub(crate) mapped_bytes: u64,
     pub(crate) swapped_bytes: u64,
     /// Kinds of memory; each page is in one.
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<MemoryKind>,
     /// What Weir knows to have taken of `heap`.
-    pub(crate) classes: Vec<Class>,
+    pub(crate) classes: Vec<MemoryClass>,
     /// The sum of `classes`.
     pub(crate) accounted_bytes: u64,
     /// What of `heap` is in no class. Below 0 where memory was taken and never written to.
@@ -30,7 +30,7 @@ pub(crate) struct MemoryProfile {
 
 /// One kind of memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Kind {
+pub(crate) struct MemoryKind {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     pub(crate) resident_bytes: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Kind {
 
 /// Things of one sort that Weir counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Class {
+pub(crate) struct MemoryClass {
     pub(crate) name: &'static str,
     pub(crate) count: u64,
     /// Bytes of one.
@@ -48,7 +48,7 @@ pub(crate) struct Class {
     pub(crate) bytes: u64,
 }
 
-impl Class {
+impl MemoryClass {
     pub(crate) fn new(name: &'static str, count: u64, each_bytes: usize) -> Self {
         let each_bytes = each_bytes as u64;
         Self { name, count, each_bytes, bytes: count.saturating_mul(each_bytes) }
@@ -74,13 +74,13 @@ impl MemoryProfile {
     ///
     /// # Errors
     /// When `/proc` cannot be read.
-    pub(crate) fn now(classes: Vec<Class>) -> io::Result<Self> {
-        let stacks: Vec<_> = enrolled().into_iter().map(|enrolled| enrolled.thread.stack).collect();
+    pub(crate) fn now(classes: Vec<MemoryClass>) -> io::Result<Self> {
+        let stacks: Vec<_> = registered().into_iter().map(|registered| registered.thread.stack).collect();
         Ok(Self::of(&std::fs::read_to_string("/proc/self/smaps")?, &stacks, classes))
     }
 
-    fn of(smaps: &str, stacks: &[Range<usize>], classes: Vec<Class>) -> Self {
-        let mut kinds = KINDS.map(|(name, what)| Kind {
+    fn of(smaps: &str, stacks: &[Range<usize>], classes: Vec<MemoryClass>) -> Self {
+        let mut kinds = KINDS.map(|(name, what)| MemoryKind {
             name,
             what,
             resident_bytes: 0,
@@ -96,7 +96,7 @@ impl MemoryProfile {
             kinds[kind].mapped_bytes += area.mapping.range.end.saturating_sub(area.mapping.range.start);
             kinds[if kind == FILES { ANONYMOUS } else { kind }].swapped_bytes += area.swapped;
         }
-        let sum = |of: fn(&Kind) -> u64| kinds.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&MemoryKind) -> u64| kinds.iter().map(of).sum::<u64>();
         let accounted_bytes: u64 = classes.iter().map(|class| class.bytes).sum();
         Self {
             resident_bytes: sum(|kind| kind.resident_bytes),
@@ -112,7 +112,7 @@ impl MemoryProfile {
 
 /// A mapping and its pages.
 #[derive(Debug)]
-struct Area {
+struct MappedArea {
     mapping: Mapping,
     resident: u64,
     anonymous: u64,
@@ -120,11 +120,11 @@ struct Area {
 }
 
 /// All areas that the text of `/proc/self/smaps` tells of.
-fn areas(smaps: &str) -> Vec<Area> {
-    let mut areas: Vec<Area> = Vec::new();
+fn areas(smaps: &str) -> Vec<MappedArea> {
+    let mut areas: Vec<MappedArea> = Vec::new();
     for line in smaps.lines() {
         if let Some(mapping) = mapping(line) {
-            areas.push(Area { mapping, resident: 0, anonymous: 0, swapped: 0 });
+            areas.push(MappedArea { mapping, resident: 0, anonymous: 0, swapped: 0 });
             continue;
         }
         let (Some(area), Some((key, value))) = (areas.last_mut(), line.split_once(':')) else { continue };
@@ -190,7 +190,8 @@ Rss:                   0 kB
 
     #[test]
     fn every_page_is_in_one_kind() {
-        let classes = vec![Class::new("buffers", 3, 16 * 1024), Class::new("sessions", 1000, 2048)];
+        let classes =
+            vec![MemoryClass::new("buffers", 3, 16 * 1024), MemoryClass::new("sessions", 1000, 2048)];
         let stack = 0x7f00_0040_1000..0x7f00_0060_0000;
         let profile = MemoryProfile::of(SMAPS, &[stack], classes);
         let kinds: Vec<_> =
@@ -207,7 +208,7 @@ Rss:                   0 kB
 
     #[test]
     fn what_was_never_written_to_is_below_nothing() {
-        let profile = MemoryProfile::of("", &[], vec![Class::new("buffers", 1, 4096)]);
+        let profile = MemoryProfile::of("", &[], vec![MemoryClass::new("buffers", 1, 4096)]);
         assert_eq!((profile.resident_bytes, profile.unaccounted_bytes), (0, -4096));
     }
 

@@ -18,30 +18,30 @@ use tokio::sync::mpsc::UnboundedSender;
 use weir_config::Config;
 use weir_observe::{Stats, WorkerShard};
 
-use self::restart_only::Fixed;
+use self::restart_only::RestartOnly;
 use crate::control::access_log::AccessLogs;
-use crate::control::admin_access::Guard;
-use crate::control::background_tasks::Following;
-use crate::control::commands::{Wishes, Written};
+use crate::control::admin_access::AdminAccess;
+use crate::control::background_tasks::TaskConfig;
+use crate::control::commands::{CommandSender, FileConfig};
 use crate::control::figures::collect;
-use crate::control::health::CheckThread;
-use crate::control::listening_sockets::{Doors, Listened};
-use crate::control::overview::ListenedNow;
-use crate::control::reload_counts::Reloads;
-use crate::control::threads::Enrolment;
+use crate::control::health::ProbeThread;
+use crate::control::listening_sockets::{BoundListener, ListeningSockets};
+use crate::control::overview::BoundListeners;
+use crate::control::reload_counts::ReloadCounts;
+use crate::control::threads::ThreadRegistration;
 use crate::control::trace_counts::TraceCounts;
-use crate::control::trace_export::Traces;
-use crate::control::worker_queries::Desk;
+use crate::control::trace_export::TraceExport;
+use crate::control::worker_queries::WorkerQueries;
 use crate::net::descriptors::DescriptorBudget;
 use crate::net::listening::SocketFile;
 use crate::state::log_batches::LogBatches;
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Current, Snapshot};
 use crate::state::surroundings::Surroundings;
-use crate::worker::apply_config::Turn;
+use crate::worker::apply_config::ConfigChange;
 
 pub use start::workers_by_default;
-pub use stop::Stopped;
+pub use stop::StopReport;
 
 /// How much longer than one DNS answer may take the start waits for names.
 const NAMES_GRACE: Duration = Duration::from_millis(500);
@@ -53,44 +53,44 @@ pub struct Proxy {
     current: Current,
     around: Surroundings,
     /// What a reload cannot change.
-    fixed: Fixed,
+    restart_only: RestartOnly,
     shards: Vec<Arc<WorkerShard>>,
-    doors: Doors,
-    admin: Option<Listened>,
-    runtime: Option<Listened>,
+    listening_sockets: ListeningSockets,
+    admin: Option<BoundListener>,
+    runtime: Option<BoundListener>,
     /// That of the runtime socket, if it is a Unix socket.
     runtime_file: Option<SocketFile>,
     /// The config as its file has it, and with what was changed since.
-    written: Written,
+    file_config: FileConfig,
     in_use: Config,
-    wishes: Wishes,
-    admin_guard: Option<Arc<Guard>>,
-    /// What [`Proxy::listened`] says, for the control thread.
-    listened_now: ListenedNow,
+    commands: CommandSender,
+    admin_access: Option<Arc<AdminAccess>>,
+    /// What [`Proxy::bound_listeners`] says, for the control thread.
+    bound_now: BoundListeners,
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
     /// How each worker hears of another config.
-    turns: Vec<UnboundedSender<Turn>>,
+    changes: Vec<UnboundedSender<ConfigChange>>,
     control: Option<JoinHandle<()>>,
     stop_control: Arc<Notify>,
-    followings: UnboundedSender<Following>,
-    checks: Option<CheckThread>,
+    task_configs: UnboundedSender<TaskConfig>,
+    checks: Option<ProbeThread>,
     logs: Option<AccessLogs>,
-    traces: Option<Traces>,
+    traces: Option<TraceExport>,
     trace_counts: Arc<TraceCounts>,
-    reloads: Arc<Reloads>,
+    reloads: Arc<ReloadCounts>,
     /// The thread that has started it, and that reloads.
-    _enrolled: Enrolment,
+    _registration: ThreadRegistration,
     /// Where the recorders of the workers are asked.
-    desk: Arc<Desk>,
+    queries: Arc<WorkerQueries>,
 }
 
 impl Proxy {
     /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with
     /// patience: a name may also come up later.
-    fn follow_on_control(&self, snapshot: &Arc<Snapshot>) {
+    fn follow_in_background(&self, snapshot: &Arc<Snapshot>) {
         let (asked, all_asked) = channel();
-        let _stopped = self.followings.send(Following { snapshot: Arc::clone(snapshot), asked });
+        let _stopped = self.task_configs.send(TaskConfig { snapshot: Arc::clone(snapshot), asked });
         let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
     }
 
@@ -100,11 +100,11 @@ impl Proxy {
     }
 
     /// The addresses in use, in the order of the config, those of the admin listener and the runtime socket last.
-    pub fn listened(&self) -> Vec<Listened> {
-        let mut listened = self.doors.listened();
-        listened.extend(self.admin.clone());
-        listened.extend(self.runtime.clone());
-        listened
+    pub fn bound_listeners(&self) -> Vec<BoundListener> {
+        let mut bound = self.listening_sockets.bound_listeners();
+        bound.extend(self.admin.clone());
+        bound.extend(self.runtime.clone());
+        bound
     }
 
     /// Who has which share of the descriptors of the process, by the config in use.

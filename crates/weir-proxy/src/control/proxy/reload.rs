@@ -11,49 +11,53 @@ use std::time::Duration;
 use weir_config::{Config, Server};
 
 use super::Proxy;
-use crate::control::commands::{Reloaded, ServerChange, Unfulfilled};
-use crate::control::health::CheckThread;
-use crate::control::listening_sockets::Opened;
+use crate::control::commands::{CommandRejected, ReloadReport, ServerChange};
+use crate::control::health::ProbeThread;
+use crate::control::listening_sockets::OpenedSockets;
 use crate::control::process::open_files_max;
 use crate::control::start_error::StartError;
 use crate::net::descriptors::DescriptorBudget;
 use crate::net::listening::SocketFile;
 use crate::state::snapshot::Snapshot;
-use crate::worker::apply_config::Turn;
+use crate::worker::apply_config::ConfigChange;
 
 /// How long is waited for the workers to turn, each between two steps of its event loop.
-const TURN_TIME: Duration = Duration::from_secs(10);
+const APPLY_TIME: Duration = Duration::from_secs(10);
 
 impl Proxy {
     /// Goes over to `config`.
     ///
     /// # Errors
     /// When an address, a log or TLS cannot be had; then nothing has changed.
-    pub fn reload(&mut self, config: &Config) -> Result<Reloaded, StartError> {
-        let reloaded = self.turn_to(config);
-        self.reloads.count(reloaded.is_ok());
-        if reloaded.is_ok() {
+    pub fn reload(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
+        let report = self.apply_config(config);
+        self.reloads.count(report.is_ok());
+        if report.is_ok() {
             let config = self.current.load().share(config.clone());
-            self.written.store(Arc::new(config.clone()));
+            self.file_config.store(Arc::new(config.clone()));
             self.in_use = config;
         }
-        reloaded
+        report
     }
 
     /// The config of the last start or reload, without what was changed of servers since. It shares its parts with what is in use.
     pub fn config_of_file(&self) -> Config {
-        Config::clone(&self.written.load())
+        Config::clone(&self.file_config.load())
     }
 
     /// Changes a server of the config in use, as a reload would; gives it as it was and as it is. The next reload takes what its file says.
     ///
     /// # Errors
     /// When there is no such server, or it cannot be so; then nothing has changed.
-    pub fn change(&mut self, change: &ServerChange, who: &str) -> Result<(Server, Server), Unfulfilled> {
+    pub fn change(
+        &mut self,
+        change: &ServerChange,
+        requester: &str,
+    ) -> Result<(Server, Server), CommandRejected> {
         let mut config = self.in_use.clone();
-        let (before, after) = change.apply(&mut config, &self.written.load())?;
+        let (before, after) = change.apply(&mut config, &self.file_config.load())?;
         if before != after {
-            self.turn_to(&config).map_err(|error| Unfulfilled::Refused(error.to_string()))?;
+            self.apply_config(&config).map_err(|error| CommandRejected::Refused(error.to_string()))?;
             self.in_use = config;
         }
         tracing::info!(
@@ -62,7 +66,7 @@ impl Proxy {
             weight = after.weight,
             address = %after.address,
             max_requests = after.max_requests.map_or_else(|| "off".to_owned(), |max| max.to_string()),
-            who,
+            who = requester,
             "the server was changed, until the next reload"
         );
         Ok((before, after))
@@ -73,10 +77,11 @@ impl Proxy {
         self.reloads.count(false);
     }
 
-    fn turn_to(&mut self, config: &Config) -> Result<Reloaded, StartError> {
+    fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
         let mut snapshot = before.succeeded_by(config, &self.around)?;
-        let Opened { doors, turns, stale_files } = self.doors.succeeded_by(config, self.around.workers)?;
+        let OpenedSockets { listening_sockets, assignments, stale_files } =
+            self.listening_sockets.succeeded_by(config, self.around.workers)?;
         if let Some(traces) = &mut self.traces {
             snapshot.traces = traces.follow(config, self.around.workers).map_err(StartError::Traces)?;
         }
@@ -86,19 +91,19 @@ impl Proxy {
         // From here on nothing can fail.
         let snapshot = Arc::new(snapshot);
         snapshot.prepare(&before);
-        self.desk.names.learn(&snapshot);
-        self.follow_on_control(&snapshot);
+        self.queries.names.learn(&snapshot);
+        self.follow_in_background(&snapshot);
         snapshot.settle_modes(&before);
         self.current.store(Arc::clone(&snapshot));
         let (done, all_done) = channel::<()>();
-        for (worker, doors) in turns.into_iter().enumerate() {
+        for (worker, sockets) in assignments.into_iter().enumerate() {
             let (snapshot, logs) = (Arc::clone(&snapshot), self.logs_of(worker));
-            let turn = Turn { snapshot, logs, doors, done: Some(done.clone()) };
-            let _stopped = self.turns[worker].send(turn);
+            let change = ConfigChange { snapshot, logs, sockets, done: Some(done.clone()) };
+            let _stopped = self.changes[worker].send(change);
         }
         drop(done);
         // Ends when every worker has turned.
-        let _disconnected = all_done.recv_timeout(TURN_TIME);
+        let _disconnected = all_done.recv_timeout(APPLY_TIME);
         self.descriptors = DescriptorBudget::new(open_files_max(), config, self.around.workers);
         self.descriptors.take_effect();
         self.shared.connections.set_count_max(self.descriptors.clients);
@@ -108,21 +113,21 @@ impl Proxy {
         if let Some(traces) = &mut self.traces {
             traces.settle();
         }
-        if let Some(guard) = &self.admin_guard {
-            guard.follow(config);
+        if let Some(access) = &self.admin_access {
+            access.follow(config);
         }
-        self.doors = doors;
-        self.listened_now.store(Arc::new(self.listened()));
+        self.listening_sockets = listening_sockets;
+        self.bound_now.store(Arc::new(self.bound_listeners()));
         stale_files.iter().for_each(SocketFile::remove);
-        let needs_restart = self.fixed.needs_restart(config);
-        Ok(Reloaded { generation: snapshot.generation, needs_restart })
+        let needs_restart = self.restart_only.needs_restart(config);
+        Ok(ReloadReport { generation: snapshot.generation, needs_restart })
     }
 
     fn follow_checks(&mut self, snapshot: &Arc<Snapshot>) {
         if let Some(checks) = &self.checks {
             checks.follow(snapshot);
         } else {
-            let started = CheckThread::start(snapshot, &self.desk, self.around.seed);
+            let started = ProbeThread::start(snapshot, &self.queries, self.around.seed);
             self.checks = started.unwrap_or_else(|error| {
                 tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
                 None

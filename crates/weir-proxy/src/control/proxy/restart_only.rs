@@ -4,14 +4,14 @@ use weir_config::{Admin, Config, LogSettings, Process, RecorderSettings};
 
 /// The sections of a config that hold from the start of the process to its end, or partly so.
 #[derive(Debug, Clone)]
-pub(super) struct Fixed {
+pub(super) struct RestartOnly {
     process: Process,
     admin: Admin,
     log: LogSettings,
     recorder: RecorderSettings,
 }
 
-impl Fixed {
+impl RestartOnly {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             process: config.process.clone(),
@@ -73,9 +73,9 @@ mod tests {
             }
         }
         let told = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");
-        let fixed = Fixed::of(&told(before));
+        let restart_only = RestartOnly::of(&told(before));
         let needed: BTreeSet<String> =
-            fixed.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();
+            restart_only.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();
         assert_eq!(planned, needed);
     }
 }

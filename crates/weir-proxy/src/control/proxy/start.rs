@@ -13,41 +13,41 @@ use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
-use super::restart_only::Fixed;
+use super::restart_only::RestartOnly;
 use crate::control::access_log::AccessLogs;
 use crate::control::admin;
-use crate::control::admin_access::Guard;
-use crate::control::background_tasks::{Following, keep_up};
-use crate::control::commands::Wishes;
-use crate::control::health::CheckThread;
-use crate::control::listening_sockets::{Doors, Listened, Opened};
-use crate::control::live_rates::Pulse;
-use crate::control::operations::{Scrapes, Served};
-use crate::control::overview::{ListenedNow, Sources, unix_ms};
+use crate::control::admin_access::AdminAccess;
+use crate::control::background_tasks::{self, TaskConfig};
+use crate::control::commands::CommandSender;
+use crate::control::health::ProbeThread;
+use crate::control::listening_sockets::{BoundListener, ListeningSockets, OpenedSockets};
+use crate::control::live_rates::LiveRates;
+use crate::control::operations::{Operations, ScrapeSlots};
+use crate::control::overview::{BoundListeners, Sources, unix_ms};
 use crate::control::process::{open_files_max, raise_open_files};
 use crate::control::runtime_socket;
-use crate::control::server_modes::Modes;
+use crate::control::server_modes::ServerModes;
 use crate::control::start_error::StartError;
 use crate::control::threads;
-use crate::control::trace_export::Traces;
-use crate::control::worker_queries::Desk;
+use crate::control::trace_export::TraceExport;
+use crate::control::worker_queries::WorkerQueries;
 use crate::net::cpus;
 use crate::net::descriptors::DescriptorBudget;
 use crate::net::listening::{BoundAddress, SocketFile};
-use crate::state::running::Asked;
+use crate::state::connection_list::WorkerQuery;
 use crate::state::shared::RoomWanted;
 use crate::state::shared::{Accepted, Load, Shared};
 use crate::state::snapshot::Snapshot;
 use crate::state::surroundings::Surroundings;
-use crate::worker::apply_config::{DoorTurn, Turn};
+use crate::worker::apply_config::{ConfigChange, SocketAssignment};
 use crate::worker::{self, WorkerStart};
 
 /// What a worker begins with, and where it hears of more.
-struct WorkerEnds {
-    doors: Vec<DoorTurn>,
+struct WorkerChannels {
+    sockets: Vec<SocketAssignment>,
     inbox: UnboundedReceiver<Accepted>,
-    turns: UnboundedReceiver<Turn>,
-    asks: UnboundedReceiver<Asked>,
+    changes: UnboundedReceiver<ConfigChange>,
+    queries: UnboundedReceiver<WorkerQuery>,
 }
 
 impl Proxy {
@@ -56,68 +56,74 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::start_obeying(config, Wishes::nobody())
+        Self::start_with_commands(config, CommandSender::disconnected())
     }
 
-    /// The same; what is wanted of the process while it runs goes to `wishes`.
+    /// The same, with a runtime that takes commands: those that only the owner of the proxy can carry out go to `commands`.
     ///
     /// # Errors
     /// As [`Proxy::start`].
-    pub fn start_obeying(config: &Config, wishes: Wishes) -> Result<Self, StartError> {
+    pub fn start_with_commands(config: &Config, commands: CommandSender) -> Result<Self, StartError> {
         raise_open_files();
         let around = surroundings(config)?;
         let workers = around.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
         let mut snapshot = Snapshot::new(config, &around)?;
-        let Opened { doors, turns: door_turns, .. } = Doors::default().succeeded_by(config, workers)?;
+        let OpenedSockets { listening_sockets, assignments, .. } =
+            ListeningSockets::default().succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
-        let (turns, next_turns): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
-        let (followings, next_followings) = unbounded_channel();
-        let (desk, next_asks) = Desk::new(workers, &config.recorder);
-        let desk = Arc::new(desk);
-        let mut traces = Traces::new(&desk, &around.via_name);
+        let (changes, next_changes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let (task_configs, next_task_configs) = unbounded_channel();
+        let (queries, next_queries) = WorkerQueries::new(workers, &config.recorder);
+        let queries = Arc::new(queries);
+        let mut traces = TraceExport::new(&queries, &around.via_name);
         snapshot.traces = traces.follow(config, workers).map_err(StartError::Traces)?;
         let snapshot = Arc::new(snapshot);
-        desk.names.learn(&snapshot);
+        queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
         let mut proxy = Self {
             shared: Arc::new(share(&descriptors, senders)),
             descriptors,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             around,
-            fixed: Fixed::of(config),
+            restart_only: RestartOnly::of(config),
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
-            doors,
+            listening_sockets,
             admin: None,
             runtime: None,
             runtime_file: None,
-            written: Arc::new(ArcSwap::from_pointee(config.clone())),
+            file_config: Arc::new(ArcSwap::from_pointee(config.clone())),
             in_use: config.clone(),
-            wishes,
-            admin_guard: None,
-            listened_now: ListenedNow::default(),
+            commands,
+            admin_access: None,
+            bound_now: BoundListeners::default(),
             workers: Vec::new(),
             stop_workers: Vec::new(),
-            turns,
+            changes,
             control: None,
             stop_control: Arc::new(Notify::new()),
-            followings,
+            task_configs,
             checks: None,
             logs: Some(logs),
             reloads: Arc::default(),
-            _enrolled: threads::enrol(),
-            desk,
+            _registration: threads::register(),
+            queries,
             trace_counts: Arc::clone(&traces.counts),
             traces: Some(traces),
         };
-        let ends = door_turns.into_iter().zip(inboxes).zip(next_turns).zip(next_asks);
-        for (index, (((doors, inbox), turns), asks)) in ends.enumerate() {
-            proxy.start_worker(config, &snapshot, index, WorkerEnds { doors, inbox, turns, asks })?;
+        let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
+        for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
+            proxy.start_worker(
+                config,
+                &snapshot,
+                index,
+                WorkerChannels { sockets, inbox, changes, queries },
+            )?;
         }
-        proxy.start_control(config, &snapshot, next_followings)?;
+        proxy.start_control(config, &snapshot, next_task_configs)?;
         Ok(proxy)
     }
 
@@ -126,26 +132,31 @@ impl Proxy {
         config: &Config,
         snapshot: &Arc<Snapshot>,
         index: usize,
-        ends: WorkerEnds,
+        channels: WorkerChannels,
     ) -> Result<(), StartError> {
-        let WorkerEnds { doors, inbox: handed_over, turns, asks } = ends;
+        let WorkerChannels { sockets, inbox: handed_over, changes, queries } = channels;
         let stop = Arc::new(Notify::new());
         let start = WorkerStart {
             index,
             shared: Arc::clone(&self.shared),
             shard: Arc::clone(&self.shards[index]),
-            first: Turn { snapshot: Arc::clone(snapshot), logs: self.logs_of(index), doors, done: None },
-            turns,
+            first: ConfigChange {
+                snapshot: Arc::clone(snapshot),
+                logs: self.logs_of(index),
+                sockets,
+                done: None,
+            },
+            changes,
             handed_over,
             recorder: config.recorder.clone(),
-            asks,
+            queries,
             stop: Arc::clone(&stop),
             random_seed: self.around.seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
         let run = move || {
-            let _enrolled = threads::enrol();
+            let _registration = threads::register();
             if let Some(cpu) = cpu {
                 cpus::pin(cpu);
             }
@@ -161,47 +172,48 @@ impl Proxy {
         &mut self,
         config: &Config,
         snapshot: &Arc<Snapshot>,
-        followings: UnboundedReceiver<Following>,
+        task_configs: UnboundedReceiver<TaskConfig>,
     ) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         if config.admin.address.is_some() || config.admin.socket.is_some() {
-            let guard = Arc::new(Guard::new(config)?);
-            self.admin_guard = Some(Arc::clone(&guard));
-            let modes = Modes::new(&self.current);
-            let sources = Arc::new(self.sources(&guard, &modes));
-            runtime.spawn(Arc::clone(&sources).keep_pulse());
-            let (wishes, written, desk) =
-                (self.wishes.clone(), Arc::clone(&self.written), Arc::clone(&self.desk));
-            let scrapes = Scrapes::default();
-            let served = Served { sources, modes, desk, guard, wishes, written, scrapes };
-            self.bind_admin(config, &runtime, &Arc::new(served))?;
+            let access = Arc::new(AdminAccess::new(config)?);
+            self.admin_access = Some(Arc::clone(&access));
+            let modes = ServerModes::new(&self.current);
+            let sources = Arc::new(self.sources(&access, &modes));
+            runtime.spawn(Arc::clone(&sources).sample_live_rates());
+            let (commands, file_config, queries) =
+                (self.commands.clone(), Arc::clone(&self.file_config), Arc::clone(&self.queries));
+            let scrape_slots = ScrapeSlots::default();
+            let operations =
+                Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
+            self.bind_admin(config, &runtime, &Arc::new(operations))?;
         }
-        self.listened_now.store(Arc::new(self.listened()));
-        runtime.spawn(keep_up(followings, Arc::clone(&self.around.due_upstreams)));
+        self.bound_now.store(Arc::new(self.bound_listeners()));
+        runtime.spawn(background_tasks::run(task_configs, Arc::clone(&self.around.due_upstreams)));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || {
-            let _enrolled = threads::enrol();
+            let _registration = threads::register();
             runtime.block_on(stop.notified());
         })?);
-        self.follow_on_control(snapshot);
+        self.follow_in_background(snapshot);
         // Only now: a server whose name has not been asked for yet is not dead.
-        self.checks = CheckThread::start(snapshot, &self.desk, self.around.seed)?;
+        self.checks = ProbeThread::start(snapshot, &self.queries, self.around.seed)?;
         Ok(())
     }
 
-    /// Binds the admin address and the runtime socket, and has them served.
+    /// Binds the admin address and the runtime socket, and has them operations.
     fn bind_admin(
         &mut self,
         config: &Config,
         runtime: &tokio::runtime::Runtime,
-        served: &Arc<Served>,
+        operations: &Arc<Operations>,
     ) -> Result<(), StartError> {
         if let Some(address) = config.admin.address {
             let (listener, bound) =
                 admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
-            self.admin = Some(Listened { listener: "admin".into(), address: BoundAddress::Inet(bound) });
-            runtime.spawn(admin::serve(listener, Arc::clone(served)));
+            self.admin = Some(BoundListener { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+            runtime.spawn(admin::serve(listener, Arc::clone(operations)));
         }
         if let Some(address) = &config.admin.socket {
             let refused = |error| StartError::BindSocket { address: address.to_string(), error };
@@ -211,14 +223,14 @@ impl Proxy {
             if let BoundAddress::Unix(path) = &address {
                 self.runtime_file = SocketFile::bound_at(path).ok();
             }
-            self.runtime = Some(Listened { listener: "runtime".into(), address });
-            runtime.spawn(runtime_socket::serve(bound, Arc::clone(served)));
+            self.runtime = Some(BoundListener { listener: "runtime".into(), address });
+            runtime.spawn(runtime_socket::serve(bound, Arc::clone(operations)));
         }
         Ok(())
     }
 
     /// What an overview is made of.
-    fn sources(&self, guard: &Arc<Guard>, modes: &Arc<Modes>) -> Sources {
+    fn sources(&self, access: &Arc<AdminAccess>, modes: &Arc<ServerModes>) -> Sources {
         Sources {
             shards: self.shards.clone(),
             shared: Arc::clone(&self.shared),
@@ -226,11 +238,11 @@ impl Proxy {
             reloads: Arc::clone(&self.reloads),
             traces: Arc::clone(&self.trace_counts),
             modes: Arc::clone(modes),
-            listened: Arc::clone(&self.listened_now),
+            bound: Arc::clone(&self.bound_now),
             via_name: self.around.via_name.clone(),
-            guard: Arc::clone(guard),
+            access: Arc::clone(access),
             started_ms: unix_ms(),
-            pulse: Pulse::default(),
+            live_rates: LiveRates::default(),
         }
     }
 }

@@ -22,7 +22,7 @@ const CUT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How the stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopReport {
     /// Exchanges and tunnels that were cut because their time was up. Idle sessions lose nothing.
     pub cut: u64,
 }
@@ -43,8 +43,8 @@ impl Proxy {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
         // New connections are refused from now on, and those in a backlog are accepted before it is closed.
-        self.doors.refuse_new();
-        self.doors.files().for_each(SocketFile::remove);
+        self.listening_sockets.refuse_new();
+        self.listening_sockets.files().for_each(SocketFile::remove);
         for stop in &self.stop_workers {
             stop.notify_one();
         }
@@ -68,7 +68,7 @@ impl Proxy {
     }
 
     /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time, then ends what is left.
-    pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut(&Self) -> bool) -> Stopped {
+    pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut(&Self) -> bool) -> StopReport {
         let drained_before = self.tunnels_drained();
         self.begin_stop();
         let end: Instant = clock::now() + grace;
@@ -96,7 +96,7 @@ impl Proxy {
         if let Some(traces) = self.traces.take() {
             traces.close(end);
         }
-        Stopped { cut }
+        StopReport { cut }
     }
 
     /// Ends the sessions that are left as if somebody had asked for it, so that each is answered, counted and logged, and gives the
@@ -104,7 +104,7 @@ impl Proxy {
     fn cut_the_rest(&self) {
         let end = clock::now() + CUT_TIME;
         while !self.is_drained() && clock::now() < end {
-            self.desk.end_all();
+            self.queries.end_all();
             let asked_again = clock::now() + CUT_AGAIN;
             while !self.is_drained() && clock::now() < asked_again.min(end) {
                 clock::pause(STOP_LOOK);
@@ -117,6 +117,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        self.doors.files().chain(&self.runtime_file).for_each(SocketFile::remove);
+        self.listening_sockets.files().chain(&self.runtime_file).for_each(SocketFile::remove);
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_config::ListenerProtocol;
 
-use super::{Narrator, millis, rfc3339};
+use super::{ReportWriter, millis, rfc3339};
 use crate::control::connections::shown;
 use crate::net::clock::{self, Instant};
-use crate::state::running::Running;
+use crate::state::connection_list::ConnectionInfo;
 
-impl Narrator {
-    /// A session as lists have it.
-    pub(crate) fn session(&self, running: &Running) -> Value {
+impl ReportWriter {
+    /// A connection as lists show it.
+    pub(crate) fn connection(&self, running: &ConnectionInfo) -> Value {
         let exchange = running.flight.as_deref().map(|flight| {
             let entry = &flight.entry;
             let mut told = self.outline(running.id.worker, entry);
@@ -41,13 +41,13 @@ impl Narrator {
             "requests": running.requests,
             "state": running.state(),
             "state_ms": millis(age(running.since)),
-            "waits_for": running.doing.awaited(),
+            "waits_for": running.activity.awaited(),
             "exchange": exchange,
         })
     }
 
-    /// The story of what runs on a session, as far as it has come.
-    pub(crate) fn running(&self, running: &Running) -> Value {
+    /// The exchange that a connection carries, as far as it has come.
+    pub(crate) fn exchange_so_far(&self, running: &ConnectionInfo) -> Value {
         let id = running.id.to_string();
         let mut told = match &running.flight {
             Some(flight) => self.story(running.id.worker, flight),
@@ -73,7 +73,7 @@ impl Narrator {
             "session": id,
             "state": running.state(),
             "state_ms": millis(age(running.since)),
-            "waits_for": running.doing.awaited(),
+            "waits_for": running.activity.awaited(),
         });
         told
     }

@@ -6,17 +6,17 @@ use serde_json::{Map, Value, json};
 use weir_observe::{Failure, Party, Phase};
 use weir_traffic::Eligibility;
 
-use super::{Narrator, client, millis, rfc3339};
+use super::{ReportWriter, client, millis, rfc3339};
 use crate::control::connections::shown;
-use crate::control::worker_queries::ListenerNames;
+use crate::control::worker_queries::KnownListener;
 use crate::net::clock::Instant;
+use crate::state::connection_list::ConnectionId;
 use crate::state::recorder::{Decision, Entry, EntryKind, Flight, NONE, TRIES_KEPT, Try};
-use crate::state::running::SessionId;
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";
 
-impl Narrator {
+impl ReportWriter {
     /// What a list says.
     pub(crate) fn line(&self, worker: usize, flight: &Flight) -> Value {
         Value::Object(self.outline(worker, &flight.entry))
@@ -35,7 +35,7 @@ impl Narrator {
         };
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
-        let session = SessionId { worker, number: entry.session };
+        let session = ConnectionId { worker, number: entry.session };
         put("session", (entry.session > 0).then(|| session.to_string()).into());
         put("trace_id", trace_id(entry.trace_id));
         put("link", format!("/api/exchanges/{number}").into());
@@ -217,7 +217,7 @@ fn kind(kind: EntryKind) -> &'static str {
 }
 
 /// The form of the path on which rules were matched, where it came in another.
-fn normal_path(entry: &Entry, listener: Option<&ListenerNames>) -> Value {
+fn normal_path(entry: &Entry, listener: Option<&KnownListener>) -> Value {
     let Some(listener) = listener.filter(|_| !entry.words.is_cut && !entry.words.method().is_empty()) else {
         return Value::Null;
     };

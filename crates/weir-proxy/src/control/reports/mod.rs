@@ -9,17 +9,17 @@ use serde_json::Value;
 use weir_observe::access_log::UnixMicros;
 
 use crate::control::connections::shown;
-use crate::control::worker_queries::{Desk, Names};
+use crate::control::worker_queries::{GenerationNames, WorkerQueries};
 use crate::net::clock::{self, Instant};
 use crate::state::recorder::Entry;
 
 /// Tells stories by the names of the configs of then.
-pub(crate) struct Narrator {
-    names: Vec<Names>,
+pub(crate) struct ReportWriter {
+    names: Vec<GenerationNames>,
 }
 
 /// Where an exchange came in and went, by name.
-pub(crate) struct Places<'a> {
+pub(crate) struct ExchangePlace<'a> {
     pub(crate) listener: Option<&'a str>,
     pub(crate) upstream: Option<&'a str>,
     pub(crate) server: Option<&'a str>,
@@ -36,20 +36,20 @@ pub(crate) fn unix_micros(at: Instant) -> UnixMicros {
     UnixMicros(u64::try_from(unix.as_micros()).unwrap_or(u64::MAX))
 }
 
-impl Narrator {
-    pub(crate) fn new(desk: &Desk) -> Self {
-        Self { names: desk.names.all() }
+impl ReportWriter {
+    pub(crate) fn new(queries: &WorkerQueries) -> Self {
+        Self { names: queries.names.all() }
     }
 
-    pub(crate) fn names(&self, generation: u64) -> Option<&Names> {
+    pub(crate) fn names(&self, generation: u64) -> Option<&GenerationNames> {
         self.names.iter().find(|names| names.generation == generation)
     }
 
     /// Where an exchange came in and went, as far as that is decided and known.
-    pub(crate) fn places(&self, entry: &Entry) -> Places<'_> {
+    pub(crate) fn places(&self, entry: &Entry) -> ExchangePlace<'_> {
         let upstream = self.names(entry.served_generation).and_then(|names| names.upstream(entry.upstream));
         let listener = self.names(entry.generation).and_then(|names| names.listener(entry.listener));
-        Places {
+        ExchangePlace {
             listener: listener.map(|listener| &*listener.name),
             upstream: upstream.map(|upstream| &*upstream.name),
             server: upstream.and_then(|upstream| upstream.server(entry.server)),

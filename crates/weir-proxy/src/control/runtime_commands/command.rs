@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_observe::haproxy::{ProxyName, StatFilter, StatForm};
 use weir_traffic::Mode;
 
-use crate::state::running::SessionId;
+use crate::state::connection_list::ConnectionId;
 
 /// Bytes of a line; the buffer of HAProxy.
 pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;
@@ -27,14 +27,14 @@ const REQUESTS_MAX: u32 = 10_000_000;
 
 /// A server by the names of its upstream and its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerName {
+pub(crate) struct ServerRef {
     pub(crate) upstream: String,
     pub(crate) server: String,
 }
 
 /// A weight as it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub(crate) enum WeightChange {
     Exactly(u16),
     /// Of the weight in the config.
     Percent(u32),
@@ -42,43 +42,43 @@ pub(crate) enum Weight {
 
 /// What somebody wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum RuntimeCommand {
     ShowInfo(StatForm),
     ShowStat(StatFilter, StatForm),
     ShowServersState(Option<String>),
     ShowServersConn(Option<String>),
     ShowBackend,
     ShowErrors,
-    ShowSess(Sessions),
+    ShowSess(ConnectionSelection),
     ShowVersion,
     ShowLevel,
     Help(String),
     Prompt,
     Quit,
     SetTimeout(Duration),
-    SetMode(ServerName, Mode),
-    SetWeight(ServerName, Weight),
-    GetWeight(ServerName),
-    SetAddr(ServerName, IpAddr, Option<u16>),
-    SetMaxRequests(ServerName, u32),
+    SetMode(ServerRef, Mode),
+    SetWeight(ServerRef, WeightChange),
+    GetWeight(ServerRef),
+    SetAddr(ServerRef, IpAddr, Option<u16>),
+    SetMaxRequests(ServerRef, u32),
     /// The session; `None` if no session can be called so.
-    ShutdownSession(Option<SessionId>),
-    ShutdownSessions(ServerName),
+    ShutdownSession(Option<ConnectionId>),
+    ShutdownSessions(ServerRef),
     Reload,
 }
 
 /// Which sessions somebody wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sessions {
+pub(crate) enum ConnectionSelection {
     /// All, a line each.
     Lines,
     /// All, with everything that is known.
     Whole,
     /// One with everything; `None` if no session can be called so.
-    One(Option<SessionId>),
+    One(Option<ConnectionId>),
 }
 
-impl Command {
+impl RuntimeCommand {
     /// Whether it changes anything.
     pub(crate) const fn changes(&self) -> bool {
         matches!(
@@ -96,7 +96,7 @@ impl Command {
 
 /// Why a line is no command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum InvalidCommand {
     /// No command begins so: the words.
     Unknown(String),
     /// The command is known, and what follows makes no sense: the sentence of HAProxy, where it has one.
@@ -147,39 +147,39 @@ pub(crate) fn split(line: &str) -> Vec<String> {
 }
 
 /// Reads one command.
-pub(crate) fn parse(text: &str) -> Result<Command, Wrong> {
+pub(crate) fn parse(text: &str) -> Result<RuntimeCommand, InvalidCommand> {
     let words = words(text);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["show", "info", rest @ ..] => Ok(Command::ShowInfo(form(rest))),
+        ["show", "info", rest @ ..] => Ok(RuntimeCommand::ShowInfo(form(rest))),
         ["show", "stat", rest @ ..] => show_stat(rest),
-        ["show", "servers", "state", rest @ ..] => Ok(Command::ShowServersState(first(rest))),
-        ["show", "servers", "conn", rest @ ..] => Ok(Command::ShowServersConn(first(rest))),
-        ["show", "backend", ..] => Ok(Command::ShowBackend),
-        ["show", "errors", ..] => Ok(Command::ShowErrors),
-        ["show", "sess", "all", ..] => Ok(Command::ShowSess(Sessions::Whole)),
-        ["show", "sess", id, ..] => Ok(Command::ShowSess(Sessions::One(id.parse().ok()))),
-        ["show", "sess"] => Ok(Command::ShowSess(Sessions::Lines)),
-        ["shutdown", "session", id, ..] => Ok(Command::ShutdownSession(id.parse().ok())),
+        ["show", "servers", "state", rest @ ..] => Ok(RuntimeCommand::ShowServersState(first(rest))),
+        ["show", "servers", "conn", rest @ ..] => Ok(RuntimeCommand::ShowServersConn(first(rest))),
+        ["show", "backend", ..] => Ok(RuntimeCommand::ShowBackend),
+        ["show", "errors", ..] => Ok(RuntimeCommand::ShowErrors),
+        ["show", "sess", "all", ..] => Ok(RuntimeCommand::ShowSess(ConnectionSelection::Whole)),
+        ["show", "sess", id, ..] => Ok(RuntimeCommand::ShowSess(ConnectionSelection::One(id.parse().ok()))),
+        ["show", "sess"] => Ok(RuntimeCommand::ShowSess(ConnectionSelection::Lines)),
+        ["shutdown", "session", id, ..] => Ok(RuntimeCommand::ShutdownSession(id.parse().ok())),
         ["shutdown", "session"] => Err(said("Session pointer expected (use 'show sess').")),
-        ["shutdown", "sessions", "server", rest @ ..] => Ok(Command::ShutdownSessions(named(rest)?)),
-        ["show", "version", ..] => Ok(Command::ShowVersion),
-        ["show", "cli", "level", ..] => Ok(Command::ShowLevel),
-        ["help", rest @ ..] => Ok(Command::Help(rest.join(" "))),
-        ["prompt", ..] => Ok(Command::Prompt),
-        ["quit", ..] => Ok(Command::Quit),
-        ["reload"] => Ok(Command::Reload),
+        ["shutdown", "sessions", "server", rest @ ..] => Ok(RuntimeCommand::ShutdownSessions(named(rest)?)),
+        ["show", "version", ..] => Ok(RuntimeCommand::ShowVersion),
+        ["show", "cli", "level", ..] => Ok(RuntimeCommand::ShowLevel),
+        ["help", rest @ ..] => Ok(RuntimeCommand::Help(rest.join(" "))),
+        ["prompt", ..] => Ok(RuntimeCommand::Prompt),
+        ["quit", ..] => Ok(RuntimeCommand::Quit),
+        ["reload"] => Ok(RuntimeCommand::Reload),
         ["set", "timeout", "cli", rest @ ..] => set_timeout(rest),
         ["set", "server", rest @ ..] => set_server(rest),
         ["set", "weight", rest @ ..] => match rest {
-            [name, weight, ..] => Ok(Command::SetWeight(server_name(name)?, read_weight(weight)?)),
+            [name, weight, ..] => Ok(RuntimeCommand::SetWeight(server_name(name)?, read_weight(weight)?)),
             _ => Err(said(NEEDS_NAMES)),
         },
-        ["get", "weight", rest @ ..] => Ok(Command::GetWeight(named(rest)?)),
+        ["get", "weight", rest @ ..] => Ok(RuntimeCommand::GetWeight(named(rest)?)),
         ["set", "maxconn", "server", rest @ ..] => set_max_requests(rest),
-        ["disable", "server", rest @ ..] => Ok(Command::SetMode(named(rest)?, Mode::Maintenance)),
-        ["enable", "server", rest @ ..] => Ok(Command::SetMode(named(rest)?, Mode::Serving)),
-        _ => Err(Wrong::Unknown(words.join(" "))),
+        ["disable", "server", rest @ ..] => Ok(RuntimeCommand::SetMode(named(rest)?, Mode::Maintenance)),
+        ["enable", "server", rest @ ..] => Ok(RuntimeCommand::SetMode(named(rest)?, Mode::Serving)),
+        _ => Err(InvalidCommand::Unknown(words.join(" "))),
     }
 }
 
@@ -204,8 +204,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-fn said(what: impl Into<String>) -> Wrong {
-    Wrong::Said(what.into())
+fn said(what: impl Into<String>) -> InvalidCommand {
+    InvalidCommand::Said(what.into())
 }
 
 fn first(words: &[&str]) -> Option<String> {
@@ -223,7 +223,7 @@ fn form(words: &[&str]) -> StatForm {
 }
 
 /// `show stat [{<iid>|<name>} <type> <sid>] [typed|json] [no-maint|up]`.
-fn show_stat(words: &[&str]) -> Result<Command, Wrong> {
+fn show_stat(words: &[&str]) -> Result<RuntimeCommand, InvalidCommand> {
     const OPTIONS: [&str; 5] = ["json", "typed", "desc", "no-maint", "up"];
     let mut filter = StatFilter::default();
     if let [proxy, types, server, ..] = words
@@ -250,41 +250,43 @@ fn show_stat(words: &[&str]) -> Result<Command, Wrong> {
     }
     filter.without_maintenance = words.contains(&"no-maint");
     filter.only_up = words.contains(&"up");
-    Ok(Command::ShowStat(filter, form(words)))
+    Ok(RuntimeCommand::ShowStat(filter, form(words)))
 }
 
-fn set_timeout(words: &[&str]) -> Result<Command, Wrong> {
+fn set_timeout(words: &[&str]) -> Result<RuntimeCommand, InvalidCommand> {
     let seconds = words.first().and_then(|word| word.trim_end_matches('s').parse::<u64>().ok());
     match seconds.filter(|seconds| *seconds > 0) {
-        Some(seconds) => Ok(Command::SetTimeout(Duration::from_secs(seconds.min(SILENCE_MAX_SECONDS)))),
+        Some(seconds) => {
+            Ok(RuntimeCommand::SetTimeout(Duration::from_secs(seconds.min(SILENCE_MAX_SECONDS))))
+        }
         None => Err(said("Invalid timeout value.")),
     }
 }
 
-fn named(words: &[&str]) -> Result<ServerName, Wrong> {
+fn named(words: &[&str]) -> Result<ServerRef, InvalidCommand> {
     server_name(words.first().ok_or_else(|| said(NEEDS_NAMES))?)
 }
 
 /// `upstream/server`. Only the name of a server may have a slash in it: that of one on a Unix socket has.
-fn server_name(word: &str) -> Result<ServerName, Wrong> {
+fn server_name(word: &str) -> Result<ServerRef, InvalidCommand> {
     match word.split_once('/') {
         Some((upstream, server)) if !upstream.is_empty() && !server.is_empty() => {
-            Ok(ServerName { upstream: upstream.to_owned(), server: server.to_owned() })
+            Ok(ServerRef { upstream: upstream.to_owned(), server: server.to_owned() })
         }
         _ => Err(said(NEEDS_NAMES)),
     }
 }
 
-fn set_server(words: &[&str]) -> Result<Command, Wrong> {
+fn set_server(words: &[&str]) -> Result<RuntimeCommand, InvalidCommand> {
     const USAGE: &str = "usage: set server <backend>/<server> addr | state | weight";
     let [name, what, values @ ..] = words else { return Err(said(USAGE)) };
     let name = server_name(name)?;
     match (*what, values) {
-        ("state", ["ready", ..]) => Ok(Command::SetMode(name, Mode::Serving)),
-        ("state", ["drain", ..]) => Ok(Command::SetMode(name, Mode::Draining)),
-        ("state", ["maint", ..]) => Ok(Command::SetMode(name, Mode::Maintenance)),
+        ("state", ["ready", ..]) => Ok(RuntimeCommand::SetMode(name, Mode::Serving)),
+        ("state", ["drain", ..]) => Ok(RuntimeCommand::SetMode(name, Mode::Draining)),
+        ("state", ["maint", ..]) => Ok(RuntimeCommand::SetMode(name, Mode::Maintenance)),
         ("state", _) => Err(said("'set server <srv> state' expects 'ready', 'drain' and 'maint'.")),
-        ("weight", [weight, ..]) => Ok(Command::SetWeight(name, read_weight(weight)?)),
+        ("weight", [weight, ..]) => Ok(RuntimeCommand::SetWeight(name, read_weight(weight)?)),
         ("weight", []) => Err(said("'set server <srv> weight' expects a weight.")),
         ("addr", []) => Err(said("set server <b>/<s> addr requires an address and optionally a port.")),
         ("addr", [addr, rest @ ..]) => {
@@ -299,31 +301,31 @@ fn set_server(words: &[&str]) -> Result<Command, Wrong> {
                 }
                 _ => return Err(said("set server <b>/<s> addr requires an address and optionally a port.")),
             };
-            Ok(Command::SetAddr(name, ip, port))
+            Ok(RuntimeCommand::SetAddr(name, ip, port))
         }
         _ => Err(said(USAGE)),
     }
 }
 
-fn read_weight(word: &str) -> Result<Weight, Wrong> {
+fn read_weight(word: &str) -> Result<WeightChange, InvalidCommand> {
     match word.strip_suffix('%') {
         Some(percent) => match percent.parse::<u32>() {
-            Ok(percent) if percent <= 100 => Ok(Weight::Percent(percent)),
+            Ok(percent) if percent <= 100 => Ok(WeightChange::Percent(percent)),
             _ => Err(said("Relative weight can only be between 0 and 100% inclusive.")),
         },
         None => match word.parse::<u16>() {
-            Ok(weight) if weight <= WEIGHT_MAX => Ok(Weight::Exactly(weight)),
+            Ok(weight) if weight <= WEIGHT_MAX => Ok(WeightChange::Exactly(weight)),
             _ => Err(said("Absolute weight can only be between 0 and 256 inclusive.")),
         },
     }
 }
 
 /// `set maxconn server <bk>/<srv> <n>`; 0 means any number, as in HAProxy.
-fn set_max_requests(words: &[&str]) -> Result<Command, Wrong> {
+fn set_max_requests(words: &[&str]) -> Result<RuntimeCommand, InvalidCommand> {
     let [name, rest @ ..] = words else { return Err(said(NEEDS_NAMES)) };
     let name = server_name(name)?;
     match rest.first().and_then(|word| word.parse::<u32>().ok()).filter(|count| *count <= REQUESTS_MAX) {
-        Some(count) => Ok(Command::SetMaxRequests(name, count)),
+        Some(count) => Ok(RuntimeCommand::SetMaxRequests(name, count)),
         None => Err(said("maxconn expects a number from 0 to 10000000; 0 means any number.")),
     }
 }
@@ -334,50 +336,50 @@ mod tests {
 
     use super::*;
 
-    fn name() -> ServerName {
-        ServerName { upstream: "app".into(), server: "a".into() }
+    fn name() -> ServerRef {
+        ServerRef { upstream: "app".into(), server: "a".into() }
     }
 
     #[test]
     fn commands_are_read() {
-        let unix = ServerName { upstream: "app".into(), server: "unix:/run/a.sock".into() };
+        let unix = ServerRef { upstream: "app".into(), server: "unix:/run/a.sock".into() };
         let by_id =
             StatFilter { proxy: Some(ProxyName::Id(3)), types: 4, server_id: 1, ..StatFilter::default() };
-        let session = SessionId { worker: 0, number: 17 };
+        let session = ConnectionId { worker: 0, number: 17 };
         let by_name = StatFilter { proxy: Some(ProxyName::Name("app".into())), ..StatFilter::default() };
         for (text, command) in [
-            ("show info", Command::ShowInfo(StatForm::Text)),
-            ("  show   info typed ", Command::ShowInfo(StatForm::Typed)),
-            ("show stat", Command::ShowStat(StatFilter::default(), StatForm::Text)),
-            ("show stat json", Command::ShowStat(StatFilter::default(), StatForm::Json)),
-            ("show stat -1 -1 -1", Command::ShowStat(StatFilter::default(), StatForm::Text)),
-            ("show stat 3 4 1 typed", Command::ShowStat(by_id, StatForm::Typed)),
-            ("show stat app -1 -1", Command::ShowStat(by_name.clone(), StatForm::Text)),
-            ("show stat app", Command::ShowStat(by_name, StatForm::Text)),
-            ("show servers state", Command::ShowServersState(None)),
-            ("show servers state app", Command::ShowServersState(Some("app".into()))),
-            ("show servers conn app", Command::ShowServersConn(Some("app".into()))),
-            ("set server app/a state drain", Command::SetMode(name(), Mode::Draining)),
-            ("set server app/a state ready", Command::SetMode(name(), Mode::Serving)),
-            ("disable server app/unix:/run/a.sock", Command::SetMode(unix, Mode::Maintenance)),
-            ("set weight app/a 50%", Command::SetWeight(name(), Weight::Percent(50))),
-            ("set server app/a weight 256", Command::SetWeight(name(), Weight::Exactly(256))),
-            ("set server app/a addr ::1", Command::SetAddr(name(), "::1".parse().unwrap(), None)),
+            ("show info", RuntimeCommand::ShowInfo(StatForm::Text)),
+            ("  show   info typed ", RuntimeCommand::ShowInfo(StatForm::Typed)),
+            ("show stat", RuntimeCommand::ShowStat(StatFilter::default(), StatForm::Text)),
+            ("show stat json", RuntimeCommand::ShowStat(StatFilter::default(), StatForm::Json)),
+            ("show stat -1 -1 -1", RuntimeCommand::ShowStat(StatFilter::default(), StatForm::Text)),
+            ("show stat 3 4 1 typed", RuntimeCommand::ShowStat(by_id, StatForm::Typed)),
+            ("show stat app -1 -1", RuntimeCommand::ShowStat(by_name.clone(), StatForm::Text)),
+            ("show stat app", RuntimeCommand::ShowStat(by_name, StatForm::Text)),
+            ("show servers state", RuntimeCommand::ShowServersState(None)),
+            ("show servers state app", RuntimeCommand::ShowServersState(Some("app".into()))),
+            ("show servers conn app", RuntimeCommand::ShowServersConn(Some("app".into()))),
+            ("set server app/a state drain", RuntimeCommand::SetMode(name(), Mode::Draining)),
+            ("set server app/a state ready", RuntimeCommand::SetMode(name(), Mode::Serving)),
+            ("disable server app/unix:/run/a.sock", RuntimeCommand::SetMode(unix, Mode::Maintenance)),
+            ("set weight app/a 50%", RuntimeCommand::SetWeight(name(), WeightChange::Percent(50))),
+            ("set server app/a weight 256", RuntimeCommand::SetWeight(name(), WeightChange::Exactly(256))),
+            ("set server app/a addr ::1", RuntimeCommand::SetAddr(name(), "::1".parse().unwrap(), None)),
             (
                 "set server app/a addr 10.0.0.9 port 81",
-                Command::SetAddr(name(), "10.0.0.9".parse().unwrap(), Some(81)),
+                RuntimeCommand::SetAddr(name(), "10.0.0.9".parse().unwrap(), Some(81)),
             ),
-            ("set maxconn server app/a 0", Command::SetMaxRequests(name(), 0)),
-            ("set timeout cli 60", Command::SetTimeout(Duration::from_secs(60))),
-            ("get weight app/a", Command::GetWeight(name())),
-            ("show sess", Command::ShowSess(Sessions::Lines)),
-            ("show sess all", Command::ShowSess(Sessions::Whole)),
-            ("show sess 0x10000000011", Command::ShowSess(Sessions::One(Some(session)))),
-            ("show sess nonsense", Command::ShowSess(Sessions::One(None))),
-            ("shutdown session 0x10000000011", Command::ShutdownSession(Some(session))),
-            ("shutdown session s0-17", Command::ShutdownSession(Some(session))),
-            ("shutdown sessions server app/a", Command::ShutdownSessions(name())),
-            ("help set server", Command::Help("set server".into())),
+            ("set maxconn server app/a 0", RuntimeCommand::SetMaxRequests(name(), 0)),
+            ("set timeout cli 60", RuntimeCommand::SetTimeout(Duration::from_secs(60))),
+            ("get weight app/a", RuntimeCommand::GetWeight(name())),
+            ("show sess", RuntimeCommand::ShowSess(ConnectionSelection::Lines)),
+            ("show sess all", RuntimeCommand::ShowSess(ConnectionSelection::Whole)),
+            ("show sess 0x10000000011", RuntimeCommand::ShowSess(ConnectionSelection::One(Some(session)))),
+            ("show sess nonsense", RuntimeCommand::ShowSess(ConnectionSelection::One(None))),
+            ("shutdown session 0x10000000011", RuntimeCommand::ShutdownSession(Some(session))),
+            ("shutdown session s0-17", RuntimeCommand::ShutdownSession(Some(session))),
+            ("shutdown sessions server app/a", RuntimeCommand::ShutdownSessions(name())),
+            ("help set server", RuntimeCommand::Help("set server".into())),
         ] {
             assert_eq!(parse(text), Ok(command), "{text}");
         }
@@ -399,10 +401,10 @@ mod tests {
             ("shutdown session", "Session pointer expected (use 'show sess')."),
             ("shutdown sessions server app", NEEDS_NAMES),
         ] {
-            assert_eq!(parse(text), Err(Wrong::Said(what.into())), "{text}");
+            assert_eq!(parse(text), Err(InvalidCommand::Said(what.into())), "{text}");
         }
         for text in ["", "show", "set", "bogus words"] {
-            assert_eq!(parse(text), Err(Wrong::Unknown(text.into())), "{text}");
+            assert_eq!(parse(text), Err(InvalidCommand::Unknown(text.into())), "{text}");
         }
     }
 
@@ -423,7 +425,7 @@ mod tests {
                 .replace("<seconds>", "1")
                 .replace("<n>", "1")
                 .replace(['[', ']'], "");
-            assert!(!matches!(parse(&example), Err(Wrong::Unknown(_))), "{example}");
+            assert!(!matches!(parse(&example), Err(InvalidCommand::Unknown(_))), "{example}");
         }
     }
 

@@ -6,17 +6,17 @@ use weir_config::ListenerProtocol;
 use weir_observe::haproxy::{ErrorRow, SessionRow};
 
 use crate::control::connections::shown;
-use crate::control::reports::{Narrator, client, unix_micros};
+use crate::control::reports::{ReportWriter, client, unix_micros};
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
+use crate::state::connection_list::ConnectionInfo;
 use crate::state::recorder::{Entry, Flight};
-use crate::state::running::Running;
 
 /// A session that runs.
-pub(super) fn session_row(running: &Running, narrator: &Narrator) -> SessionRow {
+pub(super) fn connection_row(running: &ConnectionInfo, report: &ReportWriter) -> SessionRow {
     let now = clock::now();
     let entry = running.flight.as_deref().map(|flight| &flight.entry);
-    let places = entry.map(|entry| narrator.places(entry));
+    let places = entry.map(|entry| report.places(entry));
     let since = |at: Instant| now.saturating_duration_since(at);
     SessionRow {
         pointer: running.id.pointer(),
@@ -39,7 +39,7 @@ pub(super) fn session_row(running: &Running, narrator: &Narrator) -> SessionRow 
         age: since(running.opened_at),
         state: running.state(),
         state_age: since(running.since),
-        awaited: running.doing.awaited(),
+        awaited: running.activity.awaited(),
         requests: running.requests,
         request_id: entry.map(|entry| entry.words.id().to_vec()).unwrap_or_default(),
         request: entry.map(asked).unwrap_or_default(),
@@ -49,9 +49,9 @@ pub(super) fn session_row(running: &Running, narrator: &Narrator) -> SessionRow 
 }
 
 /// A failure.
-pub(super) fn error_row(worker: usize, flight: &Flight, narrator: &Narrator) -> Option<ErrorRow> {
+pub(super) fn error_row(worker: usize, flight: &Flight, report: &ReportWriter) -> Option<ErrorRow> {
     let entry = &flight.entry;
-    let places = narrator.places(entry);
+    let places = report.places(entry);
     Some(ErrorRow {
         at: unix_micros(entry.ended),
         number: format!("{worker}-{}", entry.number),

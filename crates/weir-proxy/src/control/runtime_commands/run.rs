@@ -7,16 +7,16 @@ use weir_config::{Server, ServerAddress};
 use weir_observe::{AdminRefusal, haproxy};
 use weir_traffic::Mode;
 
-use super::command::{Command, HELP, ServerName, Sessions, Weight, Wrong};
-use super::rows::{error_row, session_row};
-use crate::control::admin_access::Peer;
-use crate::control::commands::{ServerChange, Unfulfilled};
+use super::command::{ConnectionSelection, HELP, InvalidCommand, RuntimeCommand, ServerRef, WeightChange};
+use super::rows::{connection_row, error_row};
+use crate::control::admin_access::AdminPeer;
+use crate::control::commands::{CommandRejected, ServerChange};
 use crate::control::connections::{self, TOLD_MAX};
-use crate::control::operations::Served;
-use crate::control::reports::Narrator;
-use crate::control::server_modes::Unknown;
-use crate::state::recorder::Wanted;
-use crate::state::running::{Question, SessionId};
+use crate::control::operations::Operations;
+use crate::control::reports::ReportWriter;
+use crate::control::server_modes::UnknownServer;
+use crate::state::connection_list::{ConnectionId, ConnectionQuery};
+use crate::state::recorder::RecorderQuery;
 
 /// Failures that `show errors` tells one by one.
 const ERRORS_TOLD: usize = 100;
@@ -27,21 +27,29 @@ const NO_SESSION: &str = "No such session (use 'show sess').";
 ///
 /// # Errors
 /// What is said instead when it is refused, which is counted.
-pub(crate) async fn answer(command: Command, served: &Arc<Served>, peer: Peer) -> Result<String, String> {
-    if command.changes() && !served.guard.allows_socket_changes() {
-        served.guard.count_refusal(AdminRefusal::ChangesOff, peer);
+pub(crate) async fn answer(
+    command: RuntimeCommand,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
+) -> Result<String, String> {
+    if command.changes() && !operations.access.allows_socket_changes() {
+        operations.access.count_refusal(AdminRefusal::ChangesOff, peer);
         let what = "Permission denied: `admin.socket_changes` of the config does not allow changes here.";
         return Err(line(what));
     }
-    Ok(obey(command, served, peer).await)
+    Ok(execute(command, operations, peer).await)
 }
 
 /// Answers a command that may be done.
-pub(crate) async fn obey(command: Command, served: &Arc<Served>, peer: Peer) -> String {
-    let overview = || served.sources.overview();
+pub(crate) async fn execute(
+    command: RuntimeCommand,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
+) -> String {
+    let overview = || operations.sources.overview();
     match command {
-        Command::ShowInfo(form) => haproxy::info(&overview(), form),
-        Command::ShowStat(filter, form) => {
+        RuntimeCommand::ShowInfo(form) => haproxy::info(&overview(), form),
+        RuntimeCommand::ShowStat(filter, form) => {
             let overview = overview();
             if filter.is_vain(&overview) {
                 line("No such proxy.")
@@ -49,41 +57,45 @@ pub(crate) async fn obey(command: Command, served: &Arc<Served>, peer: Peer) -> 
                 haproxy::stat(&overview, &filter, form)
             }
         }
-        Command::ShowServersState(upstream) => haproxy::servers_state(&overview(), upstream.as_deref())
+        RuntimeCommand::ShowServersState(upstream) => {
+            haproxy::servers_state(&overview(), upstream.as_deref())
+                .unwrap_or_else(|| line("Can't find backend."))
+        }
+        RuntimeCommand::ShowServersConn(upstream) => haproxy::servers_conn(&overview(), upstream.as_deref())
             .unwrap_or_else(|| line("Can't find backend.")),
-        Command::ShowServersConn(upstream) => haproxy::servers_conn(&overview(), upstream.as_deref())
-            .unwrap_or_else(|| line("Can't find backend.")),
-        Command::ShowBackend => haproxy::backends(&overview()),
-        Command::ShowErrors => show_errors(served).await,
-        Command::ShowSess(sessions) => show_sess(sessions, served).await,
-        Command::ShowVersion => line(env!("CARGO_PKG_VERSION")),
-        Command::ShowLevel => line(if served.guard.allows_socket_changes() { "admin" } else { "user" }),
-        Command::Help(prefix) => help(&prefix, "The following commands are valid at this level:"),
-        Command::SetMode(name, mode) => set_mode(&name, mode, served),
-        Command::SetWeight(name, weight) => set_weight(&name, weight, served, peer).await,
-        Command::GetWeight(name) => get_weight(&name, served),
-        Command::SetAddr(name, ip, port) => set_addr(&name, ip, port, served, peer).await,
-        Command::SetMaxRequests(name, count) => {
+        RuntimeCommand::ShowBackend => haproxy::backends(&overview()),
+        RuntimeCommand::ShowErrors => show_errors(operations).await,
+        RuntimeCommand::ShowSess(sessions) => show_sess(sessions, operations).await,
+        RuntimeCommand::ShowVersion => line(env!("CARGO_PKG_VERSION")),
+        RuntimeCommand::ShowLevel => {
+            line(if operations.access.allows_socket_changes() { "admin" } else { "user" })
+        }
+        RuntimeCommand::Help(prefix) => help(&prefix, "The following commands are valid at this level:"),
+        RuntimeCommand::SetMode(name, mode) => set_mode(&name, mode, operations),
+        RuntimeCommand::SetWeight(name, weight) => set_weight(&name, weight, operations, peer).await,
+        RuntimeCommand::GetWeight(name) => get_weight(&name, operations),
+        RuntimeCommand::SetAddr(name, ip, port) => set_addr(&name, ip, port, operations, peer).await,
+        RuntimeCommand::SetMaxRequests(name, count) => {
             let change =
                 ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
-            told(served.wishes.change(change, &peer.to_string()).await.map(|_| String::new()))
+            told(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
         }
-        Command::ShutdownSession(id) => shutdown(id, served, peer).await,
-        Command::ShutdownSessions(name) => shutdown_all(&name, served, peer).await,
-        Command::Reload => match served.wishes.reload(&peer.to_string()).await {
+        RuntimeCommand::ShutdownSession(id) => shutdown(id, operations, peer).await,
+        RuntimeCommand::ShutdownSessions(name) => shutdown_all(&name, operations, peer).await,
+        RuntimeCommand::Reload => match operations.commands.reload(&peer.to_string()).await {
             Ok(reloaded) => line(&reloaded.to_string()),
-            Err(unfulfilled) => line(&unfulfilled.to_string()),
+            Err(rejected) => line(&rejected.to_string()),
         },
         // These are the session's.
-        Command::Prompt | Command::Quit | Command::SetTimeout(_) => String::new(),
+        RuntimeCommand::Prompt | RuntimeCommand::Quit | RuntimeCommand::SetTimeout(_) => String::new(),
     }
 }
 
 /// Answers a line that is no command.
-pub(crate) fn correct(wrong: &Wrong) -> String {
+pub(crate) fn explain(wrong: &InvalidCommand) -> String {
     match wrong {
-        Wrong::Said(what) => line(what),
-        Wrong::Unknown(words) => {
+        InvalidCommand::Said(what) => line(what),
+        InvalidCommand::Unknown(words) => {
             let first = words.split(' ').next().unwrap_or_default();
             let is_near = |usage: &str| !first.is_empty() && usage.split(' ').next() == Some(first);
             if HELP.iter().any(|(usage, _)| is_near(usage)) {
@@ -110,42 +122,43 @@ fn help(prefix: &str, title: &str) -> String {
     text
 }
 
-async fn show_errors(served: &Served) -> String {
-    let found = served.desk.ask(Wanted::Failures, ERRORS_TOLD).await;
-    let narrator = Narrator::new(&served.desk);
-    let last = found.flights.iter().filter_map(|(worker, flight)| error_row(*worker, flight, &narrator));
-    haproxy::errors(&served.sources.overview(), &last.collect::<Vec<_>>())
+async fn show_errors(operations: &Operations) -> String {
+    let found = operations.queries.ask(RecorderQuery::Failures, ERRORS_TOLD).await;
+    let report = ReportWriter::new(&operations.queries);
+    let last = found.flights.iter().filter_map(|(worker, flight)| error_row(*worker, flight, &report));
+    haproxy::errors(&operations.sources.overview(), &last.collect::<Vec<_>>())
 }
 
-async fn show_sess(sessions: Sessions, served: &Served) -> String {
-    let session = match sessions {
-        Sessions::One(None) => return line("Session not found."),
-        Sessions::One(one) => one,
-        Sessions::Lines | Sessions::Whole => None,
+async fn show_sess(sessions: ConnectionSelection, operations: &Operations) -> String {
+    let connection = match sessions {
+        ConnectionSelection::One(None) => return line("Session not found."),
+        ConnectionSelection::One(one) => one,
+        ConnectionSelection::Lines | ConnectionSelection::Whole => None,
     };
-    let question = Question { session, count_max: TOLD_MAX, ..Question::default() };
-    let found = served.desk.ask_running(question).await;
-    let narrator = Narrator::new(&served.desk);
-    let rows: Vec<_> = found.sessions.iter().map(|session| session_row(session, &narrator)).collect();
+    let query = ConnectionQuery { connection, count_max: TOLD_MAX, ..ConnectionQuery::default() };
+    let found = operations.queries.ask_running(query).await;
+    let report = ReportWriter::new(&operations.queries);
+    let rows: Vec<_> =
+        found.connections.iter().map(|connection| connection_row(connection, &report)).collect();
     match sessions {
-        Sessions::Lines => haproxy::sessions(&rows, found.matching, found.silent),
-        Sessions::One(_) if rows.is_empty() => line("Session not found."),
-        Sessions::One(_) => haproxy::session_details(&rows, rows.len(), 0),
-        Sessions::Whole => haproxy::session_details(&rows, found.matching, found.silent),
+        ConnectionSelection::Lines => haproxy::sessions(&rows, found.matching, found.silent),
+        ConnectionSelection::One(_) if rows.is_empty() => line("Session not found."),
+        ConnectionSelection::One(_) => haproxy::session_details(&rows, rows.len(), 0),
+        ConnectionSelection::Whole => haproxy::session_details(&rows, found.matching, found.silent),
     }
 }
 
-async fn shutdown(id: Option<SessionId>, served: &Served, peer: Peer) -> String {
+async fn shutdown(id: Option<ConnectionId>, operations: &Operations, peer: AdminPeer) -> String {
     let Some(id) = id else { return line(NO_SESSION) };
-    let found = connections::end(&served.desk, id, &peer.to_string()).await;
-    if found.sessions.is_empty() { line(NO_SESSION) } else { String::new() }
+    let found = connections::end(&operations.queries, id, &peer.to_string()).await;
+    if found.connections.is_empty() { line(NO_SESSION) } else { String::new() }
 }
 
-async fn shutdown_all(name: &ServerName, served: &Served, peer: Peer) -> String {
-    if let Err(unknown) = served.sources.knows(&name.upstream, &name.server) {
+async fn shutdown_all(name: &ServerRef, operations: &Operations, peer: AdminPeer) -> String {
+    if let Err(unknown) = operations.sources.knows(&name.upstream, &name.server) {
         return no_such(&unknown);
     }
-    connections::end_all(&served.desk, &name.upstream, &name.server, &peer.to_string()).await;
+    connections::end_all(&operations.queries, &name.upstream, &name.server, &peer.to_string()).await;
     String::new()
 }
 
@@ -154,45 +167,50 @@ fn line(text: &str) -> String {
 }
 
 /// What somebody reads of a change: nothing, if it was done.
-fn told(outcome: Result<String, Unfulfilled>) -> String {
+fn told(outcome: Result<String, CommandRejected>) -> String {
     match outcome {
         Ok(text) => text,
-        Err(Unfulfilled::NoUpstream(_)) => line("No such backend."),
-        Err(Unfulfilled::NoServer(..)) => line("No such server."),
+        Err(CommandRejected::NoUpstream(_)) => line("No such backend."),
+        Err(CommandRejected::NoServer(..)) => line("No such server."),
         Err(other) => line(&other.to_string()),
     }
 }
 
-fn change(name: &ServerName) -> ServerChange {
+fn change(name: &ServerRef) -> ServerChange {
     ServerChange::of(&name.upstream, &name.server)
 }
 
-fn set_mode(name: &ServerName, mode: Mode, served: &Served) -> String {
-    let set = served.modes.set(&name.upstream, &name.server, mode, None);
+fn set_mode(name: &ServerRef, mode: Mode, operations: &Operations) -> String {
+    let set = operations.modes.set(&name.upstream, &name.server, mode, None);
     set.map_or_else(|unknown| no_such(&unknown), |()| String::new())
 }
 
-fn no_such(unknown: &Unknown) -> String {
+fn no_such(unknown: &UnknownServer) -> String {
     match unknown {
-        Unknown::Upstream(_) => line("No such backend."),
-        Unknown::Server(..) => line("No such server."),
+        UnknownServer::Upstream(_) => line("No such backend."),
+        UnknownServer::Server(..) => line("No such server."),
     }
 }
 
-async fn set_weight(name: &ServerName, weight: Weight, served: &Served, peer: Peer) -> String {
+async fn set_weight(
+    name: &ServerRef,
+    weight: WeightChange,
+    operations: &Operations,
+    peer: AdminPeer,
+) -> String {
     let change = match weight {
-        Weight::Exactly(weight) => ServerChange { weight: Some(weight), ..change(name) },
-        Weight::Percent(percent) => ServerChange { weight_percent: Some(percent), ..change(name) },
+        WeightChange::Exactly(weight) => ServerChange { weight: Some(weight), ..change(name) },
+        WeightChange::Percent(percent) => ServerChange { weight_percent: Some(percent), ..change(name) },
     };
-    told(served.wishes.change(change, &peer.to_string()).await.map(|_| String::new()))
+    told(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
 }
 
-fn get_weight(name: &ServerName, served: &Served) -> String {
-    let weight = match served.sources.weight(&name.upstream, &name.server) {
+fn get_weight(name: &ServerRef, operations: &Operations) -> String {
+    let weight = match operations.sources.weight(&name.upstream, &name.server) {
         Ok(weight) => weight,
         Err(unknown) => return no_such(&unknown),
     };
-    let written = served.written.load();
+    let written = operations.file_config.load();
     let of_upstream = written.upstreams.iter().find(|upstream| *upstream.name == *name.upstream);
     let written =
         of_upstream.and_then(|upstream| upstream.servers.iter().find(|server| *server.name == *name.server));
@@ -200,9 +218,15 @@ fn get_weight(name: &ServerName, served: &Served) -> String {
     format!("{weight} (initial {initial})\n")
 }
 
-async fn set_addr(name: &ServerName, ip: IpAddr, port: Option<u16>, served: &Served, peer: Peer) -> String {
+async fn set_addr(
+    name: &ServerRef,
+    ip: IpAddr,
+    port: Option<u16>,
+    operations: &Operations,
+    peer: AdminPeer,
+) -> String {
     let change = ServerChange { ip: Some((ip, port)), ..change(name) };
-    let done = served.wishes.change(change, &peer.to_string()).await;
+    let done = operations.commands.change(change, &peer.to_string()).await;
     told(done.map(|(before, after)| moved(&before, &after)))
 }
 
@@ -252,13 +276,13 @@ mod tests {
 
     #[test]
     fn help_is_for_what_was_begun() {
-        let near = correct(&Wrong::Unknown("show nothing".into()));
+        let near = explain(&InvalidCommand::Unknown("show nothing".into()));
         assert!(
             near.starts_with("Unknown command, but maybe")
                 && near.contains("show stat")
                 && !near.contains("prompt")
         );
-        let far = correct(&Wrong::Unknown("bogus".into()));
+        let far = explain(&InvalidCommand::Unknown("bogus".into()));
         assert!(far.starts_with("Unknown command. Please enter") && far.contains("prompt"));
     }
 }

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use weir_observe::AdminRefusal;
 
 use crate::control::admin;
-use crate::control::admin_access::Peer;
-use crate::control::operations::Served;
-use crate::control::runtime_commands::command::{self, COMMANDS_MAX, Command, LINE_BYTES_MAX};
-use crate::control::runtime_commands::run::{answer, correct};
+use crate::control::admin_access::AdminPeer;
+use crate::control::operations::Operations;
+use crate::control::runtime_commands::command::{self, COMMANDS_MAX, LINE_BYTES_MAX, RuntimeCommand};
+use crate::control::runtime_commands::run::{answer, explain};
 
 /// How long somebody may be silent before the first line, and between two in interactive mode. HAProxy's default.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const METHODS: [&str; 9] =
     ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "];
 
 /// A session of commands.
-struct Session {
+struct CommandConnection {
     received: Vec<u8>,
     is_interactive: bool,
     silence: Duration,
@@ -42,73 +42,73 @@ struct Session {
 /// Serves a connection until its end.
 pub(super) async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + AsFd + Unpin,
-    served: &Arc<Served>,
-    peer: Peer,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
 ) -> io::Result<()> {
-    let mut session = Session { received: Vec::new(), is_interactive: false, silence: SILENCE };
+    let mut session = CommandConnection { received: Vec::new(), is_interactive: false, silence: SILENCE };
     loop {
         let line = match timeout(session.silence, session.line(&mut stream)).await {
             Ok(line) => line?,
             Err(_silent) => {
-                served.guard.count_refusal(AdminRefusal::TooSlow, peer);
+                operations.access.count_refusal(AdminRefusal::TooSlow, peer);
                 return Ok(());
             }
         };
         match line {
-            Line::Whole(line) if is_http(&line) => {
-                if peer != Peer::Local {
+            ReceivedLine::Whole(line) if is_http(&line) => {
+                if peer != AdminPeer::Local {
                     // A page in somebody's browser can send this; commands in the body would be next.
-                    served.guard.count_refusal(AdminRefusal::Malformed, peer);
+                    operations.access.count_refusal(AdminRefusal::Malformed, peer);
                     return Ok(());
                 }
                 let mut first = line;
                 first.push(b'\n');
                 first.append(&mut session.received);
-                return admin::serve_one(stream, first, served, peer).await;
+                return admin::serve_one(stream, first, operations, peer).await;
             }
-            Line::Whole(line) => {
-                if !session.run(&line, &mut stream, served, peer).await? {
+            ReceivedLine::Whole(line) => {
+                if !session.run(&line, &mut stream, operations, peer).await? {
                     break;
                 }
             }
-            Line::TooLong => {
-                served.guard.count_refusal(AdminRefusal::TooLarge, peer);
+            ReceivedLine::TooLong => {
+                operations.access.count_refusal(AdminRefusal::TooLarge, peer);
                 let what = format!("A line has at most {LINE_BYTES_MAX} bytes.\n{END}");
                 send(&mut stream, &what).await?;
                 break;
             }
-            Line::None => break,
+            ReceivedLine::None => break,
         }
     }
     timeout(ANSWER_TIME, stream.shutdown()).await?
 }
 
 /// What a connection brought.
-enum Line {
+enum ReceivedLine {
     Whole(Vec<u8>),
     TooLong,
     /// The end of the connection.
     None,
 }
 
-impl Session {
+impl CommandConnection {
     /// The next line, without its end.
-    async fn line(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Line> {
+    async fn line(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<ReceivedLine> {
         let mut looked = 0;
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.received[looked..]) {
                 let rest = self.received.split_off(looked + at + 1);
                 let mut line = std::mem::replace(&mut self.received, rest);
                 line.pop();
-                return Ok(Line::Whole(line));
+                return Ok(ReceivedLine::Whole(line));
             }
             looked = self.received.len();
             if looked > LINE_BYTES_MAX {
-                return Ok(Line::TooLong);
+                return Ok(ReceivedLine::TooLong);
             }
             if stream.read_buf(&mut self.received).await? == 0 {
                 // Commands without an end of line are none in HAProxy either.
-                return Ok(Line::None);
+                return Ok(ReceivedLine::None);
             }
         }
     }
@@ -118,8 +118,8 @@ impl Session {
         &mut self,
         line: &[u8],
         stream: &mut (impl AsyncWrite + Unpin),
-        served: &Arc<Served>,
-        peer: Peer,
+        operations: &Arc<Operations>,
+        peer: AdminPeer,
     ) -> io::Result<bool> {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches('\r');
@@ -130,20 +130,20 @@ impl Session {
         }
         for text in command::split(line).into_iter().take(COMMANDS_MAX) {
             let told = match command::parse(&text) {
-                Ok(Command::Quit) => return Ok(false),
-                Ok(Command::Prompt) => {
+                Ok(RuntimeCommand::Quit) => return Ok(false),
+                Ok(RuntimeCommand::Prompt) => {
                     self.is_interactive = !self.is_interactive;
                     Ok(String::new())
                 }
-                Ok(Command::SetTimeout(silence)) => {
+                Ok(RuntimeCommand::SetTimeout(silence)) => {
                     self.silence = silence;
                     Ok(String::new())
                 }
-                Ok(command) => answer(command, served, peer).await,
-                Err(wrong) => Ok(correct(&wrong)),
+                Ok(command) => answer(command, operations, peer).await,
+                Err(wrong) => Ok(explain(&wrong)),
             };
             if told.is_ok() {
-                served.guard.count_answer();
+                operations.access.count_answer();
             }
             let text = told.unwrap_or_else(|refusal| refusal);
             let end = if self.is_interactive { PROMPT } else { END };

@@ -17,17 +17,17 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use weir_config::{FileMode, ListenAddress};
 
-use crate::control::admin_access::Peer;
-use crate::control::operations::Served;
+use crate::control::admin_access::AdminPeer;
+use crate::control::operations::Operations;
 use crate::net::listening::{BoundAddress, remove_stale};
 
 /// Connections that are served at once; more wait in the backlog.
-const SESSIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 32;
 
 const BACKLOG: i32 = 128;
 
 /// The socket, bound.
-pub(crate) enum Bound {
+pub(crate) enum RuntimeListener {
     Unix(std::os::unix::net::UnixListener),
     Tcp(std::net::TcpListener),
 }
@@ -36,17 +36,17 @@ pub(crate) enum Bound {
 ///
 /// # Errors
 /// Those of `bind(2)` and `chmod(2)`.
-pub(crate) fn bind(address: &ListenAddress, mode: FileMode) -> io::Result<(Bound, BoundAddress)> {
+pub(crate) fn bind(address: &ListenAddress, mode: FileMode) -> io::Result<(RuntimeListener, BoundAddress)> {
     match address {
         ListenAddress::Unix(path) => {
             let listener = bind_unix(path, mode)?;
-            Ok((Bound::Unix(listener), BoundAddress::Unix(path.clone())))
+            Ok((RuntimeListener::Unix(listener), BoundAddress::Unix(path.clone())))
         }
         ListenAddress::Tcp(addr) => {
             let listener = std::net::TcpListener::bind(addr)?;
             listener.set_nonblocking(true)?;
             let bound = listener.local_addr()?;
-            Ok((Bound::Tcp(listener), BoundAddress::Inet(bound)))
+            Ok((RuntimeListener::Tcp(listener), BoundAddress::Inet(bound)))
         }
         // The check of the config lets no such address pass.
         ListenAddress::AllTcp { .. } => Err(io::ErrorKind::InvalidInput.into()),
@@ -64,25 +64,25 @@ fn bind_unix(path: &Path, mode: FileMode) -> io::Result<std::os::unix::net::Unix
 }
 
 /// Serves until the task is dropped.
-pub(crate) async fn serve(bound: Bound, served: Arc<Served>) -> io::Result<()> {
-    let running = Arc::new(Semaphore::new(SESSIONS_MAX));
+pub(crate) async fn serve(bound: RuntimeListener, operations: Arc<Operations>) -> io::Result<()> {
+    let running = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     match bound {
-        Bound::Unix(listener) => {
+        RuntimeListener::Unix(listener) => {
             let listener = UnixListener::from_std(listener)?;
             loop {
                 let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
                 match listener.accept().await {
-                    Ok((stream, _)) => begin(stream, permit, &served, Peer::Local),
+                    Ok((stream, _)) => begin(stream, permit, &operations, AdminPeer::Local),
                     Err(error) => pause(&error).await,
                 }
             }
         }
-        Bound::Tcp(listener) => {
+        RuntimeListener::Tcp(listener) => {
             let listener = TcpListener::from_std(listener)?;
             loop {
                 let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
                 match listener.accept().await {
-                    Ok((stream, addr)) => begin(stream, permit, &served, Peer::Network(addr)),
+                    Ok((stream, addr)) => begin(stream, permit, &operations, AdminPeer::Network(addr)),
                     Err(error) => pause(&error).await,
                 }
             }
@@ -93,13 +93,13 @@ pub(crate) async fn serve(bound: Bound, served: Arc<Served>) -> io::Result<()> {
 fn begin(
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + AsFd + Unpin + Send + 'static,
     permit: tokio::sync::OwnedSemaphorePermit,
-    served: &Arc<Served>,
-    peer: Peer,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
 ) {
-    let served = Arc::clone(served);
+    let operations = Arc::clone(operations);
     tokio::spawn(async move {
         // Whatever goes wrong here concerns this one client only.
-        let _outcome = connection::serve(stream, &served, peer).await;
+        let _outcome = connection::serve(stream, &operations, peer).await;
         drop(permit);
     });
 }

@@ -33,11 +33,11 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 const MESSAGE_CHARS_MAX: usize = 200;
 
 /// Shortest time between two complaints about different troubles.
-const COMPLAINT_GAP: Duration = Duration::from_secs(10);
+const REPORT_GAP: Duration = Duration::from_secs(10);
 
 /// What became of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Delivery {
     /// The collector took it, but for some of its spans.
     Taken {
         rejected: u64,
@@ -47,7 +47,7 @@ pub(super) enum Outcome {
 
 /// Why one request did not help.
 #[derive(Debug, PartialEq, Eq)]
-struct Trouble {
+struct DeliveryFailure {
     /// 0 when there was no answer.
     status: u16,
     what: String,
@@ -57,26 +57,26 @@ struct Trouble {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    outcome: Option<Outcome>,
+struct ClientState {
+    outcome: Option<Delivery>,
     /// The status and the time of what was complained about last, until it is over.
-    complained: Option<(u16, Instant)>,
+    reported: Option<(u16, Instant)>,
     /// Requests that have failed since then.
     failed: u64,
 }
 
 /// One collector, and the connection to it.
 #[derive(Debug)]
-pub(super) struct Courier {
+pub(super) struct CollectorClient {
     agent: ureq::Agent,
     collector: Collector,
     url: String,
     queue: Arc<TraceQueue>,
     counts: Arc<TraceCounts>,
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
 }
 
-impl Courier {
+impl CollectorClient {
     pub(super) fn new(collector: &Collector, queue: &Arc<TraceQueue>, counts: &Arc<TraceCounts>) -> Self {
         Self {
             agent: agent(collector),
@@ -89,40 +89,40 @@ impl Courier {
     }
 
     /// What became of the last batch; `None` when none came here since the last question.
-    pub(super) fn last_outcome(&self) -> Option<Outcome> {
+    pub(super) fn last_outcome(&self) -> Option<Delivery> {
         self.lock().outcome.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a body until it is taken or refused, or there is no time or no room for it any more.
-    fn deliver(&self, body: &[u8]) -> Outcome {
+    fn deliver(&self, body: &[u8]) -> Delivery {
         let mut backoff = BACKOFF_MIN;
         loop {
             let was_ending = self.queue.is_ending();
-            let trouble = match self.send(body) {
+            let failure = match self.send(body) {
                 Ok(None) => {
                     self.recover();
-                    return Outcome::Taken { rejected: 0 };
+                    return Delivery::Taken { rejected: 0 };
                 }
-                Ok(Some((rejected, trouble))) => {
-                    self.complain(&trouble);
-                    return Outcome::Taken { rejected };
+                Ok(Some((rejected, failure))) => {
+                    self.report_failure(&failure);
+                    return Delivery::Taken { rejected };
                 }
-                Err(trouble) => trouble,
+                Err(failure) => failure,
             };
             self.counts.export_failed();
-            self.complain(&trouble);
-            if !trouble.is_passing {
-                return Outcome::Lost(TraceLoss::Refused);
+            self.report_failure(&failure);
+            if !failure.is_passing {
+                return Delivery::Lost(TraceLoss::Refused);
             }
             if was_ending {
-                return Outcome::Lost(TraceLoss::Stopped);
+                return Delivery::Lost(TraceLoss::Stopped);
             }
-            if !self.wait(trouble.retry_after.unwrap_or(backoff).min(BACKOFF_MAX)) {
-                return Outcome::Lost(TraceLoss::Undelivered);
+            if !self.wait(failure.retry_after.unwrap_or(backoff).min(BACKOFF_MAX)) {
+                return Delivery::Lost(TraceLoss::Undelivered);
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
@@ -141,12 +141,12 @@ impl Courier {
     }
 
     /// Makes one request; gives how many spans the collector did not want, and why.
-    fn send(&self, body: &[u8]) -> Result<Option<(u64, Trouble)>, Trouble> {
+    fn send(&self, body: &[u8]) -> Result<Option<(u64, DeliveryFailure)>, DeliveryFailure> {
         let mut request = self.agent.post(&self.url).content_type("application/x-protobuf");
         for (name, value) in &self.collector.headers.0 {
             request = request.header(&**name, &**value);
         }
-        let mut response = request.send(body).map_err(|error| Trouble::unreachable(&error))?;
+        let mut response = request.send(body).map_err(|error| DeliveryFailure::unreachable(&error))?;
         let status = response.status().as_u16();
         let retry_after = response
             .headers()
@@ -156,25 +156,25 @@ impl Courier {
         let answer = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         match status {
             200..=299 => Ok(answer.ok().and_then(|answer| rejected(status, &answer))),
-            _ => Err(Trouble::answered(status, retry_after)),
+            _ => Err(DeliveryFailure::answered(status, retry_after)),
         }
     }
 
-    fn complain(&self, trouble: &Trouble) {
+    fn report_failure(&self, failure: &DeliveryFailure) {
         let now = clock::now();
         let mut state = self.lock();
         state.failed += 1;
-        let is_known = state.complained.is_some_and(|(status, at)| {
-            status == trouble.status || now.saturating_duration_since(at) < COMPLAINT_GAP
+        let is_known = state.reported.is_some_and(|(status, at)| {
+            status == failure.status || now.saturating_duration_since(at) < REPORT_GAP
         });
         if is_known {
             return;
         }
-        state.complained = Some((trouble.status, now));
+        state.reported = Some((failure.status, now));
         tracing::warn!(
             collector = self.url,
-            error = trouble.what,
-            change = trouble.change(),
+            error = failure.what,
+            change = failure.change(),
             "spans cannot be exported"
         );
     }
@@ -182,14 +182,14 @@ impl Courier {
     fn recover(&self) {
         let mut state = self.lock();
         let failed = std::mem::take(&mut state.failed);
-        if state.complained.take().is_some() {
+        if state.reported.take().is_some() {
             tracing::info!(collector = self.url, failed, "spans are exported again");
         }
     }
 }
 
 #[async_trait]
-impl HttpClient for Courier {
+impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let outcome = self.deliver(request.body());
         self.lock().outcome = Some(outcome);
@@ -219,15 +219,15 @@ fn agent(collector: &Collector) -> ureq::Agent {
 }
 
 /// How many spans an answer says were not wanted, if any.
-fn rejected(status: u16, answer: &[u8]) -> Option<(u64, Trouble)> {
+fn rejected(status: u16, answer: &[u8]) -> Option<(u64, DeliveryFailure)> {
     let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
     let rejected = u64::try_from(partial.rejected_spans).ok().filter(|rejected| *rejected > 0)?;
     let said: String = partial.error_message.chars().take(MESSAGE_CHARS_MAX).collect();
     let what = format!("the collector rejected {rejected} spans of a batch: {said}");
-    Some((rejected, Trouble { status, what, is_passing: false, retry_after: None }))
+    Some((rejected, DeliveryFailure { status, what, is_passing: false, retry_after: None }))
 }
 
-impl Trouble {
+impl DeliveryFailure {
     fn unreachable(error: &ureq::Error) -> Self {
         Self { status: 0, what: error.to_string(), is_passing: true, retry_after: None }
     }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_what_the_specification_says() {
-        let passing = (100..600).filter(|status| Trouble::answered(*status, None).is_passing);
+        let passing = (100..600).filter(|status| DeliveryFailure::answered(*status, None).is_passing);
         assert_eq!(passing.collect::<Vec<_>>(), [429, 502, 503, 504]);
     }
 
@@ -273,8 +273,8 @@ mod tests {
         let answer = |rejected_spans| ExportTraceServiceResponse {
             partial_success: Some(ExportTracePartialSuccess { rejected_spans, error_message: "x".into() }),
         };
-        let (count, trouble) = rejected(200, &answer(3).encode_to_vec()).unwrap();
-        assert_eq!((count, &*trouble.what), (3, "the collector rejected 3 spans of a batch: x"));
+        let (count, failure) = rejected(200, &answer(3).encode_to_vec()).unwrap();
+        assert_eq!((count, &*failure.what), (3, "the collector rejected 3 spans of a batch: x"));
         for taken in [&answer(0).encode_to_vec()[..], &answer(-3).encode_to_vec(), b"", b"<html>", &[0xff; 9]]
         {
             assert_eq!(rejected(200, taken), None, "{taken:?}");

@@ -16,7 +16,7 @@ use std::time::Duration;
 use weir_config::{Collector, Config};
 
 use crate::control::trace_counts::TraceCounts;
-use crate::control::worker_queries::Desk;
+use crate::control::worker_queries::WorkerQueries;
 use crate::net::clock::{self, Instant};
 use crate::state::snapshot::TracePlan;
 use crate::state::trace_queue::TraceSender;
@@ -28,7 +28,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(1);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
 
 /// A thread that exports, and how it is reached.
-struct Running {
+struct ExportThread {
     collector: Collector,
     queue_max: usize,
     outlet: Arc<TraceSender>,
@@ -36,33 +36,33 @@ struct Running {
     ended: Receiver<()>,
 }
 
-impl Running {
+impl ExportThread {
     fn has_ended(&self) -> bool {
         matches!(self.ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
     }
 }
 
-impl Drop for Running {
+impl Drop for ExportThread {
     fn drop(&mut self) {
         self.outlet.end();
     }
 }
 
 /// Who exports now, if anybody does.
-pub(crate) struct Traces {
-    desk: Arc<Desk>,
+pub(crate) struct TraceExport {
+    queries: Arc<WorkerQueries>,
     /// What this Weir calls itself.
     instance: Box<str>,
     pub(crate) counts: Arc<TraceCounts>,
-    running: Option<Running>,
+    running: Option<ExportThread>,
     /// The one of before, until no worker knows it any more.
-    leaving: Vec<Running>,
+    leaving: Vec<ExportThread>,
 }
 
-impl Traces {
-    pub(crate) fn new(desk: &Arc<Desk>, instance: &str) -> Self {
+impl TraceExport {
+    pub(crate) fn new(queries: &Arc<WorkerQueries>, instance: &str) -> Self {
         Self {
-            desk: Arc::clone(desk),
+            queries: Arc::clone(queries),
             instance: instance.into(),
             counts: Arc::default(),
             running: None,
@@ -79,7 +79,7 @@ impl Traces {
             self.leaving.extend(self.running.take());
             return Ok(None);
         };
-        let is_same = |running: &&Running| {
+        let is_same = |running: &&ExportThread| {
             running.collector == traces.collector && running.queue_max == traces.queue_max
         };
         if let Some(running) = self.running.as_ref().filter(is_same) {
@@ -87,17 +87,17 @@ impl Traces {
         }
         let (outlet, receiver) = TraceSender::new(traces.queue_max);
         let outlet = Arc::new(outlet);
-        let ended = thread::start(thread::Work {
+        let ended = thread::start(thread::ExportJob {
             receiver,
             queue: Arc::clone(&outlet.queue),
             collector: traces.collector.clone(),
             instance: self.instance.clone(),
             counts: Arc::clone(&self.counts),
-            desk: Arc::clone(&self.desk),
+            queries: Arc::clone(&self.queries),
         })?;
         let plan = TracePlan::new(traces, workers, &outlet);
         let (collector, queue_max) = (traces.collector.clone(), traces.queue_max);
-        self.leaving.extend(self.running.replace(Running { collector, queue_max, outlet, ended }));
+        self.leaving.extend(self.running.replace(ExportThread { collector, queue_max, outlet, ended }));
         Ok(Some(plan))
     }
 

@@ -12,19 +12,19 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use weir_config::ServerAddress;
 use weir_observe::{Failure, Party, Phase};
 
-use crate::control::worker_queries::Names;
+use crate::control::worker_queries::GenerationNames;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 use crate::state::recorder::{Decision, Entry, EntryKind, NONE, TRIES_KEPT, Try};
 use crate::state::trace_queue::Sampled;
 
 /// One moment on both clocks, from which times of exchanges are reckoned.
-pub(super) struct Moment {
+pub(super) struct ClockReading {
     at: Instant,
     since_1970: Duration,
 }
 
-impl Moment {
+impl ClockReading {
     pub(super) fn now() -> Self {
         Self { at: clock::now(), since_1970: clock::unix_now() }
     }
@@ -35,22 +35,22 @@ impl Moment {
 }
 
 /// A sampled exchange beside what there is to know about its places.
-struct Told<'a> {
+struct SpanSource<'a> {
     sampled: &'a Sampled,
     entry: &'a Entry,
     /// Of the config that its listener and route are of.
-    names: Option<&'a Names>,
+    names: Option<&'a GenerationNames>,
     /// Of the config that its upstream and servers are of.
-    served: Option<&'a Names>,
-    moment: &'a Moment,
+    served: Option<&'a GenerationNames>,
+    moment: &'a ClockReading,
 }
 
 /// All spans of an exchange, its own first.
-pub(super) fn spans_of(sampled: &Sampled, names: &[Names], moment: &Moment) -> Vec<SpanData> {
+pub(super) fn spans_of(sampled: &Sampled, names: &[GenerationNames], moment: &ClockReading) -> Vec<SpanData> {
     let entry = &sampled.flight.entry;
     let of = |generation: u64| names.iter().find(|names| names.generation == generation);
     let (names, served) = (of(entry.generation), of(entry.served_generation));
-    let told = Told { sampled, entry, names, served, moment };
+    let told = SpanSource { sampled, entry, names, served, moment };
     let mut spans = vec![told.exchange()];
     spans.extend(told.queue());
     let tries: Vec<&Try> = sampled.flight.tries().collect();
@@ -69,7 +69,7 @@ fn number(at: usize, seen: u8) -> u8 {
     if at + 1 == TRIES_KEPT { seen } else { at as u8 + 1 }
 }
 
-impl Told<'_> {
+impl SpanSource<'_> {
     /// A span with nothing in it yet.
     fn blank(&self, id: u64, parent: u64, kind: SpanKind, (begin, end): (Instant, Instant)) -> SpanData {
         let trace_id = TraceId::from(self.sampled.own.traceparent.trace_id);
@@ -104,7 +104,7 @@ impl Told<'_> {
             Some(template) => format!("{method} {template}").into(),
             None => method.to_owned().into(),
         };
-        let mut told = Attributes(&mut span.attributes);
+        let mut told = SpanAttributes(&mut span.attributes);
         self.tell_request(&mut told);
         told.put("http.route", template.map(str::to_owned));
         self.tell_client(&mut told);
@@ -128,7 +128,7 @@ impl Told<'_> {
     /// How it ended. A client that went away, or asked for what there is not, is no error of a server.
     fn tell_failure(&self, span: &mut SpanData) {
         let entry = self.entry;
-        let mut told = Attributes(&mut span.attributes);
+        let mut told = SpanAttributes(&mut span.attributes);
         told.put("weir.failure", entry.failure.map(Failure::reason));
         told.put("weir.failure.party", entry.failure.map(|failure| failure.party.name()));
         let is_error = match entry.failure {
@@ -157,7 +157,7 @@ impl Told<'_> {
         let (id, parent) = (own.queue_id(), own.traceparent.span_id);
         let mut span = self.blank(id, parent, SpanKind::Internal, (begin, end));
         span.name = "queue".into();
-        let mut told = Attributes(&mut span.attributes);
+        let mut told = SpanAttributes(&mut span.attributes);
         told.put("weir.upstream", self.upstream());
         told.put("weir.queue.ahead", Some(i64::from(entry.queue_position)));
         Some(span)
@@ -176,7 +176,7 @@ impl Told<'_> {
             events.events.push(Event::new("connected", at, Vec::new(), 0));
             span.events = events;
         }
-        let mut told = Attributes(&mut span.attributes);
+        let mut told = SpanAttributes(&mut span.attributes);
         told.method(entry.words.method());
         self.tell_server(&mut told, noted.server);
         told.put("network.protocol.version", noted.opened_at.map(|_| "1.1"));
@@ -204,7 +204,7 @@ impl Told<'_> {
     }
 
     /// What both sides of it know of the request.
-    fn tell_request(&self, told: &mut Attributes<'_>) {
+    fn tell_request(&self, told: &mut SpanAttributes<'_>) {
         let (entry, words) = (self.entry, &self.entry.words);
         told.method(words.method());
         let has_head = !words.method().is_empty();
@@ -219,7 +219,7 @@ impl Told<'_> {
         }
     }
 
-    fn tell_client(&self, told: &mut Attributes<'_>) {
+    fn tell_client(&self, told: &mut SpanAttributes<'_>) {
         let peer = match self.entry.peer {
             Peer::Inet(addr) => Some(addr),
             Peer::Unix => None,
@@ -230,7 +230,7 @@ impl Told<'_> {
         told.put("network.peer.port", peer.map(|addr| i64::from(addr.port())));
     }
 
-    fn tell_places(&self, told: &mut Attributes<'_>) {
+    fn tell_places(&self, told: &mut SpanAttributes<'_>) {
         let listener = self.names.and_then(|names| names.listener(self.entry.listener));
         told.put("weir.listener", listener.map(|listener| listener.name.to_string()));
         let route = listener.and_then(|listener| listener.route(self.entry.route));
@@ -240,7 +240,7 @@ impl Told<'_> {
     }
 
     /// Who was asked, and for what.
-    fn tell_server(&self, told: &mut Attributes<'_>, place: u32) {
+    fn tell_server(&self, told: &mut SpanAttributes<'_>, place: u32) {
         told.put("weir.upstream", self.upstream());
         told.put("weir.server", self.server_name(place));
         let upstream = self.served.and_then(|names| names.upstream(self.entry.upstream));
@@ -289,9 +289,9 @@ impl Told<'_> {
 }
 
 /// The attributes of a span.
-struct Attributes<'a>(&'a mut Vec<KeyValue>);
+struct SpanAttributes<'a>(&'a mut Vec<KeyValue>);
 
-impl Attributes<'_> {
+impl SpanAttributes<'_> {
     fn put(&mut self, name: impl Into<opentelemetry::Key>, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.0.push(KeyValue::new(name, value));

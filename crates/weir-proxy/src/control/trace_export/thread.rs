@@ -14,11 +14,11 @@ use tokio::runtime::Runtime;
 use weir_config::Collector;
 use weir_observe::TraceLoss;
 
-use super::collector_client::{Courier, Outcome};
-use super::spans::{Moment, spans_of};
+use super::collector_client::{CollectorClient, Delivery};
+use super::spans::{ClockReading, spans_of};
 use crate::control::threads;
 use crate::control::trace_counts::TraceCounts;
-use crate::control::worker_queries::Desk;
+use crate::control::worker_queries::WorkerQueries;
 use crate::net::clock;
 use crate::state::trace_queue::{Sampled, TraceMessage, TraceQueue};
 
@@ -29,21 +29,21 @@ const GATHER_TIME: Duration = Duration::from_millis(200);
 const BATCH_MAX: usize = 256;
 
 /// What the thread is given.
-pub(super) struct Work {
+pub(super) struct ExportJob {
     pub(super) receiver: Receiver<TraceMessage>,
     pub(super) queue: Arc<TraceQueue>,
     pub(super) collector: Collector,
     pub(super) instance: Box<str>,
     pub(super) counts: Arc<TraceCounts>,
     /// Where names are kept.
-    pub(super) desk: Arc<Desk>,
+    pub(super) queries: Arc<WorkerQueries>,
 }
 
 /// The official exporter, which encodes, and who carries what it has encoded.
-struct Export {
+struct BatchExport {
     exporter: SpanExporter,
-    courier: Arc<Courier>,
-    /// Polls the exporter. Nothing in it waits but the courier, on this thread.
+    client: Arc<CollectorClient>,
+    /// Polls the exporter. Only the client of the collector waits, on this thread.
     runtime: Runtime,
 }
 
@@ -51,23 +51,23 @@ struct Export {
 ///
 /// # Errors
 /// When the system refuses the thread.
-pub(super) fn start(work: Work) -> io::Result<Receiver<()>> {
-    let export = Export::new(&work)?;
+pub(super) fn start(job: ExportJob) -> io::Result<Receiver<()>> {
+    let export = BatchExport::new(&job)?;
     let (alive, ended) = channel();
     std::thread::Builder::new().name("weir-traces".into()).spawn(move || {
-        let _enrolled = threads::enrol();
-        run(&work, &export);
+        let _registration = threads::register();
+        run(&job, &export);
         drop(alive);
     })?;
     Ok(ended)
 }
 
-fn run(work: &Work, export: &Export) {
+fn run(job: &ExportJob, export: &BatchExport) {
     loop {
         let mut batch = Vec::new();
-        let goes_on = gather(work, &mut batch);
+        let goes_on = gather(job, &mut batch);
         if !batch.is_empty() {
-            export.send(work, &batch);
+            export.send(job, &batch);
         }
         if !goes_on {
             return;
@@ -76,17 +76,17 @@ fn run(work: &Work, export: &Export) {
 }
 
 /// Waits for an exchange, and takes those that follow it at once or soon; `false` when nothing more comes.
-fn gather(work: &Work, batch: &mut Vec<Sampled>) -> bool {
-    let Ok(TraceMessage::Sampled(first)) = work.receiver.recv() else { return false };
-    work.queue.leave();
+fn gather(job: &ExportJob, batch: &mut Vec<Sampled>) -> bool {
+    let Ok(TraceMessage::Sampled(first)) = job.receiver.recv() else { return false };
+    job.queue.leave();
     batch.push(*first);
-    if !work.queue.is_ending() && !work.queue.holds(BATCH_MAX) {
+    if !job.queue.is_ending() && !job.queue.holds(BATCH_MAX) {
         clock::pause(GATHER_TIME);
     }
     while batch.len() < BATCH_MAX {
-        match work.receiver.try_recv() {
+        match job.receiver.try_recv() {
             Ok(TraceMessage::Sampled(next)) => {
-                work.queue.leave();
+                job.queue.leave();
                 batch.push(*next);
             }
             Err(TryRecvError::Empty) => return true,
@@ -96,39 +96,39 @@ fn gather(work: &Work, batch: &mut Vec<Sampled>) -> bool {
     true
 }
 
-impl Export {
-    fn new(work: &Work) -> io::Result<Self> {
-        let courier = Arc::new(Courier::new(&work.collector, &work.queue, &work.counts));
-        // Each setting is given, so that none comes from the environment. The courier knows its way itself.
+impl BatchExport {
+    fn new(job: &ExportJob) -> io::Result<Self> {
+        let client = Arc::new(CollectorClient::new(&job.collector, &job.queue, &job.counts));
+        // Each setting is given, so that none comes from the environment. The client has its own address.
         let builder = SpanExporter::builder()
             .with_http()
-            .with_shared_http_client(Arc::<Courier>::clone(&courier))
-            .with_endpoint(work.collector.url.to_string())
+            .with_shared_http_client(Arc::<CollectorClient>::clone(&client))
+            .with_endpoint(job.collector.url.to_string())
             .with_protocol(Protocol::HttpBinary)
-            .with_timeout(work.collector.timeout)
+            .with_timeout(job.collector.timeout)
             .with_retry_policy(RetryPolicy::disabled());
         let mut exporter = builder.build().map_err(|error| io::Error::other(error.to_string()))?;
-        exporter.set_resource(&resource(work));
+        exporter.set_resource(&resource(job));
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        Ok(Self { exporter, courier, runtime })
+        Ok(Self { exporter, client, runtime })
     }
 
     /// Sends a batch, or loses it; both is counted.
-    fn send(&self, work: &Work, batch: &[Sampled]) {
-        let (names, moment) = (work.desk.names.all(), Moment::now());
+    fn send(&self, job: &ExportJob, batch: &[Sampled]) {
+        let (names, moment) = (job.queries.names.all(), ClockReading::now());
         let spans: Vec<_> = batch.iter().flat_map(|sampled| spans_of(sampled, &names, &moment)).collect();
         let count = spans.len() as u64;
         let exported = self.runtime.block_on(self.exporter.export(spans));
-        match (self.courier.last_outcome(), exported) {
-            (Some(Outcome::Taken { rejected }), _) => {
+        match (self.client.last_outcome(), exported) {
+            (Some(Delivery::Taken { rejected }), _) => {
                 let rejected = rejected.min(count);
-                work.counts.exported(count - rejected);
-                work.counts.dropped(TraceLoss::Refused, rejected);
+                job.counts.exported(count - rejected);
+                job.counts.dropped(TraceLoss::Refused, rejected);
             }
-            (Some(Outcome::Lost(loss)), _) => work.counts.dropped(loss, count),
-            // The exporter did not get as far as the courier.
+            (Some(Delivery::Lost(loss)), _) => job.counts.dropped(loss, count),
+            // The exporter failed before it called the client.
             (None, exported) => {
-                work.counts.dropped(TraceLoss::Refused, count);
+                job.counts.dropped(TraceLoss::Refused, count);
                 if let Err(error) = exported {
                     tracing::error!(%error, "a batch of spans cannot be sent");
                 }
@@ -138,13 +138,13 @@ impl Export {
 }
 
 /// What all spans have in common. Nothing of it comes from the environment.
-fn resource(work: &Work) -> Resource {
+fn resource(job: &ExportJob) -> Resource {
     Resource::builder_empty()
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_attributes([
-            KeyValue::new("service.name", work.collector.service_name.to_string()),
+            KeyValue::new("service.name", job.collector.service_name.to_string()),
             KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-            KeyValue::new("service.instance.id", work.instance.to_string()),
+            KeyValue::new("service.instance.id", job.instance.to_string()),
         ])
         .build()
 }

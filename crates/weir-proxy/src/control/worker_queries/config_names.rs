@@ -15,35 +15,35 @@ const GENERATIONS_MAX: usize = 32;
 
 /// The names of one config.
 #[derive(Debug, Clone)]
-pub(crate) struct Names {
+pub(crate) struct GenerationNames {
     pub(crate) generation: u64,
-    listeners: Vec<Arc<ListenerNames>>,
-    upstreams: Vec<Arc<UpstreamNames>>,
+    listeners: Vec<Arc<KnownListener>>,
+    upstreams: Vec<Arc<KnownUpstream>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct ListenerNames {
+pub(crate) struct KnownListener {
     pub(crate) name: Box<str>,
     /// What an encoded slash in a path is.
     pub(crate) encoded_slash: EncodedSlashRule,
-    routes: Vec<RouteNames>,
+    routes: Vec<KnownRoute>,
     /// What they were read from: as long as that is the same, so are they.
     config: Weak<Listener>,
 }
 
 #[derive(Debug)]
-pub(crate) struct UpstreamNames {
+pub(crate) struct KnownUpstream {
     pub(crate) name: Box<str>,
     /// How it chooses.
     pub(crate) balance: &'static str,
     /// Whether its servers are spoken to with TLS.
     pub(crate) is_tls: bool,
-    servers: Vec<ServerNames>,
+    servers: Vec<KnownServer>,
     config: Weak<Upstream>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RouteNames {
+pub(crate) struct KnownRoute {
     name: Box<str>,
     /// What it asks for.
     rule: Box<str>,
@@ -52,13 +52,13 @@ pub(crate) struct RouteNames {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ServerNames {
+pub(crate) struct KnownServer {
     name: Box<str>,
     pub(crate) address: ServerAddress,
 }
 
-impl Names {
-    fn of(snapshot: &Snapshot, before: Option<&Names>) -> Self {
+impl GenerationNames {
+    fn of(snapshot: &Snapshot, before: Option<&GenerationNames>) -> Self {
         let known = before.map_or(&[][..], |before| &before.listeners);
         let known_listeners: HashMap<&str, _> = known.iter().map(|names| (&*names.name, names)).collect();
         let known = before.map_or(&[][..], |before| &before.upstreams);
@@ -68,18 +68,18 @@ impl Names {
             if let Some(known) = known.filter(|known| known.config.as_ptr() == Arc::as_ptr(&plan.config)) {
                 return Arc::clone(known);
             }
-            let routes = plan.route_plans.iter().map(|route| RouteNames {
+            let routes = plan.route_plans.iter().map(|route| KnownRoute {
                 name: route.config.name.clone(),
                 rule: route.config.matches.to_string().into(),
                 template: route.config.matches.path.template().map(String::into),
             });
-            let names = ListenerNames {
+            let names = KnownListener {
                 name: plan.config.name.clone(),
                 encoded_slash: plan.head_limits.paths.encoded_slash,
                 routes: routes.collect(),
                 config: Arc::downgrade(&plan.config),
             };
-            let is_same = |known: &&Arc<ListenerNames>| {
+            let is_same = |known: &&Arc<KnownListener>| {
                 known.encoded_slash == names.encoded_slash && known.routes == names.routes
             };
             known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
@@ -93,17 +93,17 @@ impl Names {
                 .config
                 .servers
                 .iter()
-                .map(|server| ServerNames { name: server.name.clone(), address: server.address.clone() });
+                .map(|server| KnownServer { name: server.name.clone(), address: server.address.clone() });
             let balance = plan.config.balance.name();
-            let names = UpstreamNames {
+            let names = KnownUpstream {
                 name: plan.config.name.clone(),
                 balance,
                 is_tls: plan.trust.is_some(),
                 servers: servers.collect(),
                 config: Arc::downgrade(&plan.config),
             };
-            let is_same = |known: &&Arc<UpstreamNames>| {
-                let of = |names: &UpstreamNames| (names.balance, names.is_tls);
+            let is_same = |known: &&Arc<KnownUpstream>| {
+                let of = |names: &KnownUpstream| (names.balance, names.is_tls);
                 of(known) == of(&names) && known.servers == names.servers
             };
             known.filter(is_same).cloned().unwrap_or_else(|| Arc::new(names))
@@ -115,11 +115,11 @@ impl Names {
         }
     }
 
-    pub(crate) fn listener(&self, place: u32) -> Option<&ListenerNames> {
+    pub(crate) fn listener(&self, place: u32) -> Option<&KnownListener> {
         self.listeners.get(place as usize).map(|names| &**names)
     }
 
-    pub(crate) fn upstream(&self, place: u32) -> Option<&UpstreamNames> {
+    pub(crate) fn upstream(&self, place: u32) -> Option<&KnownUpstream> {
         self.upstreams.get(place as usize).map(|names| &**names)
     }
 
@@ -144,8 +144,8 @@ impl Names {
     }
 }
 
-impl ListenerNames {
-    pub(crate) fn route_names(&self, place: u32) -> Option<&RouteNames> {
+impl KnownListener {
+    pub(crate) fn route_names(&self, place: u32) -> Option<&KnownRoute> {
         self.routes.get(place as usize)
     }
 
@@ -155,8 +155,8 @@ impl ListenerNames {
     }
 }
 
-impl UpstreamNames {
-    pub(crate) fn server_names(&self, place: u32) -> Option<&ServerNames> {
+impl KnownUpstream {
+    pub(crate) fn server_names(&self, place: u32) -> Option<&KnownServer> {
         self.servers.get(place as usize)
     }
 
@@ -167,13 +167,13 @@ impl UpstreamNames {
 
 /// The names of the last configs.
 #[derive(Debug, Default)]
-pub(crate) struct NamesKept(Mutex<VecDeque<Names>>);
+pub(crate) struct ConfigNames(Mutex<VecDeque<GenerationNames>>);
 
-impl NamesKept {
+impl ConfigNames {
     /// Takes in a config before it is used.
     pub(crate) fn learn(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
-        let names = Names::of(snapshot, kept.back());
+        let names = GenerationNames::of(snapshot, kept.back());
         if kept.len() == GENERATIONS_MAX {
             kept.pop_front();
         }
@@ -181,11 +181,11 @@ impl NamesKept {
     }
 
     /// Those that are known, the oldest first.
-    pub(crate) fn all(&self) -> Vec<Names> {
+    pub(crate) fn all(&self) -> Vec<GenerationNames> {
         self.lock().iter().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Names>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<GenerationNames>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! Where the recorders of all workers are asked, from off the workers.
 //!
-//! A question goes to every worker as a message; what they find is brought together, newest first. A worker that is busy for longer than
+//! A query goes to every worker as a message; what they find is brought together, newest first. A worker that is busy for longer than
 //! a moment is left out, and that is said.
 
 mod config_names;
@@ -13,18 +13,17 @@ use tokio::sync::oneshot;
 
 use crate::net::clock::Instant;
 use crate::net::deadline::Cut;
+use crate::state::connection_list::{self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery};
 use crate::state::recorder::Flight;
-pub(crate) use crate::state::recorder::{Ask, Filter, Wanted};
-use crate::state::running::Asked;
-use crate::state::running::{self, Question, Running, SessionId};
-pub(crate) use config_names::{ListenerNames, Names, NamesKept};
+pub(crate) use crate::state::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
+pub(crate) use config_names::{ConfigNames, GenerationNames, KnownListener};
 
 /// How long an answer of a worker is waited for.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// What was found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundExchanges {
     /// The newest first, each with its worker.
     pub(crate) flights: Vec<(usize, Flight)>,
     /// Workers that did not answer in time.
@@ -33,10 +32,10 @@ pub(crate) struct Found {
 
 /// What was found running.
 #[derive(Debug, Default)]
-pub(crate) struct RunningFound {
+pub(crate) struct FoundConnections {
     /// The oldest first.
-    pub(crate) sessions: Vec<Running>,
-    /// Sessions that the question means, those that are not told among them.
+    pub(crate) connections: Vec<ConnectionInfo>,
+    /// Sessions that the query means, those that are not told among them.
     pub(crate) matching: usize,
     /// Sessions that were asked, and of these, those that did not answer.
     pub(crate) asked: usize,
@@ -47,38 +46,42 @@ pub(crate) struct RunningFound {
 
 /// How the workers are asked.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    asks: Vec<UnboundedSender<Asked>>,
-    pub(crate) names: NamesKept,
+pub(crate) struct WorkerQueries {
+    queries: Vec<UnboundedSender<WorkerQuery>>,
+    pub(crate) names: ConfigNames,
     pub(crate) limits: weir_config::RecorderSettings,
     /// When the first exchange could have been kept.
     pub(crate) since: Instant,
 }
 
-impl Desk {
-    /// The desk, and where each worker hears the questions.
+impl WorkerQueries {
+    /// The sending side, and the receiver of each worker.
     pub(crate) fn new(
         workers: usize,
         limits: &weir_config::RecorderSettings,
-    ) -> (Self, Vec<UnboundedReceiver<Asked>>) {
-        let (asks, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
-        let desk = Self {
-            asks,
-            names: NamesKept::default(),
+    ) -> (Self, Vec<UnboundedReceiver<WorkerQuery>>) {
+        let (queries, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let queries = Self {
+            queries,
+            names: ConfigNames::default(),
             limits: limits.clone(),
             since: crate::net::clock::now(),
         };
-        (desk, heard)
+        (queries, heard)
     }
 
     /// Asks all workers, or the one that it concerns.
-    pub(crate) async fn ask(&self, wanted: Wanted, count_max: usize) -> Found {
+    pub(crate) async fn ask(&self, wanted: RecorderQuery, count_max: usize) -> FoundExchanges {
         let only = match wanted {
-            Wanted::Number { worker, .. } | Wanted::Session(SessionId { worker, .. }) => Some(worker),
+            RecorderQuery::Number { worker, .. } | RecorderQuery::Session(ConnectionId { worker, .. }) => {
+                Some(worker)
+            }
             _ => None,
         };
         let wanted = Arc::new(wanted);
-        let ask = |answer| Asked::Kept(Ask { wanted: Arc::clone(&wanted), count_max, answer });
+        let ask = |answer| {
+            WorkerQuery::Recorder(RecorderQueryMessage { query: Arc::clone(&wanted), count_max, answer })
+        };
         let (answers, silent) = self.gather(only, ask).await;
         let mut flights = Vec::new();
         for (worker, found) in answers {
@@ -86,33 +89,41 @@ impl Desk {
         }
         flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
         flights.truncate(count_max);
-        Found { flights, silent }
+        FoundExchanges { flights, silent }
     }
 
     /// Asks all workers, or the one that it concerns, what runs now, or tells them what has to end.
-    pub(crate) async fn ask_running(&self, question: Question) -> RunningFound {
-        let (count_max, only) = (question.count_max, question.session.map(|id| id.worker));
-        let question = Arc::new(question);
-        let ask = |answer| Asked::Running(running::Ask { question: Arc::clone(&question), answer });
+    pub(crate) async fn ask_running(&self, query: ConnectionQuery) -> FoundConnections {
+        let (count_max, only) = (query.count_max, query.connection.map(|id| id.worker));
+        let query = Arc::new(query);
+        let ask = |answer| {
+            WorkerQuery::Connections(connection_list::ConnectionQueryMessage {
+                query: Arc::clone(&query),
+                answer,
+            })
+        };
         let (answers, silent_workers) = self.gather(only, ask).await;
-        let mut found = RunningFound { silent_workers, ..RunningFound::default() };
+        let mut found = FoundConnections { silent_workers, ..FoundConnections::default() };
         for (_, ran) in answers {
             found.matching += ran.matching;
             found.asked += ran.asked;
             found.silent += ran.silent;
-            found.sessions.extend(ran.sessions);
+            found.connections.extend(ran.connections);
         }
-        found.sessions.sort_by_key(|session| session.opened_at);
-        found.sessions.truncate(count_max);
+        found.connections.sort_by_key(|connection| connection.opened_at);
+        found.connections.truncate(count_max);
         found
     }
 
     /// Tells all workers that every session has to end; waits for none.
     pub(crate) fn end_all(&self) {
-        let question = Arc::new(Question { ends: Some(Cut::Asked), ..Question::default() });
-        for asks in &self.asks {
+        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Asked), ..ConnectionQuery::default() });
+        for queries in &self.queries {
             let (answer, _nobody_waits) = oneshot::channel();
-            let _ended = asks.send(Asked::Running(running::Ask { question: Arc::clone(&question), answer }));
+            let _ended = queries.send(WorkerQuery::Connections(connection_list::ConnectionQueryMessage {
+                query: Arc::clone(&query),
+                answer,
+            }));
         }
     }
 
@@ -120,13 +131,13 @@ impl Desk {
     async fn gather<T>(
         &self,
         only: Option<usize>,
-        ask: impl Fn(oneshot::Sender<T>) -> Asked,
+        ask: impl Fn(oneshot::Sender<T>) -> WorkerQuery,
     ) -> (Vec<(usize, T)>, usize) {
         let mut awaited = Vec::new();
-        let workers = self.asks.iter().enumerate();
-        for (worker, asks) in workers.filter(|(worker, _)| only.is_none_or(|only| only == *worker)) {
+        let workers = self.queries.iter().enumerate();
+        for (worker, queries) in workers.filter(|(worker, _)| only.is_none_or(|only| only == *worker)) {
             let (answer, heard) = oneshot::channel();
-            if asks.send(ask(answer)).is_ok() {
+            if queries.send(ask(answer)).is_ok() {
                 awaited.push((worker, heard));
             }
         }

@@ -18,7 +18,7 @@ use self::words::PackedWords;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
-pub(crate) use query::{Ask, Filter, Wanted};
+pub(crate) use query::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
 pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
 pub(crate) use words::RequestWords;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use weir_observe::Cause;
 use weir_traffic::sampling::{SHARE_WHOLE, SampleShare};
 
 use super::*;
-use crate::control::worker_queries::NamesKept;
+use crate::control::worker_queries::ConfigNames;
 use crate::state::recorder::{Flight, Words};
 use crate::state::snapshot::Snapshot;
 use crate::state::surroundings::Surroundings;
@@ -23,7 +23,7 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 "#;
 
 /// The names of the config above.
-fn names() -> Vec<Names> {
+fn names() -> Vec<GenerationNames> {
     let config = CheckedConfig::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
     let around = Surroundings {
         via_name: "weir-1".into(),
@@ -31,7 +31,7 @@ fn names() -> Vec<Names> {
         workers: 1,
         due_upstreams: std::sync::Arc::default(),
     };
-    let kept = NamesKept::default();
+    let kept = ConfigNames::default();
     kept.learn(&Snapshot::new(&config, &around).expect("it has no TLS"));
     kept.all()
 }
@@ -56,7 +56,7 @@ fn fine() -> Sampled {
 fn spans(sampled: &Sampled) -> Vec<SpanData> {
     // Behind the end of all of them.
     let at = clock::now() + Duration::from_secs(3600);
-    spans_of(sampled, &names(), &Moment { at, since_1970: clock::unix_now() })
+    spans_of(sampled, &names(), &ClockReading { at, since_1970: clock::unix_now() })
 }
 
 fn told(span: &SpanData) -> BTreeMap<String, String> {

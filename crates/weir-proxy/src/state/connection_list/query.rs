@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Running, SessionId};
+use super::{ConnectionId, ConnectionInfo};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Cut;
 
 /// Which sessions are meant, and what is to become of them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Question {
-    pub(crate) session: Option<SessionId>,
+pub(crate) struct ConnectionQuery {
+    pub(crate) connection: Option<ConnectionId>,
     /// The id of the request that it carries.
     pub(crate) request_id: Option<Box<[u8]>>,
     pub(crate) listener: Option<Box<str>>,
@@ -25,14 +25,14 @@ pub(crate) struct Question {
     pub(crate) ends: Option<Cut>,
 }
 
-impl Question {
+impl ConnectionQuery {
     /// Whether it means this connection.
     pub(super) fn takes(&self, candidate: &Candidate<'_>) -> bool {
         let age = || clock::now().saturating_duration_since(candidate.opened_at);
         let is = |wanted: &Option<Box<str>>, name: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| name == Some(wanted))
         };
-        self.session.is_none_or(|id| id.number == candidate.number)
+        self.connection.is_none_or(|id| id.number == candidate.number)
             && self.request_id.as_deref().is_none_or(|id| candidate.request_id == Some(id))
             && is(&self.listener, Some(candidate.listener))
             && is(&self.upstream, candidate.upstream)
@@ -57,16 +57,16 @@ pub(crate) struct Candidate<'a> {
 
 /// A question to one worker.
 #[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) question: Arc<Question>,
-    pub(crate) answer: oneshot::Sender<Ran>,
+pub(crate) struct ConnectionQueryMessage {
+    pub(crate) query: Arc<ConnectionQuery>,
+    pub(crate) answer: oneshot::Sender<FoundOnWorker>,
 }
 
 /// What one worker answers.
 #[derive(Debug, Default)]
-pub(crate) struct Ran {
+pub(crate) struct FoundOnWorker {
     /// Those that are told, the oldest first.
-    pub(crate) sessions: Vec<Running>,
+    pub(crate) connections: Vec<ConnectionInfo>,
     /// Sessions that the question means.
     pub(crate) matching: usize,
     /// Sessions that were asked, and of these, those that did not answer.

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Activity, Ask, Candidate, Question, Ran, Running};
+use super::{Activity, Candidate, ConnectionInfo, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 use crate::net::deadline::Cut;
 use crate::net::timers::Timers;
 
@@ -17,45 +17,45 @@ const ROUNDS: usize = 64;
 
 /// Where the sessions of a worker answer.
 #[derive(Debug, Default)]
-pub(crate) struct Roll {
+pub(crate) struct ConnectionList {
     /// That of the last call.
     number: Cell<u32>,
     /// What the session that told last waits for.
     waits_for: Cell<Option<Activity>>,
-    open: RefCell<Option<Call>>,
+    open: RefCell<Option<QueryRound>>,
 }
 
 /// A question on its way round.
 #[derive(Debug)]
-struct Call {
-    question: Arc<Question>,
+struct QueryRound {
+    query: Arc<ConnectionQuery>,
     /// The oldest sessions that it means, by their numbers.
-    told: BTreeMap<u64, Running>,
+    listed: BTreeMap<u64, ConnectionInfo>,
     matching: usize,
     /// Sessions that have answered, or ended instead.
     heard: usize,
 }
 
-impl Call {
-    fn new(question: &Arc<Question>) -> Self {
-        Self { question: Arc::clone(question), told: BTreeMap::new(), matching: 0, heard: 0 }
+impl QueryRound {
+    fn new(query: &Arc<ConnectionQuery>) -> Self {
+        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, heard: 0 }
     }
 
     /// Whether a session belongs to the oldest ones.
     fn has_room(&self, number: u64) -> bool {
-        let youngest = self.told.last_key_value().map_or(0, |(number, _)| *number);
-        self.told.len() < self.question.count_max || number < youngest
+        let youngest = self.listed.last_key_value().map_or(0, |(number, _)| *number);
+        self.listed.len() < self.query.count_max || number < youngest
     }
 
-    fn keep(&mut self, running: Running) {
-        self.told.insert(running.id.number, running);
-        if self.told.len() > self.question.count_max {
-            self.told.pop_last();
+    fn keep(&mut self, info: ConnectionInfo) {
+        self.listed.insert(info.id.number, info);
+        if self.listed.len() > self.query.count_max {
+            self.listed.pop_last();
         }
     }
 }
 
-impl Roll {
+impl ConnectionList {
     /// The number of the last call: who has answered that one has nothing to answer.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
@@ -64,8 +64,8 @@ impl Roll {
 
     /// Notes for what the session waits that runs now.
     #[inline]
-    pub(crate) fn note_wait(&self, doing: Activity) {
-        self.waits_for.set(Some(doing));
+    pub(crate) fn note_wait(&self, activity: Activity) {
+        self.waits_for.set(Some(activity));
     }
 
     /// Forgets what a session waits for that has run before.
@@ -79,52 +79,57 @@ impl Roll {
     }
 
     /// Hears of a connection, `running` if it is shown; why the connection has to end, if it has to.
-    pub(crate) fn hear(&self, candidate: &Candidate<'_>, running: impl FnOnce() -> Running) -> Option<Cut> {
+    pub(crate) fn report(
+        &self,
+        candidate: &Candidate<'_>,
+        info: impl FnOnce() -> ConnectionInfo,
+    ) -> Option<Cut> {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };
-        let Some(call) = &mut *open else { return None };
-        call.heard += 1;
-        if !call.question.takes(candidate) {
+        let Some(round) = &mut *open else { return None };
+        round.heard += 1;
+        if !round.query.takes(candidate) {
             return None;
         }
-        call.matching += 1;
-        if call.has_room(candidate.number) {
-            call.keep(running());
+        round.matching += 1;
+        if round.has_room(candidate.number) {
+            round.keep(info());
         }
-        call.question.ends
+        round.query.ends
     }
 
     /// A session ends that has answered the call `answered` last.
     pub(crate) fn leave(&self, answered: u32) {
         if answered != self.number()
             && let Ok(mut open) = self.open.try_borrow_mut()
-            && let Some(call) = &mut *open
+            && let Some(round) = &mut *open
         {
-            call.heard += 1;
+            round.heard += 1;
         }
     }
 
     /// Asks all connections of a worker, whose timers these are.
-    pub(crate) async fn call(&self, timers: &Timers, ask: Ask) {
-        let (roll, asked) = (self, timers.len());
-        roll.open.replace(Some(Call::new(&ask.question)));
-        roll.number.set(roll.number().wrapping_add(1));
+    pub(crate) async fn query_all(&self, timers: &Timers, message: ConnectionQueryMessage) {
+        let (list, asked) = (self, timers.len());
+        list.open.replace(Some(QueryRound::new(&message.query)));
+        list.number.set(list.number().wrapping_add(1));
         let mut next = Some(0);
         while let Some(from) = next {
             next = timers.wake_some(from, GROUP);
             tokio::task::yield_now().await;
         }
-        let heard = || roll.open.borrow().as_ref().map_or(0, |call| call.heard);
+        let heard = || list.open.borrow().as_ref().map_or(0, |round| round.heard);
         for _ in 0..ROUNDS {
             if heard() >= asked {
                 break;
             }
             tokio::task::yield_now().await;
         }
-        let Some(call) = roll.open.take() else { return };
-        let silent = asked.saturating_sub(call.heard);
-        let sessions = call.told.into_values().collect();
+        let Some(round) = list.open.take() else { return };
+        let silent = asked.saturating_sub(round.heard);
+        let connections = round.listed.into_values().collect();
         // Who has asked may be gone.
-        let _gone = ask.answer.send(Ran { sessions, matching: call.matching, asked, silent });
+        let _gone =
+            message.answer.send(FoundOnWorker { connections, matching: round.matching, asked, silent });
     }
 }
 
@@ -135,15 +140,15 @@ mod tests {
     use super::*;
     use crate::net::clock;
     use crate::net::peer::Peer;
-    use crate::state::running::SessionId;
+    use crate::state::connection_list::ConnectionId;
 
-    fn running(number: u64) -> Running {
+    fn info(number: u64) -> ConnectionInfo {
         let now = clock::now();
-        Running {
-            id: SessionId { worker: 0, number },
+        ConnectionInfo {
+            id: ConnectionId { worker: 0, number },
             opened_at: now,
             since: now,
-            doing: Activity::Idle,
+            activity: Activity::Idle,
             phase: None,
             protocol: ListenerProtocol::Http,
             listener: "web".into(),
@@ -157,23 +162,23 @@ mod tests {
 
     #[test]
     fn of_many_sessions_the_oldest_are_told_and_no_more_than_asked_for() {
-        let question = Arc::new(Question { count_max: 1000, ..Question::default() });
-        let mut call = Call::new(&question);
+        let query = Arc::new(ConnectionQuery { count_max: 1000, ..ConnectionQuery::default() });
+        let mut round = QueryRound::new(&query);
         // In an order that is none: 7919 and 10 007 are prime.
         for number in (0..10_007).map(|at| at * 7919 % 10_007 + 1) {
-            if call.has_room(number) {
-                call.keep(running(number));
+            if round.has_room(number) {
+                round.keep(info(number));
             }
-            assert!(call.told.len() <= 1000);
+            assert!(round.listed.len() <= 1000);
         }
-        assert!(call.told.keys().copied().eq(1..=1000));
+        assert!(round.listed.keys().copied().eq(1..=1000));
     }
 
     #[test]
     fn who_asks_for_none_gets_none() {
-        let mut call = Call::new(&Arc::new(Question::default()));
-        assert!(!call.has_room(1));
-        call.keep(running(1));
-        assert!(call.told.is_empty());
+        let mut round = QueryRound::new(&Arc::new(ConnectionQuery::default()));
+        assert!(!round.has_room(1));
+        round.keep(info(1));
+        assert!(round.listed.is_empty());
     }
 }

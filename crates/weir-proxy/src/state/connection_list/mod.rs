@@ -4,29 +4,29 @@
 //! session and exchange know anyway. In the same way sessions are told to end. Must not make sentences for people of names and numbers:
 //! that is for whoever asks.
 
-mod roll;
-mod question;
+mod list;
+mod query;
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::activity::Activity;
-pub(crate) use super::connection_id::SessionId;
+pub(crate) use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
 use crate::state::recorder::{self, Flight};
-pub(crate) use question::{Ask, Candidate, Question, Ran};
-pub(crate) use roll::Roll;
+pub(crate) use list::ConnectionList;
+pub(crate) use query::{Candidate, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 
 /// One session, as it was when it was asked.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ConnectionInfo {
     /// Its number is the greater, the younger it is.
-    pub(crate) id: SessionId,
+    pub(crate) id: ConnectionId,
     pub(crate) opened_at: Instant,
     /// Since when it does what it does.
     pub(crate) since: Instant,
-    pub(crate) doing: Activity,
+    pub(crate) activity: Activity,
     /// The phase of its exchange or, before there is one, of the session; none between two exchanges.
     pub(crate) phase: Option<Phase>,
     pub(crate) protocol: ListenerProtocol,
@@ -41,10 +41,10 @@ pub(crate) struct Running {
     pub(crate) flight: Option<Box<Flight>>,
 }
 
-impl Running {
+impl ConnectionInfo {
     /// What it does in one word: the phase, unless it is idle or a tunnel.
     pub(crate) fn state(&self) -> &'static str {
-        match (self.doing, self.phase) {
+        match (self.activity, self.phase) {
             (Activity::Tunnel, _) => "tunnel",
             (_, Some(phase)) => phase.name(),
             (_, None) => "idle",
@@ -54,9 +54,9 @@ impl Running {
 
 /// What a worker is asked.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum WorkerQuery {
     /// What it keeps of exchanges that are over.
-    Kept(recorder::Ask),
+    Recorder(recorder::RecorderQueryMessage),
     /// What its sessions do now.
-    Running(Ask),
+    Connections(ConnectionQueryMessage),
 }
