@@ -8,7 +8,7 @@ use super::stream::ClientEnd;
 use super::{Exchange, recording};
 use crate::net::clock::Instant;
 use crate::state::activity::Activity;
-use crate::state::connection_list::{Candidate, ConnectionId, ConnectionInfo};
+use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo};
 use crate::state::recorder::NONE;
 
 impl Client {
@@ -56,12 +56,12 @@ fn candidate<'a>(
     listener: &'a str,
     activity: Activity,
     exchange: Option<&'a Exchange>,
-) -> Candidate<'a> {
+) -> ConnectionFacts<'a> {
     let record = exchange.map(|exchange| &exchange.record);
     let plan = record.and_then(|record| Some(&record.served()?.snapshot.upstreams[record.upstream?].config));
     // An exchange that waits in the queue may have been on a server before, on which an attempt has failed.
     let server = record.filter(|_| activity != Activity::Queue).and_then(|record| record.server);
-    Candidate {
+    ConnectionFacts {
         number: client.number,
         opened_at: client.opened_at,
         listener,

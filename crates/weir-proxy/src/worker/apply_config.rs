@@ -27,7 +27,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// The config that a worker goes over to.
-pub(crate) struct ConfigChange {
+pub(crate) struct ConfigUpdate {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The access log of each listener.
     pub(crate) logs: Vec<Option<LogBatches>>,
@@ -52,7 +52,7 @@ pub(crate) struct SocketAssignment {
 
 impl Acceptor {
     /// Begins with the first config, of which it has the view already.
-    pub(crate) fn begin(self: &Rc<Self>, change: ConfigChange) {
+    pub(crate) fn begin(self: &Rc<Self>, change: ConfigUpdate) {
         let plans = change.snapshot.listeners.iter().zip(change.logs).enumerate();
         let locals =
             plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.worker.index, log));
@@ -61,8 +61,8 @@ impl Acceptor {
     }
 
     /// Goes over to the next config.
-    pub(crate) async fn apply(self: &Rc<Self>, change: ConfigChange) {
-        let ConfigChange { snapshot, logs, sockets, done } = change;
+    pub(crate) async fn apply(self: &Rc<Self>, change: ConfigUpdate) {
+        let ConfigUpdate { snapshot, logs, sockets, done } = change;
         let before = Rc::clone(&self.worker.view.borrow());
         let view = Rc::new(before.succeeded_by(&snapshot));
         let mut known = self.worker.listeners.take();
@@ -107,7 +107,7 @@ impl Acceptor {
             match (sockets.iter().find(|accepting| accepting.id == id), socket) {
                 (Some(accepting), _) => accepting.give_to(listener),
                 (None, Some(socket)) => {
-                    sockets.extend(AcceptingSocket::open(self, id, socket, port, listener))
+                    sockets.extend(AcceptingSocket::open(self, id, socket, port, listener));
                 }
                 // Another worker has the only socket of this address.
                 (None, None) => {}

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::WorkerShard;
 
 use self::accept::AcceptingSocket;
-use self::apply_config::ConfigChange;
+use self::apply_config::ConfigUpdate;
 use crate::downstream::connection::Session;
 use crate::downstream::connection::exchange_pool::ExchangePool;
 use crate::net::clock;
@@ -44,8 +44,8 @@ pub(crate) struct WorkerStart {
     pub(crate) shared: Arc<Shared>,
     pub(crate) shard: Arc<WorkerShard>,
     /// The config that it begins with.
-    pub(crate) first: ConfigChange,
-    pub(crate) changes: UnboundedReceiver<ConfigChange>,
+    pub(crate) first: ConfigUpdate,
+    pub(crate) changes: UnboundedReceiver<ConfigUpdate>,
     pub(crate) handed_over: UnboundedReceiver<Accepted>,
     /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
     pub(crate) recorder: weir_config::RecorderSettings,
@@ -141,7 +141,7 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
 }
 
 /// Takes up each config that follows.
-async fn apply_changes(acceptor: Rc<Acceptor>, mut changes: UnboundedReceiver<ConfigChange>) {
+async fn apply_changes(acceptor: Rc<Acceptor>, mut changes: UnboundedReceiver<ConfigUpdate>) {
     while let Some(change) = changes.recv().await {
         acceptor.apply(change).await;
     }

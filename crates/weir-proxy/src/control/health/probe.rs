@@ -11,7 +11,7 @@ use weir_config::{Dialogue, HealthCheck, Server};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::conversation;
-use super::request::{KeepAlive, write_request};
+use super::request::{ProbeReuse, write_request};
 use super::response::Expected;
 use super::stream::{ProbeStream, send};
 use crate::net::buffer::BufferStock;
@@ -77,7 +77,7 @@ impl Probe {
         let server = &plan.config.servers[index];
         // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
         let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
-        let kept = if connection_age.is_some() { KeepAlive::Yes } else { KeepAlive::No };
+        let kept = if connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
         let http = match &check.probe {
             weir_config::HealthProbe::Tcp | weir_config::HealthProbe::Tls => None,
             weir_config::HealthProbe::Http(probe) => {
@@ -133,9 +133,9 @@ impl Probe {
             (self.connection.take().filter(usable), &self.http)
         {
             let connection = &mut kept.connection;
-            match exchange(connection, &self.stock, (request, expected), KeepAlive::Yes, phase).await {
+            match exchange(connection, &self.stock, (request, expected), ProbeReuse::Yes, phase).await {
                 Ok(end) => {
-                    self.connection = Some(kept).filter(|_| end == KeepAlive::Yes);
+                    self.connection = Some(kept).filter(|_| end == ProbeReuse::Yes);
                     return Ok(None);
                 }
                 // The server closed it meanwhile, as it may: that says nothing about how well it is.
@@ -154,9 +154,9 @@ impl Probe {
             connection.tell_end_at_once();
             return Ok(None);
         };
-        let kept = if self.connection_age.is_some() { KeepAlive::Yes } else { KeepAlive::No };
+        let kept = if self.connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
         let end = exchange(&mut connection, &self.stock, (request, expected), kept, phase).await?;
-        if end == KeepAlive::Yes {
+        if end == ProbeReuse::Yes {
             self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
         } else {
             connection.tell_end_at_once();
@@ -215,9 +215,9 @@ async fn exchange(
     connection: &mut Connection,
     stock: &Rc<BufferStock>,
     (request, expected): (&[u8], &Expected),
-    kept: KeepAlive,
+    kept: ProbeReuse,
     phase: &mut Phase,
-) -> Result<KeepAlive, Fault> {
+) -> Result<ProbeReuse, Fault> {
     *phase = Phase::Send;
     send(connection, request).await?;
     expected.receive(&mut ProbeStream { connection, stock }, kept, phase).await

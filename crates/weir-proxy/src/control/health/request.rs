@@ -5,7 +5,7 @@ use weir_http::{Version, write};
 
 /// Whether a connection carries more than one probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeepAlive {
+pub(super) enum ProbeReuse {
     Yes,
     No,
 }
@@ -14,7 +14,7 @@ pub(super) enum KeepAlive {
 const USER_AGENT: &[u8] = concat!("weir-health/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// The bytes of the request. Unless the connection is `kept`, the server is asked to close it.
-pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: KeepAlive) -> Box<[u8]> {
+pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: ProbeReuse) -> Box<[u8]> {
     let mut out = Vec::with_capacity(256);
     write::request_line(&mut out, probe.method.as_bytes(), probe.path.as_bytes(), Version::Http11);
     match (&probe.host, address) {
@@ -33,7 +33,7 @@ pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: Ke
     if matches!(&*probe.method, "POST" | "PUT" | "PATCH") {
         write::field(&mut out, b"Content-Length", b"0");
     }
-    if kept == KeepAlive::No {
+    if kept == ProbeReuse::No {
         write::field(&mut out, b"Connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
@@ -57,7 +57,8 @@ mod tests {
             body: None,
             body_size: weir_config::Size::from_kib(1),
         };
-        String::from_utf8(write_request(&probe, &address.parse().unwrap(), KeepAlive::No).into_vec()).unwrap()
+        String::from_utf8(write_request(&probe, &address.parse().unwrap(), ProbeReuse::No).into_vec())
+            .unwrap()
     }
 
     #[test]

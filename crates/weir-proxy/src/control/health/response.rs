@@ -9,7 +9,7 @@ use weir_http::{
 };
 use weir_observe::{Cause, Failure, Phase};
 
-use super::request::KeepAlive;
+use super::request::ProbeReuse;
 use super::stream::{ProbeStream, read};
 use crate::net::failure::Fault;
 use crate::state::snapshot::UpstreamPlan;
@@ -48,9 +48,9 @@ impl Expected {
     pub(super) async fn receive(
         &self,
         source: &mut ProbeStream<'_>,
-        kept: KeepAlive,
+        kept: ProbeReuse,
         phase: &mut Phase,
-    ) -> Result<KeepAlive, Fault> {
+    ) -> Result<ProbeReuse, Fault> {
         *phase = Phase::Response;
         let mut head = ResponseHead::new();
         let pause_ = self.read_head(source, &mut head).await?;
@@ -59,9 +59,9 @@ impl Expected {
             return Err(Fault::unexpected_status(status));
         }
         let framing = head.body(self.method);
-        let reusable = kept == KeepAlive::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
+        let reusable = kept == ProbeReuse::Yes && head.keep_alive() && framing != ResponseBody::UntilClose;
         let Some(rule) = &self.body else {
-            return Ok(if reusable { self.skip_body(source, pause_, framing).await } else { KeepAlive::No });
+            return Ok(if reusable { self.skip_body(source, pause_, framing).await } else { ProbeReuse::No });
         };
         *phase = Phase::Relay;
         let (body, end) = self.read_body(source, pause_, framing).await?;
@@ -72,7 +72,7 @@ impl Expected {
         if !is_there {
             return Err(Failure::server(Phase::Response, Cause::UnexpectedBody).into());
         }
-        Ok(if reusable { end } else { KeepAlive::No })
+        Ok(if reusable { end } else { ProbeReuse::No })
     }
 
     /// Reads a body that nobody looks at, up to its bound, so that the next response begins behind it.
@@ -81,9 +81,9 @@ impl Expected {
         source: &mut ProbeStream<'_>,
         part: Vec<u8>,
         framing: ResponseBody,
-    ) -> KeepAlive {
+    ) -> ProbeReuse {
         // What is wrong with it is no matter: the status has decided.
-        self.read_body(source, part, framing).await.map_or(KeepAlive::No, |(_, end)| end)
+        self.read_body(source, part, framing).await.map_or(ProbeReuse::No, |(_, end)| end)
     }
 
     /// Reads the final head; gives the bytes behind it.
@@ -125,7 +125,7 @@ impl Expected {
         source: &mut ProbeStream<'_>,
         mut part: Vec<u8>,
         framing: ResponseBody,
-    ) -> Result<(Vec<u8>, KeepAlive), Failure> {
+    ) -> Result<(Vec<u8>, ProbeReuse), Failure> {
         let mut body = Vec::new();
         let mut chunks = ChunkedDecoder::new(self.chunked_limits);
         let announced = match framing {
@@ -144,7 +144,7 @@ impl Expected {
                 is_whole = decoded.done && decoded.consumed == part.len();
                 if decoded.done && !is_whole {
                     body.truncate(wanted);
-                    return Ok((body, KeepAlive::No));
+                    return Ok((body, ProbeReuse::No));
                 }
             } else {
                 body.extend_from_slice(&part);
@@ -152,12 +152,12 @@ impl Expected {
             if is_whole || body.len() >= wanted {
                 let ended = is_whole || body.len() == announced;
                 body.truncate(wanted);
-                return Ok((body, if ended { KeepAlive::Yes } else { KeepAlive::No }));
+                return Ok((body, if ended { ProbeReuse::Yes } else { ProbeReuse::No }));
             }
             part.clear();
             if read(source, &mut part, Phase::Relay).await? == 0 {
                 return match framing {
-                    ResponseBody::UntilClose => Ok((body, KeepAlive::No)),
+                    ResponseBody::UntilClose => Ok((body, ProbeReuse::No)),
                     _ => Err(Failure::server(Phase::Relay, Cause::ResponseIncomplete)),
                 };
             }

@@ -38,7 +38,7 @@ use crate::state::log_batches::LogBatches;
 use crate::state::shared::Shared;
 use crate::state::snapshot::{Current, Snapshot};
 use crate::state::surroundings::Surroundings;
-use crate::worker::apply_config::ConfigChange;
+use crate::worker::apply_config::ConfigUpdate;
 
 pub use start::workers_by_default;
 pub use stop::StopReport;
@@ -70,7 +70,7 @@ pub struct Proxy {
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
     /// How each worker hears of another config.
-    changes: Vec<UnboundedSender<ConfigChange>>,
+    changes: Vec<UnboundedSender<ConfigUpdate>>,
     control: Option<JoinHandle<()>>,
     stop_control: Arc<Notify>,
     task_configs: UnboundedSender<TaskConfig>,

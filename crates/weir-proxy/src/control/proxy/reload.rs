@@ -19,7 +19,7 @@ use crate::control::start_error::StartError;
 use crate::net::descriptors::DescriptorBudget;
 use crate::net::listening::SocketFile;
 use crate::state::snapshot::Snapshot;
-use crate::worker::apply_config::ConfigChange;
+use crate::worker::apply_config::ConfigUpdate;
 
 /// How long is waited for the workers to turn, each between two steps of its event loop.
 const APPLY_TIME: Duration = Duration::from_secs(10);
@@ -98,7 +98,7 @@ impl Proxy {
         let (done, all_done) = channel::<()>();
         for (worker, sockets) in assignments.into_iter().enumerate() {
             let (snapshot, logs) = (Arc::clone(&snapshot), self.logs_of(worker));
-            let change = ConfigChange { snapshot, logs, sockets, done: Some(done.clone()) };
+            let change = ConfigUpdate { snapshot, logs, sockets, done: Some(done.clone()) };
             let _stopped = self.changes[worker].send(change);
         }
         drop(done);

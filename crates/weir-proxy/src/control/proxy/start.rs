@@ -39,14 +39,14 @@ use crate::state::shared::RoomWanted;
 use crate::state::shared::{Accepted, Load, Shared};
 use crate::state::snapshot::Snapshot;
 use crate::state::surroundings::Surroundings;
-use crate::worker::apply_config::{ConfigChange, SocketAssignment};
+use crate::worker::apply_config::{ConfigUpdate, SocketAssignment};
 use crate::worker::{self, WorkerStart};
 
 /// What a worker begins with, and where it hears of more.
 struct WorkerChannels {
     sockets: Vec<SocketAssignment>,
     inbox: UnboundedReceiver<Accepted>,
-    changes: UnboundedReceiver<ConfigChange>,
+    changes: UnboundedReceiver<ConfigUpdate>,
     queries: UnboundedReceiver<WorkerQuery>,
 }
 
@@ -140,7 +140,7 @@ impl Proxy {
             index,
             shared: Arc::clone(&self.shared),
             shard: Arc::clone(&self.shards[index]),
-            first: ConfigChange {
+            first: ConfigUpdate {
                 snapshot: Arc::clone(snapshot),
                 logs: self.logs_of(index),
                 sockets,

@@ -5,7 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Activity, Candidate, ConnectionInfo, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
+use super::{
+    Activity, ConnectionFacts, ConnectionInfo, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker,
+};
 use crate::net::deadline::Cut;
 use crate::net::timers::Timers;
 
@@ -81,7 +83,7 @@ impl ConnectionList {
     /// Hears of a connection, `running` if it is shown; why the connection has to end, if it has to.
     pub(crate) fn report(
         &self,
-        candidate: &Candidate<'_>,
+        candidate: &ConnectionFacts<'_>,
         info: impl FnOnce() -> ConnectionInfo,
     ) -> Option<Cut> {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };

@@ -16,7 +16,7 @@ use crate::net::clock::Instant;
 use crate::net::peer::Peer;
 use crate::state::recorder::{self, Flight};
 pub(crate) use list::ConnectionList;
-pub(crate) use query::{Candidate, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
+pub(crate) use query::{ConnectionFacts, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 
 /// One session, as it was when it was asked.
 #[derive(Debug)]

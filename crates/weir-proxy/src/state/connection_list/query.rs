@@ -27,7 +27,7 @@ pub(crate) struct ConnectionQuery {
 
 impl ConnectionQuery {
     /// Whether it means this connection.
-    pub(super) fn takes(&self, candidate: &Candidate<'_>) -> bool {
+    pub(super) fn takes(&self, candidate: &ConnectionFacts<'_>) -> bool {
         let age = || clock::now().saturating_duration_since(candidate.opened_at);
         let is = |wanted: &Option<Box<str>>, name: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| name == Some(wanted))
@@ -43,7 +43,7 @@ impl ConnectionQuery {
 
 /// What a question asks about, of one client connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate<'a> {
+pub(crate) struct ConnectionFacts<'a> {
     /// Its number among those of the worker.
     pub(crate) number: u64,
     pub(crate) opened_at: Instant,
