@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use signal_hook::iterator::Signals;
-use weir_proxy::{AdminCommand, CommandSender};
+use weir_control::{AdminCommand, CommandSender};
 
 /// What comes.
 pub(crate) enum ServeEvent {

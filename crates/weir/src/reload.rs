@@ -4,7 +4,7 @@
 //! whatever the config says.
 
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_proxy::{Proxy, ReloadReport};
+use weir_control::{Proxy, ReloadReport};
 
 use crate::log;
 use crate::start::{self, Origin};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_proxy::{AdminCommand, CommandKind, CommandRejected, Proxy};
+use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy};
 
 use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents};

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_proxy::{CommandSender, Proxy, StartError};
+use weir_control::{CommandSender, Proxy, StartError};
 
 use crate::error::CommandError;
 
@@ -37,7 +37,7 @@ pub(crate) fn proxy(
     origin: Origin<'_>,
     commands: CommandSender,
 ) -> Result<Proxy, CommandError> {
-    weir_proxy::give_back_memory_by(crate::allocator::give_back);
+    weir_proxy::net::memory::give_back_memory_by(crate::allocator::give_back);
     let proxy = Proxy::start_with_commands(config, commands).map_err(|error| {
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }

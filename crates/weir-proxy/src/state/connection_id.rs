@@ -8,14 +8,16 @@ const NUMBER_BITS: u32 = 40;
 
 /// A session by its worker, and its number there. It is never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ConnectionId {
-    pub(crate) worker: usize,
-    pub(crate) number: u64,
+pub struct ConnectionId {
+    /// The place of the worker.
+    pub worker: usize,
+    /// The number among the connections of the worker, from 1.
+    pub number: u64,
 }
 
 impl ConnectionId {
     /// The same as a number that looks like the pointers by which HAProxy calls its own.
-    pub(crate) const fn pointer(self) -> u64 {
+    pub const fn pointer(self) -> u64 {
         (self.worker as u64 + 1) << NUMBER_BITS | self.number
     }
 }
@@ -28,7 +30,7 @@ impl fmt::Display for ConnectionId {
 
 /// It is neither `s0-17` nor `0x10000000011`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct InvalidConnectionId;
+pub struct InvalidConnectionId;
 
 impl FromStr for ConnectionId {
     type Err = InvalidConnectionId;

@@ -27,27 +27,28 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// The config that a worker goes over to.
-pub(crate) struct ConfigUpdate {
-    pub(crate) snapshot: Arc<Snapshot>,
+pub struct ConfigUpdate {
+    /// The config, ready for the data path.
+    pub snapshot: Arc<Snapshot>,
     /// The access log of each listener.
-    pub(crate) logs: Vec<Option<LogBatches>>,
+    pub logs: Vec<Option<LogBatches>>,
     /// All addresses where it accepts from now on. A socket that is not here is closed.
-    pub(crate) sockets: Vec<SocketAssignment>,
+    pub sockets: Vec<SocketAssignment>,
     /// Dropped when the worker has done it.
-    pub(crate) done: Option<Sender<()>>,
+    pub done: Option<Sender<()>>,
 }
 
 /// Where a worker accepts.
 #[derive(Debug)]
-pub(crate) struct SocketAssignment {
+pub struct SocketAssignment {
     /// What the process knows the address by.
-    pub(crate) id: u64,
+    pub id: u64,
     /// The place of its listener in the snapshot.
-    pub(crate) listener: usize,
+    pub listener: usize,
     /// None on a Unix socket.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
     /// The socket, if the worker does not have it yet.
-    pub(crate) socket: Option<Arc<OwnedFd>>,
+    pub socket: Option<Arc<OwnedFd>>,
 }
 
 impl Acceptor {

@@ -3,7 +3,7 @@
 //! The top of the data path: accepts connections, places them, applies a new config and drives the timers. What a worker owns is
 //! in [`Worker`], what workers share in [`Shared`].
 
-pub(crate) mod apply_config;
+pub mod apply_config;
 mod room;
 mod accept;
 
@@ -21,12 +21,14 @@ use weir_observe::WorkerShard;
 use self::accept::AcceptingSocket;
 use self::apply_config::ConfigUpdate;
 use crate::downstream::connection::Session;
-use crate::downstream::connection::exchange_pool::ExchangePool;
+use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
 use crate::net::clock;
+use crate::net::connection::Connection;
 use crate::net::descriptors::ServerPlace;
 use crate::net::memory::{self, Tide};
 use crate::net::timers::Timers;
 use crate::state::connection_list::WorkerQuery;
+use crate::state::pool::ServerConnection;
 use crate::state::shared::{Accepted, Shared};
 use crate::state::view::LocalListener;
 use crate::state::worker::{Worker, WorkerSeed};
@@ -39,26 +41,56 @@ const HAND_OVER_LEAD: u32 = 4;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a worker thread is started with.
-pub(crate) struct WorkerStart {
-    pub(crate) index: usize,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) shard: Arc<WorkerShard>,
+pub struct WorkerStart {
+    /// The place of the worker among all, from 0.
+    pub index: usize,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// The counters of this worker.
+    pub shard: Arc<WorkerShard>,
     /// The config that it begins with.
-    pub(crate) first: ConfigUpdate,
-    pub(crate) changes: UnboundedReceiver<ConfigUpdate>,
-    pub(crate) handed_over: UnboundedReceiver<Accepted>,
+    pub first: ConfigUpdate,
+    /// The configs that it goes over to later.
+    pub changes: UnboundedReceiver<ConfigUpdate>,
+    /// Connections that other workers accepted for it.
+    pub handed_over: UnboundedReceiver<Accepted>,
     /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
-    pub(crate) recorder: weir_config::RecorderSettings,
-    pub(crate) queries: UnboundedReceiver<WorkerQuery>,
-    pub(crate) stop: Arc<Notify>,
-    pub(crate) random_seed: u64,
+    pub recorder: weir_config::RecorderSettings,
+    /// Queries about its exchanges and connections.
+    pub queries: UnboundedReceiver<WorkerQuery>,
+    /// Tells it to accept no more and to end when its last connection has ended.
+    pub stop: Arc<Notify>,
+    /// Seed of its random numbers.
+    pub random_seed: u64,
+}
+
+/// Bytes of what a worker has many of, without what their pointers lead to.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectSizes {
+    /// Of a client connection.
+    pub client_connection: usize,
+    /// Of an exchange.
+    pub exchange: usize,
+    /// Of a connection to a server.
+    pub server_connection: usize,
+}
+
+impl ObjectSizes {
+    /// The sizes in this build.
+    pub fn known() -> Self {
+        Self {
+            client_connection: Session::bytes_min(),
+            exchange: PooledExchange::bytes_min(),
+            server_connection: size_of::<ServerConnection>() + size_of::<Connection>(),
+        }
+    }
 }
 
 /// Runs a worker until it is told to stop and its last session has ended.
 ///
 /// # Errors
 /// When the event loop cannot be made.
-pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
+pub fn run(start: WorkerStart) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, as_task(serve(start)))
 }

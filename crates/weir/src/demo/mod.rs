@@ -18,8 +18,9 @@ use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use weir_config::{Config, ListenAddress, parse_duration};
+use weir_control::Proxy;
 use weir_observe::Stats;
-use weir_proxy::{BoundAddress, Proxy};
+use weir_proxy::net::listening::BoundAddress;
 
 use crate::clock;
 use crate::error::{CommandError, FAILED};
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let proxy = start::proxy(&config, Origin::Demo, weir_proxy::CommandSender::disconnected())?;
+        let proxy = start::proxy(&config, Origin::Demo, weir_control::CommandSender::disconnected())?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;

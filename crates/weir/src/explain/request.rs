@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_config::Listener;
 use weir_http::{FieldName, HeadProgress, RequestHead, Rule, TargetForm, x_forwarded_for};
-use weir_proxy::head_limits;
+use weir_proxy::state::snapshot::head_limits;
 use weir_traffic::route::RouteRequest;
 
 use super::url::Url;

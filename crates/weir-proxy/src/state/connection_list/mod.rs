@@ -11,39 +11,46 @@ use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::activity::Activity;
-pub(crate) use super::connection_id::ConnectionId;
+pub use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
 use crate::state::recorder::{self, Flight};
 pub(crate) use list::ConnectionList;
-pub(crate) use query::{ConnectionFacts, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
+pub(crate) use query::ConnectionFacts;
+pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 
 /// One session, as it was when it was asked.
 #[derive(Debug)]
-pub(crate) struct ConnectionInfo {
+pub struct ConnectionInfo {
     /// Its number is the greater, the younger it is.
-    pub(crate) id: ConnectionId,
-    pub(crate) opened_at: Instant,
+    pub id: ConnectionId,
+    /// When the connection was accepted.
+    pub opened_at: Instant,
     /// Since when it does what it does.
-    pub(crate) since: Instant,
-    pub(crate) activity: Activity,
+    pub since: Instant,
+    /// What it waits for.
+    pub activity: Activity,
     /// The phase of its exchange or, before there is one, of the session; none between two exchanges.
     pub(crate) phase: Option<Phase>,
-    pub(crate) protocol: ListenerProtocol,
-    pub(crate) listener: Box<str>,
-    pub(crate) peer: Peer,
+    /// The protocol of its listener.
+    pub protocol: ListenerProtocol,
+    /// The name of its listener.
+    pub listener: Box<str>,
+    /// The client.
+    pub peer: Peer,
     /// Who is at the other end of the connection, if that is a proxy that has named the client.
-    pub(crate) sender: Option<Peer>,
-    pub(crate) is_tls: bool,
+    pub sender: Option<Peer>,
+    /// Whether the client uses TLS.
+    pub is_tls: bool,
     /// Requests that have come on it.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Its exchange so far.
-    pub(crate) flight: Option<Box<Flight>>,
+    pub flight: Option<Box<Flight>>,
 }
 
 impl ConnectionInfo {
     /// What it does in one word: the phase, unless it is idle or a tunnel.
-    pub(crate) fn state(&self) -> &'static str {
+    pub fn state(&self) -> &'static str {
         match (self.activity, self.phase) {
             (Activity::Tunnel, _) => "tunnel",
             (_, Some(phase)) => phase.name(),
@@ -54,7 +61,7 @@ impl ConnectionInfo {
 
 /// What a worker is asked.
 #[derive(Debug)]
-pub(crate) enum WorkerQuery {
+pub enum WorkerQuery {
     /// What it keeps of exchanges that are over.
     Recorder(recorder::RecorderQueryMessage),
     /// What its sessions do now.

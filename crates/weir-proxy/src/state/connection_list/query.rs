@@ -11,18 +11,23 @@ use crate::net::deadline::Cut;
 
 /// Which sessions are meant, and what is to become of them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ConnectionQuery {
-    pub(crate) connection: Option<ConnectionId>,
+pub struct ConnectionQuery {
+    /// One connection by its id.
+    pub connection: Option<ConnectionId>,
     /// The id of the request that it carries.
-    pub(crate) request_id: Option<Box<[u8]>>,
-    pub(crate) listener: Option<Box<str>>,
-    pub(crate) upstream: Option<Box<str>>,
-    pub(crate) server: Option<Box<str>>,
-    pub(crate) age_min: Duration,
+    pub request_id: Option<Box<[u8]>>,
+    /// Those of this listener.
+    pub listener: Option<Box<str>>,
+    /// Those whose exchange is at this upstream.
+    pub upstream: Option<Box<str>>,
+    /// Those whose exchange is at this server.
+    pub server: Option<Box<str>>,
+    /// Those at least this old.
+    pub age_min: Duration,
     /// So many are told, the oldest of all.
-    pub(crate) count_max: usize,
+    pub count_max: usize,
     /// Why those that are meant have to end, told or not; `None`: they go on.
-    pub(crate) ends: Option<Cut>,
+    pub ends: Option<Cut>,
 }
 
 impl ConnectionQuery {
@@ -57,19 +62,22 @@ pub(crate) struct ConnectionFacts<'a> {
 
 /// A question to one worker.
 #[derive(Debug)]
-pub(crate) struct ConnectionQueryMessage {
-    pub(crate) query: Arc<ConnectionQuery>,
-    pub(crate) answer: oneshot::Sender<FoundOnWorker>,
+pub struct ConnectionQueryMessage {
+    /// The connections that are meant.
+    pub query: Arc<ConnectionQuery>,
+    /// Takes the answer.
+    pub answer: oneshot::Sender<FoundOnWorker>,
 }
 
 /// What one worker answers.
 #[derive(Debug, Default)]
-pub(crate) struct FoundOnWorker {
+pub struct FoundOnWorker {
     /// Those that are told, the oldest first.
-    pub(crate) connections: Vec<ConnectionInfo>,
+    pub connections: Vec<ConnectionInfo>,
     /// Sessions that the question means.
-    pub(crate) matching: usize,
+    pub matching: usize,
     /// Sessions that were asked, and of these, those that did not answer.
-    pub(crate) asked: usize,
-    pub(crate) silent: usize,
+    pub asked: usize,
+    /// Of those that were asked, the ones without an answer.
+    pub silent: usize,
 }

@@ -11,27 +11,33 @@ use crate::state::connection_id::ConnectionId;
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]
-pub(crate) enum RecorderQuery {
+pub enum RecorderQuery {
     /// Exchanges with this request id.
     Id(Box<[u8]>),
     /// The one that a worker has given this number.
     Number {
+        /// The worker.
         worker: usize,
+        /// The number of the exchange on it.
         number: u64,
     },
     /// Those of this session.
     Session(ConnectionId),
+    /// Exchanges that failed.
     Failures,
+    /// Exchanges that a filter takes.
     Any(ExchangeFilter),
 }
 
 /// Which exchanges are wanted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ExchangeFilter {
+pub struct ExchangeFilter {
     /// The places of upstream and server in each config, if only some are wanted.
-    pub(crate) places: Option<Vec<(u64, u32, Option<u32>)>>,
-    pub(crate) status: Option<(u16, u16)>,
-    pub(crate) time_min: Duration,
+    pub places: Option<Vec<(u64, u32, Option<u32>)>>,
+    /// The lowest and the highest status.
+    pub status: Option<(u16, u16)>,
+    /// Those that took at least this long.
+    pub time_min: Duration,
 }
 
 impl ExchangeFilter {
@@ -53,10 +59,13 @@ impl ExchangeFilter {
 
 /// A question to one recorder.
 #[derive(Debug)]
-pub(crate) struct RecorderQueryMessage {
-    pub(crate) query: Arc<RecorderQuery>,
-    pub(crate) count_max: usize,
-    pub(crate) answer: oneshot::Sender<Vec<Flight>>,
+pub struct RecorderQueryMessage {
+    /// The exchanges that are meant.
+    pub query: Arc<RecorderQuery>,
+    /// How many are returned at most.
+    pub count_max: usize,
+    /// Takes the answer.
+    pub answer: oneshot::Sender<Vec<Flight>>,
 }
 
 impl RecorderQueryMessage {
