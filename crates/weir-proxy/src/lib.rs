@@ -1,26 +1,14 @@
-//! The data path of Weir and what keeps it running.
+//! The data path of Weir.
 //!
 //! In layers: a folder uses only the folders below it. A worker accepts a connection, an exchange is carried on it, and
-//! relayed to a server. See ARCHITECTURE.md for the map.
+//! relayed to a server. The control plane, `weir-control`, starts the workers, sends them messages and reads `state`. See
+//! ARCHITECTURE.md for the map.
 
-mod control;
-
-mod worker;
-mod downstream;
+pub mod worker;
+pub mod downstream;
 mod exchange;
 mod responder;
-mod upstream;
+pub mod upstream;
 mod relay;
-mod state;
-mod net;
-
-pub use control::commands::{Reloaded, ServerChange, Unfulfilled, Wanted, Wish, Wishes};
-pub use control::listening_sockets::Listened;
-pub use control::own_log::OwnLog;
-pub use control::proxy::{Proxy, Stopped, workers_by_default};
-pub use control::start_error::StartError;
-pub use net::descriptors::DescriptorBudget;
-pub use net::listening::BoundAddress;
-pub use net::memory::give_back_memory_by;
-pub use state::snapshot::head_limits;
-pub use state::surroundings::TlsError;
+pub mod state;
+pub mod net;

@@ -5,14 +5,14 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use signal_hook::iterator::Signals;
-use weir_proxy::{Wish, Wishes};
+use weir_control::{AdminCommand, CommandSender};
 
 /// What comes.
 pub(crate) enum ServeEvent {
     /// A signal, by its number.
     Signal(i32),
     /// Something that is wanted.
-    Wish(Wish),
+    Command(AdminCommand),
 }
 
 /// Everything that comes.
@@ -35,10 +35,10 @@ impl ServeEvents {
         Ok(Self { sender, inbox })
     }
 
-    /// Where wishes go to.
-    pub(crate) fn wishes(&self) -> Wishes {
+    /// The sender of admin commands.
+    pub(crate) fn commands(&self) -> CommandSender {
         let sender = self.sender.clone();
-        Wishes::new(move |wish| sender.send(ServeEvent::Wish(wish)).is_ok())
+        CommandSender::new(move |command| sender.send(ServeEvent::Command(command)).is_ok())
     }
 
     /// Waits for what comes next.

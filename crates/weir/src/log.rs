@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use weir_config::{LogLevel, LogLineFormat, LogSettings};
-use weir_proxy::OwnLog;
+use weir_control::OwnLog;
 
 use crate::output;
 

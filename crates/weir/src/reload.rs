@@ -4,7 +4,7 @@
 //! whatever the config says.
 
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_proxy::{Proxy, Reloaded};
+use weir_control::{Proxy, ReloadReport};
 
 use crate::log;
 use crate::start::{self, Origin};
@@ -18,7 +18,7 @@ pub(crate) fn run(
     proxy: &mut Proxy,
     file: Option<&mut ConfigFile>,
     watch: &ConfigWatch,
-) -> Result<(Reloaded, Config), Vec<String>> {
+) -> Result<(ReloadReport, Config), Vec<String>> {
     let Some(file) = file else {
         let what = "there is no config to read again: the addresses are on the command line";
         tracing::warn!("{what}");
@@ -40,7 +40,7 @@ pub(crate) fn run(
         }
     };
     warn(&warnings);
-    let before = proxy.listened();
+    let before = proxy.bound_listeners();
     match proxy.reload(&config) {
         Ok(reloaded) => {
             watch.follow(reading, config.process.reload, &warnings);
@@ -48,7 +48,7 @@ pub(crate) fn run(
             for key in &reloaded.needs_restart {
                 tracing::warn!(key, "a change of this key holds only after a restart");
             }
-            for listened in proxy.listened().iter().filter(|listened| !before.contains(listened)) {
+            for listened in proxy.bound_listeners().iter().filter(|listened| !before.contains(listened)) {
                 log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
             }
             let generation = reloaded.generation;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_proxy::{Proxy, Unfulfilled, Wanted, Wish};
+use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy};
 
 use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents};
@@ -98,13 +98,13 @@ fn serve(
     // Before anything runs, so that no signal is missed.
     let events = ServeEvents::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
-    let mut proxy = start::proxy(&config, origin, events.wishes())?;
+    let mut proxy = start::proxy(&config, origin, events.commands())?;
     watch.start()?;
     let mut times = StopTimes::of(&config);
     if let Some(file) = &mut file {
         file.follow(config);
     }
-    for listened in proxy.listened() {
+    for listened in proxy.bound_listeners() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
     log::note("ready");
@@ -124,12 +124,12 @@ fn serve(
                 let _told_by_the_log = reload(&mut proxy);
             }
             ServeEvent::Signal(_) => break,
-            ServeEvent::Wish(Wish { what: Wanted::Reload(outcome), who }) => {
-                tracing::info!(who, "a reload was requested");
-                let _gone = outcome.send(reload(&mut proxy).map_err(Unfulfilled::Mistakes));
+            ServeEvent::Command(AdminCommand { kind: CommandKind::Reload(outcome), requester }) => {
+                tracing::info!(who = requester, "a reload was requested");
+                let _gone = outcome.send(reload(&mut proxy).map_err(CommandRejected::Diagnostics));
             }
-            ServeEvent::Wish(Wish { what: Wanted::Change(change, outcome), who }) => {
-                let _gone = outcome.send(proxy.change(&change, &who));
+            ServeEvent::Command(AdminCommand { kind: CommandKind::Change(change, outcome), requester }) => {
+                let _gone = outcome.send(proxy.change(&change, &requester));
             }
         }
     }
@@ -159,8 +159,8 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
             match event {
                 ServeEvent::Signal(SIGTERM | SIGINT) => hurried = true,
                 ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
-                // A config is not worth reading any more; who wished for something hears that nobody takes orders.
-                ServeEvent::Signal(_) | ServeEvent::Wish(_) => {}
+                // Commands are rejected by then: their channels close.
+                ServeEvent::Signal(_) | ServeEvent::Command(_) => {}
             }
         }
         hurried

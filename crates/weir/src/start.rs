@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_proxy::{Proxy, StartError, Wishes};
+use weir_control::{CommandSender, Proxy, StartError};
 
 use crate::error::CommandError;
 
@@ -32,9 +32,13 @@ pub(crate) enum Origin<'a> {
 ///
 /// # Errors
 /// What the system refused, with what to change.
-pub(crate) fn proxy(config: &Config, origin: Origin<'_>, wishes: Wishes) -> Result<Proxy, CommandError> {
-    weir_proxy::give_back_memory_by(crate::allocator::give_back);
-    let proxy = Proxy::start_obeying(config, wishes).map_err(|error| {
+pub(crate) fn proxy(
+    config: &Config,
+    origin: Origin<'_>,
+    commands: CommandSender,
+) -> Result<Proxy, CommandError> {
+    weir_proxy::net::memory::give_back_memory_by(crate::allocator::give_back);
+    let proxy = Proxy::start_with_commands(config, commands).map_err(|error| {
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }
     })?;

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use weir_config::Config;
-use weir_proxy::Proxy;
+use weir_control::Proxy;
 
 /// One input that takes longer hangs. Less than the 10 s after which libFuzzer itself ends a run, with less to say.
 const WATCHDOG: Duration = Duration::from_secs(8);

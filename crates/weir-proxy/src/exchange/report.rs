@@ -8,15 +8,15 @@ use super::stream::ClientEnd;
 use super::{Exchange, recording};
 use crate::net::clock::Instant;
 use crate::state::activity::Activity;
+use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInfo};
 use crate::state::recorder::NONE;
-use crate::state::running::{Candidate, Running, SessionId};
 
 impl Client {
     /// Tells what the connection does between two exchanges, if that is asked and it has not told yet. To be called wherever it
     /// waits, before a look at its deadline: what it hears may be that it has to end.
     #[inline]
     pub(crate) fn report_idle(&mut self, activity: Activity) {
-        self.worker.roll.note_wait(activity);
+        self.worker.connection_list.note_wait(activity);
         if self.is_called() {
             self.answer(activity, None);
         }
@@ -25,7 +25,7 @@ impl Client {
     /// The same during an exchange.
     #[inline]
     pub(crate) fn report(&mut self, activity: Activity, stream: &impl ClientEnd, exchange: &mut Exchange) {
-        self.worker.roll.note_wait(activity);
+        self.worker.connection_list.note_wait(activity);
         if self.is_called() {
             exchange.record.note(stream);
             self.answer(activity, Some(exchange));
@@ -35,16 +35,16 @@ impl Client {
     /// Whether there is a question that it has not answered.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
-        self.called != self.worker.roll.number()
+        self.called != self.worker.connection_list.number()
     }
 
     #[cold]
     pub(super) fn answer(&mut self, activity: Activity, exchange: Option<&Exchange>) {
-        self.called = self.worker.roll.number();
+        self.called = self.worker.connection_list.number();
         let plan = std::sync::Arc::clone(&self.listener.plan());
         let candidate = candidate(self, &plan.config.name, activity, exchange);
-        let running = || running_of(self, activity, exchange);
-        if let Some(why) = self.worker.roll.hear(&candidate, running) {
+        let info = || info_of(self, activity, exchange);
+        if let Some(why) = self.worker.connection_list.report(&candidate, info) {
             self.deadline.cut(why);
         }
     }
@@ -56,12 +56,12 @@ fn candidate<'a>(
     listener: &'a str,
     activity: Activity,
     exchange: Option<&'a Exchange>,
-) -> Candidate<'a> {
+) -> ConnectionFacts<'a> {
     let record = exchange.map(|exchange| &exchange.record);
     let plan = record.and_then(|record| Some(&record.served()?.snapshot.upstreams[record.upstream?].config));
     // An exchange that waits in the queue may have been on a server before, on which an attempt has failed.
     let server = record.filter(|_| activity != Activity::Queue).and_then(|record| record.server);
-    Candidate {
+    ConnectionFacts {
         number: client.number,
         opened_at: client.opened_at,
         listener,
@@ -71,7 +71,7 @@ fn candidate<'a>(
     }
 }
 
-fn running_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> Running {
+fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> ConnectionInfo {
     let phase = activity.phase(exchange.is_some_and(|exchange| exchange.answered));
     let flight =
         exchange.zip(phase).and_then(|(exchange, phase)| recording::running(client, exchange, phase));
@@ -82,11 +82,11 @@ fn running_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) 
         }
         Box::new(flight)
     });
-    Running {
-        id: SessionId { worker: client.worker.index, number: client.number },
+    ConnectionInfo {
+        id: ConnectionId { worker: client.worker.index, number: client.number },
         opened_at: client.opened_at,
         since: exchange.map_or(client.now, |exchange| since(exchange, activity)),
-        doing: activity,
+        activity,
         phase,
         protocol: client.protocol,
         listener: client.listener.plan().config.name.clone(),

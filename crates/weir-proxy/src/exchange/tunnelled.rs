@@ -238,7 +238,7 @@ impl Tunnelled {
         if let Some(at) = resume_at {
             client.deadline.look_again(at);
         }
-        client.worker.roll.note_wait(Activity::Tunnel);
+        client.worker.connection_list.note_wait(Activity::Tunnel);
         self.report(client);
         loop {
             ready!(client.deadline.poll_passed());

@@ -28,7 +28,7 @@ const PIPES_KEPT_MAX: usize = 32;
 
 /// The free buffers of one worker, all of one size, and its free pipes.
 #[derive(Debug)]
-pub(crate) struct BufferStock {
+pub struct BufferStock {
     size: usize,
     free: RefCell<Vec<Box<[u8]>>>,
     /// The large buffers, where they are larger than the others.
@@ -44,7 +44,7 @@ pub(crate) struct BufferStock {
 
 impl BufferStock {
     /// A stock of buffers of `size` bytes each, far below 4 GiB; allocates nothing yet.
-    pub(crate) fn new(size: usize) -> Rc<Self> {
+    pub fn new(size: usize) -> Rc<Self> {
         let large = (size < LARGE).then(|| Self::with_large(LARGE, None));
         Self::with_large(size, large)
     }

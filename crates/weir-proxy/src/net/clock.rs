@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// As the standard library's, but half its size, also where it may be missing, and compared and subtracted as a number:
 /// an exchange does that some ten times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Instant(NonZeroU64);
+pub struct Instant(NonZeroU64);
 
 impl Instant {
     const fn from_nanos(nanos: u64) -> Self {
@@ -32,7 +32,7 @@ impl Instant {
 
     /// The time from `earlier` to this moment, zero if it is no earlier one.
     #[inline]
-    pub(crate) const fn saturating_duration_since(self, earlier: Self) -> Duration {
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
@@ -106,7 +106,7 @@ pub(crate) fn set(at: Option<Instant>) {
 
 /// Monotonic time now.
 #[inline]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     #[cfg(test)]
     if let Some(at) = SET.get() {
         return at;
@@ -119,7 +119,7 @@ pub(crate) fn now() -> Instant {
 }
 
 /// The time until a moment of the standard library's clock.
-pub(crate) fn until(moment: std::time::Instant) -> Duration {
+pub fn until(moment: std::time::Instant) -> Duration {
     moment.saturating_duration_since(std_now())
 }
 
@@ -130,18 +130,18 @@ fn std_now() -> std::time::Instant {
 
 /// Wall-clock time now, as time since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
-pub(crate) fn unix_now() -> Duration {
+pub fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Whole microseconds of a duration, saturating at about 71 minutes.
-pub(crate) fn micros(duration: Duration) -> u32 {
+pub fn micros(duration: Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Lets the calling thread wait; only for the control plane.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
-pub(crate) fn pause(duration: Duration) {
+pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 

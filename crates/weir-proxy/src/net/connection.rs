@@ -13,7 +13,7 @@ use crate::net::tls::records::Records;
 
 /// One side's connection: client or server.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     pub(crate) socket: Socket,
     /// What encrypts and decrypts, once there is TLS.
     pub(crate) tls: Option<Box<Records>>,
@@ -29,7 +29,7 @@ impl Connection {
     }
 
     /// The received bytes that wait to be consumed.
-    pub(crate) fn received(&self) -> &[u8] {
+    pub fn received(&self) -> &[u8] {
         self.input.as_ref().map_or(&[], Buffer::filled)
     }
 
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// Whether written bytes wait for the kernel to take them.
-    pub(crate) fn has_unsent(&self) -> bool {
+    pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
@@ -55,7 +55,7 @@ impl Connection {
     }
 
     /// Drops the first `len` received bytes, and the buffer once it is empty.
-    pub(crate) fn consume(&mut self, len: usize) {
+    pub fn consume(&mut self, len: usize) {
         if let Some(input) = &mut self.input {
             input.consume(len);
             if input.is_empty() {
@@ -66,11 +66,7 @@ impl Connection {
 
     /// Reads once behind what is already there; `Ok(0)` is the end of the stream. Takes a buffer only when the
     /// socket is readable, and none while the stock is dry. The caller makes sure that the input is not full.
-    pub(crate) fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        stock: &Rc<BufferStock>,
-    ) -> Poll<io::Result<usize>> {
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>, stock: &Rc<BufferStock>) -> Poll<io::Result<usize>> {
         if self.input.is_none() && stock.is_exhausted_for(cx) {
             return Poll::Pending;
         }
@@ -167,7 +163,7 @@ impl Connection {
 
     /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone
     /// already.
-    pub(crate) fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_tell_end(cx));
         self.socket.shutdown_write();
         Poll::Ready(())
@@ -182,14 +178,14 @@ impl Connection {
     }
 
     /// The same without waiting, for a peer to whom it is a courtesy.
-    pub(crate) fn tell_end_at_once(&mut self) {
+    pub fn tell_end_at_once(&mut self) {
         let _sent = self.poll_tell_end(&mut Context::from_waker(std::task::Waker::noop()));
     }
 
     /// Writes as much of the slices as the kernel takes now, with one system call. With TLS it may take more, and
     /// [`Connection::has_unsent`] then.
     #[inline]
-    pub(crate) fn poll_write(
+    pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: [&[u8]; 3],

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rustix::thread::CpuSet;
 
 /// The CPUs of the affinity mask, in the order in which workers take them.
-pub(crate) fn usable() -> Vec<usize> {
+pub fn usable() -> Vec<usize> {
     match rustix::thread::sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
@@ -13,7 +13,7 @@ pub(crate) fn usable() -> Vec<usize> {
 }
 
 /// How many CPUs the cgroup pays for, rounded up; a large number when it sets no limit (cgroups(7), `cpu.max`).
-pub(crate) fn quota() -> usize {
+pub fn quota() -> usize {
     let Ok(groups) = std::fs::read_to_string("/proc/self/cgroup") else { return usize::MAX };
     let Some(group) = groups.lines().find_map(|line| line.strip_prefix("0::")) else { return usize::MAX };
     quota_below(Path::new("/sys/fs/cgroup"), group)
@@ -41,7 +41,7 @@ fn parse_cpu_max(text: &str) -> Option<usize> {
 }
 
 /// Binds the current thread to one CPU.
-pub(crate) fn pin(cpu: usize) {
+pub fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {

@@ -15,7 +15,7 @@ use crate::net::timers::{NEVER, Tick, Timer, Timers};
 
 /// Why every wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub enum Cut {
     /// An operator, or the stop of the process, ends the session.
     Asked,
     /// The server of its exchange has gone down: the exchange on it ends, not the session.

@@ -82,7 +82,7 @@ pub struct DescriptorBudget {
 
 impl DescriptorBudget {
     /// The shares of `config` with so many workers.
-    pub(crate) fn new(limit: u64, config: &Config, workers: usize) -> Self {
+    pub fn new(limit: u64, config: &Config, workers: usize) -> Self {
         let workers = number(workers);
         let addresses = config.listeners.iter().map(|listener| number(listener.addresses.len())).sum::<u32>();
         let outputs = config.listeners.iter().filter(|listener| listener.access_log.format.is_some());
@@ -123,7 +123,7 @@ impl DescriptorBudget {
     }
 
     /// Makes the shares hold from now on.
-    pub(crate) fn take_effect(&self) {
+    pub fn take_effect(&self) {
         SERVERS_MAX.store(self.servers, Ordering::Relaxed);
         PIPES_MAX.store(self.pipes, Ordering::Relaxed);
     }
@@ -236,7 +236,7 @@ fn probed(config: &Config) -> usize {
 }
 
 /// Probes that may run, and keep connections, at once.
-pub(crate) fn probes_max(limit: u64) -> u32 {
+pub fn probes_max(limit: u64) -> u32 {
     u32::try_from(limit / 8).unwrap_or(u32::MAX).max(4)
 }
 
@@ -293,7 +293,7 @@ impl Drop for PipePlace {
 }
 
 /// Whether `failure` is the want of something on this machine, which says nothing about a server.
-pub(crate) fn is_local(failure: Failure) -> bool {
+pub fn is_local(failure: Failure) -> bool {
     let is_resource =
         matches!(failure.cause, Cause::DescriptorLimit | Cause::PortsExhausted | Cause::KernelMemory);
     is_resource && failure.party == Party::Weir
@@ -301,7 +301,7 @@ pub(crate) fn is_local(failure: Failure) -> bool {
 
 /// Has the log say, now and then, that something was wanting.
 #[cold]
-pub(crate) fn raise_alarm(failure: Failure) {
+pub fn raise_alarm(failure: Failure) {
     /// Since the log last said so, and when that was.
     static UNTOLD: AtomicU64 = AtomicU64::new(0);
     static TOLD_AT: AtomicU64 = AtomicU64::new(0);

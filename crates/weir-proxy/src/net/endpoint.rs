@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where a server can be reached: one resolved address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Endpoint {
+pub enum Endpoint {
     /// IPv4 or IPv6 address and port.
     Inet(SocketAddr),
     /// Path of a Unix stream socket.

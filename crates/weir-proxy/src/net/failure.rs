@@ -9,15 +9,16 @@ use super::tls::failure::of_rustls;
 
 /// What a server did wrong to a request or a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) failure: Failure,
+pub struct Fault {
+    /// Phase, party and cause.
+    pub failure: Failure,
     /// The status, where it is what was not expected.
     pub(crate) status: Option<u16>,
 }
 
 impl Fault {
     /// It answered, with a status that says that it is not well.
-    pub(crate) const fn unexpected_status(status: u16) -> Self {
+    pub const fn unexpected_status(status: u16) -> Self {
         Self { failure: Failure::server(Phase::Response, Cause::UnexpectedStatus), status: Some(status) }
     }
 }
@@ -87,7 +88,7 @@ pub(crate) fn of_connect(error: &io::Error) -> Failure {
 }
 
 /// The failure behind an I/O error with a server, by TLS or not.
-pub(crate) fn of_server(phase: Phase, error: &io::Error) -> Failure {
+pub fn of_server(phase: Phase, error: &io::Error) -> Failure {
     let cause = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         None => return of_io(phase, Party::Server, error),
         Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => Cause::TlsCertificateMissing,

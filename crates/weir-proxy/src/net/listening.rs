@@ -31,11 +31,13 @@ impl std::fmt::Display for BoundAddress {
 
 /// The sockets of one address, one for each worker that accepts on it.
 #[derive(Debug)]
-pub(crate) struct Bound {
-    pub(crate) address: BoundAddress,
-    pub(crate) sockets: Vec<OwnedFd>,
+pub struct Bound {
+    /// The address, with the port that the system chose.
+    pub address: BoundAddress,
+    /// One socket for each worker; on a Unix address one for all.
+    pub sockets: Vec<OwnedFd>,
     /// That of a Unix socket.
-    pub(crate) file: Option<SocketFile>,
+    pub file: Option<SocketFile>,
 }
 
 /// Makes sure that nobody has `address`, by a socket that shares its port with nobody: sockets of one user may share one, so that a second
@@ -43,7 +45,7 @@ pub(crate) struct Bound {
 ///
 /// # Errors
 /// Those of `bind(2)`; `AddrInUse` also when another process shares its port willingly.
-pub(crate) fn probe(listener: &Listener, address: &ListenAddress) -> io::Result<()> {
+pub fn probe(listener: &Listener, address: &ListenAddress) -> io::Result<()> {
     match address {
         ListenAddress::Tcp(addr) => probe_inet(listener, *addr, true).map(drop),
         ListenAddress::AllTcp { port } => {
@@ -58,7 +60,7 @@ pub(crate) fn probe(listener: &Listener, address: &ListenAddress) -> io::Result<
 ///
 /// # Errors
 /// Those of `bind(2)` and `listen(2)`.
-pub(crate) fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<Bound> {
+pub fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<Bound> {
     match address {
         ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers),
         ListenAddress::AllTcp { port } => {
@@ -140,7 +142,7 @@ fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
 
 /// The file of a Unix socket that this process has bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     identity: FileIdentity,
 }
@@ -151,12 +153,12 @@ type FileIdentity = (u64, u64, (i64, i64));
 
 impl SocketFile {
     /// That at `path`, where a socket was just bound.
-    pub(crate) fn bound_at(path: &Path) -> io::Result<Self> {
+    pub fn bound_at(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_path_buf(), identity: identity(path)? })
     }
 
     /// Removes it, if it is still there.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
             let _gone_already = std::fs::remove_file(&self.path);
         }
@@ -169,7 +171,7 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
 }
 
 /// Removes a socket file that nobody listens on any more, as after a crash. Another file that is in the way stays, an error.
-pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
+pub fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {

@@ -2,24 +2,24 @@
 //!
 //! The lowest layer. Must not know HTTP, servers or the config of a listener; the unsafe code is in `sys/`.
 
-pub(crate) mod peer;
-pub(crate) mod endpoint;
-pub(crate) mod failure;
-pub(crate) mod connection;
-pub(crate) mod tls;
-pub(crate) mod listening;
-pub(crate) mod socket;
-pub(crate) mod buffer;
+pub mod peer;
+pub mod endpoint;
+pub mod failure;
+pub mod connection;
+pub mod tls;
+pub mod listening;
+pub mod socket;
+pub mod buffer;
 pub(crate) mod pipe;
-pub(crate) mod descriptors;
+pub mod descriptors;
 pub(crate) mod pace;
-pub(crate) mod deadline;
+pub mod deadline;
 pub(crate) mod timers;
 pub(crate) mod idleness;
 pub(crate) mod alarm;
 pub(crate) mod wheel;
 pub(crate) mod quantum;
-pub(crate) mod memory;
-pub(crate) mod cpus;
-pub(crate) mod sys;
-pub(crate) mod clock;
+pub mod memory;
+pub mod cpus;
+pub mod sys;
+pub mod clock;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Who is at the other end of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub enum Peer {
     /// An IP address and port; IPv4 addresses are never mapped into IPv6.
     Inet(SocketAddr),
     /// A process on this machine, over a Unix socket.

@@ -46,7 +46,7 @@ enum Watch {
 
 /// What comes behind the bytes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub enum Behind {
     /// Nobody knows: they leave at once.
     Unknown,
     /// More of them, or the end, at once: they wait for it and leave in the same packet.

@@ -47,7 +47,7 @@ impl Timer {
 
 /// All timers of one worker.
 #[derive(Debug)]
-pub(crate) struct Timers {
+pub struct Timers {
     began: Instant,
     state: RefCell<State>,
     alarm: Alarm,

@@ -4,7 +4,7 @@ use weir_observe::Phase;
 
 /// What a client connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Activity {
+pub enum Activity {
     /// The PROXY header in front of everything.
     ProxyHeader,
     /// The handshake of TLS.
@@ -75,7 +75,7 @@ impl Activity {
     }
 
     /// What is waited for, as the end of a sentence.
-    pub(crate) const fn awaited(self) -> &'static str {
+    pub const fn awaited(self) -> &'static str {
         match self {
             Activity::ProxyHeader => "the PROXY header of the connection",
             Activity::Handshake => "the TLS handshake",

@@ -8,19 +8,21 @@ const NUMBER_BITS: u32 = 40;
 
 /// A session by its worker, and its number there. It is never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionId {
-    pub(crate) worker: usize,
-    pub(crate) number: u64,
+pub struct ConnectionId {
+    /// The place of the worker.
+    pub worker: usize,
+    /// The number among the connections of the worker, from 1.
+    pub number: u64,
 }
 
-impl SessionId {
+impl ConnectionId {
     /// The same as a number that looks like the pointers by which HAProxy calls its own.
-    pub(crate) const fn pointer(self) -> u64 {
+    pub const fn pointer(self) -> u64 {
         (self.worker as u64 + 1) << NUMBER_BITS | self.number
     }
 }
 
-impl fmt::Display for SessionId {
+impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s{}-{}", self.worker, self.number)
     }
@@ -28,21 +30,21 @@ impl fmt::Display for SessionId {
 
 /// It is neither `s0-17` nor `0x10000000011`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoSessionId;
+pub struct InvalidConnectionId;
 
-impl FromStr for SessionId {
-    type Err = NoSessionId;
+impl FromStr for ConnectionId {
+    type Err = InvalidConnectionId;
 
-    fn from_str(text: &str) -> Result<Self, NoSessionId> {
+    fn from_str(text: &str) -> Result<Self, InvalidConnectionId> {
         if let Some(name) = text.strip_prefix('s') {
-            let (worker, number) = name.split_once('-').ok_or(NoSessionId)?;
+            let (worker, number) = name.split_once('-').ok_or(InvalidConnectionId)?;
             let read = worker.parse().ok().zip(number.parse().ok());
-            return read.map(|(worker, number)| Self { worker, number }).ok_or(NoSessionId);
+            return read.map(|(worker, number)| Self { worker, number }).ok_or(InvalidConnectionId);
         }
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        let pointer = u64::from_str_radix(digits, 16).map_err(|_| NoSessionId)?;
-        let worker = (pointer >> NUMBER_BITS).checked_sub(1).ok_or(NoSessionId)?;
-        let worker = usize::try_from(worker).map_err(|_| NoSessionId)?;
+        let pointer = u64::from_str_radix(digits, 16).map_err(|_| InvalidConnectionId)?;
+        let worker = (pointer >> NUMBER_BITS).checked_sub(1).ok_or(InvalidConnectionId)?;
+        let worker = usize::try_from(worker).map_err(|_| InvalidConnectionId)?;
         Ok(Self { worker, number: pointer & ((1 << NUMBER_BITS) - 1) })
     }
 }
@@ -56,7 +58,7 @@ mod tests {
         for (worker, number, name, pointer) in
             [(0, 17, "s0-17", "0x10000000011"), (63, 1, "s63-1", "0x400000000001")]
         {
-            let id = SessionId { worker, number };
+            let id = ConnectionId { worker, number };
             assert_eq!((id.to_string().as_str(), format!("{:#x}", id.pointer()).as_str()), (name, pointer));
             for text in [name, pointer, &pointer[2..]] {
                 assert_eq!(text.parse(), Ok(id), "{text}");
@@ -65,7 +67,7 @@ mod tests {
         for text in
             ["", "s", "s1", "s1-", "s-1", "0x", "0x11", "all", "17", "-1", "s0--1", "ffffffffffffffffff"]
         {
-            assert_eq!(text.parse::<SessionId>(), Err(NoSessionId), "{text}");
+            assert_eq!(text.parse::<ConnectionId>(), Err(InvalidConnectionId), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 /// The numbers of the outlier tables that the control plane has to look at.
 #[derive(Debug, Default)]
-pub(crate) struct DueUpstreams {
+pub struct DueUpstreams {
     numbers: Mutex<Vec<u64>>,
     added: Notify,
 }
@@ -18,12 +18,12 @@ impl DueUpstreams {
     }
 
     /// Waits until there are some.
-    pub(crate) async fn added(&self) {
+    pub async fn added(&self) {
         self.added.notified().await;
     }
 
     /// Takes their numbers.
-    pub(crate) fn take(&self) -> Vec<u64> {
+    pub fn take(&self) -> Vec<u64> {
         std::mem::take(&mut self.lock())
     }
 

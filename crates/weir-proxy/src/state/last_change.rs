@@ -9,14 +9,14 @@ use crate::net::clock;
 
 /// The last change of the state of a server.
 #[derive(Debug)]
-pub(crate) struct LastChange(Mutex<StateChange>);
+pub struct LastChange(Mutex<StateChange>);
 
 /// A moment, and what happened then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StateChange {
+pub struct StateChange {
     /// In milliseconds since 1970.
-    pub(crate) at_ms: u64,
-    pub(crate) why: Cow<'static, str>,
+    pub at_ms: u64,
+    pub why: Cow<'static, str>,
 }
 
 impl Default for LastChange {
@@ -34,12 +34,12 @@ impl StateChange {
 
 impl LastChange {
     /// Records a change that has just happened.
-    pub(crate) fn record(&self, why: impl Into<Cow<'static, str>>) {
+    pub fn record(&self, why: impl Into<Cow<'static, str>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = StateChange::now(why);
     }
 
     /// The last change.
-    pub(crate) fn get(&self) -> StateChange {
+    pub fn get(&self) -> StateChange {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -28,14 +28,14 @@ const CLIENTS_MAX: usize = 1 << 20;
 
 /// What a listener has gathered, whatever the config says of it: its connections and its figures.
 #[derive(Debug)]
-pub(crate) struct ListenerState {
+pub struct ListenerState {
     /// Tells it from others; of more than 65 536 since the start, two have the same.
     pub(crate) number: u16,
     pub(crate) connections: ConnectionCount,
     /// Sessions per client address, once they were limited.
     clients: OnceLock<ClientLimit>,
     /// What each worker counts.
-    pub(crate) shards: Box<[Arc<ListenerShard>]>,
+    pub shards: Box<[Arc<ListenerShard>]>,
 }
 
 impl ListenerState {
@@ -67,19 +67,22 @@ impl ListenerState {
 
 /// A listener, its rules in the form the data path uses.
 #[derive(Debug)]
-pub(crate) struct ListenerPlan {
-    pub(crate) config: Arc<Listener>,
+pub struct ListenerPlan {
+    /// The listener in the config.
+    pub config: Arc<Listener>,
     /// What goes on in the next config.
-    pub(crate) state: Arc<ListenerState>,
+    pub state: Arc<ListenerState>,
     seed: u64,
-    pub(crate) head_limits: HeadLimits,
+    /// Limits and path rules for request heads.
+    pub head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
     /// What the clients of a listener with TLS are offered.
-    pub(crate) tls: Option<Arc<Terms>>,
+    pub tls: Option<Arc<Terms>>,
     pub(crate) routes: RouteTable,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
-    pub(crate) route_plans: Vec<RoutePlan>,
+    /// The routes, in the order of the config.
+    pub route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, whoever sends them.
     pub(crate) request_drop: FieldSet,
     /// Headers by which some listener of the config tells servers about certificates.
@@ -98,13 +101,14 @@ pub(crate) struct ListenerPlan {
 
 /// A route, ready for use.
 #[derive(Debug)]
-pub(crate) struct RoutePlan {
-    pub(crate) config: Arc<Route>,
+pub struct RoutePlan {
+    /// The route in the config.
+    pub config: Arc<Route>,
     pub(crate) split: Option<WeightedSplit>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
     /// What each worker counts.
-    pub(crate) shards: PerWorker<RouteShard>,
+    pub shards: PerWorker<RouteShard>,
 }
 
 impl ListenerPlan {

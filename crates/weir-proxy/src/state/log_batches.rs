@@ -16,15 +16,17 @@ const BATCH_BYTES: usize = 32 * 1024;
 
 /// Lines on their way to the writer.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) text: Vec<u8>,
+pub struct Batch {
+    /// The lines, one after the other.
+    pub text: Vec<u8>,
     /// Where each line ends.
-    pub(crate) ends: Vec<usize>,
+    pub ends: Vec<usize>,
 }
 
 /// A message to the writer.
 #[derive(Debug)]
-pub(crate) enum LogMessage {
+pub enum LogMessage {
+    /// Lines to write.
     Lines(Batch),
     /// Open files again, under the same name.
     Reopen,
@@ -32,24 +34,26 @@ pub(crate) enum LogMessage {
 
 /// The writer of one output, shared by every listener that logs there.
 #[derive(Debug)]
-pub(crate) struct LogOutput {
-    pub(crate) sender: Sender<LogMessage>,
+pub struct LogOutput {
+    /// Where workers send their batches.
+    pub sender: Sender<LogMessage>,
     /// Shared with the writer, which must not hold the sender.
-    pub(crate) progress: Arc<LogProgress>,
-    pub(crate) lines_max: usize,
+    pub progress: Arc<LogProgress>,
+    /// How many lines may wait for the writer.
+    pub lines_max: usize,
 }
 
 /// How far a writer has come.
 #[derive(Debug, Default)]
-pub(crate) struct LogProgress {
+pub struct LogProgress {
     /// Lines handed over and not yet written.
-    pub(crate) waiting: AtomicUsize,
+    pub waiting: AtomicUsize,
     /// Lines that could not be written and that no worker has counted yet.
-    pub(crate) lost: AtomicU64,
+    pub lost: AtomicU64,
 }
 
 /// One worker's end of the access log of one listener.
-pub(crate) struct LogBatches {
+pub struct LogBatches {
     format: Arc<LogTemplate>,
     output: Arc<LogOutput>,
     batch: RefCell<Batch>,
@@ -58,7 +62,7 @@ pub(crate) struct LogBatches {
 
 impl LogBatches {
     /// An empty batch for `output`, in `format`; lines that are lost are counted by `shard`.
-    pub(crate) fn new(format: &Arc<LogTemplate>, output: &Arc<LogOutput>, shard: &Arc<WorkerShard>) -> Self {
+    pub fn new(format: &Arc<LogTemplate>, output: &Arc<LogOutput>, shard: &Arc<WorkerShard>) -> Self {
         Self {
             format: Arc::clone(format),
             output: Arc::clone(output),

@@ -35,7 +35,7 @@ pub(crate) struct PoolLimits {
 
 /// A connection to a server and its history.
 #[derive(Debug)]
-pub(crate) struct ServerConnection {
+pub struct ServerConnection {
     /// On the heap, for it changes hands many times in an exchange.
     pub(crate) connection: Box<Connection>,
     pub(crate) opened_at: Instant,
@@ -140,7 +140,7 @@ struct Parked {
 /// Such a server may be unable to serve one connection while another is open, so a worker must not keep one to itself
 /// while another worker opens a new one: connections, too, never exceed the limit.
 #[derive(Debug, Default)]
-pub(crate) struct SharedPool {
+pub struct SharedPool {
     parked: Mutex<Vec<Parked>>,
 }
 
@@ -182,7 +182,7 @@ impl SharedPool {
     }
 
     /// How many are kept. Workers do not count them: whoever takes one may be another than who kept it.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.lock().len()
     }
 

@@ -8,11 +8,11 @@ use tokio::task::AbortHandle;
 
 /// The task that raises the share of a server, if it has not got all of it.
 #[derive(Debug, Default)]
-pub(crate) struct Ramp(Mutex<Option<AbortHandle>>);
+pub struct Ramp(Mutex<Option<AbortHandle>>);
 
 impl Ramp {
     /// Ends the task before, and keeps this one, if there is one.
-    pub(crate) fn replace(&self, task: Option<AbortHandle>) {
+    pub fn replace(&self, task: Option<AbortHandle>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = std::mem::replace(&mut *kept, task) {
             before.abort();

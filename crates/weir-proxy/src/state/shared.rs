@@ -13,30 +13,31 @@ use crate::net::peer::Peer;
 
 /// What all workers share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// Sessions per worker, counted from the moment they are assigned.
-    pub(crate) loads: Box<[Load]>,
+    pub loads: Box<[Load]>,
     /// How a worker reaches another to hand a connection over.
-    pub(crate) hand_over: Box<[UnboundedSender<Accepted>]>,
+    pub hand_over: Box<[UnboundedSender<Accepted>]>,
     /// How workers ask each other for room.
-    pub(crate) room_wanted: Box<[RoomWanted]>,
+    pub room_wanted: Box<[RoomWanted]>,
     /// Client connections of the process, with their limit.
-    pub(crate) connections: ConnectionCount,
+    pub connections: ConnectionCount,
     /// Whether it is known that the process stops soon; it goes on as before.
-    pub(crate) stop_announced: AtomicBool,
-    pub(crate) stopping: AtomicBool,
+    pub stop_announced: AtomicBool,
+    /// Whether the process stops: idle connections end, no new ones are accepted.
+    pub stopping: AtomicBool,
     /// Workers that accept no connections any more.
-    pub(crate) closed: AtomicUsize,
+    pub closed: AtomicUsize,
 }
 
 /// The number of sessions of one worker, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Load(pub(crate) AtomicU32);
+pub struct Load(pub AtomicU32);
 
 /// A connection on its way from the worker that accepted it to the one that will serve it.
 #[derive(Debug)]
-pub(crate) struct Accepted {
+pub struct Accepted {
     pub(crate) listener: Arc<ListenerState>,
     pub(crate) fd: OwnedFd,
     pub(crate) peer: Peer,
@@ -50,7 +51,7 @@ pub(crate) const ANY_LISTENER: u32 = u32::MAX;
 /// How a worker hears that another one needs room.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct RoomWanted {
+pub struct RoomWanted {
     /// The number of the listener that is full, or [`ANY_LISTENER`].
     pub(crate) listener: AtomicU32,
     pub(crate) asked: Notify,

@@ -13,35 +13,39 @@ use weir_config::{Config, Dns, Process};
 use weir_observe::prometheus::BucketBounds;
 
 pub use super::listener::head_limits;
-pub(crate) use super::listener::{ListenerPlan, ListenerState, RoutePlan};
+pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
 use super::surroundings::{Surroundings, TlsError, is_same};
-pub(crate) use super::traces::TracePlan;
-pub(crate) use super::upstream::{LiveServer, UpstreamPlan};
+pub use super::traces::TracePlan;
+pub use super::upstream::{LiveServer, UpstreamPlan};
 use crate::net::clock::{self, Instant};
 
 /// Everything a worker needs to know of the config.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// Which config it is: 1 for that of the start, one more with every reload.
-    pub(crate) generation: u64,
-    pub(crate) process: Process,
-    pub(crate) dns: Dns,
-    pub(crate) listeners: Vec<Arc<ListenerPlan>>,
-    pub(crate) upstreams: Vec<Arc<UpstreamPlan>>,
+    pub generation: u64,
+    /// The `process` section of the config.
+    pub process: Process,
+    /// The `dns` section of the config.
+    pub dns: Dns,
+    /// The listeners, in the order of the config.
+    pub listeners: Vec<Arc<ListenerPlan>>,
+    /// The upstreams, in the order of the config.
+    pub upstreams: Vec<Arc<UpstreamPlan>>,
     /// The places of both by name.
     listeners_by_name: HashMap<Box<str>, usize>,
     upstreams_by_name: HashMap<Box<str>, usize>,
     /// The bounds of the buckets of histograms at `/metrics`.
-    pub(crate) buckets: BucketBounds,
+    pub buckets: BucketBounds,
     /// What is traced; `None`: nothing.
-    pub(crate) traces: Option<TracePlan>,
+    pub traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
     pub(crate) epoch: Instant,
     alive: Alive,
 }
 
 /// The snapshot of the newest config, for those who are not workers.
-pub(crate) type Current = Arc<ArcSwap<Snapshot>>;
+pub type Current = Arc<ArcSwap<Snapshot>>;
 
 /// Counts a snapshot until the last who uses it is gone.
 #[derive(Debug)]
@@ -65,7 +69,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The listener or upstream whose TLS cannot be made ready.
-    pub(crate) fn new(config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
+    pub fn new(config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
         Self::make(config, around, None)
     }
 
@@ -74,7 +78,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::new`].
-    pub(crate) fn succeeded_by(&self, config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
+    pub fn succeeded_by(&self, config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
         Self::make(config, around, Some(self))
     }
 
@@ -114,29 +118,29 @@ impl Snapshot {
     }
 
     /// The listener of this name and its place.
-    pub(crate) fn listener(&self, name: &str) -> Option<(usize, &Arc<ListenerPlan>)> {
+    pub fn listener(&self, name: &str) -> Option<(usize, &Arc<ListenerPlan>)> {
         self.listeners_by_name.get(name).map(|&place| (place, &self.listeners[place]))
     }
 
     /// The upstream of this name and its place.
-    pub(crate) fn upstream(&self, name: &str) -> Option<(usize, &Arc<UpstreamPlan>)> {
+    pub fn upstream(&self, name: &str) -> Option<(usize, &Arc<UpstreamPlan>)> {
         self.upstreams_by_name.get(name).map(|&place| (place, &self.upstreams[place]))
     }
 
     /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.
-    pub(crate) fn share(&self, mut config: Config) -> Config {
+    pub fn share(&self, mut config: Config) -> Config {
         config.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
         config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.asked)).collect();
         config
     }
 
     /// How many snapshots there are, this one and those of before and after that somebody uses.
-    pub(crate) fn alive(&self) -> usize {
+    pub fn alive(&self) -> usize {
         self.alive.0.load(Ordering::Relaxed)
     }
 
     /// Gets what both have ready for this one, right before it is used: what cannot go wrong, and changes nothing for requests under way.
-    pub(crate) fn prepare(&self, before: &Snapshot) {
+    pub fn prepare(&self, before: &Snapshot) {
         self.changed_since(before).for_each(|(_, plan)| plan.prepare());
         let grace_ends = clock::now() + self.process.reload_grace;
         for plan in &before.upstreams {
@@ -148,12 +152,12 @@ impl Snapshot {
 
     /// Gives servers that come their modes, with what operators want of them; right before it becomes the current one, so that no
     /// operator's word falls between the two.
-    pub(crate) fn settle_modes(&self, before: &Snapshot) {
+    pub fn settle_modes(&self, before: &Snapshot) {
         self.changed_since(before).for_each(|(known, plan)| plan.settle_modes(known));
     }
 
     /// Makes it hold for what both have in common, once every worker uses it.
-    pub(crate) fn take_effect(&self, before: &Snapshot) {
+    pub fn take_effect(&self, before: &Snapshot) {
         for plan in &self.listeners {
             plan.take_effect();
         }

@@ -17,14 +17,15 @@ pub struct TlsError {
 
 /// What does not depend on the config.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub struct Surroundings {
     /// What Weir calls itself in `Via`.
-    pub(crate) via_name: Box<str>,
+    pub via_name: Box<str>,
     /// Decides with which server each balancer begins.
-    pub(crate) seed: u64,
-    pub(crate) workers: usize,
+    pub seed: u64,
+    /// The number of workers.
+    pub workers: usize,
     /// The books of ejections that the control thread is to look at.
-    pub(crate) due_upstreams: Arc<DueUpstreams>,
+    pub due_upstreams: Arc<DueUpstreams>,
 }
 
 /// Whether two parts of configs are the same, which costs nothing where one config was made from the other.
@@ -33,6 +34,6 @@ pub(super) fn is_same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 }
 
 /// Milliseconds from a moment to a later one.
-pub(crate) fn millis_between(epoch: Instant, at: Instant) -> u64 {
+pub fn millis_between(epoch: Instant, at: Instant) -> u64 {
     at.nanos_since(epoch) / 1_000_000
 }

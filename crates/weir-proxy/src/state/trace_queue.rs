@@ -12,12 +12,13 @@ use super::recorder::Flight;
 
 /// The place of an exchange in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ExchangeSpan {
+pub struct ExchangeSpan {
     /// The trace, and the span of the exchange itself.
-    pub(crate) traceparent: Traceparent,
+    pub traceparent: Traceparent,
     /// The span of the client that it was made in; 0 when the trace begins here.
-    pub(crate) parent_id: u64,
-    pub(crate) is_http_10: bool,
+    pub parent_id: u64,
+    /// Whether the client used HTTP/1.0.
+    pub is_http_10: bool,
 }
 
 /// Tells the ids of the spans of one exchange apart.
@@ -25,7 +26,7 @@ const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl ExchangeSpan {
     /// The id of the span of an attempt, the first of which is 1.
-    pub(crate) fn attempt_id(&self, attempt: u8) -> u64 {
+    pub fn attempt_id(&self, attempt: u8) -> u64 {
         match self.traceparent.span_id ^ u64::from(attempt).wrapping_mul(STRIDE) {
             0 => STRIDE.rotate_left(17),
             id => id,
@@ -33,7 +34,7 @@ impl ExchangeSpan {
     }
 
     /// The id of the span of its wait in the queue.
-    pub(crate) fn queue_id(&self) -> u64 {
+    pub fn queue_id(&self) -> u64 {
         match !self.traceparent.span_id {
             0 => STRIDE.rotate_left(34),
             id => id,
@@ -43,17 +44,21 @@ impl ExchangeSpan {
 
 /// A sampled exchange that is over.
 #[derive(Debug)]
-pub(crate) struct Sampled {
-    pub(crate) own: ExchangeSpan,
-    pub(crate) flight: Flight,
+pub struct Sampled {
+    /// Its place in its trace.
+    pub own: ExchangeSpan,
+    /// The recorded exchange.
+    pub flight: Flight,
     /// The path that servers got, when a rewrite changed it, without the query.
-    pub(crate) rewritten: Option<Box<[u8]>>,
+    pub rewritten: Option<Box<[u8]>>,
 }
 
 // What the reference of the config says about the memory.
 const _: () = assert!(size_of::<Sampled>() <= 1200);
 
-pub(crate) enum TraceMessage {
+/// What the thread that exports receives.
+pub enum TraceMessage {
+    /// A sampled exchange that is over.
     Sampled(Box<Sampled>),
     /// Nothing more comes.
     End,
@@ -61,14 +66,15 @@ pub(crate) enum TraceMessage {
 
 /// Where workers hand over what is sampled.
 #[derive(Debug)]
-pub(crate) struct TraceSender {
+pub struct TraceSender {
     sender: Sender<TraceMessage>,
-    pub(crate) queue: Arc<TraceQueue>,
+    /// The length of the queue.
+    pub queue: Arc<TraceQueue>,
 }
 
 /// How much waits, and how long there is for it; shared with the thread, which must not hold the sender.
 #[derive(Debug)]
-pub(crate) struct TraceQueue {
+pub struct TraceQueue {
     waiting: AtomicUsize,
     waiting_max: usize,
     /// Whether the thread is to send what it has and end.
@@ -77,27 +83,29 @@ pub(crate) struct TraceQueue {
 
 impl TraceQueue {
     /// One less waits.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether so many wait.
-    pub(crate) fn holds(&self, count: usize) -> bool {
+    pub fn holds(&self, count: usize) -> bool {
         self.waiting.load(Ordering::Relaxed) >= count
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether the queue has no room.
+    pub fn is_full(&self) -> bool {
         self.holds(self.waiting_max)
     }
 
-    pub(crate) fn is_ending(&self) -> bool {
+    /// Whether the thread is to send what it has and end.
+    pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 }
 
 impl TraceSender {
     /// A queue of this length, and its other end.
-    pub(crate) fn new(waiting_max: usize) -> (Self, Receiver<TraceMessage>) {
+    pub fn new(waiting_max: usize) -> (Self, Receiver<TraceMessage>) {
         let (sender, receiver) = channel();
         let queue =
             TraceQueue { waiting: AtomicUsize::new(0), waiting_max, is_ending: AtomicBool::new(false) };
@@ -116,7 +124,8 @@ impl TraceSender {
         false
     }
 
-    pub(crate) fn end(&self) {
+    /// Has the thread send what it has and end.
+    pub fn end(&self) {
         self.queue.is_ending.store(true, Ordering::Relaxed);
         let _ended_already = self.sender.send(TraceMessage::End);
     }

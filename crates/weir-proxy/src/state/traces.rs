@@ -9,7 +9,7 @@ use crate::state::trace_queue::TraceSender;
 
 /// How a worker traces.
 #[derive(Debug, Clone)]
-pub(crate) struct TracePlan {
+pub struct TracePlan {
     pub(crate) share: SampleShare,
     /// How many one worker may sample a second.
     pub(crate) pace: SampleRate,
@@ -18,7 +18,8 @@ pub(crate) struct TracePlan {
 }
 
 impl TracePlan {
-    pub(crate) fn new(config: &TraceSettings, workers: usize, outlet: &Arc<TraceSender>) -> Self {
+    /// What workers do by this config; sampled exchanges go to `outlet`.
+    pub fn new(config: &TraceSettings, workers: usize, outlet: &Arc<TraceSender>) -> Self {
         Self {
             share: SampleShare::of_million(config.ratio.of_million()),
             pace: SampleRate::of(config.rate, workers),

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weir_observe::{Failure, WorkerShard};
 
+use super::connection_list::ConnectionList;
 use super::exchange_budget::ExchangeBudget;
 use super::recorder::Recorder;
-use super::running::Roll;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
 use super::view::{LocalListener, View};
@@ -60,7 +60,7 @@ pub(crate) struct Worker {
     /// What is kept of exchanges that are over.
     pub(crate) recorder: Option<Recorder>,
     /// Where sessions tell what they do, when somebody asks.
-    pub(crate) roll: Roll,
+    pub(crate) connection_list: ConnectionList,
     /// That of the last one that was opened.
     session_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
@@ -110,7 +110,7 @@ impl Worker {
             leaving: RefCell::default(),
             timers: Timers::new()?,
             recorder: Recorder::new(start.recorder),
-            roll: Roll::default(),
+            connection_list: ConnectionList::default(),
             session_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             room: Notify::new(),

@@ -23,20 +23,22 @@ use crate::net::tls::trust::Introduction;
 
 /// What a new connection to a server begins with, in this order; each is left out where it is not wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Opening<'a> {
-    pub(crate) header: Option<&'a Header>,
-    pub(crate) introduction: Option<&'a Introduction>,
+pub struct Opening<'a> {
+    /// The PROXY header that the connection begins with.
+    pub header: Option<&'a Header>,
+    /// The TLS settings; none for a connection without TLS.
+    pub introduction: Option<&'a Introduction>,
     /// What comes behind all that.
-    pub(crate) behind: Behind,
+    pub behind: Behind,
     /// Those of the worker; `None` for those of the event loop.
-    pub(crate) timers: Option<&'a Rc<Timers>>,
+    pub timers: Option<&'a Rc<Timers>>,
 }
 
 /// Opens a connection to the first of `endpoints` that answers, up to where requests can be sent on it.
 ///
 /// # Errors
 /// A failure of the phase Connect: nothing of a request has been sent.
-pub(crate) async fn open(
+pub async fn open(
     opening: Opening<'_>,
     endpoints: &[Endpoint],
     first: usize,

@@ -4,6 +4,6 @@ pub(crate) mod slot;
 pub(crate) mod http1;
 pub(crate) mod stream;
 pub(crate) mod pinned;
-pub(crate) mod handshake;
-pub(crate) mod proxy_header;
+pub mod handshake;
+pub mod proxy_header;
 pub(crate) mod connect;

@@ -19,7 +19,7 @@ use crate::net::tls::records::Records;
 
 /// A header as it is sent.
 #[derive(Debug)]
-pub(crate) struct Header {
+pub struct Header {
     bytes: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ fn of_tls(tls: &Records) -> SslTlv<'_> {
 }
 
 /// The header for a connection of Weir's own, such as that of a probe.
-pub(crate) fn of_weir(version: ProxyVersion) -> Header {
+pub fn of_weir(version: ProxyVersion) -> Header {
     Header { bytes: written(version, &Endpoints::Local, &TlvValues::default()) }
 }
 

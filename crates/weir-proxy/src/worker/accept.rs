@@ -37,21 +37,21 @@ const FREED_PAUSE: Duration = Duration::from_millis(2);
 const UNIX_BACKLOG_MAX: usize = 65_536;
 
 /// A listening socket of one worker, and whose connections come in there.
-pub(crate) struct Door {
+pub(crate) struct WorkerSocket {
     socket: AsyncFd<Arc<OwnedFd>>,
     port: Option<u16>,
     listener: RefCell<Rc<LocalListener>>,
 }
 
-/// A door that is open until it is closed.
-pub(crate) struct OpenDoor {
+/// A listening socket on which the worker accepts, until it is closed.
+pub(crate) struct AcceptingSocket {
     /// What the whole process knows the address by.
     pub(crate) id: u64,
-    door: Rc<Door>,
+    incoming: Rc<WorkerSocket>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
-impl Door {
+impl WorkerSocket {
     /// Whose connections come in here now.
     pub(crate) fn listener(&self) -> Rc<LocalListener> {
         Rc::clone(&self.listener.borrow())
@@ -70,7 +70,7 @@ impl Door {
     }
 }
 
-impl OpenDoor {
+impl AcceptingSocket {
     /// Accepts on `socket`; `None` when the event loop refuses it.
     pub(crate) fn open(
         acceptor: &Rc<Acceptor>,
@@ -82,33 +82,34 @@ impl OpenDoor {
         let socket = sys::watch_shared(socket, Interest::READABLE);
         let socket =
             socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
-        let door = Rc::new(Door { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
-        let accepting = tokio::task::spawn_local(accept(Rc::clone(acceptor), Rc::clone(&door)));
-        Some(Self { id, door, accepting })
+        let incoming =
+            Rc::new(WorkerSocket { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
+        let accepting = tokio::task::spawn_local(accept(Rc::clone(acceptor), Rc::clone(&incoming)));
+        Some(Self { id, incoming, accepting })
     }
 
-    /// Gives the door to a listener, with its options for the connections to come.
+    /// Gives the socket to a listener, with its options for the connections to come.
     pub(crate) fn give_to(&self, listener: &Rc<LocalListener>) {
         let config = &listener.plan().config;
         if self.port_is_inet()
-            && let Err(error) = adjust(self.door.socket.get_ref().as_fd(), config)
+            && let Err(error) = adjust(self.incoming.socket.get_ref().as_fd(), config)
         {
             tracing::warn!(listener = &*config.name, %error, "a listening socket keeps its options of before");
         }
-        self.door.listener.replace(Rc::clone(listener));
+        self.incoming.listener.replace(Rc::clone(listener));
     }
 
     fn port_is_inet(&self) -> bool {
-        self.door.port.is_some()
+        self.incoming.port.is_some()
     }
 
     /// Closes it. Who is in its backlog already is taken, as far as there is room; a stop waits for room.
     pub(crate) async fn close(self, acceptor: &Rc<Acceptor>) {
         self.accepting.abort();
         let _aborted = self.accepting.await;
-        let (worker, listener) = (&acceptor.worker, self.door.listener());
+        let (worker, listener) = (&acceptor.worker, self.incoming.listener());
         // No more than are there now, should others come all the while.
-        let mut waiting = sys::backlog(self.door.socket.get_ref().as_fd()).unwrap_or(UNIX_BACKLOG_MAX);
+        let mut waiting = sys::backlog(self.incoming.socket.get_ref().as_fd()).unwrap_or(UNIX_BACKLOG_MAX);
         while waiting > 0 {
             if !worker.try_reserve(&listener.state) {
                 if !worker.is_stopping() {
@@ -118,7 +119,7 @@ impl OpenDoor {
                 continue;
             }
             waiting -= 1;
-            match self.door.accept(&listener) {
+            match self.incoming.accept(&listener) {
                 Ok(accepted) => acceptor.place(&listener, accepted),
                 Err(errno) => {
                     worker.unreserve(&listener.state);
@@ -138,8 +139,8 @@ impl OpenDoor {
 }
 
 /// Accepts on one socket until the door is closed.
-async fn accept(acceptor: Rc<Acceptor>, door: Rc<Door>) {
-    let (worker, socket) = (&acceptor.worker, &door.socket);
+async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
+    let (worker, socket) = (&acceptor.worker, &incoming.socket);
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
         // An accept that finds nobody costs as much as one that does: it makes a socket first. A Unix socket does not
@@ -148,8 +149,8 @@ async fn accept(acceptor: Rc<Acceptor>, door: Rc<Door>) {
         let mut all_taken = waiting <= ACCEPT_BATCH;
         for _ in 0..waiting.min(ACCEPT_BATCH) {
             // Before the accept, so that a connection beyond the limit stays in the backlog.
-            let listener = worker.reserve(&door).await;
-            match door.accept(&listener) {
+            let listener = worker.reserve(&incoming).await;
+            match incoming.accept(&listener) {
                 Ok(accepted) => acceptor.place(&listener, accepted),
                 Err(Errno::AGAIN) => {
                     worker.unreserve(&listener.state);

@@ -1,7 +1,7 @@
-//! A worker turns to another config: what it is given for that, and how it goes over to it.
+//! A worker applies another config: what it is given for that, and how it goes over to it.
 //!
 //! Between two steps of its event loop, so that no exchange sees half of it. Requests under way keep the view that they began with,
-//! connections stay where they are. Must not decide what changes: that is `control::reload`.
+//! connections stay where they are. Must not decide what changes: that is a reload in the control plane.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use super::Acceptor;
-use super::accept::OpenDoor;
+use super::accept::AcceptingSocket;
 use crate::net::clock;
 use crate::state::log_batches::LogBatches;
 use crate::state::snapshot::Snapshot;
@@ -27,42 +27,43 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
 /// The config that a worker goes over to.
-pub(crate) struct Turn {
-    pub(crate) snapshot: Arc<Snapshot>,
+pub struct ConfigUpdate {
+    /// The config, ready for the data path.
+    pub snapshot: Arc<Snapshot>,
     /// The access log of each listener.
-    pub(crate) logs: Vec<Option<LogBatches>>,
-    /// All addresses where it accepts from now on. A door that is not here is closed.
-    pub(crate) doors: Vec<DoorTurn>,
+    pub logs: Vec<Option<LogBatches>>,
+    /// All addresses where it accepts from now on. A socket that is not here is closed.
+    pub sockets: Vec<SocketAssignment>,
     /// Dropped when the worker has done it.
-    pub(crate) done: Option<Sender<()>>,
+    pub done: Option<Sender<()>>,
 }
 
 /// Where a worker accepts.
 #[derive(Debug)]
-pub(crate) struct DoorTurn {
+pub struct SocketAssignment {
     /// What the process knows the address by.
-    pub(crate) id: u64,
+    pub id: u64,
     /// The place of its listener in the snapshot.
-    pub(crate) listener: usize,
+    pub listener: usize,
     /// None on a Unix socket.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
     /// The socket, if the worker does not have it yet.
-    pub(crate) socket: Option<Arc<OwnedFd>>,
+    pub socket: Option<Arc<OwnedFd>>,
 }
 
 impl Acceptor {
     /// Begins with the first config, of which it has the view already.
-    pub(crate) fn begin(self: &Rc<Self>, turn: Turn) {
-        let plans = turn.snapshot.listeners.iter().zip(turn.logs).enumerate();
+    pub(crate) fn begin(self: &Rc<Self>, change: ConfigUpdate) {
+        let plans = change.snapshot.listeners.iter().zip(change.logs).enumerate();
         let locals =
             plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.worker.index, log));
         self.worker.listeners.replace(locals.collect());
-        self.open_doors(turn.doors);
+        self.open_sockets(change.sockets);
     }
 
     /// Goes over to the next config.
-    pub(crate) async fn turn(self: &Rc<Self>, turn: Turn) {
-        let Turn { snapshot, logs, doors, done } = turn;
+    pub(crate) async fn apply(self: &Rc<Self>, change: ConfigUpdate) {
+        let ConfigUpdate { snapshot, logs, sockets, done } = change;
         let before = Rc::clone(&self.worker.view.borrow());
         let view = Rc::new(before.succeeded_by(&snapshot));
         let mut known = self.worker.listeners.take();
@@ -86,26 +87,29 @@ impl Acceptor {
         self.worker.listeners.replace(locals);
         self.worker.view.replace(view);
         drop(before);
-        let is_wanted = |door: &OpenDoor| doors.iter().any(|turn| turn.id == door.id);
-        let (kept, closed): (Vec<_>, Vec<_>) = self.doors.take().into_iter().partition(is_wanted);
-        self.doors.replace(kept);
-        self.open_doors(doors);
-        for door in closed {
-            door.close(self).await;
+        let is_wanted =
+            |accepting: &AcceptingSocket| sockets.iter().any(|assignment| assignment.id == accepting.id);
+        let (kept, closed): (Vec<_>, Vec<_>) = self.sockets.take().into_iter().partition(is_wanted);
+        self.sockets.replace(kept);
+        self.open_sockets(sockets);
+        for accepting in closed {
+            accepting.close(self).await;
         }
         drop(done);
         // Tunnels hear here that their time is limited, and let go of the old view.
         self.worker.timers.wake_all();
     }
 
-    fn open_doors(self: &Rc<Self>, turns: Vec<DoorTurn>) {
+    fn open_sockets(self: &Rc<Self>, assignments: Vec<SocketAssignment>) {
         let listeners = self.worker.listeners.borrow();
-        let mut doors = self.doors.borrow_mut();
-        for DoorTurn { id, listener, port, socket } in turns {
+        let mut sockets = self.sockets.borrow_mut();
+        for SocketAssignment { id, listener, port, socket } in assignments {
             let listener = &listeners[listener];
-            match (doors.iter().find(|door| door.id == id), socket) {
-                (Some(door), _) => door.give_to(listener),
-                (None, Some(socket)) => doors.extend(OpenDoor::open(self, id, socket, port, listener)),
+            match (sockets.iter().find(|accepting| accepting.id == id), socket) {
+                (Some(accepting), _) => accepting.give_to(listener),
+                (None, Some(socket)) => {
+                    sockets.extend(AcceptingSocket::open(self, id, socket, port, listener));
+                }
                 // Another worker has the only socket of this address.
                 (None, None) => {}
             }
@@ -113,12 +117,12 @@ impl Acceptor {
     }
 
     /// Accepts no new connections, but all that had begun when new ones were refused: a client that was told that it is connected has its answer.
-    pub(crate) async fn close_all_doors(self: &Rc<Self>) {
-        if !self.doors.borrow().is_empty() {
+    pub(crate) async fn close_all_sockets(self: &Rc<Self>) {
+        if !self.sockets.borrow().is_empty() {
             self.worker.timers.nap(HANDSHAKE_TIME).await;
         }
-        for door in self.doors.take() {
-            door.close(self).await;
+        for accepting in self.sockets.take() {
+            accepting.close(self).await;
         }
         self.worker.shared.closed.fetch_add(1, Ordering::SeqCst);
     }

@@ -3,7 +3,7 @@
 //! The top of the data path: accepts connections, places them, applies a new config and drives the timers. What a worker owns is
 //! in [`Worker`], what workers share in [`Shared`].
 
-pub(crate) mod apply_config;
+pub mod apply_config;
 mod room;
 mod accept;
 
@@ -18,15 +18,17 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use weir_observe::WorkerShard;
 
-use self::accept::OpenDoor;
-use self::apply_config::Turn;
+use self::accept::AcceptingSocket;
+use self::apply_config::ConfigUpdate;
 use crate::downstream::connection::Session;
-use crate::downstream::connection::exchange_pool::ExchangePool;
+use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
 use crate::net::clock;
+use crate::net::connection::Connection;
 use crate::net::descriptors::ServerPlace;
 use crate::net::memory::{self, Tide};
 use crate::net::timers::Timers;
-use crate::state::running::Asked;
+use crate::state::connection_list::WorkerQuery;
+use crate::state::pool::ServerConnection;
 use crate::state::shared::{Accepted, Shared};
 use crate::state::view::LocalListener;
 use crate::state::worker::{Worker, WorkerSeed};
@@ -39,26 +41,56 @@ const HAND_OVER_LEAD: u32 = 4;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a worker thread is started with.
-pub(crate) struct WorkerStart {
-    pub(crate) index: usize,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) shard: Arc<WorkerShard>,
+pub struct WorkerStart {
+    /// The place of the worker among all, from 0.
+    pub index: usize,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// The counters of this worker.
+    pub shard: Arc<WorkerShard>,
     /// The config that it begins with.
-    pub(crate) first: Turn,
-    pub(crate) turns: UnboundedReceiver<Turn>,
-    pub(crate) handed_over: UnboundedReceiver<Accepted>,
+    pub first: ConfigUpdate,
+    /// The configs that it goes over to later.
+    pub changes: UnboundedReceiver<ConfigUpdate>,
+    /// Connections that other workers accepted for it.
+    pub handed_over: UnboundedReceiver<Accepted>,
     /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
-    pub(crate) recorder: weir_config::RecorderSettings,
-    pub(crate) asks: UnboundedReceiver<Asked>,
-    pub(crate) stop: Arc<Notify>,
-    pub(crate) random_seed: u64,
+    pub recorder: weir_config::RecorderSettings,
+    /// Queries about its exchanges and connections.
+    pub queries: UnboundedReceiver<WorkerQuery>,
+    /// Tells it to accept no more and to end when its last connection has ended.
+    pub stop: Arc<Notify>,
+    /// Seed of its random numbers.
+    pub random_seed: u64,
+}
+
+/// Bytes of what a worker has many of, without what their pointers lead to.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectSizes {
+    /// Of a client connection.
+    pub client_connection: usize,
+    /// Of an exchange.
+    pub exchange: usize,
+    /// Of a connection to a server.
+    pub server_connection: usize,
+}
+
+impl ObjectSizes {
+    /// The sizes in this build.
+    pub fn known() -> Self {
+        Self {
+            client_connection: Session::bytes_min(),
+            exchange: PooledExchange::bytes_min(),
+            server_connection: size_of::<ServerConnection>() + size_of::<Connection>(),
+        }
+    }
 }
 
 /// Runs a worker until it is told to stop and its last session has ended.
 ///
 /// # Errors
 /// When the event loop cannot be made.
-pub(crate) fn run(start: WorkerStart) -> std::io::Result<()> {
+pub fn run(start: WorkerStart) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, as_task(serve(start)))
 }
@@ -102,7 +134,7 @@ impl<T> Drop for TaskGuard<T> {
 pub(crate) struct Acceptor {
     worker: Rc<Worker>,
     exchanges: Rc<ExchangePool>,
-    doors: RefCell<Vec<OpenDoor>>,
+    sockets: RefCell<Vec<AcceptingSocket>>,
 }
 
 async fn serve(start: WorkerStart) -> std::io::Result<()> {
@@ -116,24 +148,24 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     })?;
     let worker = Rc::new(worker);
     let exchanges = ExchangePool::new(&worker);
-    let acceptor = Acceptor { worker: Rc::clone(&worker), exchanges, doors: RefCell::default() };
+    let acceptor = Acceptor { worker: Rc::clone(&worker), exchanges, sockets: RefCell::default() };
     let acceptor = Rc::new(acceptor);
-    let WorkerStart { first, turns, handed_over, asks, stop, .. } = start;
+    let WorkerStart { first, changes, handed_over, queries, stop, .. } = start;
     acceptor.begin(first);
-    let turning = tokio::task::spawn_local(take_turns(Rc::clone(&acceptor), turns));
+    let applying = tokio::task::spawn_local(apply_changes(Rc::clone(&acceptor), changes));
     let others = [
         tokio::task::spawn_local(take_sessions(Rc::clone(&acceptor), handed_over)),
-        tokio::task::spawn_local(answer(Rc::clone(&worker), asks)),
+        tokio::task::spawn_local(answer(Rc::clone(&worker), queries)),
         tokio::task::spawn_local(sweep(Rc::clone(&acceptor))),
         tokio::task::spawn_local(room::make_room_for_others(Rc::clone(&worker))),
         tokio::task::spawn_local(run_timers(Rc::clone(&worker.timers))),
     ];
     stop.notified().await;
-    turning.abort();
-    let _aborted = turning.await;
+    applying.abort();
+    let _aborted = applying.await;
     worker.stopped_at.set(Some(clock::now()));
     worker.timers.wake_all();
-    acceptor.close_all_doors().await;
+    acceptor.close_all_sockets().await;
     acceptor.drain().await;
     others.iter().for_each(tokio::task::JoinHandle::abort);
     worker.flush_logs();
@@ -141,9 +173,9 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
 }
 
 /// Takes up each config that follows.
-async fn take_turns(acceptor: Rc<Acceptor>, mut turns: UnboundedReceiver<Turn>) {
-    while let Some(turn) = turns.recv().await {
-        acceptor.turn(turn).await;
+async fn apply_changes(acceptor: Rc<Acceptor>, mut changes: UnboundedReceiver<ConfigUpdate>) {
+    while let Some(change) = changes.recv().await {
+        acceptor.apply(change).await;
     }
 }
 
@@ -156,11 +188,11 @@ async fn take_sessions(acceptor: Rc<Acceptor>, mut handed_over: UnboundedReceive
 }
 
 /// Answers those who ask what was, and what runs.
-async fn answer(worker: Rc<Worker>, mut asks: UnboundedReceiver<Asked>) {
-    while let Some(ask) = asks.recv().await {
-        match ask {
-            Asked::Kept(ask) => ask.answer(worker.recorder.as_ref()),
-            Asked::Running(ask) => worker.roll.call(&worker.timers, ask).await,
+async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
+    while let Some(query) = queries.recv().await {
+        match query {
+            WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
+            WorkerQuery::Connections(query) => worker.connection_list.query_all(&worker.timers, query).await,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::accept::Door;
+use super::accept::WorkerSocket;
 use crate::state::shared::ANY_LISTENER;
 use crate::state::view::LocalListener;
 use crate::state::worker::{Full, Worker};
@@ -24,13 +24,13 @@ impl Worker {
     /// of the kernel.
     ///
     /// Gives the listener whose place it is: a reload may give the socket to another one meanwhile.
-    pub(crate) async fn reserve(&self, door: &Door) -> Rc<LocalListener> {
+    pub(crate) async fn reserve(&self, incoming: &WorkerSocket) -> Rc<LocalListener> {
         let mut tries = 0;
         loop {
-            let listener = door.listener();
+            let listener = incoming.listener();
             let Err(full) = self.reserve_now(&listener.state) else { return listener };
             // Without a connection that waits, no room is needed.
-            let is_awaited = door.has_waiting();
+            let is_awaited = incoming.has_waiting();
             let of = match full {
                 Full::Process => None,
                 Full::Listener => Some(listener.state.number),

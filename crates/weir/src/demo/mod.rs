@@ -18,8 +18,9 @@ use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use weir_config::{Config, ListenAddress, parse_duration};
+use weir_control::Proxy;
 use weir_observe::Stats;
-use weir_proxy::{BoundAddress, Proxy};
+use weir_proxy::net::listening::BoundAddress;
 
 use crate::clock;
 use crate::error::{CommandError, FAILED};
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let proxy = start::proxy(&config, Origin::Demo, weir_proxy::Wishes::nobody())?;
+        let proxy = start::proxy(&config, Origin::Demo, weir_control::CommandSender::disconnected())?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;
@@ -113,7 +114,7 @@ fn config(listen: &ListenAddress, servers: &DemoServers) -> Result<Config, Comma
 
 /// Where clients on this machine reach the listener.
 fn reachable(proxy: &Proxy) -> Result<SocketAddr, CommandError> {
-    match proxy.listened().first().map(|listened| &listened.address) {
+    match proxy.bound_listeners().first().map(|listened| &listened.address) {
         Some(BoundAddress::Inet(address)) => Ok(match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
             IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),

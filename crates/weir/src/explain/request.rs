@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_config::Listener;
 use weir_http::http1::{HeadProgress, RequestParser};
 use weir_http::{FieldName, RequestHead, Rule, TargetForm, x_forwarded_for};
-use weir_proxy::head_limits;
+use weir_proxy::state::snapshot::head_limits;
 use weir_traffic::route::RouteRequest;
 
 use super::url::Url;

@@ -115,11 +115,11 @@ fn poll_watched<T>(
     let in_use = || i32::try_from(stock.counts()[0]).unwrap_or(i32::MAX);
     let before = in_use();
     stock.set_exhausted(*is_parked);
-    worker.roll.forget_wait();
+    worker.connection_list.forget_wait();
     let polled = poll();
     stock.set_exhausted(false);
     *held += in_use() - before;
-    if polled.is_pending() && *held <= 0 && !*is_parked && worker.roll.is_wait_for_body() {
+    if polled.is_pending() && *held <= 0 && !*is_parked && worker.connection_list.is_wait_for_body() {
         *is_parked = true;
         worker.park_exchange();
     }

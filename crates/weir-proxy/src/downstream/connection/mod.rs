@@ -92,7 +92,7 @@ impl Session {
         let client = Client {
             deadline: Deadline::new(&worker.timers),
             number: worker.next_session(),
-            called: worker.roll.number(),
+            called: worker.connection_list.number(),
             worker,
             listener,
             is_tls: false,
@@ -313,7 +313,7 @@ impl Drop for Session {
             self.client.listener.shard.failures.record(failure);
             self.record(failure, self.client.opened_at);
         }
-        self.client.worker.roll.leave(self.client.called);
+        self.client.worker.connection_list.leave(self.client.called);
         let entered = self.client.deadline.leave();
         self.client.worker.leave_session(entered, &self.client.listener);
     }

@@ -150,7 +150,7 @@ fn client(worker: &Rc<Worker>, number: usize) -> Client {
         now: clock::now(),
         requests: 0,
         number: number as u64,
-        called: worker.roll.number(),
+        called: worker.connection_list.number(),
         opened_at: clock::now(),
     }
 }

@@ -1,9 +1,7 @@
-//! What no safe library offers: four socket options, what a socket has not sent yet, the event loop's watch over a descriptor, and samples of running threads.
+//! What no safe library offers: four socket options, what a socket has not sent yet, and the event loop's watch over a descriptor.
 //! The only unsafe code of the crate.
 
 #![expect(unsafe_code, reason = "each block says why it is sound; everything else in the crate is safe")]
-
-pub(crate) mod sampling;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -46,7 +44,7 @@ pub(crate) fn set_fast_open(fd: BorrowedFd<'_>, length: u32) -> io::Result<()> {
 ///
 /// It is bound to an interface that does not exist (socket(7), `SO_BINDTOIFINDEX`), so that no SYN finds it; connections that have begun
 /// know it already. A close would reset them.
-pub(crate) fn refuse_new(fd: BorrowedFd<'_>) -> io::Result<()> {
+pub fn refuse_new(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, u32::MAX)
 }
 

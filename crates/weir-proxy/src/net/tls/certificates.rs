@@ -25,7 +25,7 @@ const NAME_LEN_MAX: usize = 255;
 
 /// The certificates of a listener as they are now.
 #[derive(Debug)]
-pub(crate) struct Certificates {
+pub struct Certificates {
     now: ArcSwap<ByName>,
     provider: Arc<CryptoProvider>,
     /// Changed files that were taken over, and such that could not be used.
@@ -46,7 +46,7 @@ impl Certificates {
     }
 
     /// Those in use, in the order of the config, the default first.
-    pub(crate) fn in_use(&self) -> Vec<ListenerCertificate> {
+    pub fn in_use(&self) -> Vec<ListenerCertificate> {
         self.now.load().loaded.clone()
     }
 
@@ -54,18 +54,18 @@ impl Certificates {
     ///
     /// # Errors
     /// As [`Certificates::new`]; then nothing changes.
-    pub(crate) fn replace(&self, certificates: Vec<ListenerCertificate>) -> Result<(), rustls::Error> {
+    pub fn replace(&self, certificates: Vec<ListenerCertificate>) -> Result<(), rustls::Error> {
         self.now.store(Arc::new(ByName::new(certificates, &self.provider)?));
         Ok(())
     }
 
     /// Counts changed files of a certificate.
-    pub(crate) fn count_reload(&self, is_loaded: bool) {
+    pub fn count_reload(&self, is_loaded: bool) {
         self.reloads[usize::from(!is_loaded)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often changed files were taken over, and how often they could not be.
-    pub(crate) fn reloads(&self) -> [u64; 2] {
+    pub fn reloads(&self) -> [u64; 2] {
         [0, 1].map(|index: usize| self.reloads[index].load(Ordering::Relaxed))
     }
 }

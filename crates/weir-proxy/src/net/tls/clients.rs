@@ -21,9 +21,11 @@ use super::own;
 
 /// The files that certificates of clients are verified by.
 #[derive(Debug, Clone)]
-pub(crate) struct Trusted {
-    pub(crate) authorities: Arc<Authorities>,
-    pub(crate) revocations: Option<Arc<RevocationLists>>,
+pub struct Trusted {
+    /// The authorities that clients are verified by.
+    pub authorities: Arc<Authorities>,
+    /// The revoked certificates of clients.
+    pub revocations: Option<Arc<RevocationLists>>,
 }
 
 impl Trusted {
@@ -31,7 +33,7 @@ impl Trusted {
     ///
     /// # Errors
     /// When it was read without its files.
-    pub(crate) fn of(config: &ClientCertificates) -> Result<Self, rustls::Error> {
+    pub fn of(config: &ClientCertificates) -> Result<Self, rustls::Error> {
         let none = || rustls::Error::General("there is no authority for certificates of clients".to_owned());
         let authorities = Arc::clone(config.authorities.as_ref().ok_or_else(none)?);
         Ok(Self { authorities, revocations: config.revocations.clone() })

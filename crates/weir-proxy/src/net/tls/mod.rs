@@ -3,11 +3,11 @@
 //! Above this, a connection with TLS reads and writes like one without. Must not know what the bytes mean.
 
 pub(crate) mod failure;
-pub(crate) mod trust;
+pub mod trust;
 pub(crate) mod records;
-pub(crate) mod terms;
-pub(crate) mod certificates;
-pub(crate) mod clients;
+pub mod terms;
+pub mod certificates;
+pub mod clients;
 pub(crate) mod key_log;
 mod own;
 pub(crate) mod session;

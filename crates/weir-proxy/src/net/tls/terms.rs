@@ -27,11 +27,12 @@ pub(crate) enum Unusable {
 
 /// What clients of a listener are offered.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub struct Terms {
     config: ArcSwap<ServerConfig>,
     /// What certificates of clients are verified by now.
     trusted: ArcSwapOption<Trusted>,
-    pub(crate) certificates: Arc<Certificates>,
+    /// The certificates that clients are shown.
+    pub certificates: Arc<Certificates>,
     /// The turns of handshakes, if there is a limit on their rate.
     pub(crate) turns: Option<TurnRate>,
 }
@@ -58,7 +59,7 @@ impl Terms {
     }
 
     /// What certificates of clients are verified by, where they are asked for.
-    pub(crate) fn trusted(&self) -> Option<Arc<Trusted>> {
+    pub fn trusted(&self) -> Option<Arc<Trusted>> {
         self.trusted.load_full()
     }
 
@@ -67,7 +68,7 @@ impl Terms {
     ///
     /// # Errors
     /// When one of them cannot be used; then nothing changes.
-    pub(crate) fn trust(
+    pub fn trust(
         &self,
         trusted: &Trusted,
         tls: &ListenerTls,

@@ -21,7 +21,7 @@ const SESSIONS_MAX: usize = 8;
 
 /// How the servers of an upstream are spoken to with TLS.
 #[derive(Debug)]
-pub(crate) struct Trust {
+pub struct Trust {
     now: ArcSwap<Clients>,
     /// Who each server has to be.
     names: Box<[ServerName<'static>]>,
@@ -30,11 +30,13 @@ pub(crate) struct Trust {
 
 /// The files that handshakes go by.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Material {
-    pub(crate) authorities: Option<Arc<Authorities>>,
-    pub(crate) revocations: Option<Arc<RevocationLists>>,
+pub struct Material {
+    /// The authorities that servers are verified by; none: those of the system.
+    pub authorities: Option<Arc<Authorities>>,
+    /// The revoked certificates of servers.
+    pub revocations: Option<Arc<RevocationLists>>,
     /// What Weir shows to servers.
-    pub(crate) certificate: Option<Arc<LoadedCertificate>>,
+    pub certificate: Option<Arc<LoadedCertificate>>,
 }
 
 /// What handshakes begin with.
@@ -49,7 +51,7 @@ struct Clients {
 
 /// What one handshake with a server begins with.
 #[derive(Debug, Clone)]
-pub(crate) struct Introduction {
+pub struct Introduction {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
 }
@@ -75,13 +77,13 @@ impl Trust {
     }
 
     /// For a probe of a server.
-    pub(crate) fn for_probe(&self, server: usize) -> Introduction {
+    pub fn for_probe(&self, server: usize) -> Introduction {
         let config = Arc::clone(&self.now.load().probes);
         Introduction { config, name: self.names[server].clone() }
     }
 
     /// The files that hold now.
-    pub(crate) fn material(&self) -> Material {
+    pub fn material(&self) -> Material {
         self.now.load().material.clone()
     }
 
@@ -89,7 +91,7 @@ impl Trust {
     ///
     /// # Errors
     /// When rustls does not take one of them; then nothing changes.
-    pub(crate) fn replace(&self, tls: &UpstreamTls, material: Material) -> Result<(), Error> {
+    pub fn replace(&self, tls: &UpstreamTls, material: Material) -> Result<(), Error> {
         self.now.store(Arc::new(Clients::new(tls, material, &self.key_log)?));
         Ok(())
     }
@@ -100,7 +102,7 @@ impl Introduction {
     ///
     /// # Errors
     /// None that a config can cause.
-    pub(crate) fn blind(name: ServerName<'static>) -> Result<Self, Error> {
+    pub fn blind(name: ServerName<'static>) -> Result<Self, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider) });
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

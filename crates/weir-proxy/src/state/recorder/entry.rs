@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_observe::{AffinityOutcome, Failure, Party, PhaseTimes};
 
-pub(crate) use super::story::NONE;
+pub use super::story::NONE;
 use super::story::{TRIES_KEPT, Try};
 use super::words::Words;
 use crate::net::clock::Instant;
@@ -12,49 +12,68 @@ use crate::net::peer::Peer;
 
 /// One exchange that is over, with its only attempt.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Its number among those of the worker, from 1.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The number of its session among those of the worker, from 1; 0 for a connection that was refused before it was one.
-    pub(crate) session: u64,
-    pub(crate) began: Instant,
-    pub(crate) ended: Instant,
+    pub session: u64,
+    /// When it began.
+    pub began: Instant,
+    /// When it ended.
+    pub ended: Instant,
     /// The config that `listener` and `route` are of.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// The config that `upstream` and `server` are of.
-    pub(crate) served_generation: u64,
-    pub(crate) listener: u32,
-    pub(crate) route: u32,
-    pub(crate) upstream: u32,
-    pub(crate) server: u32,
-    pub(crate) peer: Peer,
+    pub served_generation: u64,
+    /// The place of its listener in the config.
+    pub listener: u32,
+    /// The place of its route in the listener; [`NONE`] without one.
+    pub route: u32,
+    /// The place of its upstream in the config; [`NONE`] without one.
+    pub upstream: u32,
+    /// The place of its server in the upstream; [`NONE`] without one.
+    pub server: u32,
+    /// The other end of the client connection.
+    pub peer: Peer,
     /// The client, when a trusted proxy names another than the peer.
-    pub(crate) client: Option<IpAddr>,
-    pub(crate) times: PhaseTimes,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) attempts: u32,
-    pub(crate) queue_position: u32,
-    pub(crate) status: u16,
-    pub(crate) kind: EntryKind,
-    pub(crate) is_tls: bool,
+    pub client: Option<IpAddr>,
+    /// How long each phase took.
+    pub times: PhaseTimes,
+    /// Bytes received from the client.
+    pub bytes_in: u64,
+    /// Bytes sent to the client.
+    pub bytes_out: u64,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+    /// Attempts on servers.
+    pub attempts: u32,
+    /// How many were ahead of it in the queue.
+    pub queue_position: u32,
+    /// The status of the response; 0 without one.
+    pub status: u16,
+    /// What kind of exchange it was.
+    pub kind: EntryKind,
+    /// Whether the client used TLS.
+    pub is_tls: bool,
     /// Whether the connection of the client went on.
-    pub(crate) client_stays: bool,
+    pub client_stays: bool,
     /// Who ended a tunnel, or its direction of it first.
-    pub(crate) ended_by: Option<Party>,
-    pub(crate) kept: Option<AffinityOutcome>,
+    pub ended_by: Option<Party>,
+    /// What affinity did with it.
+    pub kept: Option<AffinityOutcome>,
     /// Attempts on servers, those on connections that had died among them.
-    pub(crate) tries_seen: u8,
-    pub(crate) first_try: Try,
+    pub tries_seen: u8,
+    /// The first attempt.
+    pub first_try: Try,
     /// The id of its trace; zeros when traces are off.
-    pub(crate) trace_id: [u8; 16],
-    pub(crate) words: Words,
+    pub trace_id: [u8; 16],
+    /// Method, path, host and request id.
+    pub words: Words,
 }
 
 /// What kind of exchange it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
+pub enum EntryKind {
     /// A request and its response.
     Request,
     /// A request that became a tunnel.
@@ -102,14 +121,16 @@ impl Entry {
 
 /// An exchange with room for several attempts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flight {
-    pub(crate) entry: Entry,
+pub struct Flight {
+    /// The exchange, with its first attempt.
+    pub entry: Entry,
     /// The attempts behind the first.
-    pub(crate) later_tries: [Try; TRIES_KEPT - 1],
+    pub later_tries: [Try; TRIES_KEPT - 1],
 }
 
 impl Flight {
-    pub(crate) fn blank(now: Instant) -> Self {
+    /// An exchange without anything in it, at `now`.
+    pub fn blank(now: Instant) -> Self {
         Self { entry: Entry::blank(now), later_tries: [Try::blank(now); TRIES_KEPT - 1] }
     }
 
@@ -119,7 +140,7 @@ impl Flight {
     }
 
     /// All attempts that were noted.
-    pub(crate) fn tries(&self) -> impl Iterator<Item = &Try> {
+    pub fn tries(&self) -> impl Iterator<Item = &Try> {
         let seen = usize::from(self.entry.tries_seen).min(TRIES_KEPT);
         std::iter::once(&self.entry.first_try).chain(&self.later_tries).take(seen)
     }

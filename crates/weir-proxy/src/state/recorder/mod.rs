@@ -17,12 +17,12 @@ use self::ring::Ring;
 use self::words::PackedWords;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
-pub(crate) use entry::{Entry, EntryKind, Flight, NONE};
-pub(crate) use query::{Ask, Filter, Wanted};
-pub(crate) use story::{Decision, Story, TRIES_KEPT, Try};
+pub use entry::{Entry, EntryKind, Flight, NONE};
+pub use query::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
+pub(crate) use story::Story;
+pub use story::{Decision, TRIES_KEPT, Try};
 pub(crate) use words::RequestWords;
-#[cfg(test)]
-pub(crate) use words::Words;
+pub use words::Words;
 
 /// Of so many exchanges that are kept, room for one that took more than one attempt is kept besides.
 const EXCHANGES_PER_RETRIED: usize = 16;

@@ -7,34 +7,40 @@ use tokio::sync::oneshot;
 
 use super::entry::{Entry, Flight, NONE};
 use super::{Recorder, Rings};
-use crate::state::connection_id::SessionId;
+use crate::state::connection_id::ConnectionId;
 
 /// What somebody wants to know.
 #[derive(Debug, Clone)]
-pub(crate) enum Wanted {
+pub enum RecorderQuery {
     /// Exchanges with this request id.
     Id(Box<[u8]>),
     /// The one that a worker has given this number.
     Number {
+        /// The worker.
         worker: usize,
+        /// The number of the exchange on it.
         number: u64,
     },
     /// Those of this session.
-    Session(SessionId),
+    Session(ConnectionId),
+    /// Exchanges that failed.
     Failures,
-    Any(Filter),
+    /// Exchanges that a filter takes.
+    Any(ExchangeFilter),
 }
 
 /// Which exchanges are wanted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Filter {
+pub struct ExchangeFilter {
     /// The places of upstream and server in each config, if only some are wanted.
-    pub(crate) places: Option<Vec<(u64, u32, Option<u32>)>>,
-    pub(crate) status: Option<(u16, u16)>,
-    pub(crate) time_min: Duration,
+    pub places: Option<Vec<(u64, u32, Option<u32>)>>,
+    /// The lowest and the highest status.
+    pub status: Option<(u16, u16)>,
+    /// Those that took at least this long.
+    pub time_min: Duration,
 }
 
-impl Filter {
+impl ExchangeFilter {
     fn takes(&self, entry: &Entry) -> bool {
         let is_there = |(generation, upstream, server): &(u64, u32, Option<u32>)| {
             *generation == entry.served_generation
@@ -53,30 +59,33 @@ impl Filter {
 
 /// A question to one recorder.
 #[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) wanted: Arc<Wanted>,
-    pub(crate) count_max: usize,
-    pub(crate) answer: oneshot::Sender<Vec<Flight>>,
+pub struct RecorderQueryMessage {
+    /// The exchanges that are meant.
+    pub query: Arc<RecorderQuery>,
+    /// How many are returned at most.
+    pub count_max: usize,
+    /// Takes the answer.
+    pub answer: oneshot::Sender<Vec<Flight>>,
 }
 
-impl Ask {
+impl RecorderQueryMessage {
     /// Answers from what is kept; nothing when nothing is.
     pub(crate) fn answer(self, recorder: Option<&Recorder>) {
         let found = recorder.and_then(|recorder| {
-            recorder.0.try_borrow().ok().map(|rings| rings.find(&self.wanted, self.count_max))
+            recorder.0.try_borrow().ok().map(|rings| rings.find(&self.query, self.count_max))
         });
         let _gone = self.answer.send(found.unwrap_or_default());
     }
 }
 
 impl Rings {
-    fn find(&self, wanted: &Wanted, count_max: usize) -> Vec<Flight> {
-        let mut found: Vec<Flight> = match wanted {
-            Wanted::Failures => self.failures.newest_first().take(count_max).copied().collect(),
-            Wanted::Id(id) => self.matching(|entry| entry.words.id() == &**id, count_max),
-            Wanted::Number { number, .. } => self.matching(|entry| entry.number == *number, 1),
-            Wanted::Session(id) => self.matching(|entry| entry.session == id.number, count_max),
-            Wanted::Any(filter) => self.matching(|entry| filter.takes(entry), count_max),
+    fn find(&self, query: &RecorderQuery, count_max: usize) -> Vec<Flight> {
+        let mut found: Vec<Flight> = match query {
+            RecorderQuery::Failures => self.failures.newest_first().take(count_max).copied().collect(),
+            RecorderQuery::Id(id) => self.matching(|entry| entry.words.id() == &**id, count_max),
+            RecorderQuery::Number { number, .. } => self.matching(|entry| entry.number == *number, 1),
+            RecorderQuery::Session(id) => self.matching(|entry| entry.session == id.number, count_max),
+            RecorderQuery::Any(filter) => self.matching(|entry| filter.takes(entry), count_max),
         };
         sort(&mut found);
         found.truncate(count_max);

@@ -11,10 +11,10 @@ use weir_traffic::{ServerId, ServerState, ServerSummary};
 use crate::net::clock::{self, Instant};
 
 /// Stands for what there is none of.
-pub(crate) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// Attempts of one exchange that are noted; of more, the first ones and the last.
-pub(crate) const TRIES_KEPT: usize = 4;
+pub const TRIES_KEPT: usize = 4;
 
 /// Servers that are noted for each choice.
 pub(crate) const CANDIDATES_KEPT: usize = 6;
@@ -29,24 +29,29 @@ pub(crate) struct Story {
 
 /// One attempt.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Try {
-    pub(crate) began: Instant,
+pub struct Try {
+    /// When it began.
+    pub began: Instant,
     /// When it failed; that of a failure that ended the exchange is the end of the exchange.
-    pub(crate) failed_at: Option<Instant>,
+    pub failed_at: Option<Instant>,
     /// When its connection was opened; before `began` when it was reused.
-    pub(crate) opened_at: Option<Instant>,
+    pub opened_at: Option<Instant>,
     /// Exchanges that its connection had carried before.
-    pub(crate) carried: u64,
+    pub carried: u64,
     /// Its place; [`NONE`] when no server could take the exchange.
-    pub(crate) server: u32,
-    pub(crate) failure: Option<Failure>,
+    pub server: u32,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
     /// The status that was no good, where that is why it failed.
-    pub(crate) status: u16,
-    pub(crate) sent_any: bool,
-    pub(crate) received_any: bool,
-    pub(crate) decision: Decision,
+    pub status: u16,
+    /// Whether any of the request was sent.
+    pub sent_any: bool,
+    /// Whether any of the response was received.
+    pub received_any: bool,
+    /// What was decided after it failed.
+    pub decision: Decision,
     /// Servers of the upstream.
-    pub(crate) servers: u32,
+    pub servers: u32,
     /// The place of the first of `candidates`; the others follow it.
     pub(crate) first_candidate: u32,
     pub(crate) candidates: [ServerSummary; CANDIDATES_KEPT],
@@ -54,7 +59,7 @@ pub(crate) struct Try {
 
 /// What was decided after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub enum Decision {
     /// There was nothing to decide.
     None,
     /// Another attempt, on another server if there is one.
@@ -97,7 +102,7 @@ impl Try {
     }
 
     /// The servers that were looked at, with their places.
-    pub(crate) fn candidates(&self) -> impl Iterator<Item = (u32, ServerSummary)> {
+    pub fn candidates(&self) -> impl Iterator<Item = (u32, ServerSummary)> {
         (self.first_candidate..self.servers).zip(self.candidates)
     }
 }

@@ -23,12 +23,12 @@ pub(crate) struct RequestWords<'a> {
 
 /// Words of one request, one behind the other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Words {
+pub struct Words {
     method: Method,
     /// Where id, method, path and host end; the method has letters of its own only if it is none of those with a number.
     ends: [u8; 4],
     /// Whether the path or the host is longer than that.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
     bytes: [u8; BYTES],
 }
 
@@ -39,9 +39,8 @@ impl Words {
         Self { method: Method::Get, ends: [0; 4], is_cut: false, bytes: [0; BYTES] }
     }
 
-    /// These.
-    #[cfg(test)]
-    pub(crate) fn of(id: &[u8], method: Method, path: &[u8], host: &[u8]) -> Self {
+    /// These words, cut to the room that there is.
+    pub fn of(id: &[u8], method: Method, path: &[u8], host: &[u8]) -> Self {
         let mut words = Self { method, ..Self::none() };
         let id = words.push(0, id);
         let path = words.push(id, path);
@@ -103,12 +102,13 @@ impl Words {
         &self.bytes[usize::from(range.start)..usize::from(range.end)]
     }
 
-    pub(crate) fn id(&self) -> &[u8] {
+    /// The id of the request.
+    pub fn id(&self) -> &[u8] {
         self.word(0..self.ends[0])
     }
 
     /// The method; empty when the head could not be read.
-    pub(crate) fn method(&self) -> &[u8] {
+    pub fn method(&self) -> &[u8] {
         if self.method == Method::Other {
             self.word(self.ends[0]..self.ends[1])
         } else {
@@ -117,12 +117,12 @@ impl Words {
     }
 
     /// The path; without a method, the beginning of what came instead of a head.
-    pub(crate) fn path(&self) -> &[u8] {
+    pub fn path(&self) -> &[u8] {
         self.word(self.ends[1]..self.ends[2])
     }
 
     /// The host of the request, or the name that the client of a TCP listener asked for.
-    pub(crate) fn host(&self) -> &[u8] {
+    pub fn host(&self) -> &[u8] {
         self.word(self.ends[2]..self.ends[3])
     }
 

@@ -38,17 +38,17 @@ use crate::state::upstream::queue::Waiter;
 
 /// An upstream, its rules in the form the data path uses.
 #[derive(Debug)]
-pub(crate) struct UpstreamPlan {
+pub struct UpstreamPlan {
     /// As the config has it.
     pub(super) asked: Arc<Upstream>,
     /// The same with a place for every server, also for those that leave.
-    pub(crate) config: Arc<Upstream>,
+    pub config: Arc<Upstream>,
     /// Of servers that the config does not name any more: when their last tunnels end.
-    pub(crate) leaves_at: Box<[Option<Instant>]>,
+    pub leaves_at: Box<[Option<Instant>]>,
     /// When the last tunnels end, once the config does not name the upstream any more.
     removed: OnceLock<Instant>,
     /// How servers are spoken to with TLS.
-    pub(crate) trust: Option<Arc<Trust>>,
+    pub trust: Option<Arc<Trust>>,
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
     /// What keeps clients on their servers.
@@ -56,14 +56,16 @@ pub(crate) struct UpstreamPlan {
     /// Whether requests that belong to a server wait for it when it is full.
     pub(crate) patience: WhenFull,
     /// The live state of each server.
-    pub(crate) live: Box<[Arc<LiveServer>]>,
-    pub(crate) head_limits: HeadLimits,
-    pub(crate) chunked_limits: ChunkedLimits,
+    pub live: Box<[Arc<LiveServer>]>,
+    /// Limits for response heads.
+    pub head_limits: HeadLimits,
+    /// Limits for chunked response bodies.
+    pub chunked_limits: ChunkedLimits,
     pub(crate) pool_limits: PoolLimits,
     /// Whether idle connections of the plan before this one may be used, by server.
     pub(crate) keeps_pool: Box<[bool]>,
     /// The idle connections of each server that has a limit on its requests.
-    pub(crate) shared_pool: Box<[Option<Arc<SharedPool>>]>,
+    pub shared_pool: Box<[Option<Arc<SharedPool>>]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: Arc<RetryBudget>,
     /// Methods of requests that may be sent again after a server may have acted on them.
@@ -71,27 +73,27 @@ pub(crate) struct UpstreamPlan {
     /// Bytes of a request body that are kept to be sent again.
     pub(crate) retry_body_max: usize,
     /// What is counted of the probes of each server; `None` where there are none.
-    pub(crate) probes: Box<[Option<Arc<ProbeShard>>]>,
+    pub probes: Box<[Option<Arc<ProbeShard>>]>,
     /// Who is ejected.
-    pub(crate) ejector: Ejector,
+    pub ejector: Ejector,
     /// What each worker counts of the upstream.
-    pub(crate) shards: PerWorker<UpstreamShard>,
+    pub shards: PerWorker<UpstreamShard>,
     /// What each worker counts of each server. Where there is something, there is something of the upstream too.
-    pub(crate) server_shards: Box<[PerWorker<ServerShard>]>,
+    pub server_shards: Box<[PerWorker<ServerShard>]>,
     epoch: Instant,
 }
 
 /// What changes of a server while it runs and is read rarely: its addresses, its slow start, its last change of state.
 #[derive(Debug)]
-pub(crate) struct LiveServer {
+pub struct LiveServer {
     /// Empty until the name is resolved.
-    pub(crate) endpoints: ArcSwap<Vec<Endpoint>>,
+    pub endpoints: ArcSwap<Vec<Endpoint>>,
     /// When an address last went away, by [`UpstreamPlan::millis`]; 0 for never.
     address_gone_ms: AtomicU64,
     /// Its slow start, when it has come back.
-    pub(crate) ramp: Ramp,
+    pub ramp: Ramp,
     /// When its state last changed, and why.
-    pub(crate) last_change: LastChange,
+    pub last_change: LastChange,
 }
 
 impl LiveServer {
@@ -105,7 +107,7 @@ impl LiveServer {
     }
 
     /// Takes over new addresses at `now_ms`; whether they are other than before.
-    pub(crate) fn move_to(&self, endpoints: Vec<Endpoint>, now_ms: u64) -> bool {
+    pub fn move_to(&self, endpoints: Vec<Endpoint>, now_ms: u64) -> bool {
         let before = self.endpoints.load_full();
         if *before == endpoints {
             return false;
@@ -188,13 +190,13 @@ impl UpstreamPlan {
     }
 
     /// The place of the server that the config has by this name.
-    pub(crate) fn in_service(&self, name: &str) -> Option<usize> {
+    pub fn in_service(&self, name: &str) -> Option<usize> {
         let mut servers = self.config.servers.iter().zip(&self.leaves_at);
         servers.position(|(server, leaves_at)| *server.name == *name && leaves_at.is_none())
     }
 
     /// What runs on the servers of this name: on that of the config, and on those that had it before.
-    pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
+    pub fn in_flight_of(&self, name: &str) -> u32 {
         let servers = self.config.servers.iter().zip(self.balancer().states());
         servers.filter(|(server, _)| *server.name == *name).map(|(_, state)| state.in_flight()).sum()
     }
@@ -290,29 +292,29 @@ impl UpstreamPlan {
     }
 
     /// Gives a server its whole share at once, however far its slow start has come.
-    pub(crate) fn skip_ramp(&self, index: usize) {
+    pub fn skip_ramp(&self, index: usize) {
         self.live[index].ramp.replace(None);
         self.balancer().state(ServerId(index as u32)).set_ramp(RAMP_FULL);
     }
 
     /// Whether a place is left to a server that is gone.
-    pub(crate) fn is_vacant(&self, server: usize) -> bool {
+    pub fn is_vacant(&self, server: usize) -> bool {
         self.leaves_at[server].is_some() && self.balancer().states()[server].in_flight() == 0
     }
 
     /// Who chooses among the servers.
     #[inline]
-    pub(crate) fn balancer(&self) -> &Balancer {
+    pub fn balancer(&self) -> &Balancer {
         self.admission.balancer()
     }
 
     /// Milliseconds since this upstream was made: the clock of its queue, its retry budget and its ejections.
-    pub(crate) fn millis(&self, now: Instant) -> u64 {
+    pub fn millis(&self, now: Instant) -> u64 {
         millis_between(self.epoch, now)
     }
 
     /// The first moment of a millisecond of [`UpstreamPlan::millis`].
-    pub(crate) fn at_millis(&self, millis: u64) -> Instant {
+    pub fn at_millis(&self, millis: u64) -> Instant {
         self.epoch + std::time::Duration::from_millis(millis)
     }
 

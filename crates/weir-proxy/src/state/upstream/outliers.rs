@@ -19,7 +19,7 @@ use crate::state::due_upstreams::DueUpstreams;
 
 /// The book of an upstream and what the data path needs to know of it.
 #[derive(Debug)]
-pub(crate) struct Ejector {
+pub struct Ejector {
     shared: Arc<Book>,
     /// Whether anybody is ever ejected.
     is_on: bool,
@@ -130,12 +130,12 @@ impl Ejector {
     }
 
     /// The number of the book, the same in every config of the upstream.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.shared.number
     }
 
     /// The control thread is about to look at the book: it hears of what is entered from now on.
-    pub(crate) fn begin_look(&self) {
+    pub fn begin_look(&self) {
         self.shared.is_due.store(false, Ordering::SeqCst);
     }
 
@@ -146,7 +146,7 @@ impl Ejector {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, OutlierTable<Fault>> {
+    pub fn lock(&self) -> MutexGuard<'_, OutlierTable<Fault>> {
         // A panic inside leaves a book that is whole: it does not call out while it changes.
         self.shared.ejections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,12 +233,12 @@ impl UpstreamPlan {
     }
 
     /// Takes in that the health checks have found a server up again that they had found down.
-    pub(crate) fn recover(&self, server: ServerId) {
+    pub fn recover(&self, server: ServerId) {
         self.ejector.lock().recover(server, self.millis(clock::now()));
     }
 
     /// Takes in that what health checks or the operator say of a server has changed, before anybody is told.
-    pub(crate) fn settle_ejections(&self) {
+    pub fn settle_ejections(&self) {
         self.ejector.lock().advance(self.millis(clock::now()));
         self.ejector.tell_change();
     }

@@ -37,7 +37,7 @@ impl UpstreamPlan {
 
     /// Hands free slots to those who wait, and sends those away for whom there is no hope: after somebody entered, and
     /// after a server came or went.
-    pub(crate) fn serve_queue(&self) {
+    pub fn serve_queue(&self) {
         self.admission.serve(self.millis(clock::now()), tell);
     }
 

@@ -1,0 +1,261 @@
+//! The access log: lines rendered by the workers, written by a thread of its own.
+//!
+//! A worker appends lines to a batch and hands full batches over without waiting. When the writer is behind by more than
+//! the limit, and when a line cannot be written, it is dropped and counted. A full disk or a slow syslog stops neither
+//! traffic nor the end of the process.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
+use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
+use weir_observe::access_log::{LogTemplate, UnixMicros};
+
+use crate::threads;
+use weir_proxy::net::clock;
+use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress};
+
+/// How long the end of the process waits for all writers to finish.
+const CLOSE_TIME: Duration = Duration::from_secs(2);
+
+/// The writers that run.
+type Outputs = HashMap<AccessLogOutput, Arc<LogOutput>>;
+
+/// All access logs of the process.
+pub(crate) struct AccessLogs {
+    listeners: Vec<Option<(Arc<LogTemplate>, Arc<LogOutput>)>>,
+    outputs: Outputs,
+    /// Held by every writer until it has finished.
+    writing: Sender<Infallible>,
+    /// Says nothing, and is disconnected when the last writer has finished.
+    finished: Receiver<Infallible>,
+}
+
+impl AccessLogs {
+    /// Opens the outputs that the config names and starts a writer for each.
+    ///
+    /// # Errors
+    /// When an output cannot be opened; the message names it.
+    pub(crate) fn open(config: &Config) -> io::Result<Self> {
+        let (writing, finished) = channel();
+        let mut logs = Self { listeners: Vec::new(), outputs: Outputs::new(), writing, finished };
+        logs.follow(config)?;
+        Ok(logs)
+    }
+
+    /// Opens what the next config names besides. The outputs of before stay open as long as it names them, and their writers end when the
+    /// last worker has let go of them.
+    ///
+    /// # Errors
+    /// As [`AccessLogs::open`]; then nothing has changed.
+    pub(crate) fn follow(&mut self, config: &Config) -> io::Result<()> {
+        let mut outputs = Outputs::new();
+        let mut listeners = Vec::new();
+        for listener in &config.listeners {
+            let log = &listener.access_log;
+            let Some(format) = &log.format else {
+                listeners.push(None);
+                continue;
+            };
+            let known = outputs.get(&log.output).or_else(|| self.known(log));
+            let output = match known {
+                Some(output) => Arc::clone(output),
+                None => start(&log.output, log.lines_max, self.writing.clone())?,
+            };
+            outputs.insert(log.output.clone(), Arc::clone(&output));
+            let format = match listener.protocol {
+                ListenerProtocol::Http => format.format().clone(),
+                ListenerProtocol::Tcp => format.format().of_connections(),
+            };
+            listeners.push(Some((Arc::new(format), output)));
+        }
+        (self.listeners, self.outputs) = (listeners, outputs);
+        Ok(())
+    }
+
+    /// The output of before that takes the lines of `log`.
+    fn known(&self, log: &AccessLog) -> Option<&Arc<LogOutput>> {
+        self.outputs.get(&log.output).filter(|output| output.lines_max == log.lines_max)
+    }
+    /// One worker's ends, one for each listener that logs.
+    pub(crate) fn for_worker(&self, shard: &Arc<weir_observe::WorkerShard>) -> Vec<Option<LogBatches>> {
+        let end =
+            |(format, output): &(Arc<LogTemplate>, Arc<LogOutput>)| LogBatches::new(format, output, shard);
+        self.listeners.iter().map(|log| log.as_ref().map(end)).collect()
+    }
+
+    /// Opens log files again, as after they were renamed by a log rotation.
+    pub(crate) fn reopen(&self) {
+        for output in self.outputs.values() {
+            let _writer_gone = output.sender.send(LogMessage::Reopen);
+        }
+    }
+
+    /// Waits until every line of the workers, which are gone, is written, but neither for an output that takes none nor for a worker
+    /// that is stuck.
+    pub(crate) fn close(self) {
+        drop(self.listeners);
+        drop(self.outputs);
+        drop(self.writing);
+        if let Err(RecvTimeoutError::Timeout) = self.finished.recv_timeout(CLOSE_TIME) {
+            tracing::warn!(
+                "the last lines of the access log are lost: its output takes none, or a worker is stuck"
+            );
+        }
+    }
+}
+
+/// Starts a writer, which holds `writing` until it has finished.
+fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) -> io::Result<Arc<LogOutput>> {
+    let mut destination = LogDestination::open(to)?;
+    let (sender, receiver) = channel();
+    let progress = Arc::new(LogProgress::default());
+    let output = Arc::new(LogOutput { sender, progress: Arc::clone(&progress), lines_max });
+    std::thread::Builder::new().name("weir-access-log".into()).spawn(move || {
+        let _registration = threads::register();
+        write_all(&receiver, &mut destination, &progress);
+        drop(writing);
+    })?;
+    Ok(output)
+}
+
+/// Where lines go.
+enum LogDestination {
+    Stdout,
+    Stderr,
+    File { path: PathBuf, file: File },
+    SyslogUnix { path: PathBuf, socket: UnixDatagram, framing: SyslogFraming },
+    SyslogUdp { socket: UdpSocket, framing: SyslogFraming },
+}
+
+impl LogDestination {
+    fn open(output: &AccessLogOutput) -> io::Result<Self> {
+        Ok(match output {
+            AccessLogOutput::Stdout => Self::Stdout,
+            AccessLogOutput::Stderr => Self::Stderr,
+            AccessLogOutput::File(path) => Self::File { path: path.clone(), file: open_file(path)? },
+            AccessLogOutput::SyslogUnix(path) => {
+                let socket = UnixDatagram::unbound()?;
+                // The log daemon may come up later than Weir: a datagram that cannot be sent is dropped and counted.
+                let _not_there_yet = socket.connect(path);
+                Self::SyslogUnix { path: path.clone(), socket, framing: framing() }
+            }
+            AccessLogOutput::SyslogUdp(addr) => {
+                let any = if addr.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(addr)?;
+                Self::SyslogUdp { socket, framing: framing() }
+            }
+        })
+    }
+
+    fn write(&mut self, batch: &Batch, datagram: &mut Vec<u8>) -> Result<(), Lost> {
+        let whole = |error| Lost { lines: batch.ends.len(), error };
+        match self {
+            Self::Stdout => io::stdout().lock().write_all(&batch.text).map_err(whole),
+            Self::Stderr => io::stderr().lock().write_all(&batch.text).map_err(whole),
+            Self::File { file, .. } => file.write_all(&batch.text).map_err(whole),
+            Self::SyslogUnix { path, socket, framing } => {
+                each_datagram(batch, framing, datagram, |datagram| {
+                    if socket.send(datagram).is_err() {
+                        // The daemon was restarted: its socket is a new one.
+                        socket.connect(&*path)?;
+                        socket.send(datagram)?;
+                    }
+                    Ok(())
+                })
+            }
+            Self::SyslogUdp { socket, framing } => {
+                each_datagram(batch, framing, datagram, |datagram| socket.send(datagram).map(|_| ()))
+            }
+        }
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        if let Self::File { path, file } = self {
+            *file = open_file(path)?;
+        }
+        Ok(())
+    }
+}
+
+fn open_file(path: &PathBuf) -> io::Result<File> {
+    // A FIFO opened for writing alone waits for somebody who reads it.
+    let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .read(is_fifo)
+        .open(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("access log {}: {error}", path.display())))
+}
+
+fn framing() -> SyslogFraming {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    SyslogFraming::new(Facility::Local0, &host, "weir", std::process::id(), "access")
+}
+
+/// Lines of a batch that were not written, or not in full, and why.
+struct Lost {
+    lines: usize,
+    error: io::Error,
+}
+
+/// Sends every line, also after one that could not be sent.
+fn each_datagram(
+    batch: &Batch,
+    framing: &SyslogFraming,
+    datagram: &mut Vec<u8>,
+    mut send: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), Lost> {
+    let mut lost: Option<Lost> = None;
+    let now = UnixMicros(u64::try_from(clock::unix_now().as_micros()).unwrap_or(u64::MAX));
+    let mut start = 0;
+    for &end in &batch.ends {
+        datagram.clear();
+        framing.frame(Severity::Informational, now, batch.text[start..end].trim_ascii_end(), datagram);
+        if let Err(error) = send(datagram) {
+            let lines = lost.map_or(0, |lost| lost.lines) + 1;
+            lost = Some(Lost { lines, error });
+        }
+        start = end;
+    }
+    lost.map_or(Ok(()), Err)
+}
+
+/// Writes until the last sender is gone. Trouble is logged at most once a second.
+fn write_all(receiver: &Receiver<LogMessage>, destination: &mut LogDestination, progress: &LogProgress) {
+    let mut datagram = Vec::new();
+    let mut complained = None;
+    while let Ok(message) = receiver.recv() {
+        let outcome = match message {
+            LogMessage::Lines(batch) => {
+                let outcome = destination.write(&batch, &mut datagram);
+                progress.waiting.fetch_sub(batch.ends.len(), Ordering::Relaxed);
+                outcome.map_err(|Lost { lines, error }| {
+                    progress.lost.fetch_add(lines as u64, Ordering::Relaxed);
+                    error
+                })
+            }
+            LogMessage::Reopen => destination.reopen(),
+        };
+        if let Err(error) = outcome {
+            let now = clock::now();
+            if complained.is_none_or(|before| now.saturating_duration_since(before) >= Duration::from_secs(1))
+            {
+                complained = Some(now);
+                tracing::error!(%error, "the access log cannot be written");
+            }
+        }
+    }
+}

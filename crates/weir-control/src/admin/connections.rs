@@ -1,0 +1,170 @@
+//! What runs now, and how it is ended.
+//!
+//! `GET /api/sessions?listener=&upstream=&server=&min_age=&limit=`, `GET /api/sessions/ID`, `POST /api/sessions/ID/end`,
+//! `POST /api/sessions/end?upstream=&server=`. JSON; keys are only added, never renamed.
+
+use serde_json::{Value, json};
+use weir_config::parse_duration;
+use weir_traffic::route::query_value;
+
+use super::query::{decoded, only_known};
+use super::request::AdminRequest;
+use super::response::AdminResponse;
+use crate::admin_access::AdminPeer;
+use crate::connections::{self, TOLD_MAX};
+use crate::operations::Operations;
+use crate::reports::ReportWriter;
+use crate::server_modes::UnknownServer;
+use crate::worker_queries::FoundConnections;
+use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
+
+/// What the path of all sessions is, and what that of one begins with.
+pub(super) const ALL: &[u8] = b"/api/sessions";
+pub(super) const ONE: &[u8] = b"/api/sessions/";
+
+/// What the path ends with by which a session is ended, and the path that ends those of a server.
+const END: &str = "/end";
+const END_ALL: &[u8] = b"/api/sessions/end";
+
+/// Sessions in one answer, unless the query says otherwise.
+const LIMIT: usize = 100;
+
+/// `GET /api/sessions`: the oldest ones that the query takes.
+pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+    match read(request.query()) {
+        Err(what) => bad(&what),
+        Ok(query) => {
+            let found = operations.queries.ask_running(query).await;
+            let report = ReportWriter::new(&operations.queries);
+            let lines: Vec<Value> =
+                found.connections.iter().map(|connection| report.connection(connection)).collect();
+            AdminResponse::json(200, &with_counts(&found, json!({ "sessions": lines })))
+        }
+    }
+}
+
+/// `GET /api/sessions/ID`: one, with the story of its exchange so far.
+pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+    let id = decoded(&request.path()[ONE.len()..]);
+    let Ok(connection) = id.parse() else { return unknown(&id, 0) };
+    let query = ConnectionQuery { connection: Some(connection), count_max: 1, ..ConnectionQuery::default() };
+    let found = operations.queries.ask_running(query).await;
+    let report = ReportWriter::new(&operations.queries);
+    match found.connections.first() {
+        Some(connection) => {
+            let mut told = report.connection(connection);
+            told["exchange"] =
+                connection.flight.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
+            AdminResponse::json(200, &told)
+        }
+        None => unknown(&id, found.silent_workers),
+    }
+}
+
+/// `POST /api/sessions/ID/end`, `POST /api/sessions/end`.
+pub(super) async fn end(request: &AdminRequest, operations: &Operations, peer: AdminPeer) -> AdminResponse {
+    if request.path() == END_ALL {
+        return end_all(request, operations, peer).await;
+    }
+    let path = decoded(&request.path()[ONE.len()..]);
+    let Some(id) = path.strip_suffix(END) else {
+        return bad("the path is /api/sessions/ID/end, or /api/sessions/end with `upstream` and `server`");
+    };
+    let Ok(connection) = id.parse::<ConnectionId>() else { return unknown(id, 0) };
+    let found = connections::end(&operations.queries, connection, &peer.to_string()).await;
+    if found.connections.is_empty() { unknown(id, found.silent_workers) } else { ended(&found) }
+}
+
+async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPeer) -> AdminResponse {
+    let said = if request.query().is_empty() { request.body() } else { request.query() };
+    if let Err(what) = only_known(said, &["upstream", "server"]) {
+        return bad(&what);
+    }
+    let value = |name: &str| query_value(said, name.as_bytes()).map(decoded);
+    let (Some(upstream), Some(server)) = (value("upstream"), value("server")) else {
+        return bad("`upstream` and `server` are both needed: the sessions of one server are ended");
+    };
+    if let Err(unknown) = operations.sources.knows(&upstream, &server) {
+        let what = match unknown {
+            UnknownServer::Upstream(upstream) => format!("there is no upstream `{upstream}`"),
+            UnknownServer::Server(upstream, server) => {
+                format!("upstream `{upstream}` has no server `{server}`")
+            }
+        };
+        return AdminResponse::json(404, &json!({ "errors": [what] }));
+    }
+    ended(&connections::end_all(&operations.queries, &upstream, &server, &peer.to_string()).await)
+}
+
+fn ended(found: &FoundConnections) -> AdminResponse {
+    let ids: Vec<String> = found.connections.iter().map(|connection| connection.id.to_string()).collect();
+    let told = json!({ "ended": ids, "count": found.matching, "silent_workers": found.silent_workers });
+    AdminResponse::json(200, &told)
+}
+
+fn bad(what: &str) -> AdminResponse {
+    AdminResponse::json(400, &json!({ "errors": [what] }))
+}
+
+fn unknown(id: &str, silent_workers: usize) -> AdminResponse {
+    let silent = match silent_workers {
+        0 => "",
+        _ => ", or its worker did not answer in time",
+    };
+    let what = format!("there is no session `{id}`: it may have ended{silent}");
+    AdminResponse::json(404, &json!({ "errors": [what] }))
+}
+
+fn with_counts(found: &FoundConnections, mut told: Value) -> Value {
+    told["matching"] = found.matching.into();
+    told["asked"] = found.asked.into();
+    told["silent"] = found.silent.into();
+    told["silent_workers"] = found.silent_workers.into();
+    told
+}
+
+/// Which sessions a query means.
+fn read(query: &[u8]) -> Result<ConnectionQuery, String> {
+    only_known(query, &["listener", "upstream", "server", "min_age", "limit"])?;
+    let value = |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
+    let limit = value("limit").map(|text| match text.parse() {
+        Ok(limit @ 1..=TOLD_MAX) => Ok(limit),
+        _ => Err(format!("`limit` is a number from 1 to {TOLD_MAX}, not `{text}`")),
+    });
+    let age_min = value("min_age").map(|text| parse_duration(&text)).transpose();
+    Ok(ConnectionQuery {
+        listener: value("listener").map(Into::into),
+        upstream: value("upstream").map(Into::into),
+        server: value("server").map(Into::into),
+        age_min: age_min.map_err(|error| format!("`min_age`: {}", error.message))?.unwrap_or_default(),
+        count_max: limit.transpose()?.unwrap_or(LIMIT),
+        ..ConnectionQuery::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn questions_are_read_from_the_query() {
+        let query = read(b"listener=web&upstream=app&server=10.0.0.1%3A80&min_age=90s&limit=7").unwrap();
+        assert_eq!(query.listener.as_deref(), Some("web"));
+        assert_eq!((query.upstream.as_deref(), query.server.as_deref()), (Some("app"), Some("10.0.0.1:80")));
+        assert_eq!((query.age_min, query.count_max, query.ends), (Duration::from_secs(90), 7, None));
+        assert_eq!(read(b"").unwrap().count_max, LIMIT);
+        for (query, what) in [
+            ("limit=0", "`limit` is a number from 1 to 1000, not `0`"),
+            ("limit=1001", "`limit` is a number from 1 to 1000, not `1001`"),
+            (
+                "colour=red",
+                "`colour` is not known here; there are listener, upstream, server, min_age, limit",
+            ),
+        ] {
+            assert_eq!(read(query.as_bytes()).unwrap_err(), what);
+        }
+        assert!(read(b"min_age=soon").is_err());
+    }
+}

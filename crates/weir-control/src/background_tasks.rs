@@ -1,0 +1,121 @@
+//! What runs on the control thread for each listener, upstream and server: one task for each, from its first config to its last; and one
+//! for the ejections of all upstreams.
+//!
+//! A reload leaves alone whatever is as before: a name that was just resolved is not asked for again, a comparison that has begun
+//! goes on. Must not hold a snapshot: it would never be freed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use hickory_resolver::TokioResolver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinHandle};
+use weir_config::Dns;
+
+use crate::dns_names::{self, Name};
+use crate::{certificates, ejection};
+use weir_proxy::state::due_upstreams::DueUpstreams;
+use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
+
+/// A config that the tasks are to follow.
+pub(crate) struct TaskConfig {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Dropped when every new name has been asked for once.
+    pub(crate) asked: Sender<()>,
+}
+
+/// Follows every config, until the task is dropped.
+pub(crate) async fn run(mut configs: UnboundedReceiver<TaskConfig>, due_upstreams: Arc<DueUpstreams>) {
+    let (reviewed, next_reviewed) = unbounded_channel();
+    let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
+    let mut background = BackgroundTasks { reviewed, tasks: HashMap::new(), resolver: None };
+    while let Some(TaskConfig { snapshot, asked }) = configs.recv().await {
+        background.follow(&snapshot, &asked);
+    }
+}
+
+/// What a task looks after: the address of something that it holds, and that nobody else has as long as it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum TaskKey {
+    Name(usize),
+    Certificates(usize),
+    Trust(usize),
+}
+
+fn address<T>(thing: &Arc<T>) -> usize {
+    Arc::as_ptr(thing).addr()
+}
+
+/// The tasks that run.
+struct BackgroundTasks {
+    tasks: HashMap<TaskKey, OwnedTask>,
+    /// Where the upstreams go that are judged.
+    reviewed: UnboundedSender<Vec<Arc<UpstreamPlan>>>,
+    resolver: Option<(Dns, Arc<TokioResolver>)>,
+}
+
+/// A task that ends when it is dropped.
+struct OwnedTask(AbortHandle);
+
+impl From<JoinHandle<()>> for OwnedTask {
+    fn from(task: JoinHandle<()>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for OwnedTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl BackgroundTasks {
+    fn follow(&mut self, snapshot: &Snapshot, asked: &Sender<()>) {
+        let mut before = std::mem::take(&mut self.tasks);
+        if self.resolver.as_ref().is_none_or(|(dns, _)| *dns != snapshot.dns) {
+            before.retain(|key, _| !matches!(key, TaskKey::Name(_)));
+            self.resolver =
+                dns_names::resolver(&snapshot.dns).map(|resolver| (snapshot.dns.clone(), resolver));
+        }
+        for plan in &snapshot.listeners {
+            if let Some(terms) = &plan.tls {
+                let key = TaskKey::Certificates(address(terms));
+                let start = || tokio::spawn(certificates::keep_listener_current(Arc::clone(plan))).into();
+                let task = before.remove(&key).unwrap_or_else(start);
+                self.tasks.insert(key, task);
+            }
+        }
+        for plan in &snapshot.upstreams {
+            if let Some(trust) = &plan.trust {
+                let key = TaskKey::Trust(address(trust));
+                let start = || tokio::spawn(certificates::keep_upstream_current(Arc::clone(plan))).into();
+                let task = before.remove(&key).unwrap_or_else(start);
+                self.tasks.insert(key, task);
+            }
+            self.resolve(plan, &mut before, asked);
+        }
+        self.review(snapshot);
+    }
+
+    /// Has the names of the servers resolved.
+    fn resolve(&mut self, plan: &UpstreamPlan, before: &mut HashMap<TaskKey, OwnedTask>, asked: &Sender<()>) {
+        let Some((dns, resolver)) = &self.resolver else { return };
+        for server in (0..plan.config.servers.len()).filter(|server| plan.leaves_at[*server].is_none()) {
+            let Some(name) = Name::of(plan, server) else { continue };
+            let key = TaskKey::Name(address(&plan.live[server]));
+            let start =
+                || tokio::spawn(name.keep_resolved(Arc::clone(resolver), dns.clone(), asked.clone())).into();
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.tasks.insert(key, task);
+        }
+    }
+
+    /// Has every upstream judged whose servers may be ejected, or that has a panic threshold.
+    fn review(&self, snapshot: &Snapshot) {
+        let is_reviewed = |plan: &&Arc<UpstreamPlan>| {
+            plan.config.servers.len() >= 2 || plan.config.panic_threshold.is_some()
+        };
+        let _ended = self.reviewed.send(snapshot.upstreams.iter().filter(is_reviewed).cloned().collect());
+    }
+}

@@ -1,0 +1,137 @@
+//! Whom clients' certificates have to come from: files of authorities and of revoked certificates, read again when they change.
+//!
+//! Beside `certificates`, and by the same rules: files that cannot be used change nothing, and the log says why. When what is trusted
+//! changes, also because a list became outdated, no earlier session goes on without being verified anew.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_config::{Authorities, CertificateError, Listener, ListenerTls, RevocationLists};
+
+use super::files::{DATE_INTERVAL, FileStamp, seconds, stamp};
+use weir_proxy::net::clock;
+use weir_proxy::net::tls::clients::Trusted;
+use weir_proxy::net::tls::terms::Terms;
+use weir_proxy::state::snapshot::ListenerPlan;
+
+/// Keeps what the clients of one listener are verified by current, if they are, until the task is dropped.
+pub(super) async fn keep_current(plan: &ListenerPlan) {
+    let (Some(terms), Some(tls)) = (&plan.tls, &plan.config.tls) else { return };
+    let Some(clients) = &tls.client_certificates else { return };
+    // Without them there would be no terms.
+    let Ok(trusted) = Trusted::of(clients) else { return };
+    let mut watch =
+        ClientAuthorityWatch { listener: &plan.config, terms, tls, trusted, stamps: [None; 2], told: None };
+    loop {
+        let outdated_in = watch.tell_outdated();
+        let pause = tls.reload.unwrap_or(DATE_INTERVAL);
+        tokio::time::sleep(outdated_in.map_or(pause, |left| left.min(pause))).await;
+        if tls.reload.is_some() {
+            watch.look().await;
+        }
+    }
+}
+
+/// The files of one listener and what is known of them.
+struct ClientAuthorityWatch<'a> {
+    listener: &'a Listener,
+    terms: &'a Terms,
+    tls: &'a ListenerTls,
+    trusted: Trusted,
+    /// Of authorities and lists, as they were when they were last read.
+    stamps: [Option<FileStamp>; 2],
+    /// The end of the lists of which the log has spoken.
+    told: Option<SystemTime>,
+}
+
+impl ClientAuthorityWatch<'_> {
+    /// Reads what has changed.
+    async fn look(&mut self) {
+        let mut trusted = self.trusted.clone();
+        let mut changed = Vec::new();
+        if let Some(file) = &trusted.authorities.file {
+            let read = read_if_changed(file, &mut self.stamps[0], Authorities::load).await;
+            if let Some(new) = self.usable(read).filter(|new| *new != trusted.authorities) {
+                changed.push(file.clone());
+                trusted.authorities = new;
+            }
+        }
+        if let Some(lists) = &trusted.revocations {
+            let read = read_if_changed(&lists.file, &mut self.stamps[1], RevocationLists::load).await;
+            if let Some(new) = self.usable(read).filter(|new| new != lists) {
+                changed.push(new.file.clone());
+                trusted.revocations = Some(new);
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        let listener = &*self.listener.name;
+        match self.terms.trust(&trusted, self.tls, self.listener.protocol) {
+            Ok(()) => {
+                self.trusted = trusted;
+                for file in changed {
+                    self.terms.certificates.count_reload(true);
+                    let file = file.display();
+                    tracing::info!(listener, %file, "certificates of clients are verified by the changed file from now on");
+                }
+            }
+            Err(error) => {
+                self.terms.certificates.count_reload(false);
+                tracing::error!(listener, %error, "changed files for certificates of clients cannot be used; the old ones stay in use");
+            }
+        }
+    }
+
+    /// What was read, if it can be used.
+    fn usable<T>(&self, read: Option<Result<Arc<T>, CertificateError>>) -> Option<Arc<T>> {
+        read?
+            .inspect_err(|error| {
+                self.terms.certificates.count_reload(false);
+                let (listener, file) = (&*self.listener.name, error.file.display());
+                tracing::error!(
+                    listener, %file, reason = error.message,
+                    "a file for certificates of clients has changed and cannot be used; the old one stays in use"
+                );
+            })
+            .ok()
+    }
+
+    /// Says when a list is outdated, and ends the sessions of before; else how long it will last.
+    fn tell_outdated(&mut self) -> Option<Duration> {
+        let lists = self.trusted.revocations.as_ref()?;
+        let left = lists.next_update.duration_since(UNIX_EPOCH + clock::unix_now()).unwrap_or_default();
+        if !left.is_zero() {
+            return Some(left);
+        }
+        if self.told.replace(lists.next_update) != Some(lists.next_update) {
+            let (listener, file) = (&*self.listener.name, lists.file.display());
+            tracing::error!(
+                listener, %file, since = seconds(lists.next_update),
+                "a list of revoked certificates is outdated: clients are refused whose authority issued it"
+            );
+            if let Err(error) = self.terms.trust(&self.trusted, self.tls, self.listener.protocol) {
+                tracing::error!(listener, %error, "sessions from before can still be resumed");
+            }
+        }
+        None
+    }
+}
+
+/// What is in a file, unless it is as `before`.
+async fn read_if_changed<T: Send + Sync + 'static>(
+    file: &Path,
+    before: &mut Option<FileStamp>,
+    load: fn(&Path) -> Result<Arc<T>, CertificateError>,
+) -> Option<Result<Arc<T>, CertificateError>> {
+    let (file, known) = (file.to_owned(), *before);
+    // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
+    let looked = tokio::task::spawn_blocking(move || {
+        let now = stamp(&file);
+        (now, (known != Some(now)).then(|| load(&file)))
+    });
+    let (now, read) = looked.await.ok()?;
+    *before = Some(now);
+    read
+}

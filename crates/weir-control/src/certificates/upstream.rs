@@ -1,0 +1,178 @@
+//! Files of TLS with servers that change: read again and used from the next connection on.
+//!
+//! As with the certificates that clients are shown, files that cannot be used change nothing, and the log says why. Connections that
+//! are open stay: what they were opened with held then. Must not decide who is trusted: that is `tls::trust`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_config::{Authorities, CertificateError, LoadedCertificate, RevocationLists, UpstreamTls};
+
+use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds, stamp};
+use weir_proxy::net::clock;
+use weir_proxy::net::tls::trust::{Material, Trust};
+use weir_proxy::state::snapshot::UpstreamPlan;
+
+/// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
+pub(crate) async fn keep_current(plan: Arc<UpstreamPlan>) {
+    UpstreamWatch::new(plan).run().await;
+}
+
+/// The files of one upstream and what is known of them.
+struct UpstreamWatch {
+    plan: Arc<UpstreamPlan>,
+    /// As they were when they were last read.
+    stamps: FileStamps,
+    /// Days left of which the log has spoken.
+    told_days: Option<u64>,
+    /// The end of the list of which the log has said that it is over.
+    told_list: Option<SystemTime>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct FileStamps {
+    authorities: Option<FileStamp>,
+    revocations: Option<FileStamp>,
+    certificate: Option<[FileStamp; 2]>,
+}
+
+/// What a look at the files has found.
+struct ChangedFiles {
+    stamps: FileStamps,
+    authorities: Option<Result<Arc<Authorities>, CertificateError>>,
+    revocations: Option<Result<Arc<RevocationLists>, CertificateError>>,
+    certificate: Option<Result<Arc<LoadedCertificate>, CertificateError>>,
+}
+
+impl UpstreamWatch {
+    fn new(plan: Arc<UpstreamPlan>) -> Self {
+        Self { plan, stamps: FileStamps::default(), told_days: None, told_list: None }
+    }
+
+    async fn run(mut self) {
+        let plan = Arc::clone(&self.plan);
+        let (Some(trust), Some(config)) = (&plan.trust, &plan.config.tls) else { return };
+        loop {
+            self.tell_expiry(trust);
+            self.tell_outdated(trust);
+            tokio::time::sleep(config.reload.unwrap_or(DATE_INTERVAL)).await;
+            if config.reload.is_some() {
+                self.look(trust, config).await;
+            }
+        }
+    }
+
+    /// Reads what has changed.
+    async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
+        let (before, stamps) = (trust.material(), self.stamps);
+        let known = before.clone();
+        // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
+        let Ok(found) = tokio::task::spawn_blocking(move || find(&known, stamps)).await else { return };
+        self.stamps = found.stamps;
+        let mut material = before.clone();
+        let mut changed = Vec::new();
+        if let Some(new) = self.usable(found.authorities)
+            && material.authorities.as_ref() != Some(&new)
+        {
+            changed.extend(new.file.clone());
+            material.authorities = Some(new);
+        }
+        if let Some(new) = self.usable(found.revocations)
+            && material.revocations.as_ref() != Some(&new)
+        {
+            changed.push(new.file.clone());
+            material.revocations = Some(new);
+        }
+        if let Some(new) = self.usable(found.certificate)
+            && material.certificate.as_ref() != Some(&new)
+        {
+            changed.push(new.files.certificate.clone());
+            material.certificate = Some(new);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        let replaced = trust.replace(config, material);
+        for file in changed {
+            match &replaced {
+                Ok(()) => {
+                    let (upstream, file) = (&*self.plan.config.name, file.display());
+                    tracing::info!(upstream, %file, "a file has changed: it holds for connections to servers from now on");
+                }
+                Err(error) => self.tell_refusal(&file, &error.to_string()),
+            }
+        }
+    }
+
+    /// What was read, if it could be.
+    fn usable<T>(&self, read: Option<Result<T, CertificateError>>) -> Option<T> {
+        match read? {
+            Ok(new) => Some(new),
+            Err(error) => {
+                self.tell_refusal(&error.file, &error.message);
+                None
+            }
+        }
+    }
+
+    fn tell_refusal(&self, file: &Path, reason: &str) {
+        let (upstream, file) = (&*self.plan.config.name, file.display());
+        tracing::error!(
+            upstream, %file, reason, "a file has changed and cannot be used; the old one stays in use"
+        );
+    }
+
+    /// Says once when a list of revoked certificates is outdated: every request would fail, and the list is to blame.
+    fn tell_outdated(&mut self, trust: &Trust) {
+        let Some(lists) = trust.material().revocations else { return };
+        let is_over = lists.next_update <= UNIX_EPOCH + clock::unix_now();
+        if is_over && self.told_list.replace(lists.next_update) != Some(lists.next_update) {
+            let (upstream, file) = (&*self.plan.config.name, lists.file.display());
+            tracing::error!(
+                upstream, %file, since = seconds(lists.next_update),
+                "a list of revoked certificates is outdated: servers are refused whose authority issued it"
+            );
+        }
+    }
+
+    /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.
+    fn tell_expiry(&mut self, trust: &Trust) {
+        let Some(certificate) = trust.material().certificate else { return };
+        let now = UNIX_EPOCH + clock::unix_now();
+        let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
+        match days_to_tell(&mut self.told_days, &certificate, now) {
+            None => {}
+            Some(Duration::ZERO) => {
+                tracing::error!(upstream, %file, "a certificate has expired: servers refuse it");
+            }
+            Some(left) => {
+                let days = left.as_secs() / 86_400;
+                tracing::warn!(upstream, %file, days, "a certificate expires soon");
+            }
+        }
+    }
+}
+
+/// Reads the files whose marks are not those of before.
+fn find(known: &Material, before: FileStamps) -> ChangedFiles {
+    let mut found = ChangedFiles { stamps: before, authorities: None, revocations: None, certificate: None };
+    if let Some(file) = known.authorities.as_ref().and_then(|known| known.file.as_ref()) {
+        let now = stamp(file);
+        if found.stamps.authorities.replace(now) != Some(now) {
+            found.authorities = Some(Authorities::load(file));
+        }
+    }
+    if let Some(file) = known.revocations.as_ref().map(|known| &known.file) {
+        let now = stamp(file);
+        if found.stamps.revocations.replace(now) != Some(now) {
+            found.revocations = Some(RevocationLists::load(file));
+        }
+    }
+    if let Some(files) = known.certificate.as_ref().map(|known| &known.files) {
+        let (stamps, read) = read_if_changed(files, before.certificate);
+        found.stamps.certificate = Some(stamps);
+        found.certificate = read;
+    }
+    found
+}

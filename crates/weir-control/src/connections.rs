@@ -1,0 +1,78 @@
+//! Ends client connections on request, and logs which ones and by whose request. Must not decide about permissions: the admin
+//! listener and the runtime socket do.
+
+use crate::worker_queries::{FoundConnections, WorkerQueries};
+use weir_proxy::net::deadline::Cut;
+use weir_proxy::net::peer::Peer;
+use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
+
+/// Sessions that one answer tells at most.
+pub(crate) const TOLD_MAX: usize = 1000;
+
+/// Ends one session; nothing is told if it is not there (any more).
+pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) -> FoundConnections {
+    let query = ConnectionQuery {
+        connection: Some(id),
+        count_max: 1,
+        ends: Some(Cut::Asked),
+        ..ConnectionQuery::default()
+    };
+    let found = queries.ask_running(query).await;
+    for connection in &found.connections {
+        tracing::info!(
+            session = %connection.id,
+            listener = &*connection.listener,
+            client = shown(connection.peer),
+            state = connection.state(),
+            who,
+            "the session was ended"
+        );
+    }
+    found
+}
+
+/// Ends the sessions whose exchanges are on a server.
+pub(crate) async fn end_all(
+    queries: &WorkerQueries,
+    upstream: &str,
+    server: &str,
+    who: &str,
+) -> FoundConnections {
+    let query = ConnectionQuery {
+        upstream: Some(upstream.into()),
+        server: Some(server.into()),
+        count_max: TOLD_MAX,
+        ends: Some(Cut::Asked),
+        ..ConnectionQuery::default()
+    };
+    let found = queries.ask_running(query).await;
+    tracing::info!(upstream, server, sessions = found.matching, who, "the sessions on the server were ended");
+    found
+}
+
+/// Ends what is on a server that has gone down.
+pub(crate) async fn end_down(queries: &WorkerQueries, upstream: &str, server: &str) {
+    let query = ConnectionQuery {
+        upstream: Some(upstream.into()),
+        server: Some(server.into()),
+        ends: Some(Cut::ServerDown),
+        ..ConnectionQuery::default()
+    };
+    let found = queries.ask_running(query).await;
+    let (sessions, silent) = (found.matching, found.silent + found.silent_workers);
+    tracing::info!(
+        upstream,
+        server,
+        sessions,
+        silent,
+        "connections through the server that is down were closed"
+    );
+}
+
+/// The address of a peer.
+pub(crate) fn shown(peer: Peer) -> String {
+    match peer {
+        Peer::Inet(addr) => addr.to_string(),
+        Peer::Unix => "unix".to_owned(),
+    }
+}

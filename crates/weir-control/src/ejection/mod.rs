@@ -1,0 +1,271 @@
+//! The times of ejections, the comparison of servers with each other, and what the log says of both.
+//!
+//! Runs on the control thread. What is decided on the data path comes here to be told; that time is up is noticed here,
+//! whether there is traffic or not. What a server did is read from the counters that the workers keep anyway.
+
+mod report;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use weir_observe::HistogramSnapshot;
+use weir_traffic::ejection::{EjectionRules, OutlierChange, OutlierWindow};
+
+use crate::slow_start;
+use weir_proxy::net::clock::{self, Instant};
+use weir_proxy::state::due_upstreams::DueUpstreams;
+use weir_proxy::state::snapshot::UpstreamPlan;
+
+/// How often it is looked whether health or the operator left nobody but those who are out.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The longest sleep when nothing is to be done by time.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// Upstreams that are looked at before other tasks of the thread have their turn.
+const REVIEWS_AT_ONCE: usize = 64;
+
+/// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
+pub(super) async fn review_ejections(
+    mut plans: UnboundedReceiver<Vec<Arc<UpstreamPlan>>>,
+    due_upstreams: Arc<DueUpstreams>,
+) {
+    let mut schedule = ReviewSchedule::default();
+    loop {
+        let now = clock::now();
+        let wait = schedule.due(now) - now;
+        tokio::select! {
+            Some(plans) = plans.recv() => schedule.follow(plans),
+            () = due_upstreams.added() => {
+                for numbers in due_upstreams.take().chunks(REVIEWS_AT_ONCE) {
+                    numbers.iter().for_each(|number| schedule.review_at(*number));
+                    tokio::task::yield_now().await;
+                }
+            }
+            () = tokio::time::sleep(wait) => {
+                let now = clock::now();
+                while schedule.review_due(now) {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+}
+
+/// The upstreams that are judged.
+#[derive(Default)]
+struct ReviewSchedule {
+    /// By the numbers of their books.
+    upstreams: HashMap<u64, ReviewedUpstream>,
+    /// When which is looked at next. An entry that is not [`ReviewedUpstream::look_at`] is outdated.
+    reviews: BinaryHeap<Reverse<(Instant, u64)>>,
+}
+
+/// One upstream and what its servers had done at the last comparison.
+struct ReviewedUpstream {
+    plan: Arc<UpstreamPlan>,
+    compared_at: Instant,
+    /// Nothing until the upstream is used.
+    seen: Box<[SeenCounts]>,
+    /// The first of its looks to come.
+    review_at: Option<Instant>,
+}
+
+impl ReviewSchedule {
+    /// Goes on by the next plans, with what was seen of those that it has too.
+    fn follow(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
+        let mut before = std::mem::take(&mut self.upstreams);
+        self.upstreams.reserve(plans.len());
+        let mut changed = Vec::new();
+        for plan in plans {
+            let number = plan.ejector.number();
+            let upstream = match before.remove(&number) {
+                Some(known) if Arc::ptr_eq(&known.plan, &plan) => known,
+                known => {
+                    changed.push(number);
+                    known.map_or_else(|| ReviewedUpstream::new(&plan), |known| known.followed_by(&plan))
+                }
+            };
+            self.upstreams.insert(number, upstream);
+        }
+        changed.into_iter().for_each(|number| self.review_at(number));
+    }
+
+    /// When there is something to do by time alone.
+    fn due(&self, now: Instant) -> Instant {
+        self.reviews.peek().map_or(now + SLEEP_MAX, |Reverse((at, _))| *at)
+    }
+
+    /// Looks at some of those whose time has come; whether there may be more.
+    fn review_due(&mut self, now: Instant) -> bool {
+        for _ in 0..REVIEWS_AT_ONCE {
+            let Some(Reverse((at, number))) =
+                self.reviews.peek().copied().filter(|Reverse((at, _))| *at <= now)
+            else {
+                return false;
+            };
+            self.reviews.pop();
+            let upstream = self.upstreams.get_mut(&number).filter(|upstream| upstream.review_at == Some(at));
+            if let Some(upstream) = upstream {
+                upstream.review_at = None;
+                self.review_at(number);
+            }
+        }
+        true
+    }
+
+    /// Looks at an upstream, and sees to it that it is looked at again in time.
+    fn review_at(&mut self, number: u64) {
+        let Some(upstream) = self.upstreams.get_mut(&number) else { return };
+        let review = || {
+            upstream.review(clock::now());
+            upstream.due(clock::now())
+        };
+        // A panic must not end the ejections of all others.
+        let Ok(due) = catch_unwind(AssertUnwindSafe(review)) else {
+            let upstream = &*upstream.plan.config.name;
+            tracing::error!(upstream, "the ejection of servers has ended; those that are ejected stay so");
+            self.upstreams.remove(&number);
+            return;
+        };
+        if let Some(due) = due.filter(|due| upstream.review_at.is_none_or(|review_at| *due < review_at)) {
+            upstream.review_at = Some(due);
+            self.reviews.push(Reverse((due, number)));
+        }
+    }
+}
+
+/// What a server had done at the last comparison.
+#[derive(Debug)]
+struct SeenCounts {
+    attempts: u64,
+    faults: u64,
+    /// Only where latencies are compared.
+    latency: Option<HistogramSnapshot>,
+}
+
+impl SeenCounts {
+    fn nothing(plan: &UpstreamPlan) -> Self {
+        let rules = plan.config.ejection.as_ref().map(|ejection| ejection.rules);
+        let measures = matches!(rules, Some(EjectionRules::Outliers(rules)) if rules.latency.is_some());
+        Self { latency: measures.then(HistogramSnapshot::new), attempts: 0, faults: 0 }
+    }
+
+    /// What a server has done up to now.
+    fn of(plan: &UpstreamPlan, server: usize) -> Self {
+        let mut total = Self::nothing(plan);
+        for shard in plan.server_shards[server].used() {
+            total.attempts += shard.attempts.value();
+            total.faults += shard.outlier_failures.value();
+            if let Some(latency) = &mut total.latency {
+                latency.add(&shard.response_time);
+            }
+        }
+        total
+    }
+}
+
+/// How often servers are compared; `None`: never.
+fn interval(plan: &UpstreamPlan) -> Option<Duration> {
+    let ejection = plan.config.ejection.as_ref()?;
+    ejection.compares().then_some(ejection.interval)
+}
+
+impl ReviewedUpstream {
+    fn new(plan: &Arc<UpstreamPlan>) -> Self {
+        let plan = Arc::clone(plan);
+        let mut new = Self { plan, compared_at: clock::now(), seen: Box::default(), review_at: None };
+        if new.plan.shards.is_used() {
+            // It had requests before it was judged.
+            new.windows();
+        }
+        new
+    }
+
+    /// Goes on by the next plan, with what was seen of the servers that it has too.
+    fn followed_by(self, plan: &Arc<UpstreamPlan>) -> Self {
+        let mut seen = self.seen.into_vec();
+        if !seen.is_empty() {
+            for (index, state) in plan.balancer().states().iter().enumerate() {
+                let known = self.plan.balancer().states().get(index);
+                if index >= seen.len() {
+                    seen.push(SeenCounts::of(plan, index));
+                } else if !known.is_some_and(|known| Arc::ptr_eq(known, state)) {
+                    seen[index] = SeenCounts::of(plan, index);
+                }
+            }
+        }
+        Self { plan: Arc::clone(plan), seen: seen.into(), ..self }
+    }
+
+    fn review(&mut self, now: Instant) {
+        self.plan.ejector.begin_look();
+        if interval(&self.plan).is_some_and(|interval| now >= self.compared_at + interval) {
+            self.compare(now);
+        }
+        let events = {
+            let mut book = self.plan.ejector.lock();
+            book.advance(self.plan.millis(now));
+            book.take_events()
+        };
+        for event in &events {
+            if let OutlierChange::Returned { server, .. } = event.change {
+                slow_start::begin(&self.plan, server.index());
+            }
+            report::tell(&self.plan, event);
+        }
+        if !events.is_empty() {
+            self.plan.serve_queue();
+        }
+    }
+
+    /// When there is something to do by time alone; `None`: never, as far as is known.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let (next_ms, is_quiet) = {
+            let book = self.plan.ejector.lock();
+            (book.next_ms(), book.is_quiet())
+        };
+        let next = next_ms.map(|next_ms| self.plan.at_millis(next_ms));
+        let compare = interval(&self.plan).map(|interval| self.compared_at + interval);
+        let review = (!is_quiet).then(|| now + REVIEW_INTERVAL);
+        [next, compare, review].into_iter().flatten().min()
+    }
+
+    fn compare(&mut self, now: Instant) {
+        // Where nothing was ever used, there is nothing to compare.
+        if self.plan.shards.is_used() {
+            let windows = self.windows();
+            let (began_ms, now_ms) = (self.plan.millis(self.compared_at), self.plan.millis(now));
+            self.plan.ejector.lock().compare(&windows, began_ms, now_ms);
+        }
+        self.compared_at = now;
+    }
+
+    /// What each server did since the last call.
+    fn windows(&mut self) -> Vec<OutlierWindow> {
+        let plan = &self.plan;
+        let servers = plan.config.servers.len();
+        if self.seen.len() < servers {
+            let mut seen = std::mem::take(&mut self.seen).into_vec();
+            seen.resize_with(servers, || SeenCounts::nothing(plan));
+            self.seen = seen.into();
+        }
+        let of_server = |(index, seen): (usize, &mut SeenCounts)| {
+            let before = std::mem::replace(seen, SeenCounts::of(plan, index));
+            let latency = match (&seen.latency, &before.latency) {
+                (Some(now), Some(before)) => now.since(before).quantile(0.5),
+                _ => None,
+            };
+            OutlierWindow {
+                requests: seen.attempts - before.attempts,
+                failures: seen.faults - before.faults,
+                latency_micros: latency,
+            }
+        };
+        self.seen.iter_mut().enumerate().map(of_server).collect()
+    }
+}

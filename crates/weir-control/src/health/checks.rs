@@ -1,0 +1,206 @@
+//! Which servers are probed: the checks that run, and what a reload makes of them.
+//!
+//! A check whose settings are those of before goes on undisturbed. One with other settings begins anew with what is known of the
+//! server: one that is down stays down until its probes pass.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use weir_traffic::ServerState;
+use weir_traffic::health::{HealthState, ProbePacer, ProbeSchedule};
+
+use super::checked_server::CheckedServer;
+use super::jitter::Jitter;
+use super::probe::Probe;
+use super::thread_pause::ThreadPause;
+use crate::process::open_files_max;
+use crate::worker_queries::WorkerQueries;
+use weir_proxy::net::buffer::BufferStock;
+use weir_proxy::net::clock::{self, Instant};
+use weir_proxy::net::descriptors::probes_max;
+use weir_proxy::net::failure::Fault;
+use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
+
+/// A snapshot whose servers are probed from now on.
+pub(super) struct ProbeConfig {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Dropped once no probe goes by the snapshot before.
+    pub(super) done: Sender<Infallible>,
+}
+
+/// How many probes the config asks for.
+pub(super) fn probes_per_second(snapshot: &Snapshot) -> f64 {
+    let of_upstream = |plan: &Arc<UpstreamPlan>| {
+        let check = plan.config.health.as_ref()?;
+        let probed = (0..plan.probes.len()).filter(|server| is_probed(plan, *server));
+        Some(probed.count() as f64 / check.interval.as_secs_f64())
+    };
+    snapshot.upstreams.iter().filter_map(of_upstream).sum()
+}
+
+fn probed(snapshot: &Snapshot) -> usize {
+    let of_upstream =
+        |plan: &Arc<UpstreamPlan>| (0..plan.probes.len()).filter(|server| is_probed(plan, *server)).count();
+    snapshot.upstreams.iter().map(of_upstream).sum()
+}
+
+fn is_probed(plan: &UpstreamPlan, server: usize) -> bool {
+    plan.probes[server].is_some() && plan.leaves_at[server].is_none()
+}
+
+/// Probes every server of the snapshots that is to be, until the task is dropped. `seed` keeps several processes apart.
+pub(super) async fn keep_checked(
+    mut snapshots: UnboundedReceiver<ProbeConfig>,
+    queries: Arc<WorkerQueries>,
+    seed: u64,
+    pause_: ThreadPause,
+) {
+    let mut tasks = JoinSet::new();
+    let Some(ProbeConfig { snapshot: first, done }) = snapshots.recv().await else { return };
+    let places = probes_max(open_files_max()) as usize;
+    let mut checks = ActiveChecks {
+        running: Vec::new(),
+        queries,
+        stock: BufferStock::new(first.process.buffer_size.as_usize()),
+        pacer: Rc::new(RefCell::new(ProbePacer::new(0.0, Duration::ZERO))),
+        places: Arc::new(Semaphore::new(places)),
+        may_keep: true,
+        epoch: clock::now(),
+        turn: 0,
+        seed,
+    };
+    checks.follow(&first, &pause_, &mut tasks);
+    drop((first, done));
+    loop {
+        tokio::select! {
+            Some(ended) = tasks.join_next() => {
+                // A probe loop has no end; one that panics must not go unnoticed, as its server would stay what it is for ever.
+                if let Err(error) = ended && !error.is_cancelled() {
+                    tracing::error!(%error, "a health check has ended; its server is no longer probed");
+                }
+            }
+            next = snapshots.recv() => {
+                let Some(ProbeConfig { snapshot, done }) = next else { return };
+                checks.follow(&snapshot, &pause_, &mut tasks);
+                drop(done);
+            }
+        }
+    }
+}
+
+/// The checks that run.
+struct ActiveChecks {
+    running: Vec<ServerCheck>,
+    queries: Arc<WorkerQueries>,
+    stock: Rc<BufferStock>,
+    pacer: Rc<RefCell<ProbePacer>>,
+    /// How many may probe at once.
+    places: Arc<Semaphore>,
+    /// Whether there are descriptors for every probe to keep its connection.
+    may_keep: bool,
+    epoch: Instant,
+    /// Counts the servers that were ever probed.
+    turn: u32,
+    seed: u64,
+}
+
+/// The check of one server.
+struct ServerCheck {
+    plan: Arc<UpstreamPlan>,
+    plans: watch::Sender<Arc<UpstreamPlan>>,
+    index: usize,
+    verdict: Rc<RefCell<HealthState<Fault>>>,
+    task: AbortHandle,
+}
+
+impl ServerCheck {
+    fn state(&self) -> &Arc<ServerState> {
+        &self.plan.balancer().states()[self.index]
+    }
+
+    /// Whether a probe by another plan is the same.
+    fn is_same(&self, plan: &UpstreamPlan) -> bool {
+        let settings = |plan: &UpstreamPlan| {
+            let server = &plan.config.servers[self.index];
+            let trust = plan.trust.as_ref().map(Arc::as_ptr);
+            let limits = (plan.config.limits.clone(), plan.config.proxy_protocol);
+            (plan.config.health.clone(), server.health_port, server.max_requests.is_some(), trust, limits)
+        };
+        settings(&self.plan) == settings(plan)
+    }
+}
+
+impl ActiveChecks {
+    /// Makes the checks what the next config says.
+    fn follow(&mut self, snapshot: &Snapshot, pause_: &ThreadPause, tasks: &mut JoinSet<()>) {
+        let per_second = probes_per_second(snapshot);
+        self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;
+        self.pacer.replace(ProbePacer::new(per_second, pause_.set_for(per_second)));
+        let before = std::mem::take(&mut self.running).into_iter();
+        let mut before: HashMap<*const ServerState, ServerCheck> =
+            before.map(|check| (Arc::as_ptr(check.state()), check)).collect();
+        for plan in &snapshot.upstreams {
+            for index in (0..plan.probes.len()).filter(|index| is_probed(plan, *index)) {
+                let state = &plan.balancer().states()[index];
+                let check = match before.remove(&Arc::as_ptr(state)) {
+                    Some(check) if check.is_same(plan) => {
+                        check.plans.send_replace(Arc::clone(plan));
+                        ServerCheck { plan: Arc::clone(plan), ..check }
+                    }
+                    known => {
+                        let verdict = known.map(|check| {
+                            check.task.abort();
+                            check.verdict
+                        });
+                        self.start(plan, index, verdict, tasks)
+                    }
+                };
+                self.running.push(check);
+            }
+        }
+        before.values().for_each(|check| check.task.abort());
+    }
+
+    fn start(
+        &mut self,
+        plan: &Arc<UpstreamPlan>,
+        index: usize,
+        before: Option<Rc<RefCell<HealthState<Fault>>>>,
+        tasks: &mut JoinSet<()>,
+    ) -> ServerCheck {
+        let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
+        let verdict = match before {
+            Some(before) => HealthState::resume(check.thresholds(), &before.borrow()),
+            None => HealthState::new(check.thresholds()),
+        };
+        let verdict = Rc::new(RefCell::new(verdict));
+        let (plans, next) = watch::channel(Arc::clone(plan));
+        let turn = self.turn;
+        self.turn += 1;
+        let checked = CheckedServer {
+            plan: Arc::clone(plan),
+            plans: next,
+            index,
+            shard: plan.probes[index].clone().expect("it is probed"),
+            probe: Probe::new(check, index, plan, &self.stock, self.may_keep),
+            schedule: ProbeSchedule::new(&check.pace(), turn, self.seed),
+            verdict: Rc::clone(&verdict),
+            jitter: Jitter::new(self.seed ^ u64::from(turn)),
+            queries: Arc::clone(&self.queries),
+            pacer: Rc::clone(&self.pacer),
+            places: Arc::clone(&self.places),
+            interval: check.interval,
+            epoch: self.epoch,
+        };
+        let task = tasks.spawn_local(checked.keep_checked());
+        ServerCheck { plan: Arc::clone(plan), plans, index, verdict, task }
+    }
+}

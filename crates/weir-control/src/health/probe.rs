@@ -1,0 +1,230 @@
+//! One probe: a connection of the probes' own, a request if there is one, and what the response is worth.
+//!
+//! Bounded in time by the time limit of the config, in memory by the head that the upstream may send and the part of the
+//! body that is looked at. Must not know what a failure leads to.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::{Dialogue, HealthCheck, Server};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::conversation;
+use super::request::{ProbeReuse, write_request};
+use super::response::Expected;
+use super::stream::{ProbeStream, send};
+use weir_proxy::net::buffer::BufferStock;
+use weir_proxy::net::clock::{self, Instant};
+use weir_proxy::net::connection::Connection;
+use weir_proxy::net::endpoint::Endpoint;
+use weir_proxy::net::failure::Fault;
+use weir_proxy::net::socket::Behind;
+use weir_proxy::net::tls::trust::{Introduction, Trust};
+use weir_proxy::state::snapshot::UpstreamPlan;
+use weir_proxy::upstream::handshake::{self, Opening};
+use weir_proxy::upstream::proxy_header::{self, Header};
+
+/// How one server is probed.
+#[derive(Debug)]
+pub(super) struct Probe {
+    timeout: Duration,
+    trust: Option<Arc<Trust>>,
+    /// Which server it is.
+    index: usize,
+    stock: Rc<BufferStock>,
+    /// What is asked and expected; `None`: the connection is enough, or a conversation.
+    http: Option<(Box<[u8]>, Expected)>,
+    /// What is said in place of a request.
+    dialogue: Option<Dialogue>,
+    tls: ProbeTls,
+    /// What each connection begins with; `None`: nothing.
+    header: Option<Header>,
+    /// How long one connection carries probes; `None`: one probe each.
+    connection_age: Option<Duration>,
+    connection: Option<KeptConnection>,
+    /// The port that is probed; `None`: that of the traffic.
+    port: Option<u16>,
+}
+
+/// Whether a probe uses TLS.
+#[derive(Debug)]
+enum ProbeTls {
+    None,
+    /// As the traffic does.
+    OfTraffic,
+    /// With anybody, for the traffic passes through encrypted.
+    Blind(Introduction),
+}
+
+/// A connection that has carried a probe and can carry another.
+#[derive(Debug)]
+struct KeptConnection {
+    connection: Connection,
+    opened_at: Instant,
+    /// Where the server was when it was opened.
+    endpoints: Arc<Vec<Endpoint>>,
+}
+
+impl Probe {
+    pub(super) fn new(
+        check: &HealthCheck,
+        index: usize,
+        plan: &Arc<UpstreamPlan>,
+        stock: &Rc<BufferStock>,
+        may_keep: bool,
+    ) -> Self {
+        let server = &plan.config.servers[index];
+        // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
+        let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
+        let kept = if connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
+        let http = match &check.probe {
+            weir_config::HealthProbe::Tcp | weir_config::HealthProbe::Tls => None,
+            weir_config::HealthProbe::Http(probe) => {
+                Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
+            }
+        };
+        // Another port is another service, which need not speak the PROXY protocol.
+        let port = server.health_port.or(check.port);
+        let version = plan.config.proxy_protocol.filter(|_| port.is_none());
+        Self {
+            timeout: check.timeout,
+            trust: plan.trust.clone(),
+            index,
+            stock: Rc::clone(stock),
+            http,
+            dialogue: check.dialogue.clone(),
+            tls: ProbeTls::new(check, server, plan),
+            header: version.map(proxy_header::of_weir),
+            connection_age,
+            connection: None,
+            port,
+        }
+    }
+
+    /// Probes the server that gets its traffic at `endpoints`, beginning with any of them.
+    ///
+    /// # Errors
+    /// Why the server is not well.
+    pub(super) async fn run(&mut self, endpoints: Arc<Vec<Endpoint>>, first: usize) -> Result<(), Fault> {
+        let mut phase = Phase::Connect;
+        let timeout = self.timeout;
+        let outcome = tokio::time::timeout(timeout, self.ask(endpoints, first, &mut phase)).await;
+        let farewell = outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))?;
+        if let Some((connection, bytes)) = farewell {
+            conversation::close_politely(connection, &self.stock, &bytes).await;
+        }
+        Ok(())
+    }
+
+    /// `phase` is what the probe is doing, for the caller that ends it. Gives a connection that is to end in order, with what is said before.
+    async fn ask(
+        &mut self,
+        endpoints: Arc<Vec<Endpoint>>,
+        first: usize,
+        phase: &mut Phase,
+    ) -> Result<Option<(Connection, Vec<u8>)>, Fault> {
+        let age_max = self.connection_age.unwrap_or_default();
+        let now = clock::now();
+        let is_there =
+            |kept: &KeptConnection| Arc::ptr_eq(&kept.endpoints, &endpoints) || kept.endpoints == endpoints;
+        let usable = |kept: &KeptConnection| is_there(kept) && now - kept.opened_at < age_max;
+        if let (Some(mut kept), Some((request, expected))) =
+            (self.connection.take().filter(usable), &self.http)
+        {
+            let connection = &mut kept.connection;
+            match exchange(connection, &self.stock, (request, expected), ProbeReuse::Yes, phase).await {
+                Ok(end) => {
+                    self.connection = Some(kept).filter(|_| end == ProbeReuse::Yes);
+                    return Ok(None);
+                }
+                // The server closed it meanwhile, as it may: that says nothing about how well it is.
+                Err(Fault { failure, .. }) if is_stale(failure) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        *phase = Phase::Connect;
+        let mut connection = self.open(&endpoints, first).await?;
+        if let Some(dialogue) = &self.dialogue {
+            let mut source = ProbeStream { connection: &mut connection, stock: &self.stock };
+            let quit = conversation::hold(dialogue, &mut source, phase).await?;
+            return Ok(Some((connection, quit)));
+        }
+        let Some((request, expected)) = &self.http else {
+            connection.tell_end_at_once();
+            return Ok(None);
+        };
+        let kept = if self.connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
+        let end = exchange(&mut connection, &self.stock, (request, expected), kept, phase).await?;
+        if end == ProbeReuse::Yes {
+            self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
+        } else {
+            connection.tell_end_at_once();
+        }
+        Ok(None)
+    }
+
+    async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
+        let of_traffic = match self.tls {
+            ProbeTls::OfTraffic => self.trust.as_ref().map(|trust| trust.for_probe(self.index)),
+            ProbeTls::None | ProbeTls::Blind(_) => None,
+        };
+        let introduction = match &self.tls {
+            ProbeTls::Blind(introduction) => Some(introduction),
+            ProbeTls::None | ProbeTls::OfTraffic => of_traffic.as_ref(),
+        };
+        let speaks_first = self.dialogue.as_ref().is_some_and(conversation::speaks_first);
+        let behind = if self.http.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
+        let opening = Opening { header: self.header.as_ref(), introduction, behind, timers: None };
+        match self.port {
+            None => handshake::open(opening, endpoints, first, &self.stock).await,
+            Some(port) => handshake::open(opening, &on_port(endpoints, port), first, &self.stock).await,
+        }
+    }
+}
+
+impl ProbeTls {
+    fn new(check: &HealthCheck, server: &Server, plan: &UpstreamPlan) -> Self {
+        if !check.tls {
+            return Self::None;
+        }
+        if plan.trust.is_some() {
+            return Self::OfTraffic;
+        }
+        let name = check.server_name.clone().unwrap_or_else(|| server.tls_name());
+        match Introduction::blind(name) {
+            Ok(introduction) => Self::Blind(introduction),
+            Err(error) => unreachable!("the defaults of rustls fit each other: {error}"),
+        }
+    }
+}
+
+/// The same hosts on another port.
+fn on_port(endpoints: &[Endpoint], port: u16) -> Vec<Endpoint> {
+    let mut endpoints = endpoints.to_vec();
+    for endpoint in &mut endpoints {
+        if let Endpoint::Inet(addr) = endpoint {
+            addr.set_port(port);
+        }
+    }
+    endpoints
+}
+
+/// One request and its response.
+async fn exchange(
+    connection: &mut Connection,
+    stock: &Rc<BufferStock>,
+    (request, expected): (&[u8], &Expected),
+    kept: ProbeReuse,
+    phase: &mut Phase,
+) -> Result<ProbeReuse, Fault> {
+    *phase = Phase::Send;
+    send(connection, request).await?;
+    expected.receive(&mut ProbeStream { connection, stock }, kept, phase).await
+}
+
+/// Whether a connection that was kept ended before the server said anything on it.
+fn is_stale(failure: Failure) -> bool {
+    matches!(failure.phase, Phase::Send | Phase::Response)
+        && matches!(failure.cause, Cause::Closed | Cause::Reset)
+}

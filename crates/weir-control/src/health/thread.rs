@@ -1,0 +1,86 @@
+//! The thread that probes: one event loop for all of them, which looks up less often when there is more to do.
+//!
+//! A thousand probes per second would wake it two thousand times: once for each that becomes due, once for each
+//! answer. So above [`BUSY`] it rests after each look, and finds what has become due and what has been answered
+//! meanwhile in one go.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::checks::{ProbeConfig, keep_checked, probes_per_second};
+use super::thread_pause::ThreadPause;
+use crate::threads;
+use crate::worker_queries::WorkerQueries;
+use weir_proxy::state::snapshot::Snapshot;
+
+/// How long it may take to hear of another config: long for a thread that waits for nobody.
+const FOLLOW_TIME: Duration = Duration::from_secs(2);
+
+/// The running thread; stopped and waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct ProbeThread {
+    snapshots: UnboundedSender<ProbeConfig>,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProbeThread {
+    /// Starts it, if there is anything to probe.
+    ///
+    /// # Errors
+    /// When the system refuses a thread or an event loop.
+    pub(crate) fn start(
+        snapshot: &Arc<Snapshot>,
+        queries: &Arc<WorkerQueries>,
+        seed: u64,
+    ) -> io::Result<Option<Self>> {
+        if probes_per_second(snapshot) == 0.0 {
+            return Ok(None);
+        }
+        let (snapshots, next) = unbounded_channel();
+        let pause_ = ThreadPause::default();
+        let (pausing, queries) = (pause_.clone(), Arc::clone(queries));
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().on_thread_park(move || pausing.take()).build()?;
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("weir-health".into()).spawn(move || {
+            let _registration = threads::register();
+            // Connections stay on their thread, and so do probes.
+            tokio::task::LocalSet::new().block_on(&runtime, async {
+                tokio::select! {
+                    () = keep_checked(next, queries, seed, pause_) => {}
+                    () = stopped.notified() => {}
+                }
+            });
+        })?;
+        let started = Self { snapshots, stop, thread: Some(thread) };
+        started.follow(snapshot);
+        Ok(Some(started))
+    }
+
+    /// Probes what the next config says. Returns when no probe goes by the one before any more, so that nobody says anything about servers
+    /// that are not probed from now on.
+    pub(crate) fn follow(&self, snapshot: &Arc<Snapshot>) {
+        let (done, all_done) = channel();
+        let _ended = self.snapshots.send(ProbeConfig { snapshot: Arc::clone(snapshot), done });
+        if let Err(RecvTimeoutError::Timeout) = all_done.recv_timeout(FOLLOW_TIME) {
+            tracing::error!("the thread that probes servers is stuck");
+        }
+    }
+}
+
+impl Drop for ProbeThread {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The control plane of Weir: everything that is not on the request path.
+//!
+//! Starts, reloads and stops the running [`Proxy`]; serves the admin listener and the runtime socket; probes servers, resolves their names,
+//! reads changed certificates, writes logs, exports traces, takes profiles. Talks to the workers of `weir-proxy` by messages and by
+//! reading its state. Must not make a worker wait.
+
+mod proxy;
+mod runtime_socket;
+mod admin;
+mod runtime_commands;
+mod operations;
+mod reports;
+mod metrics_source;
+mod overview;
+mod live_rates;
+mod figures;
+mod server_modes;
+mod background_tasks;
+mod health;
+mod connections;
+mod ejection;
+mod slow_start;
+mod outcome_history;
+mod certificates;
+mod dns_names;
+mod trace_export;
+mod worker_queries;
+mod access_log;
+mod own_log;
+mod listening_sockets;
+mod start_error;
+mod commands;
+mod admin_access;
+mod reload_counts;
+mod trace_counts;
+mod process;
+mod profile;
+mod threads;
+mod sys;
+
+pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange};
+pub use listening_sockets::BoundListener;
+pub use own_log::OwnLog;
+pub use proxy::{Proxy, StopReport, workers_by_default};
+pub use start_error::StartError;

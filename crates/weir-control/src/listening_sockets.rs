@@ -1,0 +1,199 @@
+//! The addresses where the process accepts connections, over all workers, and what a reload makes of them.
+//!
+//! A socket stays open as long as some listener of the config has its address: nobody who waits in its backlog is lost, also when the
+//! listener has another name now. New addresses are bound before anything else changes.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Weak};
+
+use weir_config::{Config, ListenAddress, Listener};
+
+use crate::start_error::StartError;
+use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
+use weir_proxy::net::sys;
+use weir_proxy::worker::apply_config::SocketAssignment;
+
+/// An address in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundListener {
+    /// The listener in the config; `admin` for the admin listener, `runtime` for the runtime socket.
+    pub listener: Box<str>,
+    /// The address, with the port that the system chose where the config left it open.
+    pub address: BoundAddress,
+}
+
+/// All addresses in use.
+#[derive(Debug, Default)]
+pub(crate) struct ListeningSockets {
+    open: Vec<ListeningSocket>,
+    /// Counts the addresses that were ever bound.
+    bound: u64,
+}
+
+/// An address in use.
+#[derive(Debug, Clone)]
+struct ListeningSocket {
+    id: u64,
+    listener: Box<str>,
+    /// As the config has it.
+    address: ListenAddress,
+    bound: BoundAddress,
+    file: Option<SocketFile>,
+    /// Those of the workers, as long as they are open.
+    sockets: Vec<Weak<OwnedFd>>,
+}
+
+/// The addresses of a config, bound and not yet in use.
+#[derive(Debug)]
+pub(crate) struct OpenedSockets {
+    pub(crate) listening_sockets: ListeningSockets,
+    /// What each worker is told.
+    pub(crate) assignments: Vec<Vec<SocketAssignment>>,
+    /// Files of sockets that are not used any more.
+    pub(crate) stale_files: Vec<SocketFile>,
+}
+
+impl ListeningSockets {
+    /// Binds the addresses of `config` that are not in use yet.
+    ///
+    /// # Errors
+    /// When one cannot be had; then none of them stays bound.
+    pub(crate) fn succeeded_by(&self, config: &Config, workers: usize) -> Result<OpenedSockets, StartError> {
+        let of_listener =
+            |listener: usize| config.listeners[listener].addresses.iter().map(move |it| (listener, it));
+        let wanted: Vec<_> = (0..config.listeners.len()).flat_map(of_listener).collect();
+        let known = self.find(config, &wanted);
+        let is_left = |socket: &&ListeningSocket| !known.iter().flatten().any(|known| known.id == socket.id);
+        let left: Vec<&ListeningSocket> = self.open.iter().filter(is_left).collect();
+        self.probe(
+            config,
+            wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| *it),
+        )?;
+        let mut listening_sockets = Self { open: Vec::new(), bound: self.bound };
+        let mut assignments: Vec<Vec<SocketAssignment>> = (0..workers).map(|_| Vec::new()).collect();
+        for ((place, address), known) in wanted.into_iter().zip(&known) {
+            let listener = &config.listeners[place];
+            let (socket, sockets) = match known {
+                Some(socket) => {
+                    (ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() }, Vec::new())
+                }
+                None => {
+                    let bound = listening::bind(listener, address, workers);
+                    let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
+                    listening_sockets.bound += 1;
+                    let (listener, address) = (listener.name.clone(), address.clone());
+                    let opened: Vec<_> = bound.sockets.into_iter().map(Arc::new).collect();
+                    let sockets = opened.iter().map(Arc::downgrade).collect();
+                    let (id, file, bound) = (listening_sockets.bound, bound.file, bound.address);
+                    (ListeningSocket { id, listener, address, bound, file, sockets }, opened)
+                }
+            };
+            let (id, port) = (socket.id, port(&socket.bound));
+            let mut sockets = sockets.into_iter();
+            for assignments in &mut assignments {
+                assignments.push(SocketAssignment { id, listener: place, port, socket: sockets.next() });
+            }
+            listening_sockets.open.push(socket);
+        }
+        let stale_files = left.iter().filter_map(|socket| socket.file.clone()).collect();
+        Ok(OpenedSockets { listening_sockets, assignments, stale_files })
+    }
+
+    /// Makes sure that no other process has an address that is about to be bound; before any is, so that they are not in each other's way.
+    fn probe<'a>(
+        &self,
+        config: &Config,
+        wanted: impl Iterator<Item = (usize, &'a ListenAddress)>,
+    ) -> Result<(), StartError> {
+        let taken: Vec<ListenAddress> = self.open.iter().map(ListeningSocket::takes).collect();
+        for (place, address) in wanted {
+            // Nor are those that this process has already, whether they stay or go.
+            if !taken.iter().any(|taken| taken.overlaps(address)) {
+                let listener = &config.listeners[place];
+                listening::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The address in use that each wanted one is: rather one of the same listener than one of another.
+    fn find(&self, config: &Config, wanted: &[(usize, &ListenAddress)]) -> Vec<Option<&ListeningSocket>> {
+        let mut free: Vec<&ListeningSocket> = self.open.iter().collect();
+        let mut take = |is_it: &dyn Fn(&ListeningSocket) -> bool| {
+            let at = free.iter().position(|socket| is_it(socket))?;
+            Some(free.remove(at))
+        };
+        let of_same_listener = |(listener, address): &(usize, &ListenAddress)| {
+            let name = &config.listeners[*listener].name;
+            take(&|socket| socket.listener == *name && socket.address == **address)
+        };
+        let mut found: Vec<_> = wanted.iter().map(of_same_listener).collect();
+        for ((_, address), found) in wanted.iter().zip(&mut found) {
+            // Any free port: another listener would get another one.
+            if found.is_none() && port_of(address) != Some(0) {
+                *found = take(&|socket| socket.address == **address);
+            }
+        }
+        found
+    }
+
+    /// Has new connections refused from now on; those that are in a backlog, or on their way there, are still accepted.
+    ///
+    /// All at once: the sockets of an address share its connections as long as one of them takes any, and a SYN that one gets which
+    /// does not is lost.
+    pub(crate) fn refuse_new(&self) {
+        let inet = self.open.iter().filter(|socket| matches!(socket.bound, BoundAddress::Inet(_)));
+        for socket in inet.flat_map(|socket| &socket.sockets).filter_map(Weak::upgrade) {
+            if let Err(error) = sys::refuse_new(socket.as_fd()) {
+                tracing::warn!(%error, "connections that are made while Weir stops may be reset");
+            }
+        }
+    }
+
+    /// The files of Unix sockets in use.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &SocketFile> {
+        self.open.iter().filter_map(|socket| socket.file.as_ref())
+    }
+
+    /// The addresses, in the order of the config.
+    pub(crate) fn bound_listeners(&self) -> Vec<BoundListener> {
+        let bound = |socket: &ListeningSocket| BoundListener {
+            listener: socket.listener.clone(),
+            address: socket.bound.clone(),
+        };
+        self.open.iter().map(bound).collect()
+    }
+}
+
+impl ListeningSocket {
+    /// What nobody else can have, with the port that the system chose.
+    fn takes(&self) -> ListenAddress {
+        match (&self.address, &self.bound) {
+            (ListenAddress::AllTcp { .. }, BoundAddress::Inet(addr)) => {
+                ListenAddress::AllTcp { port: addr.port() }
+            }
+            (_, BoundAddress::Inet(addr)) => ListenAddress::Tcp(*addr),
+            (_, BoundAddress::Unix(path)) => ListenAddress::Unix(path.clone()),
+        }
+    }
+}
+
+fn cannot_bind(listener: &Listener, address: &ListenAddress, error: io::Error) -> StartError {
+    StartError::Bind { listener: listener.name.clone(), address: address.to_string(), error }
+}
+
+fn port(bound: &BoundAddress) -> Option<u16> {
+    match bound {
+        BoundAddress::Inet(addr) => Some(addr.port()),
+        BoundAddress::Unix(_) => None,
+    }
+}
+
+fn port_of(address: &ListenAddress) -> Option<u16> {
+    match address {
+        ListenAddress::Tcp(addr) => Some(addr.port()),
+        ListenAddress::AllTcp { port } => Some(*port),
+        ListenAddress::Unix(_) => None,
+    }
+}

@@ -1,0 +1,207 @@
+//! What `/metrics` reads, piece by piece while it is written: the counters of the workers, and what is known of servers and
+//! certificates.
+//!
+//! Holds the snapshot that was current at its beginning, and of each server one number. Must not take the figures of all servers at once.
+
+use std::sync::Arc;
+
+use weir_observe::prometheus::{BucketBounds, ListenerPart, MetricSource, UpstreamPart};
+use weir_observe::{
+    CertificateStats, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats, UpstreamShard,
+};
+use weir_traffic::{Health, ServerId};
+
+use crate::figures::{self, ShownServers};
+use crate::overview::Sources;
+use crate::process;
+use weir_proxy::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
+
+/// What one scrape shows.
+pub(crate) struct MetricsReading {
+    snapshot: Arc<Snapshot>,
+    general: Stats,
+    /// The listeners that are shown.
+    listeners: Vec<ListenerMetrics>,
+    /// The upstreams and servers that are shown: servers come and go, but not during a scrape.
+    shown: ShownServers,
+    /// The same upstreams.
+    upstreams: Vec<UpstreamMetrics>,
+}
+
+/// What a listener shows.
+struct ListenerMetrics(Arc<ListenerPlan>);
+
+/// What an upstream and its servers show.
+struct UpstreamMetrics(Arc<UpstreamPlan>);
+
+/// Why nothing is shown.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UnknownName {
+    #[error("There is no upstream `{0}`.")]
+    Upstream(String),
+    #[error("There is no listener `{0}`.")]
+    Listener(String),
+}
+
+impl MetricsReading {
+    /// Of the upstreams and the listeners of these names; of all, where no name is given.
+    ///
+    /// # Errors
+    /// The first name that the config does not have.
+    pub(crate) fn new(
+        sources: &Sources,
+        upstreams: &[String],
+        listeners: &[String],
+    ) -> Result<Self, UnknownName> {
+        let snapshot = sources.current.load_full();
+        let upstreams = places(upstreams, snapshot.upstreams.len(), |name| Some(snapshot.upstream(name)?.0));
+        let listeners = places(listeners, snapshot.listeners.len(), |name| Some(snapshot.listener(name)?.0));
+        let mut general = figures::of_process(&sources.shards, &snapshot, &sources.reloads, &sources.traces);
+        general.admin = sources.access.figures();
+        // Not with all figures: the live rates take those every second, and this counts every descriptor.
+        general.process = process::figures();
+        let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
+        let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();
+        let listener = |place: usize| ListenerMetrics(Arc::clone(&snapshot.listeners[place]));
+        let upstream = |(place, _): &(usize, _)| UpstreamMetrics(Arc::clone(&snapshot.upstreams[*place]));
+        Ok(Self {
+            general,
+            listeners: listeners.map_err(UnknownName::Listener)?.into_iter().map(listener).collect(),
+            upstreams: shown.iter().map(upstream).collect(),
+            shown,
+            snapshot,
+        })
+    }
+}
+
+/// The places of what has these names, in the order of the config; without names all.
+fn places(
+    names: &[String],
+    count: usize,
+    place_of: impl Fn(&str) -> Option<usize>,
+) -> Result<Vec<usize>, String> {
+    if names.is_empty() {
+        return Ok((0..count).collect());
+    }
+    let places = names.iter().map(|name| place_of(name).ok_or_else(|| name.clone()));
+    let mut places = places.collect::<Result<Vec<usize>, String>>()?;
+    places.sort_unstable();
+    // A series that is there twice is an error of the whole scrape.
+    places.dedup();
+    Ok(places)
+}
+
+impl MetricSource for MetricsReading {
+    fn general(&self) -> &Stats {
+        &self.general
+    }
+
+    fn buckets(&self) -> &BucketBounds {
+        &self.snapshot.buckets
+    }
+
+    fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
+    fn listener(&self, index: usize) -> &dyn ListenerPart {
+        &self.listeners[index]
+    }
+
+    fn upstreams(&self) -> usize {
+        self.shown.len()
+    }
+
+    fn upstream(&self, index: usize) -> &dyn UpstreamPart {
+        &self.upstreams[index]
+    }
+
+    fn servers(&self, upstream: usize) -> &[usize] {
+        &self.shown[upstream].1
+    }
+}
+
+impl ListenerPart for ListenerMetrics {
+    fn name(&self) -> &str {
+        &self.0.config.name
+    }
+
+    fn shards(&self) -> &[Arc<ListenerShard>] {
+        &self.0.state.shards
+    }
+
+    fn certificates(&self) -> Vec<CertificateStats> {
+        self.0.tls.as_deref().map(figures::certificates_in_use).unwrap_or_default()
+    }
+
+    fn certificate_reloads(&self) -> [u64; 2] {
+        self.0.tls.as_ref().map_or([0; 2], |tls| tls.certificates.reloads())
+    }
+
+    fn revocations(&self) -> Option<CertificateStats> {
+        self.0.tls.as_deref().and_then(figures::revocations)
+    }
+
+    fn routes(&self) -> usize {
+        self.0.route_plans.len()
+    }
+
+    fn route_name(&self, route: usize) -> &str {
+        &self.0.route_plans[route].config.name
+    }
+
+    fn route_shards(&self, route: usize) -> &PerWorker<RouteShard> {
+        &self.0.route_plans[route].shards
+    }
+}
+
+impl UpstreamPart for UpstreamMetrics {
+    fn name(&self) -> &str {
+        &self.0.config.name
+    }
+
+    fn shards(&self) -> &PerWorker<UpstreamShard> {
+        &self.0.shards
+    }
+
+    fn is_in_panic(&self) -> bool {
+        self.0.ejector.lock().is_in_panic()
+    }
+
+    fn server_name(&self, server: usize) -> &str {
+        &self.0.config.servers[server].name
+    }
+
+    fn server_shards(&self, server: usize) -> &PerWorker<ServerShard> {
+        &self.0.server_shards[server]
+    }
+
+    fn attempts_open(&self, server: usize) -> u32 {
+        self.0.balancer().states()[server].in_flight()
+    }
+
+    fn idle_shared(&self, server: usize) -> usize {
+        figures::idle_shared(&self.0, server)
+    }
+
+    fn mode(&self, server: usize) -> &'static str {
+        figures::mode(&self.0, server)
+    }
+
+    fn is_up(&self, server: usize) -> bool {
+        self.0.balancer().states()[server].health() == Health::Up
+    }
+
+    fn probes(&self, server: usize) -> Option<&ProbeShard> {
+        figures::probes(&self.0, server)
+    }
+
+    fn is_ejected(&self, server: usize) -> bool {
+        self.0.balancer().states()[server].is_ejected()
+    }
+
+    fn ejections(&self, server: usize) -> Vec<(&'static str, u64)> {
+        let counts = self.0.ejector.lock().ejections(ServerId(server as u32));
+        figures::ejections(&self.0, server, counts)
+    }
+}

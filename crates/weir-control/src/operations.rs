@@ -1,0 +1,43 @@
+//! What an operator sees and changes, shared by the admin listener and the runtime socket.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::admin_access::AdminAccess;
+use crate::commands::{CommandSender, FileConfig};
+use crate::overview::Sources;
+use crate::server_modes::ServerModes;
+use crate::worker_queries::WorkerQueries;
+
+/// Scrapes that run at once.
+pub(crate) const SCRAPES_MAX: usize = 8;
+
+/// What is served.
+pub(crate) struct Operations {
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) modes: Arc<ServerModes>,
+    pub(crate) access: Arc<AdminAccess>,
+    pub(crate) commands: CommandSender,
+    /// The config as its file has it.
+    pub(crate) file_config: FileConfig,
+    /// Where the recorders of the workers are asked.
+    pub(crate) queries: Arc<WorkerQueries>,
+    pub(crate) scrape_slots: ScrapeSlots,
+}
+
+/// The turns of scrapes.
+pub(crate) struct ScrapeSlots(Arc<Semaphore>);
+
+impl Default for ScrapeSlots {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SCRAPES_MAX)))
+    }
+}
+
+impl ScrapeSlots {
+    /// Waits for a turn, which lasts until what this gives is dropped.
+    pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).acquire_owned().await.ok()
+    }
+}

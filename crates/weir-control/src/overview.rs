@@ -1,0 +1,344 @@
+//! The overview of the process at one moment: its figures, its live rates, and what holds of each part.
+//!
+//! Read by whoever shows it, on the control thread; the workers do not notice.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::ArcSwap;
+use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
+use weir_observe::haproxy::{CheckLayer, check_status};
+use weir_observe::overview::{
+    self, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
+    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+};
+use weir_observe::{Level, ListenerStats, RouteStats, ServerStats, Stats, UpstreamStats, WorkerShard};
+use weir_traffic::{Health, Mode};
+
+use crate::admin_access::AdminAccess;
+use crate::figures;
+use crate::listening_sockets::BoundListener;
+use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
+use crate::process::{self, open_files_max};
+use crate::reload_counts::ReloadCounts;
+use crate::server_modes::{ServerModes, UnknownServer};
+use crate::trace_counts::TraceCounts;
+use weir_proxy::net::clock;
+use weir_proxy::state::shared::Shared;
+use weir_proxy::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
+
+/// The addresses in use, for those who show them.
+pub(crate) type BoundListeners = Arc<ArcSwap<Vec<BoundListener>>>;
+
+/// Everything that an overview is made of.
+pub(crate) struct Sources {
+    pub(crate) shards: Vec<Arc<WorkerShard>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) current: Current,
+    pub(crate) reloads: Arc<ReloadCounts>,
+    /// What became of spans.
+    pub(crate) traces: Arc<TraceCounts>,
+    pub(crate) modes: Arc<ServerModes>,
+    pub(crate) bound: BoundListeners,
+    pub(crate) via_name: Box<str>,
+    pub(crate) access: Arc<AdminAccess>,
+    pub(crate) started_ms: u64,
+    pub(crate) live_rates: LiveRates,
+}
+
+impl Sources {
+    /// Samples the live rates until the task is dropped.
+    pub(crate) async fn sample_live_rates(self: Arc<Self>) {
+        let mut samples = tokio::time::interval(SAMPLE_INTERVAL);
+        samples.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            samples.tick().await;
+            self.live_rates.sample(&self.current.load(), &self.shards);
+        }
+    }
+
+    /// Whether the process is about to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stop_announced.load(Ordering::Relaxed)
+    }
+
+    /// Whether an upstream has a server that takes requests; `None`: there is no such upstream.
+    pub(crate) fn is_usable(&self, upstream: &str) -> Option<bool> {
+        let snapshot = self.current.load();
+        let (_, plan) = snapshot.upstream(upstream)?;
+        Some(plan.balancer().states().iter().any(|state| state.is_eligible()))
+    }
+
+    /// The weight of one server, now.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub(crate) fn weight(&self, upstream: &str, server: &str) -> Result<u32, UnknownServer> {
+        let snapshot = self.current.load();
+        let (upstream, server) = find(&snapshot, upstream, server)?;
+        Ok(snapshot.upstreams[upstream].balancer().states()[server].weight())
+    }
+
+    /// One server, now.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub(crate) fn server_overview(
+        &self,
+        upstream: &str,
+        server: &str,
+    ) -> Result<ServerOverview, UnknownServer> {
+        let snapshot = self.current.load();
+        let (upstream, place) = find(&snapshot, upstream, server)?;
+        let plan = &snapshot.upstreams[upstream];
+        let unknown = || UnknownServer::Server(plan.config.name.to_string(), server.to_owned());
+        let figures = figures::of_server(&snapshot, upstream, place).ok_or_else(unknown)?;
+        Ok(self.server(plan, place, figures))
+    }
+
+    /// Whether there is such a server.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn knows(&self, upstream: &str, server: &str) -> Result<(), UnknownServer> {
+        find(&self.current.load(), upstream, server).map(|_| ())
+    }
+
+    /// Everything, now.
+    pub(crate) fn overview(&self) -> Overview {
+        let snapshot = self.current.load_full();
+        let shown = figures::shown(&snapshot);
+        let (upstreams, servers) = (shown.len(), shown.iter().map(|(_, servers)| servers.len()).sum());
+        self.overview_of(&snapshot, &shown, PageOverview { upstreams, servers, ..PageOverview::default() })
+    }
+
+    /// One page of the servers of one upstream or of all, and everything else; `None`: there is no such upstream, or no such page.
+    pub(crate) fn page(&self, upstream: Option<&str>, number: usize) -> Option<Overview> {
+        let snapshot = self.current.load_full();
+        let (shown, page) = figures::page(&snapshot, upstream, number)?;
+        Some(self.overview_of(&snapshot, &shown, page))
+    }
+
+    fn overview_of(
+        &self,
+        snapshot: &Snapshot,
+        shown: &figures::ShownServers,
+        page: PageOverview,
+    ) -> Overview {
+        let figures = figures::collect_of(shown, &self.shards, snapshot, &self.reloads, &self.traces);
+        let Stats { workers, listeners, upstreams, reload, .. } = figures;
+        let bound = self.bound.load();
+        let plans = snapshot.listeners.iter().zip(listeners);
+        let listeners = plans.map(|(plan, figures)| self.listener(snapshot, plan, figures, &bound));
+        let protocols = protocols(snapshot);
+        let upstreams = shown.iter().zip(upstreams).map(|((place, shown), figures)| {
+            let protocol = protocols[*place];
+            UpstreamOverview { protocol, ..self.upstream(&snapshot.upstreams[*place], shown, figures) }
+        });
+        let mut connections_open = Level::default();
+        workers.iter().for_each(|worker| connections_open.merge(worker.connections_open));
+        Overview {
+            page,
+            process: self.process(connections_open),
+            config: reload,
+            listeners: listeners.collect(),
+            upstreams: upstreams.collect(),
+            workers: (workers.into_iter().enumerate())
+                .map(|(index, figures)| WorkerOverview {
+                    exchanges_rate: self.live_rates.worker(index),
+                    stats: figures,
+                })
+                .collect(),
+        }
+    }
+
+    fn process(&self, connections_open: Level) -> ProcessOverview {
+        let (open_files_max, system) = (open_files_max(), process::figures());
+        ProcessOverview {
+            version: env!("CARGO_PKG_VERSION"),
+            name: self.via_name.to_string(),
+            pid: std::process::id(),
+            at_ms: unix_ms(),
+            started_ms: self.started_ms,
+            is_stopping: self.is_stopping(),
+            connections_open,
+            connections_max: u64::from(self.shared.connections.count_max()),
+            open_files: system.open_fds,
+            open_files_max,
+            memory_bytes: system.resident_bytes,
+            allows_changes: self.access.allows_changes(),
+        }
+    }
+
+    fn listener(
+        &self,
+        snapshot: &Snapshot,
+        plan: &ListenerPlan,
+        mut figures: ListenerStats,
+        bound: &[BoundListener],
+    ) -> ListenerOverview {
+        let config = &plan.config;
+        let recent = self.live_rates.listener(&config.name);
+        let of_listener = bound.iter().filter(|bound| bound.listener == config.name);
+        let routes = plan.route_plans.iter().zip(std::mem::take(&mut figures.routes));
+        ListenerOverview {
+            name: config.name.to_string(),
+            addresses: of_listener.map(|bound| bound.address.to_string()).collect(),
+            protocol: if config.protocol == ListenerProtocol::Tcp { "tcp" } else { "http" },
+            has_tls: config.tls.is_some(),
+            connections_max: config.connections_max,
+            routes: routes.map(|(plan, figures)| route_overview(snapshot, &plan.config, figures)).collect(),
+            rates: recent.rates,
+            history: recent.history,
+            failures: overview::failure_counts(&figures.failures),
+            tls_handshakes: ListenerOverview::handshakes_of(&figures),
+            stats: figures,
+        }
+    }
+
+    /// `shown` are the places of the servers that `figures` are about.
+    fn upstream(&self, plan: &UpstreamPlan, shown: &[usize], mut figures: UpstreamStats) -> UpstreamOverview {
+        let recent = self.live_rates.upstream(&plan.config.name);
+        let servers = std::mem::take(&mut figures.servers).into_iter().zip(shown);
+        let servers: Vec<_> = servers.map(|(figures, place)| self.server(plan, *place, figures)).collect();
+        let [retries, retries_refused, affinity] = UpstreamOverview::counts_of(&figures);
+        UpstreamOverview {
+            name: plan.config.name.to_string(),
+            protocol: HTTP,
+            balance: plan.config.balance.name().to_owned(),
+            servers_usable: (0..plan.config.servers.len())
+                .filter(|place| status_of(plan, *place) == ServerStatus::Up)
+                .count(),
+            servers_total: figures::shown_servers(plan).len(),
+            queue_length_max: plan.config.queue.length_max as u64,
+            queue_time: Quantiles::of(&figures.queue_time),
+            response_time: recent.response_time(),
+            rates: recent.rates,
+            history: recent.history,
+            failures: overview::failure_counts(&figures.failures),
+            retries,
+            retries_refused,
+            affinity,
+            servers,
+            stats: figures,
+        }
+    }
+
+    fn server(&self, plan: &UpstreamPlan, place: usize, figures: ServerStats) -> ServerOverview {
+        let (config, state) = (&plan.config.servers[place], &plan.balancer().states()[place]);
+        let (rates, response_time) = self.live_rates.server(&plan.config.name, &config.name);
+        let since = plan.live[place].last_change.get();
+        let now = clock::now();
+        let leaves_in = plan.leaves_at[place].map(|at| at.saturating_duration_since(now));
+        let drains_in = || self.modes.deadline_in(&plan.config.name, &config.name, plan.millis(now));
+        ServerOverview {
+            name: config.name.to_string(),
+            address: config.address.to_string(),
+            endpoints: plan.live[place].endpoints.load().iter().map(ToString::to_string).collect(),
+            status: status_of(plan, place),
+            since_ms: since.at_ms,
+            why: since.why.into_owned(),
+            weight: state.weight(),
+            ramp_percent: state.ramp() * 100 / weir_traffic::RAMP_FULL,
+            is_backup: config.backup,
+            max_requests: Some(state.max_requests()).filter(|max| *max > 0),
+            in_flight: state.in_flight(),
+            deadline_in_ms: leaves_in.map(|left| left.as_millis() as u64).or_else(drains_in),
+            reuse_percent: ServerOverview::reuse_of(&figures),
+            response_time,
+            connect_time: Quantiles::of(&figures.connect_time),
+            rates,
+            failures: ServerOverview::failures_of(&figures),
+            ejections: overview::named_counts(
+                figures.ejections.iter().map(|(name, _)| *name),
+                figures.ejections.iter().map(|(_, count)| count),
+            ),
+            probes: figures.probes.as_ref().map(|probes| ProbeOverview {
+                passed: probes.passed,
+                failed: probes.failures.total(),
+                failures: overview::failure_counts(&probes.failures),
+                last_us: probes.last_micros,
+                check: check_status(layer_of(plan), probes.last),
+                changes: probes.changes,
+            }),
+            stats: figures,
+        }
+    }
+}
+
+/// The places of an upstream and of one of its servers, by their names.
+fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usize), UnknownServer> {
+    let found = snapshot.upstream(upstream);
+    let (place, plan) = found.ok_or_else(|| UnknownServer::Upstream(upstream.to_owned()))?;
+    let unknown = || UnknownServer::Server(upstream.to_owned(), server.to_owned());
+    Ok((place, figures::shown_server(plan, server).ok_or_else(unknown)?))
+}
+
+/// What the probes of an upstream look at.
+fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
+    match plan.config.health.as_ref() {
+        Some(check) if check.dialogue.is_some() => CheckLayer::Answer,
+        Some(HealthCheck { probe: HealthProbe::Http(_), .. }) => CheckLayer::Answer,
+        Some(HealthCheck { probe: HealthProbe::Tls, .. }) => CheckLayer::Tls,
+        Some(HealthCheck { probe: HealthProbe::Tcp, .. }) | None => CheckLayer::Connection,
+    }
+}
+
+const HTTP: &str = "http";
+
+/// What is spoken with each upstream: `tcp` where only TCP listeners send to it.
+fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
+    let mut senders = vec![(false, false); snapshot.upstreams.len()];
+    for listener in &snapshot.listeners {
+        let is_tcp = listener.config.protocol == ListenerProtocol::Tcp;
+        for route in &listener.route_plans {
+            let targets: &mut dyn Iterator<Item = usize> = match &route.config.action {
+                RouteAction::Upstream(upstream) => &mut std::iter::once(upstream.0),
+                RouteAction::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
+                RouteAction::Redirect(_) | RouteAction::Respond(_) => &mut std::iter::empty(),
+            };
+            for target in targets {
+                senders[target].0 |= is_tcp;
+                senders[target].1 |= !is_tcp;
+            }
+        }
+    }
+    senders.into_iter().map(|found| if found == (true, false) { "tcp" } else { HTTP }).collect()
+}
+
+/// What holds of a server.
+fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
+    let state = &plan.balancer().states()[place];
+    match state.mode() {
+        _ if plan.leaves_at[place].is_some() => ServerStatus::Leaving,
+        Mode::Maintenance => ServerStatus::Maintenance,
+        Mode::Draining => ServerStatus::Draining,
+        Mode::Serving if state.health() == Health::Down => ServerStatus::Down,
+        Mode::Serving if state.is_ejected() => ServerStatus::Ejected,
+        Mode::Serving => ServerStatus::Up,
+    }
+}
+
+fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> RouteOverview {
+    let name = |place: usize| snapshot.upstreams[place].config.name.to_string();
+    let (action, upstreams) = match &route.action {
+        RouteAction::Upstream(upstream) => {
+            let name = name(upstream.0);
+            (format!("to {name}"), vec![name])
+        }
+        RouteAction::Split(parts) => {
+            let shares = parts.iter().map(|part| format!("{} {}", name(part.upstream.0), part.weight));
+            let shares = shares.collect::<Vec<_>>().join(", ");
+            (format!("split: {shares}"), parts.iter().map(|part| name(part.upstream.0)).collect())
+        }
+        RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
+        RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
+    };
+    let (name, matches) = (route.name.to_string(), route.matches.to_string());
+    RouteOverview { name, matches, action, upstreams, stats: figures }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX)
+}

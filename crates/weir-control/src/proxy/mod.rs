@@ -1,0 +1,137 @@
+//! The running proxy: what it holds, and what is asked of it while it runs.
+//!
+//! `start` brings it up, `reload` takes it over to another config, `stop` ends it.
+
+mod start;
+mod reload;
+mod stop;
+mod restart_only;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use weir_config::Config;
+use weir_observe::{Stats, WorkerShard};
+
+use self::restart_only::RestartOnly;
+use crate::access_log::AccessLogs;
+use crate::admin_access::AdminAccess;
+use crate::background_tasks::TaskConfig;
+use crate::commands::{CommandSender, FileConfig};
+use crate::figures::collect;
+use crate::health::ProbeThread;
+use crate::listening_sockets::{BoundListener, ListeningSockets};
+use crate::overview::BoundListeners;
+use crate::reload_counts::ReloadCounts;
+use crate::threads::ThreadRegistration;
+use crate::trace_counts::TraceCounts;
+use crate::trace_export::TraceExport;
+use crate::worker_queries::WorkerQueries;
+use weir_proxy::net::descriptors::DescriptorBudget;
+use weir_proxy::net::listening::SocketFile;
+use weir_proxy::state::log_batches::LogBatches;
+use weir_proxy::state::shared::Shared;
+use weir_proxy::state::snapshot::{Current, Snapshot};
+use weir_proxy::state::surroundings::Surroundings;
+use weir_proxy::worker::apply_config::ConfigUpdate;
+
+pub use start::workers_by_default;
+pub use stop::StopReport;
+
+/// How much longer than one DNS answer may take the start waits for names.
+const NAMES_GRACE: Duration = Duration::from_millis(500);
+
+/// A running proxy. Dropping it stops it at once.
+pub struct Proxy {
+    shared: Arc<Shared>,
+    descriptors: DescriptorBudget,
+    current: Current,
+    around: Surroundings,
+    /// What a reload cannot change.
+    restart_only: RestartOnly,
+    shards: Vec<Arc<WorkerShard>>,
+    listening_sockets: ListeningSockets,
+    admin: Option<BoundListener>,
+    runtime: Option<BoundListener>,
+    /// That of the runtime socket, if it is a Unix socket.
+    runtime_file: Option<SocketFile>,
+    /// The config as its file has it, and with what was changed since.
+    file_config: FileConfig,
+    in_use: Config,
+    commands: CommandSender,
+    admin_access: Option<Arc<AdminAccess>>,
+    /// What [`Proxy::bound_listeners`] says, for the control thread.
+    bound_now: BoundListeners,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    stop_workers: Vec<Arc<Notify>>,
+    /// How each worker hears of another config.
+    changes: Vec<UnboundedSender<ConfigUpdate>>,
+    control: Option<JoinHandle<()>>,
+    stop_control: Arc<Notify>,
+    task_configs: UnboundedSender<TaskConfig>,
+    checks: Option<ProbeThread>,
+    logs: Option<AccessLogs>,
+    traces: Option<TraceExport>,
+    trace_counts: Arc<TraceCounts>,
+    reloads: Arc<ReloadCounts>,
+    /// The thread that has started it, and that reloads.
+    _registration: ThreadRegistration,
+    /// Where the recorders of the workers are asked.
+    queries: Arc<WorkerQueries>,
+}
+
+impl Proxy {
+    /// Has the control thread look after what the config names, and waits until every new name has had its first answer, or with
+    /// patience: a name may also come up later.
+    fn follow_in_background(&self, snapshot: &Arc<Snapshot>) {
+        let (asked, all_asked) = channel();
+        let _stopped = self.task_configs.send(TaskConfig { snapshot: Arc::clone(snapshot), asked });
+        let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
+    }
+
+    /// The ends of the access log for a worker.
+    fn logs_of(&self, worker: usize) -> Vec<Option<LogBatches>> {
+        self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
+    }
+
+    /// The addresses in use, in the order of the config, those of the admin listener and the runtime socket last.
+    pub fn bound_listeners(&self) -> Vec<BoundListener> {
+        let mut bound = self.listening_sockets.bound_listeners();
+        bound.extend(self.admin.clone());
+        bound.extend(self.runtime.clone());
+        bound
+    }
+
+    /// Who has which share of the descriptors of the process, by the config in use.
+    pub const fn descriptor_budget(&self) -> &DescriptorBudget {
+        &self.descriptors
+    }
+
+    /// How many workers run.
+    pub fn worker_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The sum of what all workers have counted.
+    pub fn figures(&self) -> Stats {
+        collect(&self.shards, &self.current.load(), &self.reloads, &self.trace_counts)
+    }
+
+    /// Client connections that are open.
+    pub fn connections_open(&self) -> u64 {
+        let open = self.shards.iter().map(|shard| shard.connections_open.value()).sum::<i64>();
+        u64::try_from(open).unwrap_or(0)
+    }
+
+    /// Opens the files of the access log again.
+    pub fn reopen_logs(&self) {
+        if let Some(logs) = &self.logs {
+            logs.reopen();
+        }
+    }
+}

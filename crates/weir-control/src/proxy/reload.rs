@@ -1,0 +1,137 @@
+//! A reload: the running proxy goes over to another config.
+//!
+//! First everything that can fail, beside what runs: TLS, addresses, logs. Then the workers turn, each between two steps of its event
+//! loop. Only when all have turned do servers leave and limits change: until then there is a worker that knows no other. What survives
+//! stands in docs/reload.md, and why in docs/decisions/0029.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use weir_config::{Config, Server};
+
+use super::Proxy;
+use crate::commands::{CommandRejected, ReloadReport, ServerChange};
+use crate::health::ProbeThread;
+use crate::listening_sockets::OpenedSockets;
+use crate::process::open_files_max;
+use crate::start_error::StartError;
+use weir_proxy::net::descriptors::DescriptorBudget;
+use weir_proxy::net::listening::SocketFile;
+use weir_proxy::state::snapshot::Snapshot;
+use weir_proxy::worker::apply_config::ConfigUpdate;
+
+/// How long is waited for the workers to turn, each between two steps of its event loop.
+const APPLY_TIME: Duration = Duration::from_secs(10);
+
+impl Proxy {
+    /// Goes over to `config`.
+    ///
+    /// # Errors
+    /// When an address, a log or TLS cannot be had; then nothing has changed.
+    pub fn reload(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
+        let report = self.apply_config(config);
+        self.reloads.count(report.is_ok());
+        if report.is_ok() {
+            let config = self.current.load().share(config.clone());
+            self.file_config.store(Arc::new(config.clone()));
+            self.in_use = config;
+        }
+        report
+    }
+
+    /// The config of the last start or reload, without what was changed of servers since. It shares its parts with what is in use.
+    pub fn config_of_file(&self) -> Config {
+        Config::clone(&self.file_config.load())
+    }
+
+    /// Changes a server of the config in use, as a reload would; gives it as it was and as it is. The next reload takes what its file says.
+    ///
+    /// # Errors
+    /// When there is no such server, or it cannot be so; then nothing has changed.
+    pub fn change(
+        &mut self,
+        change: &ServerChange,
+        requester: &str,
+    ) -> Result<(Server, Server), CommandRejected> {
+        let mut config = self.in_use.clone();
+        let (before, after) = change.apply(&mut config, &self.file_config.load())?;
+        if before != after {
+            self.apply_config(&config).map_err(|error| CommandRejected::Refused(error.to_string()))?;
+            self.in_use = config;
+        }
+        tracing::info!(
+            upstream = change.upstream,
+            server = change.server,
+            weight = after.weight,
+            address = %after.address,
+            max_requests = after.max_requests.map_or_else(|| "off".to_owned(), |max| max.to_string()),
+            who = requester,
+            "the server was changed, until the next reload"
+        );
+        Ok((before, after))
+    }
+
+    /// Takes note of a reload that failed before it began: the config has mistakes.
+    pub fn count_failed_reload(&self) {
+        self.reloads.count(false);
+    }
+
+    fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
+        let before = self.current.load_full();
+        let mut snapshot = before.succeeded_by(config, &self.around)?;
+        let OpenedSockets { listening_sockets, assignments, stale_files } =
+            self.listening_sockets.succeeded_by(config, self.around.workers)?;
+        if let Some(traces) = &mut self.traces {
+            snapshot.traces = traces.follow(config, self.around.workers).map_err(StartError::Traces)?;
+        }
+        if let Some(logs) = &mut self.logs {
+            logs.follow(config).map_err(StartError::AccessLog)?;
+        }
+        // From here on nothing can fail.
+        let snapshot = Arc::new(snapshot);
+        snapshot.prepare(&before);
+        self.queries.names.learn(&snapshot);
+        self.follow_in_background(&snapshot);
+        snapshot.settle_modes(&before);
+        self.current.store(Arc::clone(&snapshot));
+        let (done, all_done) = channel::<()>();
+        for (worker, sockets) in assignments.into_iter().enumerate() {
+            let (snapshot, logs) = (Arc::clone(&snapshot), self.logs_of(worker));
+            let change = ConfigUpdate { snapshot, logs, sockets, done: Some(done.clone()) };
+            let _stopped = self.changes[worker].send(change);
+        }
+        drop(done);
+        // Ends when every worker has turned.
+        let _disconnected = all_done.recv_timeout(APPLY_TIME);
+        self.descriptors = DescriptorBudget::new(open_files_max(), config, self.around.workers);
+        self.descriptors.take_effect();
+        self.shared.connections.set_count_max(self.descriptors.clients);
+        // Before the rest: what the checks of before say must not follow what holds without them.
+        self.follow_checks(&snapshot);
+        snapshot.take_effect(&before);
+        if let Some(traces) = &mut self.traces {
+            traces.settle();
+        }
+        if let Some(access) = &self.admin_access {
+            access.follow(config);
+        }
+        self.listening_sockets = listening_sockets;
+        self.bound_now.store(Arc::new(self.bound_listeners()));
+        stale_files.iter().for_each(SocketFile::remove);
+        let needs_restart = self.restart_only.needs_restart(config);
+        Ok(ReloadReport { generation: snapshot.generation, needs_restart })
+    }
+
+    fn follow_checks(&mut self, snapshot: &Arc<Snapshot>) {
+        if let Some(checks) = &self.checks {
+            checks.follow(snapshot);
+        } else {
+            let started = ProbeThread::start(snapshot, &self.queries, self.around.seed);
+            self.checks = started.unwrap_or_else(|error| {
+                tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
+                None
+            });
+        }
+    }
+}

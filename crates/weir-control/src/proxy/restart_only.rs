@@ -1,0 +1,81 @@
+//! Keys of the config that only a restart changes.
+
+use weir_config::{Admin, Config, LogSettings, Process, RecorderSettings};
+
+/// The sections of a config that hold from the start of the process to its end, or partly so.
+#[derive(Debug, Clone)]
+pub(super) struct RestartOnly {
+    process: Process,
+    admin: Admin,
+    log: LogSettings,
+    recorder: RecorderSettings,
+}
+
+impl RestartOnly {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            process: config.process.clone(),
+            admin: config.admin.clone(),
+            log: config.log.clone(),
+            recorder: config.recorder.clone(),
+        }
+    }
+
+    /// The keys by which `config` differs and that nothing but a restart can change.
+    pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
+        let (process, next) = (&self.process, &config.process);
+        [
+            ("process.workers", process.workers != next.workers),
+            ("process.pin_workers", process.pin_workers != next.pin_workers),
+            ("process.buffer_size", process.buffer_size != next.buffer_size),
+            ("process.buffers_max", process.buffers_max != next.buffers_max),
+            ("process.name", process.name != next.name),
+            ("log", self.log != config.log),
+            ("admin.address", self.admin.address != config.admin.address),
+            ("admin.socket", self.admin.socket != config.admin.socket),
+            ("admin.socket_mode", self.admin.socket_mode != config.admin.socket_mode),
+            ("recorder", self.recorder != config.recorder),
+        ]
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use weir_config::{ChangeKind, CheckedConfig, ConfigDiff, Effect};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_and_a_reload_agree_on_what_needs_a_restart() {
+        let rest = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
+        let text = format!(
+            "process = {{ workers = 3, pin_workers = true, buffer_size = \"8KiB\", buffers_max = 99, name = \"n\", reload_grace = \"1s\", \
+             connections_max = 9 }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
+             admin = {{ address = \"127.0.0.1:1\", changes = true, socket = \"unix:/a\", socket_mode = \"0660\", socket_changes = true }}\n\
+             dns.timeout = \"1s\"\naccess_log.format = \"json\"\n{rest}"
+        );
+        let (before, after) =
+            (CheckedConfig::parse(rest, "old.toml"), CheckedConfig::parse(&text, "new.toml"));
+        let difference = ConfigDiff::between(&before, &after);
+        let of_sections = ["log", "recorder"];
+        let mut planned = BTreeSet::new();
+        for change in &difference.changes {
+            let ChangeKind::Changed(keys) = &change.kind else { continue };
+            for key in keys.iter().filter(|key| key.effect == Effect::Restart) {
+                let section = change.part.kind();
+                let whole = of_sections.contains(&section);
+                planned.insert(if whole { section.to_owned() } else { format!("{section}.{}", key.key) });
+            }
+        }
+        let told = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");
+        let restart_only = RestartOnly::of(&told(before));
+        let needed: BTreeSet<String> =
+            restart_only.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();
+        assert_eq!(planned, needed);
+    }
+}

@@ -1,0 +1,287 @@
+//! The start: binds every address, then starts the workers, the control thread and the one that probes.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weir_config::{Config, WorkerCount};
+use weir_observe::{ShardSizes, WorkerShard};
+use weir_traffic::limit::ConnectionCount;
+
+use super::Proxy;
+use super::restart_only::RestartOnly;
+use crate::access_log::AccessLogs;
+use crate::admin;
+use crate::admin_access::AdminAccess;
+use crate::background_tasks::{self, TaskConfig};
+use crate::commands::CommandSender;
+use crate::health::ProbeThread;
+use crate::listening_sockets::{BoundListener, ListeningSockets, OpenedSockets};
+use crate::live_rates::LiveRates;
+use crate::operations::{Operations, ScrapeSlots};
+use crate::overview::{BoundListeners, Sources, unix_ms};
+use crate::process::{open_files_max, raise_open_files};
+use crate::runtime_socket;
+use crate::server_modes::ServerModes;
+use crate::start_error::StartError;
+use crate::threads;
+use crate::trace_export::TraceExport;
+use crate::worker_queries::WorkerQueries;
+use weir_proxy::net::cpus;
+use weir_proxy::net::descriptors::DescriptorBudget;
+use weir_proxy::net::listening::{BoundAddress, SocketFile};
+use weir_proxy::state::connection_list::WorkerQuery;
+use weir_proxy::state::shared::RoomWanted;
+use weir_proxy::state::shared::{Accepted, Load, Shared};
+use weir_proxy::state::snapshot::Snapshot;
+use weir_proxy::state::surroundings::Surroundings;
+use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment};
+use weir_proxy::worker::{self, WorkerStart};
+
+/// What a worker begins with, and where it hears of more.
+struct WorkerChannels {
+    sockets: Vec<SocketAssignment>,
+    inbox: UnboundedReceiver<Accepted>,
+    changes: UnboundedReceiver<ConfigUpdate>,
+    queries: UnboundedReceiver<WorkerQuery>,
+}
+
+impl Proxy {
+    /// Binds every address of `config` and starts the workers.
+    ///
+    /// # Errors
+    /// When an address, a log or a thread cannot be had; nothing runs then.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_with_commands(config, CommandSender::disconnected())
+    }
+
+    /// The same, with a runtime that takes commands: those that only the owner of the proxy can carry out go to `commands`.
+    ///
+    /// # Errors
+    /// As [`Proxy::start`].
+    pub fn start_with_commands(config: &Config, commands: CommandSender) -> Result<Self, StartError> {
+        raise_open_files();
+        let around = surroundings(config)?;
+        let workers = around.workers;
+        let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
+        descriptors.take_effect();
+        let mut snapshot = Snapshot::new(config, &around)?;
+        let OpenedSockets { listening_sockets, assignments, .. } =
+            ListeningSockets::default().succeeded_by(config, workers)?;
+        let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
+
+        let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let (changes, next_changes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let (task_configs, next_task_configs) = unbounded_channel();
+        let (queries, next_queries) = WorkerQueries::new(workers, &config.recorder);
+        let queries = Arc::new(queries);
+        let mut traces = TraceExport::new(&queries, &around.via_name);
+        snapshot.traces = traces.follow(config, workers).map_err(StartError::Traces)?;
+        let snapshot = Arc::new(snapshot);
+        queries.names.learn(&snapshot);
+        let sizes = ShardSizes { listeners: 0, servers: &[] };
+        let mut proxy = Self {
+            shared: Arc::new(share(&descriptors, senders)),
+            descriptors,
+            current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
+            around,
+            restart_only: RestartOnly::of(config),
+            shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
+            listening_sockets,
+            admin: None,
+            runtime: None,
+            runtime_file: None,
+            file_config: Arc::new(ArcSwap::from_pointee(config.clone())),
+            in_use: config.clone(),
+            commands,
+            admin_access: None,
+            bound_now: BoundListeners::default(),
+            workers: Vec::new(),
+            stop_workers: Vec::new(),
+            changes,
+            control: None,
+            stop_control: Arc::new(Notify::new()),
+            task_configs,
+            checks: None,
+            logs: Some(logs),
+            reloads: Arc::default(),
+            _registration: threads::register(),
+            queries,
+            trace_counts: Arc::clone(&traces.counts),
+            traces: Some(traces),
+        };
+        let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
+        for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
+            proxy.start_worker(
+                config,
+                &snapshot,
+                index,
+                WorkerChannels { sockets, inbox, changes, queries },
+            )?;
+        }
+        proxy.start_control(config, &snapshot, next_task_configs)?;
+        Ok(proxy)
+    }
+
+    fn start_worker(
+        &mut self,
+        config: &Config,
+        snapshot: &Arc<Snapshot>,
+        index: usize,
+        channels: WorkerChannels,
+    ) -> Result<(), StartError> {
+        let WorkerChannels { sockets, inbox: handed_over, changes, queries } = channels;
+        let stop = Arc::new(Notify::new());
+        let start = WorkerStart {
+            index,
+            shared: Arc::clone(&self.shared),
+            shard: Arc::clone(&self.shards[index]),
+            first: ConfigUpdate {
+                snapshot: Arc::clone(snapshot),
+                logs: self.logs_of(index),
+                sockets,
+                done: None,
+            },
+            changes,
+            handed_over,
+            recorder: config.recorder.clone(),
+            queries,
+            stop: Arc::clone(&stop),
+            random_seed: self.around.seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
+        let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        let run = move || {
+            let _registration = threads::register();
+            if let Some(cpu) = cpu {
+                cpus::pin(cpu);
+            }
+            worker::run(start)
+        };
+        self.stop_workers.push(stop);
+        self.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(run)?);
+        Ok(())
+    }
+
+    /// Starts the threads that resolve names, judge servers and serve figures, and that probe servers.
+    fn start_control(
+        &mut self,
+        config: &Config,
+        snapshot: &Arc<Snapshot>,
+        task_configs: UnboundedReceiver<TaskConfig>,
+    ) -> Result<(), StartError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        if config.admin.address.is_some() || config.admin.socket.is_some() {
+            let access = Arc::new(AdminAccess::new(config)?);
+            self.admin_access = Some(Arc::clone(&access));
+            let modes = ServerModes::new(&self.current);
+            let sources = Arc::new(self.sources(&access, &modes));
+            runtime.spawn(Arc::clone(&sources).sample_live_rates());
+            let (commands, file_config, queries) =
+                (self.commands.clone(), Arc::clone(&self.file_config), Arc::clone(&self.queries));
+            let scrape_slots = ScrapeSlots::default();
+            let operations =
+                Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
+            self.bind_admin(config, &runtime, &Arc::new(operations))?;
+        }
+        self.bound_now.store(Arc::new(self.bound_listeners()));
+        runtime.spawn(background_tasks::run(task_configs, Arc::clone(&self.around.due_upstreams)));
+        let stop = Arc::clone(&self.stop_control);
+        let control = std::thread::Builder::new().name("weir-control".into());
+        self.control = Some(control.spawn(move || {
+            let _registration = threads::register();
+            runtime.block_on(stop.notified());
+        })?);
+        self.follow_in_background(snapshot);
+        // Only now: a server whose name has not been asked for yet is not dead.
+        self.checks = ProbeThread::start(snapshot, &self.queries, self.around.seed)?;
+        Ok(())
+    }
+
+    /// Binds the admin address and the runtime socket, and has them operations.
+    fn bind_admin(
+        &mut self,
+        config: &Config,
+        runtime: &tokio::runtime::Runtime,
+        operations: &Arc<Operations>,
+    ) -> Result<(), StartError> {
+        if let Some(address) = config.admin.address {
+            let (listener, bound) =
+                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
+            self.admin = Some(BoundListener { listener: "admin".into(), address: BoundAddress::Inet(bound) });
+            runtime.spawn(admin::serve(listener, Arc::clone(operations)));
+        }
+        if let Some(address) = &config.admin.socket {
+            let refused = |error| StartError::BindSocket { address: address.to_string(), error };
+            // Sockets of Tokio are made inside its runtime.
+            let (bound, address) =
+                runtime_socket::bind(address, config.admin.socket_mode).map_err(refused)?;
+            if let BoundAddress::Unix(path) = &address {
+                self.runtime_file = SocketFile::bound_at(path).ok();
+            }
+            self.runtime = Some(BoundListener { listener: "runtime".into(), address });
+            runtime.spawn(runtime_socket::serve(bound, Arc::clone(operations)));
+        }
+        Ok(())
+    }
+
+    /// What an overview is made of.
+    fn sources(&self, access: &Arc<AdminAccess>, modes: &Arc<ServerModes>) -> Sources {
+        Sources {
+            shards: self.shards.clone(),
+            shared: Arc::clone(&self.shared),
+            current: Arc::clone(&self.current),
+            reloads: Arc::clone(&self.reloads),
+            traces: Arc::clone(&self.trace_counts),
+            modes: Arc::clone(modes),
+            bound: Arc::clone(&self.bound_now),
+            via_name: self.around.via_name.clone(),
+            access: Arc::clone(access),
+            started_ms: unix_ms(),
+            live_rates: LiveRates::default(),
+        }
+    }
+}
+
+/// What the workers share, made for as many as `hand_over` reaches.
+fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
+    Shared {
+        loads: hand_over.iter().map(|_| Load::default()).collect(),
+        room_wanted: hand_over.iter().map(|_| RoomWanted::default()).collect(),
+        hand_over: hand_over.into(),
+        connections: ConnectionCount::new(descriptors.clients),
+        stop_announced: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+        closed: AtomicUsize::new(0),
+    }
+}
+
+/// What the workers of `config` have in common.
+fn surroundings(config: &Config) -> io::Result<Surroundings> {
+    let workers = match config.process.workers {
+        WorkerCount::Exactly(count) => count,
+        WorkerCount::Auto => workers_by_default(),
+    };
+    let seed = random_seed()?;
+    let via_name = match &config.process.name {
+        Some(name) => name.to_string(),
+        None => format!("weir-{:08x}", seed as u32),
+    };
+    let (via_name, due_upstreams) = (via_name.into(), Arc::default());
+    Ok(Surroundings { via_name, seed, workers: workers.get(), due_upstreams })
+}
+
+fn random_seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The number of workers that [`WorkerCount::Auto`] stands for on this machine.
+pub fn workers_by_default() -> NonZeroUsize {
+    NonZeroUsize::new(cpus::usable().len().min(cpus::quota())).unwrap_or(NonZeroUsize::MIN)
+}

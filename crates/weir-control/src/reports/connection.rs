@@ -1,0 +1,88 @@
+//! A client connection as JSON: what it does now, and the story of its exchange so far.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weir_config::ListenerProtocol;
+
+use super::{ReportWriter, millis, rfc3339};
+use crate::connections::shown;
+use weir_proxy::net::clock::{self, Instant};
+use weir_proxy::state::connection_list::ConnectionInfo;
+
+impl ReportWriter {
+    /// A connection as lists show it.
+    pub(crate) fn connection(&self, running: &ConnectionInfo) -> Value {
+        let exchange = running.flight.as_deref().map(|flight| {
+            let entry = &flight.entry;
+            let mut told = self.outline(running.id.worker, entry);
+            told.insert("id".into(), text_or_null(entry.words.id()));
+            told.insert("bytes_in".into(), entry.bytes_in.into());
+            told.insert("bytes_out".into(), entry.bytes_out.into());
+            // Those of an exchange that is over.
+            for key in ["number", "link", "failure"] {
+                told.remove(key);
+            }
+            Value::Object(told)
+        });
+        json!({
+            "id": running.id.to_string(),
+            "link": format!("/api/sessions/{}", running.id),
+            "listener": &*running.listener,
+            "protocol": match running.protocol {
+                ListenerProtocol::Http => "http",
+                ListenerProtocol::Tcp => "tcp",
+            },
+            "client": shown(running.peer),
+            "peer": shown(running.sender.unwrap_or(running.peer)),
+            "tls": running.is_tls,
+            "opened": rfc3339(running.opened_at),
+            "age_ms": millis(age(running.opened_at)),
+            "requests": running.requests,
+            "state": running.state(),
+            "state_ms": millis(age(running.since)),
+            "waits_for": running.activity.awaited(),
+            "exchange": exchange,
+        })
+    }
+
+    /// The exchange that a connection carries, as far as it has come.
+    pub(crate) fn exchange_so_far(&self, running: &ConnectionInfo) -> Value {
+        let id = running.id.to_string();
+        let mut told = match &running.flight {
+            Some(flight) => self.story(running.id.worker, flight),
+            None => json!({
+                "id": id,
+                "time": rfc3339(running.opened_at),
+                "kind": "idle",
+                "listener": &*running.listener,
+                "client": shown(running.peer),
+                "peer": shown(running.sender.unwrap_or(running.peer)),
+                "tls": running.is_tls,
+                "total_ms": millis(age(running.opened_at)),
+                "requests": running.requests,
+            }),
+        };
+        if running.flight.as_ref().is_some_and(|flight| flight.entry.words.id().is_empty()) {
+            told["id"] = id.clone().into();
+        }
+        told["number"] = id.clone().into();
+        told["link"] = format!("/api/sessions/{id}").into();
+        told["ended"] = Value::Null;
+        told["running"] = json!({
+            "session": id,
+            "state": running.state(),
+            "state_ms": millis(age(running.since)),
+            "waits_for": running.activity.awaited(),
+        });
+        told
+    }
+}
+
+fn age(since: Instant) -> Duration {
+    clock::now().saturating_duration_since(since)
+}
+
+fn text_or_null(bytes: &[u8]) -> Value {
+    if bytes.is_empty() { Value::Null } else { String::from_utf8_lossy(bytes).into() }
+}

@@ -1,0 +1,110 @@
+//! The runtime socket: the commands of HAProxy's, and on a Unix socket the admin API as well, served off the workers.
+//!
+//! Who may connect is decided by the mode of the socket's file, or by being on this machine. Bounded: lines, commands in a line,
+//! connections, silence.
+
+mod connection;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use weir_config::{FileMode, ListenAddress};
+
+use crate::admin_access::AdminPeer;
+use crate::operations::Operations;
+use weir_proxy::net::listening::{BoundAddress, remove_stale};
+
+/// Connections that are served at once; more wait in the backlog.
+const CONNECTIONS_MAX: usize = 32;
+
+const BACKLOG: i32 = 128;
+
+/// The socket, bound.
+pub(crate) enum RuntimeListener {
+    Unix(std::os::unix::net::UnixListener),
+    Tcp(std::net::TcpListener),
+}
+
+/// Binds the address.
+///
+/// # Errors
+/// Those of `bind(2)` and `chmod(2)`.
+pub(crate) fn bind(address: &ListenAddress, mode: FileMode) -> io::Result<(RuntimeListener, BoundAddress)> {
+    match address {
+        ListenAddress::Unix(path) => {
+            let listener = bind_unix(path, mode)?;
+            Ok((RuntimeListener::Unix(listener), BoundAddress::Unix(path.clone())))
+        }
+        ListenAddress::Tcp(addr) => {
+            let listener = std::net::TcpListener::bind(addr)?;
+            listener.set_nonblocking(true)?;
+            let bound = listener.local_addr()?;
+            Ok((RuntimeListener::Tcp(listener), BoundAddress::Inet(bound)))
+        }
+        // The check of the config lets no such address pass.
+        ListenAddress::AllTcp { .. } => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// A socket at `path` that has never had more permissions than `mode`: it has none until it is named, and nobody is let in before it listens.
+fn bind_unix(path: &Path, mode: FileMode) -> io::Result<std::os::unix::net::UnixListener> {
+    remove_stale(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode.bits()))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Serves until the task is dropped.
+pub(crate) async fn serve(bound: RuntimeListener, operations: Arc<Operations>) -> io::Result<()> {
+    let running = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    match bound {
+        RuntimeListener::Unix(listener) => {
+            let listener = UnixListener::from_std(listener)?;
+            loop {
+                let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
+                match listener.accept().await {
+                    Ok((stream, _)) => begin(stream, permit, &operations, AdminPeer::Local),
+                    Err(error) => pause(&error).await,
+                }
+            }
+        }
+        RuntimeListener::Tcp(listener) => {
+            let listener = TcpListener::from_std(listener)?;
+            loop {
+                let Ok(permit) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
+                match listener.accept().await {
+                    Ok((stream, addr)) => begin(stream, permit, &operations, AdminPeer::Network(addr)),
+                    Err(error) => pause(&error).await,
+                }
+            }
+        }
+    }
+}
+
+fn begin(
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + AsFd + Unpin + Send + 'static,
+    permit: tokio::sync::OwnedSemaphorePermit,
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
+) {
+    let operations = Arc::clone(operations);
+    tokio::spawn(async move {
+        // Whatever goes wrong here concerns this one client only.
+        let _outcome = connection::serve(stream, &operations, peer).await;
+        drop(permit);
+    });
+}
+
+async fn pause(error: &io::Error) {
+    tracing::warn!(%error, "the runtime socket cannot accept");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}

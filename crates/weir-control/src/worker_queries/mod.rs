@@ -1,0 +1,154 @@
+//! Where the recorders of all workers are asked, from off the workers.
+//!
+//! A query goes to every worker as a message; what they find is brought together, newest first. A worker that is busy for longer than
+//! a moment is left out, and that is said.
+
+mod config_names;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+pub(crate) use config_names::{ConfigNames, GenerationNames, KnownListener};
+use weir_proxy::net::clock::Instant;
+use weir_proxy::net::deadline::Cut;
+use weir_proxy::state::connection_list::{self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery};
+use weir_proxy::state::recorder::Flight;
+pub(crate) use weir_proxy::state::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
+
+/// How long an answer of a worker is waited for.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct FoundExchanges {
+    /// The newest first, each with its worker.
+    pub(crate) flights: Vec<(usize, Flight)>,
+    /// Workers that did not answer in time.
+    pub(crate) silent: usize,
+}
+
+/// What was found running.
+#[derive(Debug, Default)]
+pub(crate) struct FoundConnections {
+    /// The oldest first.
+    pub(crate) connections: Vec<ConnectionInfo>,
+    /// Sessions that the query means, those that are not told among them.
+    pub(crate) matching: usize,
+    /// Sessions that were asked, and of these, those that did not answer.
+    pub(crate) asked: usize,
+    pub(crate) silent: usize,
+    /// Workers that did not answer in time.
+    pub(crate) silent_workers: usize,
+}
+
+/// How the workers are asked.
+#[derive(Debug)]
+pub(crate) struct WorkerQueries {
+    queries: Vec<UnboundedSender<WorkerQuery>>,
+    pub(crate) names: ConfigNames,
+    pub(crate) limits: weir_config::RecorderSettings,
+    /// When the first exchange could have been kept.
+    pub(crate) since: Instant,
+}
+
+impl WorkerQueries {
+    /// The sending side, and the receiver of each worker.
+    pub(crate) fn new(
+        workers: usize,
+        limits: &weir_config::RecorderSettings,
+    ) -> (Self, Vec<UnboundedReceiver<WorkerQuery>>) {
+        let (queries, heard) = (0..workers).map(|_| unbounded_channel()).unzip();
+        let queries = Self {
+            queries,
+            names: ConfigNames::default(),
+            limits: limits.clone(),
+            since: weir_proxy::net::clock::now(),
+        };
+        (queries, heard)
+    }
+
+    /// Asks all workers, or the one that it concerns.
+    pub(crate) async fn ask(&self, wanted: RecorderQuery, count_max: usize) -> FoundExchanges {
+        let only = match wanted {
+            RecorderQuery::Number { worker, .. } | RecorderQuery::Session(ConnectionId { worker, .. }) => {
+                Some(worker)
+            }
+            _ => None,
+        };
+        let wanted = Arc::new(wanted);
+        let ask = |answer| {
+            WorkerQuery::Recorder(RecorderQueryMessage { query: Arc::clone(&wanted), count_max, answer })
+        };
+        let (answers, silent) = self.gather(only, ask).await;
+        let mut flights = Vec::new();
+        for (worker, found) in answers {
+            flights.extend(found.into_iter().map(|flight| (worker, flight)));
+        }
+        flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
+        flights.truncate(count_max);
+        FoundExchanges { flights, silent }
+    }
+
+    /// Asks all workers, or the one that it concerns, what runs now, or tells them what has to end.
+    pub(crate) async fn ask_running(&self, query: ConnectionQuery) -> FoundConnections {
+        let (count_max, only) = (query.count_max, query.connection.map(|id| id.worker));
+        let query = Arc::new(query);
+        let ask = |answer| {
+            WorkerQuery::Connections(connection_list::ConnectionQueryMessage {
+                query: Arc::clone(&query),
+                answer,
+            })
+        };
+        let (answers, silent_workers) = self.gather(only, ask).await;
+        let mut found = FoundConnections { silent_workers, ..FoundConnections::default() };
+        for (_, ran) in answers {
+            found.matching += ran.matching;
+            found.asked += ran.asked;
+            found.silent += ran.silent;
+            found.connections.extend(ran.connections);
+        }
+        found.connections.sort_by_key(|connection| connection.opened_at);
+        found.connections.truncate(count_max);
+        found
+    }
+
+    /// Tells all workers that every session has to end; waits for none.
+    pub(crate) fn end_all(&self) {
+        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Asked), ..ConnectionQuery::default() });
+        for queries in &self.queries {
+            let (answer, _nobody_waits) = oneshot::channel();
+            let _ended = queries.send(WorkerQuery::Connections(connection_list::ConnectionQueryMessage {
+                query: Arc::clone(&query),
+                answer,
+            }));
+        }
+    }
+
+    /// What the workers answer, or the only one that is asked, and how many did not in time.
+    async fn gather<T>(
+        &self,
+        only: Option<usize>,
+        ask: impl Fn(oneshot::Sender<T>) -> WorkerQuery,
+    ) -> (Vec<(usize, T)>, usize) {
+        let mut awaited = Vec::new();
+        let workers = self.queries.iter().enumerate();
+        for (worker, queries) in workers.filter(|(worker, _)| only.is_none_or(|only| only == *worker)) {
+            let (answer, heard) = oneshot::channel();
+            if queries.send(ask(answer)).is_ok() {
+                awaited.push((worker, heard));
+            }
+        }
+        let (mut answers, mut silent) = (Vec::new(), 0);
+        let end = tokio::time::Instant::now() + ANSWER_TIME;
+        for (worker, heard) in awaited {
+            match tokio::time::timeout_at(end, heard).await {
+                Ok(Ok(answer)) => answers.push((worker, answer)),
+                Ok(Err(_)) | Err(_) => silent += 1,
+            }
+        }
+        (answers, silent)
+    }
+}

@@ -1,0 +1,186 @@
+//! The roll call of one worker: its sessions are woken group by group, so that nobody else has to wait for all of them, and each answers
+//! where it waits.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{
+    Activity, ConnectionFacts, ConnectionInfo, ConnectionQuery, ConnectionQueryMessage, FoundOnWorker,
+};
+use crate::net::deadline::Cut;
+use crate::net::timers::Timers;
+
+/// Sessions that are woken at once: a worker is through with them in some tens of microseconds.
+const GROUP: usize = 128;
+
+/// How often the worker goes round its tasks once more while answers are missing.
+const ROUNDS: usize = 64;
+
+/// Where the sessions of a worker answer.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionList {
+    /// That of the last call.
+    number: Cell<u32>,
+    /// What the session that told last waits for.
+    waits_for: Cell<Option<Activity>>,
+    open: RefCell<Option<QueryRound>>,
+}
+
+/// A question on its way round.
+#[derive(Debug)]
+struct QueryRound {
+    query: Arc<ConnectionQuery>,
+    /// The oldest sessions that it means, by their numbers.
+    listed: BTreeMap<u64, ConnectionInfo>,
+    matching: usize,
+    /// Sessions that have answered, or ended instead.
+    heard: usize,
+}
+
+impl QueryRound {
+    fn new(query: &Arc<ConnectionQuery>) -> Self {
+        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, heard: 0 }
+    }
+
+    /// Whether a session belongs to the oldest ones.
+    fn has_room(&self, number: u64) -> bool {
+        let youngest = self.listed.last_key_value().map_or(0, |(number, _)| *number);
+        self.listed.len() < self.query.count_max || number < youngest
+    }
+
+    fn keep(&mut self, info: ConnectionInfo) {
+        self.listed.insert(info.id.number, info);
+        if self.listed.len() > self.query.count_max {
+            self.listed.pop_last();
+        }
+    }
+}
+
+impl ConnectionList {
+    /// The number of the last call: who has answered that one has nothing to answer.
+    #[inline]
+    pub(crate) fn number(&self) -> u32 {
+        self.number.get()
+    }
+
+    /// Notes for what the session waits that runs now.
+    #[inline]
+    pub(crate) fn note_wait(&self, activity: Activity) {
+        self.waits_for.set(Some(activity));
+    }
+
+    /// Forgets what a session waits for that has run before.
+    pub(crate) fn forget_wait(&self) {
+        self.waits_for.set(None);
+    }
+
+    /// Whether the session that has just told waits for a body to move on.
+    pub(crate) fn is_wait_for_body(&self) -> bool {
+        self.waits_for.get().is_some_and(Activity::is_body)
+    }
+
+    /// Hears of a connection, `running` if it is shown; why the connection has to end, if it has to.
+    pub(crate) fn report(
+        &self,
+        candidate: &ConnectionFacts<'_>,
+        info: impl FnOnce() -> ConnectionInfo,
+    ) -> Option<Cut> {
+        let Ok(mut open) = self.open.try_borrow_mut() else { return None };
+        let Some(round) = &mut *open else { return None };
+        round.heard += 1;
+        if !round.query.takes(candidate) {
+            return None;
+        }
+        round.matching += 1;
+        if round.has_room(candidate.number) {
+            round.keep(info());
+        }
+        round.query.ends
+    }
+
+    /// A session ends that has answered the call `answered` last.
+    pub(crate) fn leave(&self, answered: u32) {
+        if answered != self.number()
+            && let Ok(mut open) = self.open.try_borrow_mut()
+            && let Some(round) = &mut *open
+        {
+            round.heard += 1;
+        }
+    }
+
+    /// Asks all connections of a worker, whose timers these are.
+    pub(crate) async fn query_all(&self, timers: &Timers, message: ConnectionQueryMessage) {
+        let (list, asked) = (self, timers.len());
+        list.open.replace(Some(QueryRound::new(&message.query)));
+        list.number.set(list.number().wrapping_add(1));
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = timers.wake_some(from, GROUP);
+            tokio::task::yield_now().await;
+        }
+        let heard = || list.open.borrow().as_ref().map_or(0, |round| round.heard);
+        for _ in 0..ROUNDS {
+            if heard() >= asked {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let Some(round) = list.open.take() else { return };
+        let silent = asked.saturating_sub(round.heard);
+        let connections = round.listed.into_values().collect();
+        // Who has asked may be gone.
+        let _gone =
+            message.answer.send(FoundOnWorker { connections, matching: round.matching, asked, silent });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::ListenerProtocol;
+
+    use super::*;
+    use crate::net::clock;
+    use crate::net::peer::Peer;
+    use crate::state::connection_list::ConnectionId;
+
+    fn info(number: u64) -> ConnectionInfo {
+        let now = clock::now();
+        ConnectionInfo {
+            id: ConnectionId { worker: 0, number },
+            opened_at: now,
+            since: now,
+            activity: Activity::Idle,
+            phase: None,
+            protocol: ListenerProtocol::Http,
+            listener: "web".into(),
+            peer: Peer::Unix,
+            sender: None,
+            is_tls: false,
+            requests: 0,
+            flight: None,
+        }
+    }
+
+    #[test]
+    fn of_many_sessions_the_oldest_are_told_and_no_more_than_asked_for() {
+        let query = Arc::new(ConnectionQuery { count_max: 1000, ..ConnectionQuery::default() });
+        let mut round = QueryRound::new(&query);
+        // In an order that is none: 7919 and 10 007 are prime.
+        for number in (0..10_007).map(|at| at * 7919 % 10_007 + 1) {
+            if round.has_room(number) {
+                round.keep(info(number));
+            }
+            assert!(round.listed.len() <= 1000);
+        }
+        assert!(round.listed.keys().copied().eq(1..=1000));
+    }
+
+    #[test]
+    fn who_asks_for_none_gets_none() {
+        let mut round = QueryRound::new(&Arc::new(ConnectionQuery::default()));
+        assert!(!round.has_room(1));
+        round.keep(info(1));
+        assert!(round.listed.is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! What somebody asks about running sessions, and what one worker answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{ConnectionId, ConnectionInfo};
+use crate::net::clock::{self, Instant};
+use crate::net::deadline::Cut;
+
+/// Which sessions are meant, and what is to become of them.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionQuery {
+    /// One connection by its id.
+    pub connection: Option<ConnectionId>,
+    /// The id of the request that it carries.
+    pub request_id: Option<Box<[u8]>>,
+    /// Those of this listener.
+    pub listener: Option<Box<str>>,
+    /// Those whose exchange is at this upstream.
+    pub upstream: Option<Box<str>>,
+    /// Those whose exchange is at this server.
+    pub server: Option<Box<str>>,
+    /// Those at least this old.
+    pub age_min: Duration,
+    /// So many are told, the oldest of all.
+    pub count_max: usize,
+    /// Why those that are meant have to end, told or not; `None`: they go on.
+    pub ends: Option<Cut>,
+}
+
+impl ConnectionQuery {
+    /// Whether it means this connection.
+    pub(super) fn takes(&self, candidate: &ConnectionFacts<'_>) -> bool {
+        let age = || clock::now().saturating_duration_since(candidate.opened_at);
+        let is = |wanted: &Option<Box<str>>, name: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| name == Some(wanted))
+        };
+        self.connection.is_none_or(|id| id.number == candidate.number)
+            && self.request_id.as_deref().is_none_or(|id| candidate.request_id == Some(id))
+            && is(&self.listener, Some(candidate.listener))
+            && is(&self.upstream, candidate.upstream)
+            && is(&self.server, candidate.server)
+            && (self.age_min.is_zero() || age() >= self.age_min)
+    }
+}
+
+/// What a question asks about, of one client connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionFacts<'a> {
+    /// Its number among those of the worker.
+    pub(crate) number: u64,
+    pub(crate) opened_at: Instant,
+    pub(crate) listener: &'a str,
+    /// The id of the request that it carries, if it carries one.
+    pub(crate) request_id: Option<&'a [u8]>,
+    /// Where its exchange is, as far as that is known.
+    pub(crate) upstream: Option<&'a str>,
+    pub(crate) server: Option<&'a str>,
+}
+
+/// A question to one worker.
+#[derive(Debug)]
+pub struct ConnectionQueryMessage {
+    /// The connections that are meant.
+    pub query: Arc<ConnectionQuery>,
+    /// Takes the answer.
+    pub answer: oneshot::Sender<FoundOnWorker>,
+}
+
+/// What one worker answers.
+#[derive(Debug, Default)]
+pub struct FoundOnWorker {
+    /// Those that are told, the oldest first.
+    pub connections: Vec<ConnectionInfo>,
+    /// Sessions that the question means.
+    pub matching: usize,
+    /// Sessions that were asked, and of these, those that did not answer.
+    pub asked: usize,
+    /// Of those that were asked, the ones without an answer.
+    pub silent: usize,
+}
