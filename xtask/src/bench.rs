@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: scenarios of the lab against a release build of Weir.
+//! `cargo xtask bench`: scenarios of the lab against Weir as packages hold it.
 //!
 //! Building is all that happens here: the lab measures, judges and reports.
 
@@ -6,14 +6,14 @@ use anyhow::ensure;
 use clap::Args;
 
 use crate::process::ProgramRun;
-use crate::workspace::Workspace;
+use crate::workspace::{DIST_BUILD, Workspace};
 
 /// Keep-alive HTTP is what most traffic is, and the lab needs nothing special to run it.
 const SCENARIO_DEFAULT: &str = "l7-keepalive";
 
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// Scenarios by name (`cargo run --release -p weir-lab -- list` shows them)
+    /// Scenarios by name (`cargo run --profile dist -p weir-lab -- list` shows them)
     #[arg(value_name = "SCENARIO", default_value = SCENARIO_DEFAULT)]
     scenarios: Vec<String>,
     /// A few short rounds: shows that everything runs, measures nothing worth quoting
@@ -33,12 +33,14 @@ impl BenchArguments {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &BenchArguments) -> anyhow::Result<()> {
-    ProgramRun::cargo(workspace)
-        .args(["build", "--release", "--package", "weir", "--package", "weir-lab"])
-        .run()?;
+    // One after the other: built together, they would share the features of their dependencies, and this would be another Weir
+    // than the one that packages hold and that `instructions` counts.
+    for package in ["weir", "weir-lab"] {
+        ProgramRun::cargo(workspace).args(DIST_BUILD).args(["--package", package]).run()?;
+    }
     let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
-        let lab = workspace.target().join("release").join("weir-lab");
+        let lab = workspace.dist().join("weir-lab");
         let mut process = ProgramRun::new(workspace, lab).finds_tools(workspace).args(["run", scenario]);
         if arguments.short {
             process = process.arg("--short");

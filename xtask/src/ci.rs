@@ -88,13 +88,13 @@ fn format(workspace: &Workspace) -> anyhow::Result<()> {
 
 fn clippy(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace)
-        .args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+        .args(["clippy", "--workspace", "--all-features", "--all-targets", "--", "-D", "warnings"])
         .run()
 }
 
 fn docs(workspace: &Workspace) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace)
         .env("RUSTDOCFLAGS", "-D warnings")
-        .args(["doc", "--workspace", "--no-deps"])
+        .args(["doc", "--workspace", "--all-features", "--no-deps"])
         .run()
 }

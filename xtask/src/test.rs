@@ -15,7 +15,7 @@ pub(crate) struct TestArguments {
 pub(crate) fn run(workspace: &Workspace, arguments: &TestArguments) -> anyhow::Result<()> {
     ProgramRun::cargo(workspace)
         .finds_tools(workspace)
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
         .args(&arguments.rest)
         .run()
 }

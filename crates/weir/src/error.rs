@@ -23,6 +23,17 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
+    /// `what` needs a feature that this program was built without.
+    #[cfg(not(feature = "top"))]
+    pub(crate) fn without_feature(what: &str, feature: &str) -> Self {
+        Self::Usage {
+            what: format!("{what} needs the feature `{feature}`, and this weir was built without it"),
+            help: Some(format!(
+                "build it from its sources: cargo install --locked --profile dist --features {feature} --path crates/weir"
+            )),
+        }
+    }
+
     /// Tells standard error, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (what, help, code) = match self {

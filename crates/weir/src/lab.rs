@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<ExitCode, CommandError> {
     let Some(program) = find(folders) else {
         return Err(CommandError::Failed {
             error: anyhow::anyhow!("there is no {PROGRAM}, neither beside weir nor on the PATH"),
-            help: Some(format!("it is built from Weir's sources: cargo build --release -p {PROGRAM}")),
+            help: Some(format!("it is built from Weir's sources: cargo build --profile dist -p {PROGRAM}")),
         });
     };
     let error = Command::new(&program).args(&arguments.arguments).exec();

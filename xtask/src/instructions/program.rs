@@ -8,7 +8,7 @@ use super::callgrind::Callgrind;
 use super::peers::ExchangeShape;
 use super::serve;
 use crate::process::ProgramRun;
-use crate::workspace::Workspace;
+use crate::workspace::{DIST_BUILD, Workspace};
 
 /// A program and how much of it to run.
 pub(super) struct Program {
@@ -21,7 +21,7 @@ pub(super) struct Program {
 
 /// What is run.
 enum Subject {
-    /// The HTTP/1 codec alone: `xtask/examples/http_codec.rs`, which does what it is told as often as it is told.
+    /// The HTTP/1 codec alone: `crates/weir-http/examples/http_codec.rs`, which does what it is told as often as it is told.
     Codec(&'static str),
     /// `weir serve` with everything that is on by default, between a client and a server of ours.
     Serve(&'static ExchangeShape),
@@ -49,11 +49,11 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program { name: "exchange-post-1k", subject: Subject::Serve(&POST), exchanges: 4_000 },
 ];
 
-/// Builds everything that is counted, as released.
+/// Builds everything that is counted, as packages hold it.
 pub(super) fn build(workspace: &Workspace) -> anyhow::Result<()> {
-    let release = || ProgramRun::cargo(workspace).args(["build", "--release"]);
-    release().args(["--package", "weir"]).run()?;
-    release().args(["--package", "xtask", "--example", "http_codec"]).run()
+    let dist = || ProgramRun::cargo(workspace).args(DIST_BUILD);
+    dist().args(["--package", "weir"]).run()?;
+    dist().args(["--package", "weir-http", "--example", "http_codec"]).run()
 }
 
 impl Program {
@@ -77,14 +77,14 @@ impl Program {
 
     fn run(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<Callgrind> {
         let callgrind = Callgrind::new(workspace.target());
-        let release = workspace.target().join("release");
+        let dist = workspace.dist();
         match self.subject {
             Subject::Codec(what) => {
-                let codec = release.join("examples").join("http_codec");
+                let codec = dist.join("examples").join("http_codec");
                 let process = ProgramRun::new(workspace, "valgrind").args(callgrind.args()).arg(codec);
                 process.arg(what).arg(exchanges.to_string()).run()?;
             }
-            Subject::Serve(traffic) => serve::run(&callgrind, &release.join("weir"), traffic, exchanges)?,
+            Subject::Serve(traffic) => serve::run(&callgrind, &dist.join("weir"), traffic, exchanges)?,
         }
         Ok(callgrind)
     }

@@ -87,7 +87,7 @@ impl Product {
     pub fn how_to_get(self) -> &'static str {
         match self {
             Self::Direct => "always there",
-            Self::Weir => "cargo build --release -p weir, or give --weir PATH",
+            Self::Weir => "cargo build --profile dist -p weir, or give --weir PATH",
             Self::Nginx => {
                 "cargo xtask peers (a current release), apt-get install nginx libnginx-mod-stream, or give --nginx PATH"
             }

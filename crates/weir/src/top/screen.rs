@@ -7,7 +7,8 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table};
 use serde_json::Value;
 
-use super::table::{RowOrder, TopRow, plain, rows};
+use super::RowOrder;
+use super::table::{TopRow, plain, rows};
 
 const KEYS: &str = "r requests  p P99  w waiting  f failures  n name  u fold  arrows scroll  q quit";
 

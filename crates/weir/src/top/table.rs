@@ -2,23 +2,9 @@
 
 use std::cmp::Ordering;
 
-use clap::ValueEnum;
 use serde_json::Value;
 
-/// By what rows are sorted; the most first, names in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum RowOrder {
-    /// Requests per second
-    Rate,
-    /// 99 % of the response times do not exceed it
-    P99,
-    /// Requests waiting for a server or in progress on it
-    Waiting,
-    /// Failures per second
-    Failures,
-    /// Name
-    Name,
-}
+use super::RowOrder;
 
 impl RowOrder {
     pub(super) fn name(self) -> &'static str {

@@ -1,0 +1,118 @@
+//! The terminal of `weir top`: a thread asks for the overview, the main one draws and listens to keys.
+//!
+//! What is shown is decided in `table` and `screen`, which know no terminal. Whatever happens, the terminal is given back as it was.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use serde_json::Value;
+
+use super::screen::TopScreen;
+use super::{RowOrder, TopArguments};
+use crate::admin_client::{AdminClient, overview};
+use crate::error::CommandError;
+
+/// How long a key waits at most.
+const KEY_TIME: Duration = Duration::from_millis(100);
+
+/// Pages of 1 000 servers that each look asks for.
+const PAGES_MAX: usize = 10;
+
+pub(super) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
+    let client = arguments.admin.client()?;
+    let first = overview(&client, PAGES_MAX)?;
+    if !std::io::stdout().is_terminal() {
+        let help = "programs can use `GET /api/overview` of the admin listener".to_owned();
+        return Err(CommandError::Failed { error: anyhow!("this is no terminal"), help: Some(help) });
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    let (looks, next) = channel();
+    let (_open, closed) = channel::<()>();
+    let interval = Duration::from_secs(arguments.interval);
+    std::thread::spawn(move || keep_looking(&client, interval, &looks, &closed));
+    // From here on a panic gives the terminal back too.
+    let mut terminal = ratatui::try_init()?;
+    let outcome = show(&mut terminal, TopScreen::new(first, arguments.sort), &next, &ended);
+    ratatui::restore();
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Polls until the receiver is gone.
+fn keep_looking(
+    client: &AdminClient,
+    interval: Duration,
+    looks: &Sender<Result<Value, String>>,
+    closed: &Receiver<()>,
+) {
+    while matches!(closed.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
+        let look = overview(client, PAGES_MAX).map_err(told);
+        if looks.send(look).is_err() {
+            return;
+        }
+    }
+}
+
+/// The error in one line.
+fn told(error: CommandError) -> String {
+    match error {
+        CommandError::Failed { error, .. } => format!("{error:#}"),
+        CommandError::Usage { what, .. } => what,
+        CommandError::Config(_) => "the config has errors".to_owned(),
+    }
+}
+
+/// Draws and handles keys until one of them, or a signal, ends it.
+fn show(
+    terminal: &mut DefaultTerminal,
+    mut screen: TopScreen,
+    next: &Receiver<Result<Value, String>>,
+    ended: &AtomicBool,
+) -> std::io::Result<()> {
+    while !ended.load(Ordering::Relaxed) {
+        next.try_iter().for_each(|look| screen.take(look));
+        terminal.draw(|frame| screen.draw(frame))?;
+        if event::poll(KEY_TIME)?
+            && let Event::Key(key) = event::read()?
+            && key.kind != KeyEventKind::Release
+            && !press(&mut screen, key)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Handles a key; returns whether to continue.
+fn press(screen: &mut TopScreen, key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return false,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+        KeyCode::Char('r') => screen.sort(RowOrder::Rate),
+        KeyCode::Char('p') => screen.sort(RowOrder::P99),
+        KeyCode::Char('w') => screen.sort(RowOrder::Waiting),
+        KeyCode::Char('f') => screen.sort(RowOrder::Failures),
+        KeyCode::Char('n') => screen.sort(RowOrder::Name),
+        KeyCode::Char('u') => screen.fold(),
+        KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
+        KeyCode::PageUp => screen.scroll(-10),
+        KeyCode::PageDown => screen.scroll(10),
+        KeyCode::Home => screen.scroll(i32::MIN),
+        _ => {}
+    }
+    true
+}
