@@ -78,7 +78,7 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_worker_accept_errors_total" Counter Worker, "Errors while accepting connections.",
         |samples, worker| samples.value(worker.accept_errors);
     "weir_worker_local_connect_errors_total" Counter Worker, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.",
-        |samples, worker| samples.value(worker.local_failures);
+        |samples, worker| samples.value(worker.local_connect_errors);
     "weir_worker_log_lines_dropped_total" Counter Worker, "Access-log lines dropped because the writer was behind or could not write them.",
         |samples, worker| samples.value(worker.log_lines_dropped);
     "weir_worker_traces_sampled_total" Counter Worker, "Exchanges sampled for traces.",
