@@ -108,9 +108,7 @@ impl CookieAffinity {
         for pair in fields.into_iter().flat_map(own) {
             let server = match &self.mode {
                 CookieMode::Insert { tokens, .. } => tokens.server(pair.value),
-                CookieMode::Prefix(tokens) => {
-                    marked(pair.value).and_then(|(token, _)| tokens.server(token))
-                }
+                CookieMode::Prefix(tokens) => marked(pair.value).and_then(|(token, _)| tokens.server(token)),
                 CookieMode::Learn(learned) => {
                     let key = hash_bytes(pair.value);
                     return RequestAffinity { server: learned.lookup(key, now_s), key: Some(key) };
