@@ -201,14 +201,14 @@ mod tests {
         let page = LocalReply::for_failure(failure, b"01J9-\"quoted\"").unwrap();
         assert_eq!(
             render(page, ReplyFormat::Json),
-            "{\"status\":504,\"title\":\"Gateway Timeout\",\"detail\":\"The service took too long to answer.\",\
+            "{\"status\":504,\"title\":\"Gateway Timeout\",\"detail\":\"The service took too long to respond.\",\
              \"reason\":\"response-timeout\",\"request_id\":\"01J9-\\\"quoted\\\"\"}\n"
         );
         let html = render(page, ReplyFormat::Html);
         for part in [
             "<title>504 Gateway Timeout</title>",
             "<h1>Gateway Timeout</h1>",
-            "<p>The service took too long to answer.</p>",
+            "<p>The service took too long to respond.</p>",
             "<dd>response-timeout</dd>",
             "<dd>01J9-&quot;quoted&quot;</dd>",
         ] {

@@ -59,7 +59,7 @@ pub struct WorkerShard {
     /// Errors of `accept` itself.
     pub accept_errors: Counter,
     /// Connections to servers that could not be opened for want of descriptors, ports or memory on this machine.
-    pub local_failures: Counter,
+    pub local_connect_errors: Counter,
     /// Access-log lines dropped because the writer was behind or could not write them.
     pub log_lines_dropped: Counter,
     /// Exchanges sampled for traces.
@@ -104,7 +104,7 @@ impl WorkerShard {
             timers: Gauge::new(),
             panics: Counter::new(),
             accept_errors: Counter::new(),
-            local_failures: Counter::new(),
+            local_connect_errors: Counter::new(),
             log_lines_dropped: Counter::new(),
             traces_sampled: Counter::new(),
             traces_limited: Counter::new(),

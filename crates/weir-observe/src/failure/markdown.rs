@@ -6,27 +6,26 @@ use super::{Cause, Party, Reason, rules};
 use crate::phase::Phase;
 
 const HEAD: &str = "\
-# Failures: every reason code, and what to change
+# Failures: reason codes, causes and advice
 
-When an exchange ends badly, Weir knows three things: the *phase* it stood in, the *party* that ended it (client, server
-or Weir itself) and the *cause*. Together they have a stable **reason code**. It is in the `weir-reason` field of the answer,
-in the access log (`{reason}`), in the metrics (`reason=\"...\"`) and below.
+A failure of an exchange has a *phase*, a *party* (client, server or Weir itself) and a *cause*. Together they have a stable
+**reason code**: the value of the `weir-reason` response field, of `{reason}` in the access log and of the label `reason` in the metrics.
 
-The *status* is what the client receives. From phase relay on the client has the head of a response already, so there is no
-status any more. The client gets what was received, then the connection ends without the end of the response (no last chunk,
-fewer bytes than announced, no `close_notify`), or is reset where nothing else can show that something is missing. *Log only* means that
-there is nobody to answer; the access log then shows the status that the client had received before, else the one in
-brackets, which is 499 when the client went away.
+The *status* is the one that the client receives. From phase relay on, the client has received the head of a response, so the
+status cannot change. The client then receives all bytes that arrived, and the connection ends without the end of the response: no
+last chunk, fewer bytes than announced, no `close_notify`. Where none of these can show the truncation, the connection is reset.
+*Log only* means that no response can be sent. The access log then has the status that the client received before, or else the
+one in brackets: 499 if the client closed the connection.
 
-`NAME` stands for the name of your listener or upstream. This page is generated from the table in `crates/weir-observe/src/failure/`.
+`NAME` stands for the name of a listener or an upstream. This page is generated from the table in `crates/weir-observe/src/failure/`.
 
 ";
 
 const RULES_HEAD: &str = "\
-## Broken rules of HTTP
+## Violations of HTTP
 
-Weir checks every message and passes none on that breaks a rule: what one server reads as one request another may read
-as two. The code is the name of the rule; of a response it begins with `response-`.
+Weir rejects ambiguous messages (request smuggling): a message that violates a rule is never forwarded. The reason code is the name
+of the rule, and begins with `response-` for a response.
 
 ";
 
@@ -64,12 +63,12 @@ fn write_page(page: &mut String) -> fmt::Result {
     write_rules(page, Party::Client)?;
     writeln!(
         page,
-        "\n### In a response\n\nThe party is the server. In the body the rule is broken too late for a status: the client is cut off.\n"
+        "\n### In a response\n\nThe party is the server. A violation in the body comes too late for a status: the response is truncated.\n"
     )?;
     write_rules(page, Party::Server)
 }
 
-/// The reasons that are not broken rules.
+/// The reasons other than violations of HTTP.
 fn own_reasons() -> impl Iterator<Item = Reason> {
     Reason::all().filter(|reason| !matches!(reason.cause(), Cause::Rule(_)))
 }
@@ -87,10 +86,10 @@ fn write_index(page: &mut String) -> fmt::Result {
         }
         let has_rule = |party: Party| rules_of(party).any(|reason| reason.status() == Some(status));
         if has_rule(Party::Client) {
-            write!(page, " [a rule broken by the request](#in-a-request)")?;
+            write!(page, " [a violation in the request](#in-a-request)")?;
         }
         if has_rule(Party::Server) {
-            write!(page, " [a rule broken by the response](#in-a-response)")?;
+            write!(page, " [a violation in the response](#in-a-response)")?;
         }
         writeln!(page, " |")?;
     }
@@ -105,7 +104,7 @@ fn write_reason(page: &mut String, reason: Reason) -> fmt::Result {
     }
     write!(page, " | party {} | phase", reason.party().name())?;
     write_phases(page, reason)?;
-    writeln!(page, "\n\n{}\n\n**What to change:** {}\n", reason.happened(), reason.change())
+    writeln!(page, "\n\n{}\n\n**Advice:** {}\n", reason.happened(), reason.change())
 }
 
 fn write_phases(page: &mut String, reason: Reason) -> fmt::Result {
@@ -123,7 +122,7 @@ fn rules_of(party: Party) -> impl Iterator<Item = Reason> {
 }
 
 fn write_rules(page: &mut String, party: Party) -> fmt::Result {
-    writeln!(page, "| code | status | phase | meaning | what to change |\n|---|---|---|---|---|")?;
+    writeln!(page, "| code | status | phase | meaning | advice |\n|---|---|---|---|---|")?;
     for reason in rules_of(party) {
         let (Cause::Rule(rule), Some(status)) = (reason.cause(), reason.status()) else { continue };
         let (code, change) = (reason.code(), reason.change());
@@ -142,16 +141,18 @@ fn write_rules(page: &mut String, party: Party) -> fmt::Result {
 const fn phase_meaning(phase: Phase) -> &'static str {
     match phase {
         Phase::Accept => {
-            "The connection of the client is taken from the listener. There is no request yet, so nobody to answer."
+            "Weir accepts the client connection. There is no request yet, so no response can be sent."
         }
         Phase::Tls => "The TLS handshake with the client.",
-        Phase::Request => "The head of the request is read.",
-        Phase::Route => "A route, and with it an upstream, is chosen.",
+        Phase::Request => "Weir reads the head of the request.",
+        Phase::Route => "Weir chooses a route, and with it an upstream.",
         Phase::Queue => "The exchange waits for a server with a free slot.",
-        Phase::Connect => "A connection to the server is taken from the idle ones or opened.",
-        Phase::Send => "The request is sent to the server.",
+        Phase::Connect => "Weir takes a connection to the server from the pool, or opens one.",
+        Phase::Send => "Weir sends the request to the server.",
         Phase::Response => "Weir waits for the head of the response.",
-        Phase::Relay => "The body of the response, or a tunnel, is relayed. The client has the head already.",
-        Phase::Finish => "The last bytes leave for the client.",
+        Phase::Relay => {
+            "Weir relays the body of the response, or a tunnel. The client has received the head."
+        }
+        Phase::Finish => "Weir sends the last bytes to the client.",
     }
 }

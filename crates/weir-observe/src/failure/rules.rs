@@ -67,7 +67,7 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::BareLf => "Correct the client, or set `listener.NAME.lenient.bare_lf`.",
         Rule::ObsFold => "Correct the client, or set `listener.NAME.lenient.obs_fold`.",
         Rule::BadTarget => {
-            "Have the client percent-encode the target, or set `listener.NAME.lenient.unsafe_target`."
+            "Percent-encode the target in the client, or set `listener.NAME.lenient.unsafe_target`."
         }
         Rule::PathNotNormal => {
             "Correct the client, or set `listener.NAME.paths.forward` to `\"normalised\"` or `\"as-received\"`."
@@ -79,38 +79,36 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
             "Correct the client. If it sends spaces in targets, set `listener.NAME.lenient.unsafe_target`."
         }
         Rule::BadChunkSize => {
-            "Correct the client. If it sends white space behind sizes or many zeros before them, set `listener.NAME.lenient.padded_chunk_size`."
+            "Correct the client. If it sends whitespace after chunk sizes or many leading zeros, set `listener.NAME.lenient.padded_chunk_size`."
         }
         Rule::BadChunkExtension => {
-            "Correct the client. If its extensions are empty, set `listener.NAME.lenient.empty_chunk_extension`."
+            "Correct the client. If it sends empty extensions, set `listener.NAME.lenient.empty_chunk_extension`."
         }
         Rule::RepeatedLength => "Correct the client, or set `listener.NAME.lenient.repeated_length`.",
         Rule::BadLength => {
             "Correct the client. If it pads lengths with zeros, set `listener.NAME.lenient.padded_length`."
         }
-        Rule::TargetTooLong => {
-            "Raise `listener.NAME.limits.target_size` if such long targets are legitimate."
-        }
+        Rule::TargetTooLong => "Raise `listener.NAME.limits.target_size` if such targets are legitimate.",
         Rule::HeadTooLarge => {
             "Raise `listener.NAME.limits.head_size` if such heads (often cookies) are legitimate."
         }
-        Rule::TooManyFields => "Raise `listener.NAME.limits.headers` if so many fields are legitimate.",
+        Rule::TooManyFields => "Raise `listener.NAME.limits.headers` if such heads are legitimate.",
         Rule::TrailersTooLarge => {
             "Raise `listener.NAME.limits.trailer_size` if such trailers are legitimate."
         }
         Rule::ChunkExtensionsTooLarge => {
             "Raise `listener.NAME.limits.chunk_extension_size` if they are legitimate."
         }
-        Rule::TlsOnPlainPort => "Correct the address that the client uses: this port speaks http, not https.",
-        Rule::Http2Preface => "Have the client speak HTTP/1.1 on this port.",
+        Rule::TlsOnPlainPort => "Correct the URL that the client uses: this port serves http, not https.",
+        Rule::Http2Preface => "Configure the client to use HTTP/1.1 on this port.",
         Rule::ProxyHeaderUnexpected => {
-            "Have the balancer in front send no PROXY protocol, or put its address into `listener.NAME.proxy_protocol.from`."
+            "Disable the PROXY protocol on the load balancer in front, or add its address to `listener.NAME.proxy_protocol.from`."
         }
         Rule::ConflictingLengths
         | Rule::LengthWithTransferEncoding
         | Rule::TransferEncodingInHttp10
         | Rule::BadTransferEncoding => {
-            "Correct the client. If nobody knows it, this was an attempt to smuggle a request."
+            "Correct the client. If the client is unknown, this was an attempt of request smuggling."
         }
         _ => "Correct the client.",
     }
@@ -120,39 +118,43 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
 pub(super) const fn response_change(rule: Rule) -> &'static str {
     match rule {
         Rule::HeadTooLarge => {
-            "Raise `upstream.NAME.limits.head_size`, or have the server send a smaller head."
+            "Raise `upstream.NAME.limits.head_size`, or reduce the head that the server sends."
         }
-        Rule::TooManyFields => "Raise `upstream.NAME.limits.headers`, or have the server send fewer.",
-        Rule::TrailersTooLarge => "Raise `upstream.NAME.limits.trailer_size`, or have the server send fewer.",
+        Rule::TooManyFields => {
+            "Raise `upstream.NAME.limits.headers`, or reduce the fields that the server sends."
+        }
+        Rule::TrailersTooLarge => {
+            "Raise `upstream.NAME.limits.trailer_size`, or reduce the trailers that the server sends."
+        }
         Rule::ChunkExtensionsTooLarge => {
-            "Raise `upstream.NAME.limits.chunk_extension_size`, or have the server send none."
+            "Raise `upstream.NAME.limits.chunk_extension_size`, or disable chunk extensions on the server."
         }
         Rule::BareLf => "Correct the server, or set `upstream.NAME.lenient.bare_lf`.",
         Rule::ObsFold => "Correct the server, or set `upstream.NAME.lenient.obs_fold`.",
         Rule::ControlByte => {
-            "Correct the server. Where such a header does not frame the response, set `upstream.NAME.lenient.control_bytes`."
+            "Correct the server, or set `upstream.NAME.lenient.control_bytes` for fields that do not frame the response."
         }
         Rule::RepeatedLength => "Correct the server, or set `upstream.NAME.lenient.repeated_length`.",
         Rule::BadLength => {
             "Correct the server. If it pads lengths with zeros, set `upstream.NAME.lenient.padded_length`."
         }
         Rule::BadTransferEncoding => {
-            "Correct the server. If it says `chunked` twice and chunks the body once, set `upstream.NAME.lenient.repeated_chunked`."
+            "Correct the server. If it sends `chunked` twice and encodes the body once, set `upstream.NAME.lenient.repeated_chunked`."
         }
         Rule::BadStatus => {
             "Correct the server. For status codes of 600 to 999, set `upstream.NAME.lenient.high_status`."
         }
         Rule::BadChunkSize => {
-            "Correct the server. If it sends white space behind sizes or many zeros before them, set `upstream.NAME.lenient.padded_chunk_size`."
+            "Correct the server. If it sends whitespace after chunk sizes or many leading zeros, set `upstream.NAME.lenient.padded_chunk_size`."
         }
         Rule::BadChunkExtension => {
-            "Correct the server. If its extensions are empty, set `upstream.NAME.lenient.empty_chunk_extension`."
+            "Correct the server. If it sends empty extensions, set `upstream.NAME.lenient.empty_chunk_extension`."
         }
         Rule::BadStatusLine => {
-            "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it. If it sends empty lines first, set `upstream.NAME.lenient.empty_lines`."
+            "Check that the server speaks HTTP/1.1 on this port, without TLS. If it sends empty lines before the status line, set `upstream.NAME.lenient.empty_lines`."
         }
         Rule::BadVersion | Rule::UnsupportedVersion => {
-            "Check that the server speaks HTTP/1.1 on this port, and plain HTTP rather than TLS; else correct it."
+            "Check that the server speaks HTTP/1.1 on this port, without TLS."
         }
         _ => "Correct the server.",
     }

@@ -1,7 +1,7 @@
 //! The table of reasons: one row per distinguishable way to fail, apart from broken rules of HTTP.
 //!
-//! A row says which failures it stands for, which status they get, what the client reads and what the operator reads. What
-//! the client reads never tells what is behind Weir. Codes are stable: dashboards and scripts depend on them.
+//! A row has the failures that it covers, the status, the text for the client and the text for the operator. The text for
+//! the client reveals nothing about servers. Codes are stable: dashboards and scripts depend on them.
 
 use super::{Cause, Party};
 use crate::phase::Phase;
@@ -13,7 +13,7 @@ pub(super) struct FailureRow {
     pub(super) party: Party,
     /// Where it is expected; the same cause elsewhere finds the row that fits best.
     pub(super) phases: &'static [Phase],
-    /// The answer while the client has received no head; `None` when there is nobody to answer.
+    /// The status of the response while the client has received no head; `None` when no response can be sent.
     pub(super) status: Option<u16>,
     pub(super) log_status: u16,
     pub(super) client: &'static str,
@@ -21,12 +21,12 @@ pub(super) struct FailureRow {
     pub(super) change: &'static str,
 }
 
-pub(super) const BAD_GATEWAY: &str = "The service gave an answer that cannot be passed on.";
-const UNREACHED: &str = "The service cannot be reached right now. Please try again in a moment.";
-const UNAVAILABLE: &str = "The service is not available right now. Please try again in a moment.";
-const BUSY: &str = "The service is busy right now. Please try again in a moment.";
-const TOO_SLOW: &str = "The service took too long to answer.";
-const INTERNAL: &str = "Something went wrong here.";
+pub(super) const BAD_GATEWAY: &str = "The service sent an invalid response.";
+const UNREACHED: &str = "The service cannot be reached. Please try again in a moment.";
+const UNAVAILABLE: &str = "The service is not available. Please try again in a moment.";
+const BUSY: &str = "The service is busy. Please try again in a moment.";
+const TOO_SLOW: &str = "The service took too long to respond.";
+const INTERNAL: &str = "Internal error.";
 const GONE: &str = "";
 
 /// Declares the rows: `code: cause, party, [phases], status, client text, what happened, what to change`, where the status
@@ -51,109 +51,109 @@ macro_rules! rows {
 }
 
 rows! {
-    // Accept: there is no request yet, so nobody to answer.
+    // Accept: there is no request yet, so no response can be sent.
     "connection-limit": TooManyConnections, Weir, [Accept], log 503, GONE,
-        "The connection was closed unread: the process has as many connections as it may.",
+        "The connection was closed without a response: the process is at its limit of connections.",
         "Raise `process.connections_max` and the limit of open files, or lower `listener.NAME.timeouts.idle`.";
     "listener-connection-limit": TooManyListenerConnections, Weir, [Accept], log 503, GONE,
-        "The connection was closed unread: the listener has as many connections as it may.",
+        "The connection was closed without a response: the listener is at its limit of connections.",
         "Raise `listener.NAME.connections_max`, or lower `listener.NAME.timeouts.idle`.";
     "client-connection-limit": TooManyClientConnections, Weir, [Accept], log 429, GONE,
-        "The connection was closed unread: its client address has as many connections as it may.",
-        "Raise `listener.NAME.connections_per_client_max`; if the address is a proxy of yours, name it in `listener.NAME.trusted_proxies`, or have it send the PROXY protocol.";
+        "The connection was closed without a response: the client address is at its limit of connections.",
+        "Raise `listener.NAME.connections_per_client_max`; if the address is a proxy of yours, add it to `listener.NAME.trusted_proxies`, or enable the PROXY protocol on it.";
     "accept-descriptor-limit": DescriptorLimit, Weir, [Accept], log 503, GONE,
-        "No connection could be accepted: the process or the system has no file descriptor left.",
+        "No connection could be accepted: the process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
     "accept-draining": Drained, Weir, [Accept Tls], log 503, GONE,
         "The connection was closed because Weir is shutting down or the listener is being removed.",
-        "Nothing, if the stop was intended. Take the address out of service before the stop to spare clients this.";
+        "None if the stop was intended. To avoid it, take the address out of service before the stop.";
     "proxy-header-bad": ProxyHeaderBad, Client, [Accept], log 400, GONE,
-        "The connection did not begin with a valid PROXY protocol header though the listener expects one.",
-        "Have the balancer in front send the PROXY protocol, or take its address out of `listener.NAME.proxy_protocol.from`; the log of Weir says what was wrong.";
+        "The connection did not begin with a valid PROXY protocol header, which the listener requires.",
+        "Enable the PROXY protocol on the load balancer in front, or remove its address from `listener.NAME.proxy_protocol.from`; the log of Weir has the details.";
     "proxy-header-timeout": TimedOut, Client, [Accept], log 408, GONE,
         "The PROXY protocol header did not arrive in time.",
-        "Check that the balancer in front sends the PROXY protocol as soon as it connects; raise `listener.NAME.proxy_protocol.timeout` if it does.";
+        "Check that the load balancer in front sends the header as soon as it connects. If it does, raise `listener.NAME.proxy_protocol.timeout`.";
     "accept-closed": Closed, Client, [Accept], log 499, GONE,
         "The client closed the connection before it sent anything.",
-        "Nothing: browsers open connections ahead of need, and TCP health checks look like this.";
+        "None: browsers open connections in advance, and TCP health checks look like this.";
     "accept-reset": Reset, Client, [Accept], log 499, GONE,
         "The client reset the connection before it sent anything.",
-        "Nothing: port scans and TCP health checks look like this.";
+        "None: port scans and TCP health checks look like this.";
 
     // TLS with the client.
     "tls-handshake-timeout": TimedOut, Client, [Tls], log 408, GONE,
         "The client did not finish the TLS handshake in time.",
-        "Nothing, unless it is frequent: then look for packet loss between client and Weir.";
+        "None, unless it is frequent. Then check for packet loss between client and Weir.";
     "tls-client-closed": Closed, Client, [Tls], log 499, GONE,
         "The client closed the connection during the TLS handshake.",
-        "Check that the client trusts the certificate of this listener: many clients close without an alert when they do not.";
+        "Check that the client trusts the certificate of this listener: many clients close without an alert if they do not.";
     "tls-client-reset": Reset, Client, [Tls], log 499, GONE,
         "The client reset the connection during the TLS handshake.",
         "Check that the client trusts the certificate of this listener.";
     "tls-handshake-failed": TlsHandshakeFailed, Client, [Tls], log 400, GONE,
-        "The TLS handshake failed because the client did not keep to the protocol.",
+        "The TLS handshake failed: the client violated the protocol.",
         "Check that the client speaks TLS 1.2 or later.";
     "tls-no-shared-cipher": TlsNoSharedCipher, Client, [Tls], log 400, GONE,
         "Client and listener support no common TLS version, cipher suite or application protocol.",
-        "Update the client, or offer more TLS versions and cipher suites on this listener.";
+        "Update the client, or enable more TLS versions and cipher suites on this listener.";
     "tls-unrecognized-name": TlsUnrecognizedName, Client, [Tls], log 421, GONE,
-        "The client asked for a server name that the listener has no certificate for.",
+        "The listener has no certificate for the server name (SNI) of the client.",
         "Add a certificate for the name to the listener, or a default certificate.";
     "tls-handshake-rate": TooManyHandshakes, Weir, [Tls], log 503, GONE,
-        "So many TLS handshakes waited for their turn that this one would have run out of time.",
-        "Raise `listener.NAME.tls.handshake_rate`, or `listener.NAME.timeouts.tls` to let clients wait for longer.";
+        "The listener is at its limit of TLS handshakes per second, and this one would have exceeded its time limit.",
+        "Raise `listener.NAME.tls.handshake_rate`, or raise `listener.NAME.timeouts.tls` so that handshakes can wait longer.";
     "tls-client-certificate-missing": TlsCertificateMissing, Client, [Tls], log 400, GONE,
-        "The listener requires a client certificate and the client sent none.",
-        "Install a certificate in the client, or do not require one on this listener.";
+        "The listener requires a client certificate, and the client sent none.",
+        "Install a certificate in the client, or make client certificates optional on this listener.";
     "tls-client-certificate-rejected": TlsCertificateRejected, Client, [Tls], log 400, GONE,
-        "The certificate of the client is not signed by an authority that the listener trusts, or is not one for clients.",
-        "Have the listener trust the authority (`listener.NAME.tls.client_certificates.ca`) if it should; give the client a certificate of one that is trusted otherwise.";
+        "The client certificate is not signed by a trusted CA, or is not valid for client authentication.",
+        "Add the CA to `listener.NAME.tls.client_certificates.ca`, or install a certificate of a trusted CA in the client.";
     "tls-client-certificate-expired": TlsCertificateExpired, Client, [Tls], log 400, GONE,
-        "The certificate of the client has expired, or is not valid yet.",
-        "Renew the certificate of the client; if it is new, compare the clocks of this machine and of the authority.";
+        "The client certificate has expired, or is not valid yet.",
+        "Renew the client certificate. If it is new, compare the clocks of this machine and of the CA.";
     "tls-client-certificate-revoked": TlsCertificateRevoked, Client, [Tls], log 400, GONE,
-        "The certificate of the client has been revoked by its authority.",
-        "Nothing, if it should have been. Otherwise have the authority issue a new one.";
+        "The client certificate has been revoked by its CA.",
+        "None if the revocation was intended. Otherwise request a new certificate from the CA.";
     "tls-revocation-unknown": TlsRevocationUnknown, Weir, [Tls], log 503, GONE,
-        "Whether the certificate of the client has been revoked cannot be told: the list of its authority is missing, outdated, or not signed by it.",
-        "Put the present list of every authority into the file of `listener.NAME.tls.client_certificates.crl`; it is read again when it changes.";
+        "The revocation status of the client certificate is unknown: the CRL of its CA is missing, has expired, or is not signed by the CA.",
+        "Put the current CRL of every CA into the file of `listener.NAME.tls.client_certificates.crl`; Weir reads the file again when it changes.";
     "tls-client-alert": TlsAlert, Client, [Tls], log 400, GONE,
-        "The client ended the TLS handshake with an alert; most often it does not trust our certificate.",
-        "Check that the certificate of the listener comes with its whole chain and is not expired.";
+        "The client ended the TLS handshake with an alert. The usual cause is a certificate that the client does not trust.",
+        "Check that the certificate of the listener has not expired and that its file contains the whole chain.";
     "plain-http-on-tls-port": PlainHttpOnTlsPort, Client, [Tls Request], answer 400,
         "This port expects HTTPS. Please use an https:// address.",
         "The client sent plain HTTP to a listener with TLS.",
-        "Correct the address that the client uses, or offer plain HTTP on another listener that redirects.";
+        "Correct the URL that the client uses, or add a listener with plain HTTP that redirects.";
     "misdirected": Misdirected, Client, [Request Route], answer 421,
-        "This connection was made for another host.",
-        "The request names a host that the TLS connection was not made for.",
-        "Nothing, if clients try again on a new connection. Otherwise give the hosts separate certificates or addresses.";
+        "This connection is for another host.",
+        "The host of the request is not covered by the TLS connection.",
+        "None if clients retry on a new connection. Otherwise use separate certificates or addresses for the hosts.";
 
     // Reading the request.
     "request-head-timeout": TimedOut, Client, [Request], answer 408,
         "The request did not arrive in time.",
-        "The client did not send the whole head of its request in time.",
+        "The client did not send the complete head of its request in time.",
         "Raise `listener.NAME.timeouts.request` for clients on very slow links.";
     "request-head-incomplete": Closed, Client, [Request], log 499, GONE,
         "The client closed the connection in the middle of the head of its request.",
-        "Nothing, unless it is frequent: then look at the network or the time limits of the client.";
+        "None, unless it is frequent. Then check the network and the time limits of the client.";
     "client-reset": Reset, Client, [Request Route Queue Connect Send Response Relay Finish], log 499, GONE,
-        "The client reset the connection before it had the whole response.",
-        "Compare the time limit of the client with the time per phase in the log: it often gives up first.";
+        "The client reset the connection before the response was complete.",
+        "Compare the time limit of the client with the time per phase in the log: often the limit of the client is the shorter one.";
     "client-closed": Closed, Client, [Route Queue Connect Response Relay Finish], log 499, GONE,
-        "The client closed the connection before it had the whole response.",
-        "Compare the time limit of the client with the time per phase in the log: it often gives up first.";
+        "The client closed the connection before the response was complete.",
+        "Compare the time limit of the client with the time per phase in the log: often the limit of the client is the shorter one.";
     "expectation-failed": ExpectationFailed, Client, [Request], answer 417,
-        "The Expect field asks for something that is not supported.",
-        "The request expects something other than 100-continue.",
+        "The Expect field has an unsupported value.",
+        "The Expect field of the request has a value other than 100-continue.",
         "Correct the client.";
     "connect-not-allowed": ConnectNotAllowed, Client, [Request Route], answer 501,
         "CONNECT is not supported here.",
-        "The client sent CONNECT and no route allows it.",
-        "Set `listener.NAME.route.allow_connect` if Weir is to open tunnels for clients.";
+        "The client sent CONNECT, and no route allows it.",
+        "Set `listener.NAME.route.allow_connect` to let clients open tunnels.";
     "loop-detected": LoopDetected, Client, [Request Route], answer 508,
-        "The request has been here before.",
-        "The Via field of the request shows that it has passed this Weir already: an upstream leads back here.",
+        "Loop detected.",
+        "The Via field of the request names this Weir: an upstream leads back to it.",
         "Correct the address in `upstream.NAME.servers` that leads back to a listener of Weir.";
     "body-too-large": BodyTooLarge, Client, [Request Route Send Response], answer 413,
         "The body of the request is too large.",
@@ -165,46 +165,46 @@ rows! {
         "Raise `listener.NAME.timeouts.request_body.credit` for clients on very slow links.";
     "request-body-too-slow": BodyTooSlow, Client, [Send Response], answer 408,
         "The body of the request arrived too slowly.",
-        "The client sent the body of its request slower than the minimum rate.",
+        "The client sent the body of its request below the minimum rate.",
         "Lower `listener.NAME.timeouts.request_body.rate_min` for clients on very slow links.";
     "request-body-incomplete": Closed, Client, [Send], log 499, GONE,
         "The client closed the connection in the middle of the body of its request.",
-        "Nothing, unless it is frequent: then look at the network or the time limits of the client.";
+        "None, unless it is frequent. Then check the network and the time limits of the client.";
     "client-io-error": Io, Client, [Accept Tls Request Send Relay Finish], log 499, GONE,
         "Reading from or writing to the client failed with an error of the operating system.",
-        "Look for the system error in the log of Weir at the same time.";
+        "See the system error in the log of Weir at the same time.";
 
     // Choosing a route.
     "no-route": NoRoute, Weir, [Route], answer 404,
-        "There is nothing at this address.",
+        "Not found.",
         "No route of the listener matches the request.",
-        "Run `weir explain` with the URL to see why; add a route, or one without conditions as the last resort.";
+        "Run `weir explain` with the URL to see why. Add a route; a route without conditions matches every request.";
     "method-not-allowed": MethodNotAllowed, Client, [Route], answer 405,
         "The method of the request is not allowed here.",
-        "Routes match the request, but none of them allows its method.",
-        "Allow the method in one of these routes if it is legitimate; `weir explain` with `-X` shows which they are.";
+        "Routes match the request, but none of them allows the method.",
+        "Add the method to one of these routes; `weir explain` with `-X` lists them.";
     "request-connection-limit": TooManyConnections, Weir, [Request Route Connect], answer 503, BUSY,
-        "The process has as many connections as it may.",
+        "The process is at its limit of connections.",
         "Raise `process.connections_max` and the limit of open files.";
     "request-client-limit": TooManyClientConnections, Weir, [Request Route], answer 429,
         "Too many connections. Please try again in a moment.",
-        "The client address has as many connections as it may.",
+        "The client address is at its limit of connections.",
         "Raise `listener.NAME.connections_per_client_max`.";
     "route-timeout": TimedOut, Weir, [Route], answer 503, UNAVAILABLE,
-        "Choosing a route took longer than its time limit.",
-        "Look for a worker that is overloaded.";
+        "The choice of a route took longer than its time limit.",
+        "Check the CPU time of the workers for overload.";
     "bad-rewrite": BadRewrite, Weir, [Route Send], answer 500, INTERNAL,
-        "A rewrite of the route made a target or a field that is not valid in HTTP.",
-        "Correct `listener.NAME.route.request_headers` or the rewriting of the path; `weir explain` shows the result for a URL.";
+        "A rewrite of the route produced a target or a field that is not valid in HTTP.",
+        "Correct `listener.NAME.route.request_headers` or the path rewrite; `weir explain` shows the result for a URL.";
     "request-head-overflow": HeadOverflow, Weir, [Route Send], answer 431,
         "The head of the request is too large.",
-        "The head of the request no longer fits its buffer after Weir added its fields.",
-        "Raise `process.buffer_size`, or lower `listener.NAME.limits.head_size` so that there is room for the added fields.";
+        "The head of the request does not fit the buffer with the fields that Weir adds.",
+        "Raise `process.buffer_size`, or lower `listener.NAME.limits.head_size` to leave room for the added fields.";
 
     // Choosing a server.
     "no-server": NoServer, Weir, [Route Queue Connect], answer 503, UNAVAILABLE,
-        "No server of the upstream may take the exchange: all are down, ejected, draining or disabled, or there are none.",
-        "Look at the state of the servers, in the log and in `weir_server_up` and `weir_server_ejected`; add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
+        "No server of the upstream is available: all are down, ejected, draining or in maintenance, or there are none.",
+        "Check the state of the servers in the log and in `weir_server_up` and `weir_server_ejected`. Add servers, or one with `backup = true`, to `upstream.NAME.servers`.";
     "all-servers-full": AllServersFull, Weir, [Route Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and the upstream has no queue.",
         "Raise `upstream.NAME.max_requests`, add servers, or set `upstream.NAME.queue.length_max` above 0.";
@@ -212,222 +212,222 @@ rows! {
         "Every server of the upstream is at its limit, and so is the queue.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-evicted": QueueEvicted, Weir, [Queue], answer 503, BUSY,
-        "The queue was full, and the place of this request went to one of a higher priority, or of a client that had fewer requests in it.",
+        "The queue was full, and this request was evicted for a request with a higher priority, or for a client with fewer requests in the queue.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-overload": QueueOverload, Weir, [Queue], answer 503, BUSY,
-        "The upstream gets more requests than its servers can work on, for longer than `upstream.NAME.queue.delay_interval`, and this one had waited longer than `upstream.NAME.queue.delay_target`.",
-        "Add servers, or raise `upstream.NAME.max_requests` if they can take more; raise `upstream.NAME.queue.delay_target` if clients can wait longer.";
+        "The upstream has been overloaded for longer than `upstream.NAME.queue.delay_interval`, and this request had waited longer than `upstream.NAME.queue.delay_target`.",
+        "Add servers, or raise `upstream.NAME.max_requests` if the servers have capacity left. Raise `upstream.NAME.queue.delay_target` if clients can wait longer.";
     "queue-timeout": TimedOut, Weir, [Queue], answer 503, BUSY,
-        "No server had a free slot before the time limit of the queue passed.",
+        "No slot on a server became free within the time limit of the queue.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.timeouts.queue`, or add servers.";
     "draining": Drained, Weir, [Request Route Queue Connect Send Response], answer 503, UNAVAILABLE,
-        "Weir is shutting down, or the upstream is being removed, and the exchange could not be finished in the time left.",
+        "Weir is shutting down, or the upstream is being removed, and the exchange did not finish within the grace period.",
         "Raise `process.stop_grace` so that running exchanges can finish.";
 
     // Connecting to a server.
     "connect-timeout": TimedOut, Server, [Connect], answer 504, TOO_SLOW,
         "The server did not accept the connection in time.",
-        "Check that the address is right, that no firewall drops packets and that the listen backlog of the server is not full; or raise `upstream.NAME.timeouts.connect`.";
+        "Check the address, the firewalls in between and the listen backlog of the server, or raise `upstream.NAME.timeouts.connect`.";
     "connect-refused": Refused, Server, [Connect], answer 502, UNREACHED,
         "The server refused the connection: nothing listens at the address.",
-        "Check that the server runs and that its address in `upstream.NAME.servers` is right.";
+        "Check that the server is running and that its address in `upstream.NAME.servers` is correct.";
     "connect-unreachable": Unreachable, Server, [Connect], answer 502, UNREACHED,
         "The host or network of the server cannot be reached.",
         "Check routes and firewalls between Weir and the address in `upstream.NAME.servers`.";
     "connect-reset": Reset, Server, [Connect], answer 502, UNREACHED,
-        "The server reset the connection as soon as it was open.",
-        "Look at the log and the connection limit of the server.";
+        "The server reset the connection right after it was opened.",
+        "Check the log and the connection limit of the server.";
     "connect-closed": Closed, Server, [Connect], answer 502, UNREACHED,
-        "The server closed the connection as soon as it was open.",
-        "Look at the log and the connection limit of the server; check whether it expects TLS or the PROXY protocol.";
+        "The server closed the connection right after it was opened.",
+        "Check the log and the connection limit of the server, and whether it expects TLS or the PROXY protocol.";
     "connect-failed": ConnectFailed, Server, [Connect], answer 502, UNREACHED,
         "The connection to the server could not be opened.",
-        "Look for the system error in the log of Weir at the same time.";
+        "See the system error in the log of Weir at the same time.";
     "connect-denied": ConnectDenied, Weir, [Connect], answer 502, UNREACHED,
-        "The operating system forbade the connection to the server.",
-        "Give the user of Weir access to the Unix socket, or correct the firewall rule on this host.";
+        "The operating system denied the connection to the server.",
+        "Give the user that Weir runs as access to the Unix socket, or correct the firewall rule on this host.";
     "connect-socket-missing": SocketMissing, Server, [Connect], answer 502, UNREACHED,
         "The Unix socket of the server does not exist.",
-        "Check that the server runs and that the path in `upstream.NAME.servers` is right, also inside a chroot.";
+        "Check that the server is running and that the path in `upstream.NAME.servers` is correct, also inside a chroot.";
     "connect-ports-exhausted": PortsExhausted, Weir, [Connect], answer 503, BUSY,
         "No local port is free for a connection to this server.",
-        "The server is not judged by it. Let more connections be reused (`upstream.NAME.pool.idle_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
+        "The failure does not count against the server. Let more connections be reused (`upstream.NAME.pool.idle_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
-        "No connection to the server could be opened: the process or the system has no file descriptor left.",
-        "The server is not judged by it. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
+        "No connection to the server could be opened: the process or the system is out of file descriptors.",
+        "The failure does not count against the server. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
     "connect-kernel-memory": KernelMemory, Weir, [Connect], answer 503, BUSY,
-        "No connection to the server could be opened: the system has no memory left for sockets.",
-        "The server is not judged by it. Look at `net.ipv4.tcp_mem` and at the memory of the machine or container; lower `process.connections_max`.";
+        "No connection to the server could be opened: the system is out of memory for sockets.",
+        "The failure does not count against the server. Check `net.ipv4.tcp_mem` and the memory of the machine or container, or lower `process.connections_max`.";
     "connect-name-unresolved": NameUnresolved, Server, [Connect], answer 502, UNREACHED,
         "The host name of the server has no address.",
         "Check the name in `upstream.NAME.servers`, and `dns.resolvers` or `/etc/resolv.conf`.";
     "connect-tls-failed": TlsHandshakeFailed, Server, [Connect], answer 502, UNREACHED,
         "The TLS handshake with the server failed.",
-        "Check that the server speaks TLS on this port; else take `tls` out of the upstream.";
+        "Check that the server speaks TLS on this port. If it does not, remove `tls` from the upstream.";
     "connect-tls-no-shared-cipher": TlsNoSharedCipher, Server, [Connect], answer 502, UNREACHED,
         "Weir and the server support no common TLS version, cipher suite or application protocol.",
-        "Update the server, or allow more TLS versions and cipher suites for this upstream.";
+        "Update the server, or enable more TLS versions and cipher suites for this upstream.";
     "connect-tls-unrecognized-name": TlsUnrecognizedName, Server, [Connect], answer 502, UNREACHED,
-        "The server has no certificate for the name that Weir asked for.",
-        "Write a name that the server knows as `upstream.NAME.tls.server_name`.";
+        "The server has no certificate for the server name (SNI) that Weir sent.",
+        "Set `upstream.NAME.tls.server_name` to a name that the server has a certificate for.";
     "connect-tls-certificate-missing": TlsCertificateMissing, Server, [Connect], answer 502, UNREACHED,
-        "The server wants a certificate of Weir, and none is configured.",
-        "Name one in `upstream.NAME.tls.certificate` and `key`.";
+        "The server requires a client certificate, and none is configured.",
+        "Set `upstream.NAME.tls.certificate` and `key`.";
     "connect-tls-certificate-rejected": TlsCertificateRejected, Server, [Connect], answer 502, UNREACHED,
-        "The certificate of the server is not signed by an authority that Weir trusts.",
-        "Name the authority, or the certificate itself, as `upstream.NAME.tls.ca`; with `debug` as `log.level` the log has the details.";
+        "The certificate of the server is not signed by a trusted CA.",
+        "Set `upstream.NAME.tls.ca` to the CA, or to the certificate itself. With `log.level` set to `debug`, the log has the details.";
     "connect-tls-certificate-name-mismatch": TlsCertificateNameMismatch, Server, [Connect], answer 502, UNREACHED,
-        "The certificate of the server is for other names than the one that Weir asked for.",
-        "Write one of its names as `upstream.NAME.tls.server_name`, or have it issued for this one; with `debug` as `log.level` the log names both.";
+        "The names in the certificate of the server do not include the server name that Weir expects.",
+        "Set `upstream.NAME.tls.server_name` to a name in the certificate, or add the expected name to the certificate. With `log.level` set to `debug`, the log has both names.";
     "connect-tls-certificate-revoked": TlsCertificateRevoked, Server, [Connect], answer 502, UNREACHED,
-        "The certificate of the server has been revoked by its authority.",
-        "Give the server a new certificate.";
+        "The certificate of the server has been revoked by its CA.",
+        "Install a new certificate on the server.";
     "connect-tls-revocation-unknown": TlsRevocationUnknown, Weir, [Connect], answer 503, UNREACHED,
-        "Whether the certificate of the server has been revoked cannot be told: the list of its authority is missing, outdated, or not signed by it.",
-        "Put the present list of every authority into the file of `upstream.NAME.tls.crl`; it is read again when it changes.";
+        "The revocation status of the certificate of the server is unknown: the CRL of its CA is missing, has expired, or is not signed by the CA.",
+        "Put the current CRL of every CA into the file of `upstream.NAME.tls.crl`; Weir reads the file again when it changes.";
     "connect-tls-certificate-expired": TlsCertificateExpired, Server, [Connect], answer 502, UNREACHED,
         "The certificate of the server has expired, or is not valid yet.",
-        "Renew the certificate of the server; if it is new, compare the clocks of both machines.";
+        "Renew the certificate of the server. If it is new, compare the clocks of both machines.";
     "connect-tls-alert": TlsAlert, Server, [Connect], answer 502, UNREACHED,
         "The server ended the TLS handshake with an alert.",
-        "Look at the log of the server; it may reject the certificate of the upstream.";
+        "Check the log of the server: it may reject the client certificate of the upstream.";
     "server-tls-certificate-missing": TlsCertificateMissing, Server, [Send Response], answer 502, UNREACHED,
-        "The server wants a certificate of Weir, and none is configured; in TLS 1.3 it says so only after the handshake.",
-        "Name one in `upstream.NAME.tls.certificate` and `key`.";
+        "The server requires a client certificate, and none is configured. In TLS 1.3 the server reports this after the handshake.",
+        "Set `upstream.NAME.tls.certificate` and `key`.";
     "server-tls-alert": TlsAlert, Server, [Send Response Relay], answer 502, UNREACHED,
-        "The server ended TLS with an alert; in TLS 1.3 that is how it rejects the certificate of the upstream.",
-        "Look at the log of the server, and at `upstream.NAME.tls.certificate`.";
+        "The server ended TLS with an alert. In TLS 1.3 a server rejects a client certificate this way.",
+        "Check the log of the server, and `upstream.NAME.tls.certificate`.";
     "server-tls-protocol-error": TlsHandshakeFailed, Server, [Send Response Relay], answer 502, BAD_GATEWAY,
-        "The server broke the TLS protocol after the handshake, or somebody changed its bytes on the way.",
-        "Look at the log of the server and at what stands between it and Weir.";
+        "The server violated the TLS protocol after the handshake, or its bytes were modified on the way.",
+        "Check the log of the server and the devices between it and Weir.";
 
     // Sending the request.
     "send-timeout": TimedOut, Server, [Send], answer 504, TOO_SLOW,
-        "The server stopped taking the request.",
-        "Look for the reason in the server, or raise `upstream.NAME.timeouts.send.credit`.";
+        "The server stopped reading the request.",
+        "Check the load of the server, or raise `upstream.NAME.timeouts.send.credit`.";
     "send-too-slow": BodyTooSlow, Server, [Send], answer 504, TOO_SLOW,
-        "The server took the body of the request slower than the minimum rate.",
-        "Look for the reason in the server, or lower `upstream.NAME.timeouts.send.rate_min`.";
+        "The server read the body of the request below the minimum rate.",
+        "Check the load of the server, or lower `upstream.NAME.timeouts.send.rate_min`.";
     "send-closed": Closed, Server, [Send], answer 502, UNREACHED,
-        "The server closed the connection while the request was being sent, without a response.",
-        "Look at the log and the body limit of the server.";
+        "The server closed the connection without a response while the request was being sent.",
+        "Check the log and the body limit of the server.";
     "send-reset": Reset, Server, [Send], answer 502, UNREACHED,
-        "The server reset the connection while the request was being sent, without a response.",
-        "Look at the log and the body limit of the server.";
+        "The server reset the connection without a response while the request was being sent.",
+        "Check the log and the body limit of the server.";
     "stale-connection": StaleConnection, Server, [Send Response], answer 502, UNREACHED,
-        "A kept connection died as it was reused, and the request may not be repeated: its method is not idempotent, or its body is gone.",
-        "Set `upstream.NAME.timeouts.idle` below the keep-alive time of the server. If the connection was idle for moments only, the server closes without saying so first, as some do on a body that they have not read: have it send `Connection: close`.";
+        "The server closed a pooled connection as it was reused, and the request cannot be retried: its method is not idempotent, or its body is no longer buffered.",
+        "Set `upstream.NAME.timeouts.idle` below the keep-alive time of the server. If the connection was idle for moments only, the server closes connections without announcing it, for example after a body that it did not read: configure it to send `Connection: close`.";
 
     // Waiting for the response.
     "response-timeout": TimedOut, Server, [Response], answer 504, TOO_SLOW,
         "The server did not begin its response in time.",
-        "Look for the reason in the server, or raise `upstream.NAME.timeouts.response`.";
+        "Check the load of the server, or raise `upstream.NAME.timeouts.response`.";
     "response-closed": Closed, Server, [Response], answer 502, UNREACHED,
         "The server closed the connection without a response.",
-        "Look for a crash or a worker limit in the log of the server.";
+        "Check the log of the server for a crash or a worker limit.";
     "response-reset": Reset, Server, [Response], answer 502, UNREACHED,
         "The server reset the connection without a response.",
-        "Look for a crash or a worker limit in the log of the server.";
+        "Check the log of the server for a crash or a worker limit.";
     "response-head-incomplete": ResponseIncomplete, Server, [Response], answer 502, BAD_GATEWAY,
         "The server closed the connection in the middle of the head of its response.",
-        "Look for a crash in the log of the server.";
+        "Check the log of the server for a crash.";
     "response-unexpected-upgrade": UnexpectedUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
-        "The server switched to another protocol though the client did not ask for it.",
+        "The server switched protocols, and the client had not requested it.",
         "Correct the server.";
     "response-premature-upgrade": PrematureUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
-        "The server switched to another protocol before it had the whole request: what is left of the body would pass for bytes of that protocol.",
-        "Correct the server: it has to read the body first, or to answer without switching.";
+        "The server switched protocols before it had the complete request: the rest of the body would be taken for bytes of the new protocol.",
+        "Correct the server: it has to read the body first, or respond without switching.";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
-        "The server sent more 1xx responses before the final one than the limit.",
+        "The server sent more 1xx responses than the limit before the final response.",
         "Correct the server.";
     "response-head-overflow": HeadOverflow, Server, [Response], answer 502, BAD_GATEWAY,
-        "The head of the response no longer fits its buffer after Weir added its fields.",
-        "Raise `process.buffer_size`, or have the server send a smaller head.";
+        "The head of the response does not fit the buffer with the fields that Weir adds.",
+        "Raise `process.buffer_size`, or reduce the head that the server sends.";
     "response-bad-rewrite": BadRewrite, Weir, [Response], answer 500, INTERNAL,
-        "The route made a response field that is not valid in HTTP.",
+        "A rewrite of the route produced a response field that is not valid in HTTP.",
         "Correct `listener.NAME.route.response_headers`.";
 
-    // The response to a probe: seen in the log and in the metrics of health checks only.
+    // The response to a probe: only in the log and in the metrics of health checks.
     "response-unexpected-status": UnexpectedStatus, Server, [Response], answer 502, UNREACHED,
-        "A probe of the health check was answered with a status that it does not expect.",
-        "Ask the server for `upstream.NAME.health.path` and see why; if that status is fine, add it to `upstream.NAME.health.status`.";
+        "The response to a health check has an unexpected status.",
+        "Request `upstream.NAME.health.path` from the server to see why. If the status is acceptable, add it to `upstream.NAME.health.status`.";
     "response-unexpected-body": UnexpectedBody, Server, [Response Relay], answer 502, UNREACHED,
-        "A probe of the health check was answered with a body that lacks what it looks for.",
-        "Ask the server for `upstream.NAME.health.path` and see why. Only the first `upstream.NAME.health.body_size` bytes are looked at.";
+        "The body of the response to a health check does not contain the expected text.",
+        "Request `upstream.NAME.health.path` from the server to see why. Weir searches the first `upstream.NAME.health.body_size` bytes.";
 
     "response-unexpected-answer": UnexpectedAnswer, Server, [Response], answer 502, UNREACHED,
-        "A probe of the health check over TCP was answered with something else than it expects.",
+        "The response to a TCP health check is not the expected one.",
         "At the log level `debug` Weir writes what the server said. Compare it with `upstream.NAME.health.expect`, or with what `upstream.NAME.health.preset` stands for: a user that may not log in, a server that starts up or turns clients away.";
 
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,
-        "The server closed the connection before the end of the body. The client got what had been received, without the end of the body.",
-        "Look for a crash or a time limit in the log of the server.";
+        "The server closed the connection before the end of the body. The client received the body up to there, and no end of it.",
+        "Check the log of the server for a crash or a time limit.";
     "relay-server-closed": Closed, Server, [Relay Finish], log 502, GONE,
         "The server closed the connection before the end of the exchange.",
-        "Look for a crash or a time limit in the log of the server.";
+        "Check the log of the server for a crash or a time limit.";
     "relay-server-reset": Reset, Server, [Relay Finish], log 502, GONE,
         "The server reset the connection before the end of the exchange.",
-        "Look for a crash or a time limit in the log of the server.";
+        "Check the log of the server for a crash or a time limit.";
     "relay-server-timeout": TimedOut, Server, [Relay], log 504, GONE,
-        "The server stopped in the middle of the body.",
-        "Look for the reason in the server, or raise `upstream.NAME.timeouts.relay.credit`.";
+        "The server stopped sending in the middle of the body.",
+        "Check the load of the server, or raise `upstream.NAME.timeouts.relay.credit`.";
     "relay-server-too-slow": BodyTooSlow, Server, [Relay], log 504, GONE,
-        "The server sent the body slower than the minimum rate.",
-        "Look for the reason in the server, or lower `upstream.NAME.timeouts.relay.rate_min`.";
+        "The server sent the body below the minimum rate.",
+        "Check the load of the server, or lower `upstream.NAME.timeouts.relay.rate_min`.";
     "relay-client-timeout": TimedOut, Client, [Relay], log 408, GONE,
-        "The client stopped: it took no more of the response, or sent no more of the body of its request.",
-        "Raise `listener.NAME.timeouts.send.credit` (or `listener.NAME.timeouts.request_body.credit`) for clients that pause for long.";
+        "The client stopped reading the response, or stopped sending the body of its request.",
+        "Raise `listener.NAME.timeouts.send.credit` (or `listener.NAME.timeouts.request_body.credit`) for clients with long pauses.";
     "relay-client-too-slow": BodyTooSlow, Client, [Relay Finish], log 408, GONE,
-        "The client took the response, or sent the rest of its request, slower than the minimum rate.",
+        "The client read the response, or sent the rest of its request, below the minimum rate.",
         "Lower `listener.NAME.timeouts.send.rate_min` for clients on very slow links.";
     "response-excess-data": ResponseExcess, Server, [Relay Finish], log 200, GONE,
-        "The server sent bytes beyond the end of its response; the client did not get them, and the connection was closed.",
-        "Correct the length that the server declares.";
+        "The server sent data after the end of its response. The data was dropped and the connection closed.",
+        "Correct the Content-Length that the server sends.";
     "tunnel-idle-timeout": TunnelIdle, Weir, [Relay], log 408, GONE,
         "Neither side of the tunnel sent anything for longer than the time limit.",
-        "Raise `upstream.NAME.timeouts.tunnel`, or have the application send pings.";
+        "Raise `upstream.NAME.timeouts.tunnel`, or enable pings in the application.";
     "relay-draining": Drained, Weir, [Relay Finish], log 503, GONE,
-        "The exchange was cut off at the end of the grace period: Weir is shutting down, or the server is being removed.",
+        "The exchange was aborted at the end of the grace period: Weir is shutting down, or the server is being removed.",
         "Raise `process.stop_grace` so that long transfers and tunnels can finish.";
 
     // Finishing.
     "finish-timeout": TimedOut, Client, [Finish], log 408, GONE,
-        "The client did not take the last bytes of the response in time.",
+        "The client did not read the last bytes of the response in time.",
         "Raise `listener.NAME.timeouts.send.credit` for clients on very slow links.";
 
     // At any time.
     "exchange-timeout": ExchangeTimedOut, Weir, [Route Queue Connect Send Response Relay], answer 504, TOO_SLOW,
-        "The exchange as a whole took longer than its route allows.",
-        "See in the log in which phase the time went, or raise `listener.NAME.route.timeouts.exchange`.";
+        "The exchange exceeded the time limit of its route.",
+        "Check the time per phase in the log, or raise `listener.NAME.route.timeouts.exchange`.";
     "connection-max-age": ConnectionMaxAge, Weir, [Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
-        "The session reached its greatest age in the middle of an exchange.",
+        "The client connection reached its maximum age during an exchange.",
         "Raise `listener.NAME.timeouts.connection_age`.";
     "server-down": ServerDown, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "The server was marked down by its health check while the exchange ran, and `upstream.NAME.on_down` has connections through such a server closed.",
-        "Look for the reason in the server; if it was well, the health check is too strict. `on_down = \"keep\"` lets exchanges go on.";
+        "Check the server. If it was healthy, the health check is too strict. Set `on_down` to `\"keep\"` to let running exchanges continue.";
     "killed-by-operator": Killed, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
-        "Somebody ended the session at the admin listener or the runtime socket, whatever it was doing, or Weir was stopping and the time for that was up.",
-        "Nothing, if that was meant. The log of Weir says at the same time who asked for it; `process.stop_grace` is the time that a stop has.";
+        "The connection was closed by a command at the admin listener or the runtime socket, or at the end of the grace period of a stop.",
+        "None if it was intended. The log of Weir names the origin of the command; `process.stop_grace` is the grace period of a stop.";
     "buffer-limit": BufferLimit, Weir, [Request], answer 503, BUSY,
-        "The request waited for a buffer of Weir for as long as its head might have taken to arrive.",
+        "No buffer became free within the time limit for the head of the request.",
         "Raise `process.buffers_max`, or lower `process.connections_max`.";
     "descriptor-limit": DescriptorLimit, Weir, [Tls Request Route Send Relay], answer 503, BUSY,
-        "The process or the system has no file descriptor left.",
+        "The process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
     "kernel-memory": KernelMemory, Weir, [Send Response Relay], answer 503, BUSY,
-        "The system has no memory left for sockets.",
-        "Look at `net.ipv4.tcp_mem` and at the memory of the machine or container; lower `process.connections_max`.";
+        "The system is out of memory for sockets.",
+        "Check `net.ipv4.tcp_mem` and the memory of the machine or container, or lower `process.connections_max`.";
     "server-io-error": Io, Server, [Connect Send Response Relay], answer 502, UNREACHED,
         "Reading from or writing to the server failed with an error of the operating system.",
-        "Look for the system error in the log of Weir at the same time.";
+        "See the system error in the log of Weir at the same time.";
     "internal-timeout": TimedOut, Weir, [Accept Tls Request Connect Send Response Relay Finish], answer 503, UNAVAILABLE,
-        "A time limit inside Weir passed that is neither the client's nor the server's.",
-        "Look for a worker that is overloaded; report it if there is none.";
+        "An internal time limit of Weir was exceeded.",
+        "Check the CPU time of the workers for overload; if there is none, report a bug.";
     "internal-error": Io, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 500, INTERNAL,
-        "Weir met an error of the operating system that it has no answer to.",
-        "Look for the system error in the log of Weir at the same time.";
+        "Weir met an unexpected error of the operating system.",
+        "See the system error in the log of Weir at the same time.";
     "panic": Panicked, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 500, INTERNAL,
-        "A defect of Weir ended the session; the process goes on.",
+        "A bug in Weir ended the connection; the process continues.",
         "Report the message and the backtrace in the log of Weir.";
 }

@@ -212,7 +212,7 @@ fn explanation_reads_well() {
     assert_eq!(
         explanation.to_string(),
         "The server did not begin its response in time. (server, phase response) \
-         Look for the reason in the server, or raise `upstream.NAME.timeouts.response`."
+         Check the load of the server, or raise `upstream.NAME.timeouts.response`."
     );
 }
 

@@ -15,7 +15,7 @@ pub fn failure_page(code: &str) -> Option<String> {
                 h1 { (reason.code()) }
                 (facts(reason))
                 p { (reason.happened()) }
-                h2 { "What to change" }
+                h2 { "Advice" }
                 p { (code_marked(reason.change())) }
             }
             p { a href="/failures" { "All reasons" } }
@@ -38,11 +38,11 @@ pub fn failures_page() -> String {
     let body = html! {
         (header())
         main #main tabindex="-1" {
-            h1 { "Reasons of failures" }
-            p { "When an exchange ends badly, its reason stands in the log, in the metrics, in the field "
-                code { "weir-reason" } " of the answer, and here." }
+            h1 { "Reason codes of failures" }
+            p { "The reason code of a failure is in the log, in the metrics, in the field "
+                code { "weir-reason" } " of the response, and on this page." }
             (list(&own))
-            h2 { "Broken rules of HTTP" }
+            h2 { "Violations of HTTP" }
             (list(&rules))
         }
     };
@@ -54,9 +54,9 @@ pub fn why_page() -> String {
     let body = html! {
         (header())
         main #main tabindex="-1" {
-            h1 { "What became of one exchange" }
-            p #why-said role="status" { "Asking Weir" }
-            noscript { p { "Without scripts, " code { "weir why ID" } " and " code { "/api/exchanges/ID" } " tell it." } }
+            h1 { "One exchange" }
+            p #why-said role="status" { "Loading" }
+            noscript { p { "This page needs scripts. Without them, use " code { "weir why ID" } " or " code { "/api/exchanges/ID" } "." } }
             div #why {}
         }
     };
@@ -73,7 +73,7 @@ fn facts(reason: Reason) -> Markup {
         dl.pairs {
             div { dt { "Status" } dd { @match reason.status() {
                 Some(status) => { (status) }
-                None => { "none: there is nobody to answer (" (reason.log_status()) " in the log)" }
+                None => { "none: no response can be sent (" (reason.log_status()) " in the log)" }
             } } }
             div { dt { "Party" } dd { (reason.party().name()) } }
             div { dt { "Phase" } dd { (phases.join(", ")) } }

@@ -39,22 +39,22 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
             td data-label="Requests per second" {
                 b { (live("rates.requests.now", "rate", &format::rate(listener.rates.requests.now))) }
                 span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(listener.rates.requests.peak))) }
-                span.small { (live("requests", "count", &format::count(stats.requests))) " in all" }
+                span.small { (live("requests", "count", &format::count(stats.requests))) " in total" }
             }
             td data-label="Connections" {
                 b { (live("connections_open.now", "count", &level(stats.connections_open.now))) }
                 span.small { "peak " (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
                     @if let Some(max) = listener.connections_max { " of " (format::count(max.into())) } }
-                span.small { (live("connections", "count", &format::count(stats.connections))) " in all" }
+                span.small { (live("connections", "count", &format::count(stats.connections))) " in total" }
                 @if stats.tunnels > 0 || listener.protocol == "tcp" {
                     span.small { (live("tunnels_open.now", "count", &level(stats.tunnels_open.now))) " tunnels, "
-                        (live("tunnels", "count", &format::count(stats.tunnels))) " in all" }
+                        (live("tunnels", "count", &format::count(stats.tunnels))) " in total" }
                 }
             }
             td data-label="Bytes per second" {
                 span { "in " (live("rates.bytes_in.now", "bytes", &format::bytes(listener.rates.bytes_in.now))) }
                 span.small { "out " (live("rates.bytes_out.now", "bytes", &format::bytes(listener.rates.bytes_out.now))) }
-                span.small { "in all " (live("bytes_in", "bytes", &format::bytes(stats.bytes_in as f64))) ", "
+                span.small { "in total " (live("bytes_in", "bytes", &format::bytes(stats.bytes_in as f64))) ", "
                     (live("bytes_out", "bytes", &format::bytes(stats.bytes_out as f64))) }
             }
             td data-label="Responses" {
@@ -80,12 +80,12 @@ fn routes(index: usize, listener: &ListenerOverview) -> Markup {
                details {
                    summary { "Routes of " (listener.name) " " span.small { (listener.routes.len()) } }
                    div.scroll { table.list {
-                       thead { tr { th scope="col" { "Route" } th scope="col" { "Takes" } th scope="col" { "Action" }
+                       thead { tr { th scope="col" { "Route" } th scope="col" { "Matches" } th scope="col" { "Action" }
     th scope="col" { "Requests" }
     th scope="col" { "Failed" } } }
                        tbody { @for (place, route) in listener.routes.iter().enumerate() { tr data-at={ "listeners." (index) ".routes." (place) } {
                            th scope="row" { (route.name) }
-                           td data-label="Takes" { (route.matches) }
+                           td data-label="Matches" { (route.matches) }
                            td data-label="Action" { (route.action) }
     td data-label="Requests" { (live("requests", "count", &format::count(route.stats.requests))) }
     td data-label="Failed" { (live("failures", "count", &format::count(route.stats.failures))) }

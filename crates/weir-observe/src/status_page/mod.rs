@@ -50,8 +50,8 @@ pub fn page(shown: &PageInput<'_>) -> String {
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
             p.note {
-                "The newest first. A request leads to its story, a reason to what to change. "
-                button #failures-all type="button" { "Show all that are kept" }
+                "Newest first. A request links to its details, a reason to the advice. "
+                button #failures-all type="button" { "Show all" }
             }
             div.scroll tabindex="0" role="region" aria-labelledby="failures-heading" { table.list {
                 thead { tr {
@@ -78,7 +78,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         }
         main #main tabindex="-1" { (main) }
         footer {
-            p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reasons of failures" } }
+            p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reason codes" } }
             @if shown.page_token.is_some() {
                 // Forms, since taking a profile is a POST; without a script, and in tabs of their own.
                 form.profiles method="post" target="_blank" rel="noopener" {

@@ -494,7 +494,7 @@
       const choice = modes.size === 1 ? form.querySelector(`input[value="${now.mode}"]`) : null;
       if (choice) choice.checked = true;
       deadline.hidden = form.elements.mode.value !== "draining";
-      form.elements.deadline.placeholder = only && now.mode === "draining" && now.deadline_in_ms != null ? lasting(now.deadline_in_ms) + " more" : "for ever";
+      form.elements.deadline.placeholder = only && now.mode === "draining" && now.deadline_in_ms != null ? lasting(now.deadline_in_ms) + " more" : "never";
       document.getElementById("change-weight").hidden = !only;
       form.elements.weight.value = now.weight;
       warn();
@@ -576,7 +576,7 @@
     try {
       const response = await ask("/api/exchanges/" + location.pathname.slice("/why/".length));
       const told = response.ok || response.status === 404 ? await response.json() : null;
-      put(said, !told ? "refused: " + response.status : told.exchanges ? "" : "Weir does not know this exchange any more: only the last ones are kept.");
+      put(said, !told ? "refused: " + response.status : told.exchanges ? "" : "Weir does not have this exchange any more: only the latest ones are kept.");
       document.getElementById("why").replaceChildren(...(told?.exchanges ?? []).flatMap(story).filter(Boolean));
     } catch { put(said, "Weir does not answer."); }
   };

@@ -302,7 +302,7 @@ fn reasons_are_explained_in_the_words_of_the_docs() {
     let page = failure_page("connect-refused").unwrap();
     let docs = crate::failure::failures_markdown();
     let reason = crate::failure::Reason::from_code("connect-refused").unwrap();
-    assert!(docs.contains(reason.happened()) && page.contains("What to change"));
+    assert!(docs.contains(reason.happened()) && page.contains("Advice"));
     let text = page.replace("<code>", "`").replace("</code>", "`");
     assert!(text.contains(reason.change()), "{text}");
     assert_eq!(failure_page("no-such-reason"), None);

@@ -92,7 +92,7 @@ pub(super) fn section(shown: &PageInput<'_>) -> Markup {
             (tools(shown))
             (pager(&shown.overview.page))
             div.line.heads aria-hidden="true" {
-                span { "Upstream" } span { "State" } span { "Requests/s" } span { "Failed/s" } span { "P50" } span { "P99" } span { "Waiting" } span { "Running" } span { "Two minutes" }
+                span { "Upstream" } span { "State" } span { "Requests/s" } span { "Failed/s" } span { "P50" } span { "P99" } span { "Waiting" } span { "In flight" } span { "Two minutes" }
             }
             div #upstream-list {
                 @for (index, upstream) in order { (line(index, upstream, shown)) }
@@ -164,7 +164,7 @@ fn line(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Mar
                     span.cell data-label="P99" { (live("response_time.p99_us", "micros", &format::micros(upstream.response_time.p99_us))) }
                 }
                 span.cell data-label="waiting" { (live("queue_length.now", "count", &format::count(waiting))) }
-                span.cell.second data-label="running" { span data-c="running" { (format::count(in_flight)) } }
+                span.cell.second data-label="in flight" { span data-c="running" { (format::count(in_flight)) } }
                 svg.graph.spark data-graph="spark" viewBox="0 0 120 40" preserveAspectRatio="none" aria-hidden="true" {}
             }
             (inside(index, upstream, shown))
@@ -177,7 +177,7 @@ fn inside(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> M
     html! {
         div.inside {
             p.warning data-v="in_panic" data-f="panic" hidden[!upstream.stats.in_panic] {
-                "Too few servers are usable: all of them get requests, whatever is known of them."
+                "Panic mode: too few servers are healthy, so all of them get requests."
             }
             div.graphs hidden {
                 figure { figcaption { (if is_tcp(upstream) { "Connections ended per second " } else { "Requests per second " }) span.read {} } svg.graph data-graph="rate" viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label=(if is_tcp(upstream) { "Connections ended per second" } else { "Requests per second" }) {} span.peak {} span.bottom aria-hidden="true" { "2 min ago" span { "now" } } }
@@ -188,9 +188,9 @@ fn inside(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> M
             }
             (facts(upstream))
             @if upstream.servers.len() < upstream.servers_total {
-                p.note { (format::count(upstream.servers.len() as u64)) " of its servers are on this page. " a href={ "/?upstream=" (upstream.name) } { "This upstream alone" } }
+                p.note { (format::count(upstream.servers.len() as u64)) " of its servers are on this page. " a href={ "/?upstream=" (upstream.name) } { "Show this upstream only" } }
             }
-            p.only { "Only servers that are not usable are shown. " button.all type="button" { "Show all" } }
+            p.only { "Only unusable servers are shown. " button.all type="button" { "Show all" } }
             (servers(index, upstream, shown))
         }
     }
@@ -206,7 +206,7 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
                 div { dt { "Requests per second" } dd {
                     b { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
                     ", peak " (live("rates.requests.peak", "rate", &format::rate(upstream.rates.requests.peak)))
-                    ", " (live("requests", "count", &format::count(stats.requests))) " in all"
+                    ", " (live("requests", "count", &format::count(stats.requests))) " in total"
                 } }
                 div { dt { "Response time, P50, P99" } dd {
                     b { (live("response_time.p50_us", "micros", &format::micros(upstream.response_time.p50_us))) } ", "
@@ -269,7 +269,7 @@ fn servers(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> 
             caption.hidden { "Servers of " (upstream.name) }
             thead { tr {
                 @if shown.page_token.is_some() { th.pick scope="col" { input type="checkbox" aria-label={ "Select all servers of " (upstream.name) } data-pick-all hidden; } }
-                th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Runs" }
+                th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "In flight" }
                 th scope="col" { (if is_tcp(upstream) { "Connections per second" } else { "Requests per second" }) }
                 @if !is_tcp(upstream) { th scope="col" { "P50, P99" } }
                 th scope="col" { "Bytes per second" } th scope="col" { "Failed attempts" } th scope="col" { "Connections" }
@@ -312,7 +312,7 @@ fn row(
                 span.small.why { (live("why", "text", &server.why)) }
                 @if let Some(probes) = &server.probes { (probed(probes.last_us, probes.failed)) }
             }
-            td data-label="Runs" {
+            td data-label="In flight" {
                 b { (live("in_flight", "count", &format::count(server.in_flight.into()))) }
                 @if let Some(max) = server.max_requests { " of " (format::count(max.into())) }
             }
@@ -320,7 +320,7 @@ fn row(
             td data-label=(if is_tcp(upstream) { "Connections per second" } else { "Requests per second" }) {
                 b { (live("rates.requests.now", "rate", &format::rate(server.rates.requests.now))) }
                 span.small { "peak " (live("rates.requests.peak", "rate", &format::rate(server.rates.requests.peak))) }
-                span.small { (live("attempts", "count", &format::count(stats.attempts))) " in all" }
+                span.small { (live("attempts", "count", &format::count(stats.attempts))) " in total" }
             }
             @if !is_tcp(upstream) { td data-label="P50, P99" {
                 span { (live("response_time.p50_us", "micros", &format::micros(server.response_time.p50_us))) }
@@ -377,13 +377,13 @@ pub(super) fn dialog() -> Markup {
                 h2 #change-heading { "Change " span #change-server {} }
                 fieldset {
                     legend.hidden { "Mode" }
-                    (choice("serving", "Serve", "It gets its share of requests."))
-                    (choice("draining", "Drain", "It gets only requests that are bound to it; what runs on it goes on."))
-                    (choice("maintenance", "Maintenance", "It gets no request at all; what runs on it goes on."))
+                    (choice("serving", "Serve", "The server gets its share of requests."))
+                    (choice("draining", "Drain", "The server gets only requests with affinity to it. Running exchanges continue."))
+                    (choice("maintenance", "Maintenance", "The server gets no requests. Running exchanges continue."))
                 }
-                label #change-deadline hidden { "Those bound to it may stay for " input type="text" name="deadline" placeholder="for ever" size="8" autocomplete="off"; span.small { " such as 30s or 5m" } }
+                label #change-deadline hidden { "End affinity after " input type="text" name="deadline" placeholder="never" size="8" autocomplete="off"; span.small { " such as 30s or 5m" } }
                 label #change-weight {
-                    span { b { "Weight" } span.small { "Its share, 0 to 256; with 0 it gets no new requests. Holds until the next reload of the config." } }
+                    span { b { "Weight" } span.small { "0 to 256; with 0 the server gets no new requests. Valid until the next reload." } }
                     input type="number" name="weight" min="0" max="256" step="1" required autocomplete="off";
                 }
                 p #change-warning.warning hidden {}

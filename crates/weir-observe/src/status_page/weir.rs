@@ -55,7 +55,7 @@ pub(super) fn workers(overview: &Overview) -> Markup {
         section #workers aria-labelledby="workers-heading" {
             h2 #workers-heading { "Workers" }
             div.scroll { table.list {
-                caption { "One per CPU. The bars compare what each did in the last second." }
+                caption { "One per CPU. The bars compare the exchanges of the last second." }
                 thead { tr {
                     th scope="col" { "Worker" } th scope="col" { "Exchanges per second" } th scope="col" { "Exchanges" }
                     th scope="col" { "Connections, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
@@ -109,7 +109,7 @@ pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
                 div { dt { "Open files" } dd { (live("open_files", "count", &format::count(process.open_files))) " of " (format::count(process.open_files_max)) } }
                 div { dt { "Admin requests" } dd { (format::count(admin.requests)) } }
                 @for (refusal, count) in refused() {
-                    div { dt { "Admin refused: " (refusal.name()) } dd { (format::count(count)) } }
+                    div { dt { "Admin requests rejected: " (refusal.name()) } dd { (format::count(count)) } }
                 }
             }
         }
@@ -126,11 +126,11 @@ pub(super) fn config(overview: &Overview, text: &str) -> Markup {
                 div { dt { "Generation" } dd { (live("generation", "count", &format::count(config.generation))) } }
                 div { dt { "In use for" } dd { (live("since_seconds", "since_seconds", &format::lasting(overview.process.at_ms.saturating_sub(config.since_seconds * 1000)))) } }
                 div { dt { "Reloads" } dd { (live("succeeded", "count", &format::count(config.succeeded))) } }
-                div { dt { "Refused" } dd { (live("failed", "count", &format::count(config.failed))) } }
+                div { dt { "Failed reloads" } dd { (live("failed", "count", &format::count(config.failed))) } }
                 div { dt { "Configs still in use" } dd { (live("snapshots", "count", &format::count(config.snapshots))) } }
             }
-            @if !config.last_succeeded { p.warning { "The last reload was refused: the config before it is still in use. The log says why." } }
-            details { summary { "Every key and its value, secrets left out" } pre tabindex="0" { code { (text) } } }
+            @if !config.last_succeeded { p.warning { "The last reload failed: the previous config is still in use. The log has the reason." } }
+            details { summary { "All keys and values, without secrets" } pre tabindex="0" { code { (text) } } }
         }
     }
 }

@@ -191,7 +191,7 @@ impl Worker {
     /// Counts that something of this machine was wanting for a connection to a server.
     #[cold]
     pub(crate) fn count_wanting(&self, failure: Failure) {
-        self.shard.local_failures.increment();
+        self.shard.local_connect_errors.increment();
         descriptors::raise_alarm(failure);
     }
 

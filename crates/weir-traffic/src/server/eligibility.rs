@@ -5,7 +5,7 @@
 /// Whether a server could be chosen for a request, and if not, the first reason against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eligibility {
-    /// It could be chosen.
+    /// It can be chosen.
     Eligible,
     /// It has its bounded share of the load; it is chosen only when no other can be.
     Bounded,
@@ -32,15 +32,15 @@ impl Eligibility {
     pub const fn sentence(self) -> &'static str {
         match self {
             Eligibility::Eligible => "can take the request",
-            Eligibility::Bounded => "has all the load that the load factor allows it",
-            Eligibility::Full => "all its slots are taken",
-            Eligibility::Excluded => "the request has already failed on it",
+            Eligibility::Bounded => "is at the limit of the load factor",
+            Eligibility::Full => "all slots are in use",
+            Eligibility::Excluded => "an attempt of this request has failed on it",
             Eligibility::Reserve => "is a backup, and a primary server is eligible",
-            Eligibility::WeightZero => "its weight is 0",
+            Eligibility::WeightZero => "the weight is 0",
             Eligibility::Draining => "is being drained",
             Eligibility::Maintenance => "is in maintenance",
-            Eligibility::Down => "its health checks fail",
-            Eligibility::Ejected => "is ejected for a while, because requests failed on it or took too long",
+            Eligibility::Down => "health checks fail",
+            Eligibility::Ejected => "is ejected as an outlier",
         }
     }
 

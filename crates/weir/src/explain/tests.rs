@@ -160,7 +160,7 @@ fn a_split_tells_the_parts_and_the_servers_of_each() {
     assert_eq!(parts, [("site", 95.0), ("api", 5.0)]);
     let text = text(&["http://third.test/", "-H", "X-Canary: yes"]);
     assert!(text.contains("upstream   site, 95 % of the requests, drawn for each\n"), "{text}");
-    assert!(text.contains("10.0.0.4:80  weight 0       0 %  its weight is 0\n"), "{text}");
+    assert!(text.contains("10.0.0.4:80  weight 0       0 %  the weight is 0\n"), "{text}");
 }
 
 #[test]

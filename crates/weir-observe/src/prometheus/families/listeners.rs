@@ -5,13 +5,13 @@ use crate::prometheus::source::ListenerPart;
 use crate::shard::TLS_VERSIONS;
 
 pub(super) const FAMILIES: &[Family] = families! {
-    "weir_listener_connections_total" Counter Listener, "Client connections begun.",
+    "weir_listener_connections_total" Counter Listener, "Client connections accepted.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.connections.value()));
     "weir_listener_connections_open" Gauge Listener, "Client connections open.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.connections_open.level()).now);
-    "weir_listener_connections_peak" Gauge Listener, "Most client connections open at once; the sum of what each worker had, so an upper bound.",
+    "weir_listener_connections_peak" Gauge Listener, "Peak of open client connections: the sum of the peaks of all workers, an upper bound.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.connections_open.level()).peak);
-    "weir_listener_proxy_headers_total" Counter Listener, "Client connections that began with a valid PROXY protocol header.",
+    "weir_listener_proxy_headers_total" Counter Listener, "Client connections with a valid PROXY protocol header.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.proxy_headers.value()));
     "weir_listener_requests_total" Counter Listener, "Requests received.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.requests.value()));
@@ -19,23 +19,23 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.bytes_in.value()));
     "weir_listener_sent_bytes_total" Counter Listener, "Bytes sent to clients.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.bytes_out.value()));
-    "weir_listener_tunnels_total" Counter Listener, "Tunnels begun: upgrades, and connections of TCP listeners.",
+    "weir_listener_tunnels_total" Counter Listener, "Tunnels opened: upgrades, and connections of TCP listeners.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.tunnels.value()));
     "weir_listener_tunnels_open" Gauge Listener, "Tunnels open.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.tunnels_open.level()).now);
-    "weir_listener_tunnels_peak" Gauge Listener, "Most tunnels open at once; the sum of what each worker had, so an upper bound.",
+    "weir_listener_tunnels_peak" Gauge Listener, "Peak of open tunnels: the sum of the peaks of all workers, an upper bound.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.tunnels_open.level()).peak);
-    "weir_listener_responses_total" Counter Listener, "Responses sent to clients, by class of status.",
+    "weir_listener_responses_total" Counter Listener, "Responses sent to clients, by status class.",
         |samples, listener| write_classes(samples, sums(listener.shards(), |shard| shard.responses.values()));
-    "weir_listener_tls_handshakes_total" Counter Listener, "TLS handshakes with clients that were completed, by version and whether a session was resumed.",
+    "weir_listener_tls_handshakes_total" Counter Listener, "Completed TLS handshakes with clients, by version and session resumption.",
         write_handshakes;
-    "weir_listener_certificate_expiry_timestamp_seconds" Gauge Listener, "Until when a certificate in use is valid, in seconds since 1970.",
+    "weir_listener_certificate_expiry_timestamp_seconds" Gauge Listener, "Expiry of a certificate in use, in seconds since 1970.",
         |samples, listener| {
             for certificate in listener.certificates() {
                 samples.named("certificate", &certificate.file, certificate.expiry_seconds);
             }
         };
-    "weir_listener_certificate_reloads_total" Counter Listener, "Files of certificates that had changed, by whether they were taken over or could not be used.",
+    "weir_listener_certificate_reloads_total" Counter Listener, "Reloads of changed certificate files, by outcome.",
         |samples, listener| {
             if listener.certificates().is_empty() {
                 return;
@@ -44,22 +44,22 @@ pub(super) const FAMILIES: &[Family] = families! {
                 samples.labelled(&[("outcome", outcome)], count);
             }
         };
-    "weir_listener_crl_expiry_timestamp_seconds" Gauge Listener, "When the first of the lists of revoked certificates in a file is outdated, in seconds since 1970.",
+    "weir_listener_crl_expiry_timestamp_seconds" Gauge Listener, "Earliest expiry of the CRLs in a file, in seconds since 1970.",
         |samples, listener| {
             if let Some(lists) = listener.revocations() {
                 samples.named("crl", &lists.file, lists.expiry_seconds);
             }
         };
-    "weir_listener_failures_total" Counter Listener, "Exchanges that ended badly, by reason code and party.",
+    "weir_listener_failures_total" Counter Listener, "Failed exchanges, by reason code and party.",
         |samples, listener| write_reasons(samples, listener.shards().iter().map(|shard| &shard.failures));
 };
 
 pub(super) const ROUTE_FAMILIES: &[Family] = families! {
-    "weir_route_requests_total" Counter Route, "Requests, and connections of TCP listeners, that the route took.",
+    "weir_route_requests_total" Counter Route, "Requests, and connections of TCP listeners, that matched the route.",
         |samples, shards| samples.value(sum(shards.used(), |shard| shard.requests.value()));
-    "weir_route_failures_total" Counter Route, "Requests and connections that the route took and that ended badly.",
+    "weir_route_failures_total" Counter Route, "Failed requests and connections of the route.",
         |samples, shards| samples.value(sum(shards.used(), |shard| shard.failures.value()));
-    "weir_route_responses_total" Counter Route, "Responses to requests that the route took, by class of status.",
+    "weir_route_responses_total" Counter Route, "Responses to requests of the route, by status class.",
         |samples, shards| {
             if sum(shards.used(), |shard| shard.requests.value()) > 0 {
                 write_classes(samples, sums(shards.used(), |shard| shard.responses.values()));
@@ -67,7 +67,7 @@ pub(super) const ROUTE_FAMILIES: &[Family] = families! {
         };
 };
 
-/// Only of listeners that have seen any: the others would show four zeros each.
+/// Only for listeners with a handshake: the others would have four samples of zero.
 fn write_handshakes(samples: &mut Samples<'_>, listener: &dyn ListenerPart) {
     let handshakes = |version: usize| {
         sums(listener.shards(), |shard| [0, 1].map(|resumed| shard.tls_handshakes[version][resumed].value()))

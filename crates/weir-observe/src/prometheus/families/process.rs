@@ -8,18 +8,18 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_build_info" Gauge Process, "Version of Weir; the value is always 1.",
         |samples, _| samples.labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1u8);
 
-    // What every client library of Prometheus tells of its process, under the names that dashboards know.
+    // The metrics of the process that every client library of Prometheus has.
     "process_cpu_seconds_total" Counter Process, "CPU time of the process, user and system.",
         |samples, stats| samples.seconds(stats.process.cpu_micros);
-    "process_start_time_seconds" Gauge Process, "When the process was started, in seconds since 1970.",
+    "process_start_time_seconds" Gauge Process, "Start of the process, in seconds since 1970.",
         |samples, stats| samples.seconds(stats.process.started_micros);
     "process_open_fds" Gauge Process, "Open file descriptors.",
         |samples, stats| samples.value(stats.process.open_fds);
-    "process_max_fds" Gauge Process, "How many file descriptors may be open.",
+    "process_max_fds" Gauge Process, "Limit of open file descriptors.",
         |samples, stats| { stats.process.max_fds.into_iter().for_each(|max| samples.value(max)) };
-    "process_resident_memory_bytes" Gauge Process, "Memory in use.",
+    "process_resident_memory_bytes" Gauge Process, "Resident memory.",
         |samples, stats| samples.value(stats.process.resident_bytes);
-    "process_virtual_memory_bytes" Gauge Process, "Address space in use.",
+    "process_virtual_memory_bytes" Gauge Process, "Virtual memory.",
         |samples, stats| samples.value(stats.process.virtual_bytes);
 
     "weir_config_reloads_total" Counter Process, "Reloads of the config, by outcome.",
@@ -27,67 +27,67 @@ pub(super) const FAMILIES: &[Family] = families! {
             samples.labelled(&[("outcome", "succeeded")], stats.reload.succeeded);
             samples.labelled(&[("outcome", "failed")], stats.reload.failed);
         };
-    "weir_config_last_reload_successful" Gauge Process, "Whether the last reload was taken over (1) or refused (0); 1 before the first.",
+    "weir_config_last_reload_successful" Gauge Process, "Whether the last reload succeeded (1) or failed (0); 1 before the first.",
         |samples, stats| samples.value(u8::from(stats.reload.last_succeeded));
-    "weir_config_last_reload_success_timestamp_seconds" Gauge Process, "When the config in use was taken over, in seconds since 1970.",
+    "weir_config_last_reload_success_timestamp_seconds" Gauge Process, "Time of the last successful reload, or of the start, in seconds since 1970.",
         |samples, stats| samples.value(stats.reload.since_seconds);
-    "weir_config_generation" Gauge Process, "Which config is in use: 1 is that of the start, and each reload adds one.",
+    "weir_config_generation" Gauge Process, "Generation of the config in use: 1 at the start, plus one for each reload.",
         |samples, stats| samples.value(stats.reload.generation);
-    "weir_config_snapshots" Gauge Process, "Configs that something still runs on, the one in use included.",
+    "weir_config_snapshots" Gauge Process, "Configs that are still referenced, including the one in use.",
         |samples, stats| samples.value(stats.reload.snapshots);
 
-    "weir_admin_requests_total" Counter Process, "Requests to the admin listener that were answered as asked.",
+    "weir_admin_requests_total" Counter Process, "Requests to the admin listener that succeeded.",
         |samples, stats| samples.value(stats.admin.requests);
-    "weir_admin_refusals_total" Counter Process, "Requests and connections that the admin listener refused, by reason.",
+    "weir_admin_refusals_total" Counter Process, "Rejected requests and connections of the admin listener, by reason.",
         |samples, stats| {
             for (refusal, count) in AdminRefusal::ALL.into_iter().zip(stats.admin.refusals) {
                 samples.labelled(&[("reason", refusal.name())], count);
             }
         };
 
-    "weir_trace_spans_exported_total" Counter Process, "Spans that the collector took.",
+    "weir_trace_spans_exported_total" Counter Process, "Spans accepted by the collector.",
         |samples, stats| samples.value(stats.traces.spans_exported);
-    "weir_trace_spans_dropped_total" Counter Process, "Spans that did not reach the collector, by reason.",
+    "weir_trace_spans_dropped_total" Counter Process, "Spans lost before the collector accepted them, by reason.",
         |samples, stats| {
             for (loss, count) in TraceLoss::ALL.into_iter().zip(stats.traces.spans_dropped) {
                 samples.labelled(&[("reason", loss.name())], count);
             }
         };
-    "weir_trace_exports_failed_total" Counter Process, "Requests to the collector that failed, repeated ones included.",
+    "weir_trace_exports_failed_total" Counter Process, "Failed requests to the collector, including retries.",
         |samples, stats| samples.value(stats.traces.exports_failed);
 
-    "weir_log_lines_dropped_total" Counter Process, "Lines of Weir's own log dropped because standard error was not read fast enough.",
+    "weir_log_lines_dropped_total" Counter Process, "Lines of the log of Weir dropped because standard error was blocked.",
         |samples, stats| samples.value(stats.own_log_lines_dropped);
 
     "weir_worker_connections_accepted_total" Counter Worker, "Connections accepted by the worker.",
         |samples, worker| samples.value(worker.connections_accepted);
-    "weir_worker_connections_open" Gauge Worker, "Sessions that the worker runs.",
+    "weir_worker_connections_open" Gauge Worker, "Open client connections of the worker.",
         |samples, worker| samples.value(worker.connections_open.now);
-    "weir_worker_idle_connections_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or without a descriptor.",
+    "weir_worker_idle_connections_closed_total" Counter Worker, "Idle client connections closed to make room for new ones, at `connections_max` or out of descriptors.",
         |samples, worker| samples.value(worker.idle_connections_closed);
-    "weir_worker_exchanges_total" Counter Worker, "Exchanges begun.",
+    "weir_worker_exchanges_total" Counter Worker, "Exchanges started.",
         |samples, worker| samples.value(worker.exchanges);
-    "weir_worker_exchanges_open" Gauge Worker, "Exchanges that run.",
+    "weir_worker_exchanges_open" Gauge Worker, "Running exchanges.",
         |samples, worker| samples.value(worker.exchanges_open.now);
     "weir_worker_buffers_in_use" Gauge Worker, "Buffers in use.",
         |samples, worker| samples.value(worker.buffers_in_use.now);
     "weir_worker_timers" Gauge Worker, "Timers armed.",
         |samples, worker| samples.value(worker.timers.now);
-    "weir_worker_panics_total" Counter Worker, "Panics caught; each ended one session.",
+    "weir_worker_panics_total" Counter Worker, "Panics caught; each ended one connection.",
         |samples, worker| samples.value(worker.panics);
-    "weir_worker_accept_errors_total" Counter Worker, "Errors while accepting connections.",
+    "weir_worker_accept_errors_total" Counter Worker, "Errors of accept(2).",
         |samples, worker| samples.value(worker.accept_errors);
-    "weir_worker_local_connect_errors_total" Counter Worker, "Connections to servers that could not be opened for want of descriptors, ports or memory on this machine; servers are not judged by them.",
-        |samples, worker| samples.value(worker.local_failures);
-    "weir_worker_log_lines_dropped_total" Counter Worker, "Access-log lines dropped because the writer was behind or could not write them.",
+    "weir_worker_local_connect_errors_total" Counter Worker, "Connections to servers that failed because this machine is out of descriptors, ports or memory; they do not count against the servers.",
+        |samples, worker| samples.value(worker.local_connect_errors);
+    "weir_worker_log_lines_dropped_total" Counter Worker, "Access log lines dropped because the writer was behind or failed.",
         |samples, worker| samples.value(worker.log_lines_dropped);
     "weir_worker_traces_sampled_total" Counter Worker, "Exchanges sampled for traces.",
         |samples, worker| samples.value(worker.traces_sampled);
-    "weir_worker_traces_limited_total" Counter Worker, "Exchanges that were to be sampled and passed unsampled because `traces.rate` was used up.",
+    "weir_worker_traces_limited_total" Counter Worker, "Exchanges not sampled because of the limit `traces.rate`.",
         |samples, worker| samples.value(worker.traces_limited);
     "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue_max` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
-    "weir_worker_connections_handed_over_total" Counter Worker, "Sessions handed over between workers, by direction.",
+    "weir_worker_connections_handed_over_total" Counter Worker, "Client connections handed over between workers, by direction.",
         |samples, worker| {
             samples.labelled(&[("direction", "in")], worker.connections_handed_in);
             samples.labelled(&[("direction", "out")], worker.connections_handed_out);

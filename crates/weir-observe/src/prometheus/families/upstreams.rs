@@ -13,42 +13,42 @@ use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::UpstreamShard;
 
 pub(super) const FAMILIES: &[Family] = families! {
-    "weir_upstream_requests_total" Counter Upstream, "Exchanges that a route sent to the upstream.",
+    "weir_upstream_requests_total" Counter Upstream, "Exchanges routed to the upstream.",
         |samples, upstream| samples.value(sum(upstream.shards().used(), |shard| shard.requests.value()));
-    "weir_upstream_queued_total" Counter Upstream, "Exchanges that waited for a server.",
+    "weir_upstream_queued_total" Counter Upstream, "Exchanges that entered the queue.",
         |samples, upstream| samples.value(sum(upstream.shards().used(), |shard| shard.queued.value()));
-    "weir_upstream_queue_length" Gauge Upstream, "Exchanges that wait for a server.",
+    "weir_upstream_queue_length" Gauge Upstream, "Exchanges in the queue.",
         |samples, upstream| samples.value(level(upstream.shards().used(), |shard| shard.queue_length.level()).now);
-    "weir_upstream_queue_length_peak" Gauge Upstream, "Most exchanges that waited at once; the sum of what each worker had, so an upper bound.",
+    "weir_upstream_queue_length_peak" Gauge Upstream, "Peak of exchanges in the queue: the sum of the peaks of all workers, an upper bound.",
         |samples, upstream| samples.value(level(upstream.shards().used(), |shard| shard.queue_length.level()).peak);
-    "weir_upstream_panic" Gauge Upstream, "Whether all servers get requests because too few are usable (1) or not (0).",
+    "weir_upstream_panic" Gauge Upstream, "Panic mode: whether all servers get requests because too few are healthy (1) or not (0).",
         |samples, upstream| samples.value(u8::from(upstream.is_in_panic()));
-    "weir_upstream_responses_total" Counter Upstream, "Responses that clients received from the upstream, by class of status.",
+    "weir_upstream_responses_total" Counter Upstream, "Responses of the upstream sent to clients, by status class.",
         |samples, upstream| {
             if upstream.shards().is_used() {
                 write_classes(samples, classes(upstream.shards()));
             }
         };
-    "weir_upstream_status_responses_total" Counter Upstream, "Responses that clients received from the upstream, by status; one outside 100 to 599 counts as 599.",
+    "weir_upstream_status_responses_total" Counter Upstream, "Responses of the upstream sent to clients, by status; a status outside 100 to 599 counts as 599.",
         |samples, upstream| {
             // Only statuses that occurred: an upstream has a dozen of them, of 500 that are possible.
             for (status, count) in statuses(upstream.shards()) {
                 samples.labelled(&[("status", itoa::Buffer::new().format(status))], count);
             }
         };
-    "weir_upstream_failures_total" Counter Upstream, "Exchanges of the upstream that ended badly, by reason code and party.",
+    "weir_upstream_failures_total" Counter Upstream, "Failed exchanges of the upstream, by reason code and party.",
         |samples, upstream| write_reasons(samples, upstream.shards().used().map(|shard| &shard.failures));
-    "weir_upstream_retries_total" Counter Upstream, "Attempts beyond the first of an exchange, by how the one before had failed.",
+    "weir_upstream_retries_total" Counter Upstream, "Retries, by the failure of the attempt before.",
         |samples, upstream| {
             let retries = || sums(upstream.shards().used(), |shard| values(&shard.retries));
             write_by(samples, upstream, "cause", RETRY_CAUSES, retries);
         };
-    "weir_upstream_retries_refused_total" Counter Upstream, "Failed attempts that were not repeated, by what was against it.",
+    "weir_upstream_retries_refused_total" Counter Upstream, "Failed attempts that were not retried, by reason.",
         |samples, upstream| {
             let refused = || sums(upstream.shards().used(), |shard| values(&shard.retries_refused));
             write_by(samples, upstream, "reason", RETRY_REFUSALS, refused);
         };
-    "weir_upstream_affinity_total" Counter Upstream, "Responses under affinity, by whether the client was kept on its server, moved to another, or came new.",
+    "weir_upstream_affinity_total" Counter Upstream, "Responses with session affinity: client kept on its server, moved to another one, or new.",
         |samples, upstream| {
             let counts = sums(upstream.shards().used(), |shard| values(&shard.affinity));
             // Only of upstreams that have it: the others would show three zeros each.
@@ -56,13 +56,13 @@ pub(super) const FAMILIES: &[Family] = families! {
                 write_by(samples, upstream, "outcome", AffinityOutcome::ALL.map(AffinityOutcome::name), || counts);
             }
         };
-    "weir_upstream_queue_time_seconds" Histogram Upstream, "Time that exchanges waited for a server, of those that waited.",
+    "weir_upstream_queue_time_seconds" Histogram Upstream, "Time in the queue, of exchanges that entered it.",
         |samples, upstream| samples.histogram(&times(upstream.shards().used(), |shard| &shard.queue_time));
-    "weir_upstream_exchange_time_seconds" Histogram Upstream, "Time from the first byte of the request to the last of the response, of exchanges that were answered.",
+    "weir_upstream_exchange_time_seconds" Histogram Upstream, "Time from the first byte of the request to the last byte of the response.",
         |samples, upstream| samples.histogram(&times(upstream.shards().used(), |shard| &shard.exchange_time));
 };
 
-/// Nothing for an upstream that never had a request: it has no samples of how requests ended.
+/// No samples for an upstream without requests.
 fn write_by<const N: usize>(
     samples: &mut Samples<'_>,
     upstream: &dyn UpstreamPart,

@@ -85,7 +85,7 @@ fn figures_change_without_loading_the_page_anew() {
     assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
     assert_eq!(browser.complaints(), [""; 0]);
     browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));
-    eventually("the explanation is there", || browser.text("h2") == "What to change");
+    eventually("the explanation is there", || browser.text("h2") == "Advice");
     drop(weir);
 }
 

@@ -117,7 +117,7 @@ fn servers_that_are_full() {
         let story = why(&weir, &id);
         assert_told(
             &story,
-            &["servers    none took it:", "with 1 in flight: all its slots are taken", "failure"],
+            &["servers    none took it:", "with 1 in flight: all slots are in use", "failure"],
         );
         assert!(story.contains(reason), "{story}");
         assert!(!story.contains("attempt 1"), "{story}");

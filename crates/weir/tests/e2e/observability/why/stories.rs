@@ -74,7 +74,8 @@ fn one_that_was_tried_again() {
     let first = format!("attempt 1  on {dead} after");
     let could = format!("{} could have had it, with 0 in flight", good.address());
     let second = format!("attempt 2  on {} after", good.address());
-    let failed_on = format!("{dead} could not, with 0 in flight: the request has already failed on it");
+    let failed_on =
+        format!("{dead} could not, with 0 in flight: an attempt of this request has failed on it");
     let parts = [
         &first,
         &*could,
