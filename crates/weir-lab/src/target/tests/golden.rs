@@ -1,4 +1,5 @@
-//! What every product is told in both classes, kept as files: a change of any line is seen in review.
+//! What every product is told in both classes, kept as files: a change of any line is seen in review. The first case is there as a
+//! whole, of the others the lines that differ from it.
 //!
 //! `UPDATE=1 cargo test -p weir-lab golden` writes them anew.
 
@@ -111,10 +112,11 @@ fn description<'a>(
     }
 }
 
-/// Everything that `product` is told, as text.
+/// Everything that `product` is told, as text: the first case as it is, of the others what differs from it.
 fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -> String {
     let servers = addrs(2);
     let mut text = String::new();
+    let mut plain: Option<String> = None;
     for case in cases() {
         let description = Description {
             stream_module: Some(Path::new("/modules/ngx_stream_module.so")),
@@ -124,25 +126,52 @@ fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -
             ..description(&case, class, &servers, certificate, Path::new("/run"))
         };
         text.push_str(&format!("======== {}\n", case.name));
-        match render(product, &description) {
-            Err(Unsupported(why)) => text.push_str(&format!("cannot: it {why}\n\n")),
-            Ok(rendered) => {
-                let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} "));
-                text.push_str(&format!(
-                    "$ {}{} {}\n-------- {}\n{}\n",
-                    env.collect::<String>(),
-                    product.name(),
-                    rendered.args.join(" "),
-                    rendered.file,
-                    rendered.text
-                ));
-                if let Some((file, second)) = rendered.second {
-                    text.push_str(&format!("-------- {file}\n{second}\n"));
-                }
-            }
+        match (told_of(product, &description), &plain) {
+            (Err(Unsupported(why)), _) => text.push_str(&format!("cannot: it {why}\n")),
+            (Ok(own), None) => text.push_str(plain.insert(own)),
+            (Ok(own), Some(plain)) => text.push_str(&differences(plain, &own)),
         }
+        text.push('\n');
     }
     text.trim_end().to_owned() + "\n"
+}
+
+/// The command line and the files of one case.
+fn told_of(product: Product, description: &Description<'_>) -> Result<String, Unsupported> {
+    let rendered = render(product, description)?;
+    let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} ")).collect::<String>();
+    let args = rendered.args.join(" ");
+    let mut text = format!("$ {env}{} {args}\n-------- {}\n{}", product.name(), rendered.file, rendered.text);
+    if let Some((file, second)) = rendered.second {
+        text.push_str(&format!("-------- {file}\n{second}"));
+    }
+    Ok(text)
+}
+
+/// The lines of `one` that `other` has not, and the other way round, each with its number: the longest common subsequence is left out.
+fn differences(one: &str, other: &str) -> String {
+    let (one, other): (Vec<&str>, Vec<&str>) = (one.lines().collect(), other.lines().collect());
+    let mut common = vec![vec![0_usize; other.len() + 1]; one.len() + 1];
+    for i in (0..one.len()).rev() {
+        for j in (0..other.len()).rev() {
+            let longer = common[i + 1][j].max(common[i][j + 1]);
+            common[i][j] = if one[i] == other[j] { common[i + 1][j + 1] + 1 } else { longer };
+        }
+    }
+    let (mut i, mut j, mut text) = (0, 0, String::new());
+    while i < one.len() || j < other.len() {
+        if i < one.len() && j < other.len() && one[i] == other[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j == other.len() || (i < one.len() && common[i + 1][j] >= common[i][j + 1]) {
+            text.push_str(&format!("{:>4} - {}\n", i + 1, one[i]));
+            i += 1;
+        } else {
+            text.push_str(&format!("{:>4} + {}\n", j + 1, other[j]));
+            j += 1;
+        }
+    }
+    // An empty line has no blank at its end.
+    text.replace(" \n", "\n")
 }
 
 #[test]
