@@ -37,11 +37,9 @@ fn markdown(report: &Report) -> String {
     let Report { name, seed, .. } = report;
     format!(
         "# {name}\n\n```\nweir-sim {name}.toml --seed {seed} --out .\n```\n\n{}\n\
-         ![Share of requests that took longer](distribution.svg)\n\n\
-         ![Response time over time](over-time.svg)\n\n\
-         ![Answers in time per second](goodput.svg)\n\n\
-         All figures are in `figures.json`, a sample of single requests, the same ones for every variant, in `requests.csv`.\n\
-         What the columns mean stands in the guide to the simulator.\n",
+         That command also makes plots (`distribution.svg`, `over-time.svg`, `goodput.svg`), `figures.json` with all figures, and\n\
+         `requests.csv` with a sample of single requests, the same ones for every variant. What the columns mean stands in the guide to\n\
+         the simulator.\n",
         text::findings(report)
     )
 }
