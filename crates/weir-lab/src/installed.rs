@@ -32,8 +32,6 @@ pub fn find_tool(name: &str) -> Option<Installed> {
     let version = match name {
         // Built by `go install`, it has none to tell.
         "vegeta" => vegeta_version(&said(&program, "-version")?),
-        // It has none, and would print its options.
-        "hey" => "hey, which does not tell its version".to_owned(),
         "ab" => first_with_digit(&said(&program, "-V")?)?,
         _ => first_with_digit(&said(&program, "--version")?)?,
     };

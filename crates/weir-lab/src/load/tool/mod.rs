@@ -5,8 +5,6 @@
 pub mod wrk;
 pub mod ab;
 pub mod siege;
-pub mod hey;
-pub mod h2load;
 pub mod vegeta;
 
 use std::path::{Path, PathBuf};
@@ -33,10 +31,6 @@ pub enum LoadTool {
     Ab,
     /// `siege`, a connection per request as it does by default.
     Siege,
-    /// `hey`.
-    Hey,
-    /// `h2load`, with HTTP/1.1.
-    H2load,
     /// `vegeta`, at a constant rate where there is one.
     Vegeta,
 }
@@ -49,8 +43,6 @@ impl LoadTool {
             Self::Wrk => "wrk",
             Self::Ab => "ab",
             Self::Siege => "siege",
-            Self::Hey => "hey",
-            Self::H2load => "h2load",
             Self::Vegeta => "vegeta",
         }
     }
@@ -96,7 +88,8 @@ pub struct ToolResult {
 const GRACE: Duration = Duration::from_secs(40);
 
 /// How to get the tools.
-pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils hey nghttp2-client; go install github.com/tsenart/vegeta/v12@latest";
+pub const HOW_TO_GET: &str =
+    "apt-get install wrk siege apache2-utils; go install github.com/tsenart/vegeta/v12@latest";
 
 /// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself for ever, which is seen
 /// soon after its time.
@@ -149,8 +142,6 @@ fn try_once(
             LoadTool::Wrk => wrk::args(&order),
             LoadTool::Ab => ab::args(&order),
             LoadTool::Siege => siege::args(&order),
-            LoadTool::Hey => hey::args(&order),
-            LoadTool::H2load => h2load::args(&order),
             LoadTool::Vegeta => vegeta::args(&installed.program, &order),
             LoadTool::Driver => bail!("the driver is not a program of its own"),
         };
@@ -194,8 +185,6 @@ fn read(tool: LoadTool, printed: &str) -> Option<ToolResult> {
         LoadTool::Wrk => wrk::read(printed),
         LoadTool::Ab => ab::read(printed),
         LoadTool::Siege => siege::read(printed),
-        LoadTool::Hey => hey::read(printed),
-        LoadTool::H2load => h2load::read(printed),
         LoadTool::Vegeta => vegeta::read(printed),
         LoadTool::Driver => None,
     }
