@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -45,8 +46,7 @@ fn measured_once(target: &str, steady: &str) -> (serde_json::Value, serde_json::
     assert!(output.status.success(), "{said}");
     let folder =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
-    let text = std::fs::read_to_string(folder.unwrap().join("run.json")).unwrap();
-    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let run = read_run(&folder.unwrap());
     (run["measurements"][0].clone(), run["capacity"].clone(), said)
 }
 
@@ -144,8 +144,7 @@ fn slowed_by() -> f64 {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let folder = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
-    let text = std::fs::read_to_string(folder.join("run.json")).unwrap();
-    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let run = read_run(&folder);
     cost(&run, "relay/slower") / cost(&run, "relay")
 }
 
@@ -180,4 +179,9 @@ fn web_servers_can_be_the_origin_and_every_byte_of_theirs_is_compared() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("has the page and nothing else"), "{said}");
+}
+
+/// A saved run with all its figures.
+fn read_run(folder: &Path) -> serde_json::Value {
+    serde_json::to_value(weir_lab::report::folder::load(folder).unwrap()).unwrap()
 }

@@ -152,8 +152,7 @@ fn a_short_run_measures_reports_and_saves() {
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("| direct |"), "{}", text(&output));
     let folder = std::fs::read_dir(root.path()).unwrap().next().unwrap().unwrap().path();
-    let run: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    let run: serde_json::Value = read_run(&folder);
     assert!(run["measurements"][0]["values"]["requests-per-second"].as_f64().unwrap() > 0.0, "{run}");
 }
 
@@ -205,7 +204,7 @@ fn a_target_that_works_is_measured_with_all_its_figures() {
             .map(|entry| entry.unwrap().path())
             .find(|path| path.to_string_lossy().ends_with(scenario))
             .unwrap();
-        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
+        read_run(&folder)
     };
     let values = &read("l7-short")["measurements"][0]["values"];
     for metric in
@@ -312,7 +311,7 @@ fn saved(dir: &Path, scenario: &str, targets: &str) -> serde_json::Value {
         .map(|entry| entry.unwrap().path())
         .find(|path| path.to_string_lossy().ends_with(scenario))
         .unwrap();
-    serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
+    read_run(&folder)
 }
 
 #[test]
@@ -406,8 +405,7 @@ fn a_balancer_that_runs_already_is_measured_from_outside() {
         .map(|entry| entry.unwrap().path())
         .find(|path| path.is_dir())
         .unwrap();
-    let run: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    let run: serde_json::Value = read_run(&folder);
     let values = &run["measurements"][0]["values"];
     assert!(values["requests-per-second"].as_f64().unwrap() > 0.0, "{values}");
     for unseen in ["cpu-per-request", "target-cpu", "rss", "origin-connections"] {
@@ -460,4 +458,9 @@ fn a_program_is_taken_from_where_the_user_says() {
     assert!(text(&output).contains("weir 0.0.0"), "{}", text(&output));
     let output = lab(&["targets", "--target-path", "squid=/bin/true"]).output().unwrap();
     assert!(!output.status.success() && text(&output).contains("no product `squid`"), "{}", text(&output));
+}
+
+/// A saved run with all its figures.
+fn read_run(folder: &Path) -> serde_json::Value {
+    serde_json::to_value(weir_lab::report::folder::load(folder).unwrap()).unwrap()
 }

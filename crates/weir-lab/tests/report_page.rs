@@ -52,7 +52,8 @@ fn facts(page: &Path, width: u32, is_dark: bool) -> String {
 
 #[test]
 fn a_browser_shows_all_of_it_on_any_screen() {
-    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-l7-keepalive");
+    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../lab/runs/2026-11-24-current-peers/l7-keepalive");
     let page = html::page(&folder::load(&run).unwrap()).unwrap();
     assert!(!page.contains("<script"), "the page works without scripts");
     let folder = tempfile::tempdir().unwrap();
@@ -60,7 +61,7 @@ fn a_browser_shows_all_of_it_on_any_screen() {
     std::fs::write(&file, page.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
     for (width, is_dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
         let expected = format!(
-            "overflows=false light={} dark={is_dark} rows=4 plots=2 axes=true verdicts=met reached=true outside=0",
+            "overflows=false light={} dark={is_dark} rows=6 plots=2 axes=true verdicts=met reached=true outside=0",
             !is_dark
         );
         assert_eq!(facts(&file, width, is_dark), expected, "{width} pixels, dark: {is_dark}");
@@ -94,7 +95,8 @@ fn a_browser_shows_what_happened_within_a_round() {
 /// A run that others made is data, not markup.
 #[test]
 fn what_a_run_says_is_text() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-l7-keepalive");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../lab/runs/2026-11-24-current-peers/l7-keepalive");
     let mut run = folder::load(&path).unwrap();
     run.notes.push("<img src=x onerror=alert(1)>".to_owned());
     run.scenario.question = "</title><script>alert(1)</script>".to_owned();

@@ -29,8 +29,7 @@ fn measured(dir: &Path, scenario: &str, targets: &str) -> Vec<serde_json::Value>
     let output = lab(&["run", scenario, "--short", "--rounds", "1", "--targets", targets, &save]);
     assert!(output.status.success(), "{}", text(&output));
     let folder = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
-    let run = std::fs::read_to_string(folder.join("run.json")).unwrap();
-    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    let run = read_run(&folder);
     run["measurements"].as_array().unwrap().clone()
 }
 
@@ -153,4 +152,9 @@ fn a_suite_says_what_is_left_goes_on_where_it_was_and_names_what_failed() {
         assert!(page.contains(part), "{part}");
     }
     assert!(dir.path().join("headline.md").is_file());
+}
+
+/// A saved run with all its figures.
+fn read_run(folder: &Path) -> serde_json::Value {
+    serde_json::to_value(weir_lab::report::folder::load(folder).unwrap()).unwrap()
 }

@@ -58,10 +58,13 @@ pub fn report(run: &Run) -> String {
     for (tool, version) in &run.tools {
         text.push_str(&format!("- {tool}: {version}\n"));
     }
-    text.push_str("\n## Configurations\n\nAs in the first round; ports and folders differ in the others.\n");
+    text.push_str(
+        "\n## Configurations\n\nAs in the first round; ports and folders differ in the others.\n\n",
+    );
     for (target, record) in &run.targets {
-        for (file, config) in record.configs() {
-            text.push_str(&format!("\n{target}, `{file}`:\n\n```\n{config}```\n"));
+        for (file, _) in record.configs() {
+            let name = format!("{}-{file}", target.replace('/', "-"));
+            text.push_str(&format!("- {target}: [{file}](configs/{name})\n"));
         }
     }
     text

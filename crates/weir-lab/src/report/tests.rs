@@ -257,16 +257,13 @@ fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
         "net.core.somaxconn = 4096",
         "- nginx: nginx/1.22.1, tuned by its own documentation, TLS library OpenSSL 3.0.19: `nginx -c nginx.conf`",
         "- apache cannot take part: it passes no plain TCP\n",
-        "nginx, `mime.types`:\n\n```\ntypes {}\n```",
-        "worker_processes 1;",
+        "- nginx: [mime.types](configs/nginx-mime.types)\n",
         "haproxy is not installed",
         "Medians of 9 interleaved rounds, 4.0 s each",
     ] {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
-    let raw = std::fs::read_to_string(first.join("run.json")).unwrap();
-    let again: Run = serde_json::from_str(&raw).unwrap();
-    assert_eq!(again, run);
+    assert_eq!(folder::load(&first).unwrap(), as_saved(&run));
     assert_eq!(
         std::fs::read_to_string(first.join("configs/nginx-nginx.conf")).unwrap(),
         "worker_processes 1;\n"
@@ -364,14 +361,40 @@ fn rounds_on_cpus_that_are_farther_apart_are_not_compared_with_others() {
 }
 
 #[test]
-fn figures_are_one_a_line() {
-    let mut run = run_with(&[("weir", &[8.5])]);
-    run.measurements[0].case = "a \"b\", c".to_owned();
-    run.measurements[0].void.insert(Metric::RequestsPerSecond);
-    let expected = "case,target,round,figure,value,counts\r\n\
-                    \"a \"\"b\"\", c\",\"weir\",1,requests-per-second,117647.05882352941,void\r\n\
-                    \"a \"\"b\"\", c\",\"weir\",1,cpu-per-request,8.5,yes\r\n";
-    assert_eq!(figures::csv(&run).unwrap(), expected);
+fn measurements_are_one_a_line_and_are_read_back() {
+    let mut run = run_with(&[("weir", &[8.5, 9.0])]);
+    for measurement in &mut run.measurements {
+        (measurement.limit, measurement.distance) = (None, None);
+    }
+    let first = &mut run.measurements[0];
+    first.case = "a \"b\", c".to_owned();
+    first.void.insert(Metric::RequestsPerSecond);
+    (first.limit, first.distance) = (Some(Limit::Client), Some(50.25));
+    first.percentiles = vec![(50.0, 12.5), (99.9, 1e6)];
+    run.measurements[1].notes.push("a note".to_owned());
+    let expected = "case,target,round,limit,cpu-distance,void,requests-per-second,cpu-per-request,latency-p50,latency-p99.9\r\n\
+                    \"a \"\"b\"\", c\",\"weir\",1,client,50.25,requests-per-second,117647,8.5,12.5,1000000\r\n\
+                    \"\",\"weir\",2,,,,111111.1,9,,\r\n";
+    let text = figures::csv(&run).unwrap();
+    assert_eq!(text, expected);
+    // What it cannot hold comes from elsewhere.
+    let read = figures::read(&text, &run.measurements[1..]).unwrap();
+    assert_eq!(read, as_saved(&run).measurements);
+    for (wrong, says) in
+        [("target,round\r\n", "names of its columns"), (&text.replace(",12.5", ""), "line 2")]
+    {
+        let error = format!("{:#}", figures::read(wrong, &[]).unwrap_err());
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// As a run is saved.
+fn as_saved(run: &Run) -> Run {
+    let mut run = run.clone();
+    for value in run.measurements.iter_mut().flat_map(|it| it.values.values_mut()) {
+        *value = figures::short(*value).parse().unwrap();
+    }
+    run
 }
 
 #[test]
@@ -472,6 +495,6 @@ fn seconds_and_requests_are_files_where_they_were_noted() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(read("seconds.csv").lines().last(), Some("\"\",\"weir\",1,2,7,1,20.5,30"));
     assert_eq!(read("requests.csv").lines().last(), Some("\"\",\"weir\",1,2,1000"));
-    assert!(read("run.json").contains("\"responses\": \"900 1000\""));
-    assert_eq!(folder::load(folder.path()).unwrap(), run);
+    assert!(read("run.json").contains("\"responses\":\"900 1000\"") && !read("run.json").contains("p50"));
+    assert_eq!(folder::load(folder.path()).unwrap(), as_saved(&run));
 }

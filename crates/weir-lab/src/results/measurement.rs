@@ -49,23 +49,29 @@ impl Limit {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Which of several loads of the scenario; empty when there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub case: String,
     /// The target's name.
     pub target: String,
     /// Number of the round, from 1.
     pub round: u32,
     /// The figures.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<Metric, f64>,
     /// Those of them that do not count, since the target was not the limit.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub void: BTreeSet<Metric>,
     /// What kept the throughput from being higher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// Requests that went wrong.
+    #[serde(default, skip_serializing_if = "Faults::is_empty")]
     pub faults: Faults,
     /// Latency in µs at some percentiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<(f64, f64)>,
     /// Memory at each number of idle clients: clients, anonymous bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<(f64, f64)>,
     /// What happened second by second, where the driver played the clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,15 +79,18 @@ pub struct Measurement {
     /// Requests that came to each server, where servers keep journals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<u64>,
-    /// Response times one by one, µs, in the order in which the requests were sent; of the first round, where every one matters.
+    /// Response times one by one, µs, in the order in which the requests were sent: the first ones of the first round, where every
+    /// one matters.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "numbers")]
     pub responses: Vec<u32>,
     /// How far apart its CPUs were, before or after it, whichever is more; ns for a cache line there and back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<f64>,
     /// What a reader should know about this measurement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Why there are no figures, or why they do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
@@ -90,6 +99,9 @@ const FOREIGN_MAX: f64 = 5.0;
 
 /// Above this share of a CPU, the hypervisor disturbs a measurement, percent.
 const STOLEN_MAX: f64 = 2.0;
+
+/// Single response times that are kept of a measurement: more hide each other in a plot.
+const RESPONSES_MAX: usize = 400;
 
 /// Percentiles kept in the raw data.
 const PERCENTILES: &[f64] = &[1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0];
@@ -119,11 +131,12 @@ impl Measurement {
         self.shares = journals.iter().map(|journal| of_clients(journal) as u64).collect();
     }
 
-    /// Notes how long each answered request took.
+    /// Notes how long each of the first answered requests took.
     pub fn note_responses(&mut self, trace: &[TracedExchange]) {
         let mut answered: Vec<&TracedExchange> = trace.iter().filter(|event| event.is_answered).collect();
         answered.sort_by_key(|event| event.began);
-        self.responses = answered.iter().map(|event| (event.latency_ns() / 1000) as u32).collect();
+        self.responses =
+            answered.iter().take(RESPONSES_MAX).map(|event| (event.latency_ns() / 1000) as u32).collect();
     }
 
     /// Notes requests that failed where that is a figure, not a reason to stop.

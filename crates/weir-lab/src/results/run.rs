@@ -26,6 +26,7 @@ pub struct Run {
     /// Where.
     pub machine: Machine,
     /// Who ran on which CPU; nothing when the kernel chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Only a few seconds long: its figures mean nothing.
     pub short: bool,

@@ -57,15 +57,19 @@ pub struct Bar {
     /// The figure.
     pub metric: Metric,
     /// The target it is for; without it, Weir as it is usually configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<LabTarget>,
     /// The one case it is for, as it stands in the table; without it, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
     /// What it is compared with.
     #[serde(default)]
     pub of: BarBase,
     /// Largest allowed value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     /// Smallest allowed value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
 }
 

@@ -17,6 +17,7 @@ pub struct LadderWork {
     /// Numbers of clients, rising; each is a case. Those for which there are no descriptors give way to the most that fit.
     pub clients: Vec<usize>,
     /// A target with more failed requests than this, in percent, is spared the larger cases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors_max: Option<f64>,
 }
 

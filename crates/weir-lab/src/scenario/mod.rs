@@ -63,32 +63,46 @@ pub struct Scenario {
     #[serde(default)]
     pub upstream: UpstreamSetup,
     /// A steady load of closed-loop or constant-rate clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyWork>,
     /// Connections that idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleWork>,
     /// Many clients at once, played by several tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowd: Option<CrowdWork>,
     /// Clients that queue for servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueWork>,
     /// A server that is killed or hangs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<OutageWork>,
     /// More requests than the servers can take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<OverloadWork>,
     /// A few requests that take long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowWork>,
     /// Health checks of many servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<ProbesWork>,
     /// Clients that belong to servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<PersistenceWork>,
     /// Handshakes that never end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<UnfinishedWork>,
     /// More and more clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder: Option<LadderWork>,
     /// Clients that read and write slowly, beside others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_clients: Option<SlowClientsWork>,
     /// Targets that are told a new configuration under load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadWork>,
     /// Everything at once, for long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakWork>,
     /// What the figures must meet.
     #[serde(default, rename = "bar")]
@@ -123,8 +137,10 @@ pub struct IdleWork {
     #[serde(with = "length")]
     pub settle: Duration,
     /// The clients have a WebSocket tunnel each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnels: Option<Tunnels>,
     /// What so many would take is told as well, by the slope over those that were opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extrapolate: Option<usize>,
 }
 

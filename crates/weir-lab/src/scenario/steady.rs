@@ -26,12 +26,16 @@ pub struct SteadyWork {
     #[serde(default = "page_len")]
     pub answer: u64,
     /// How long the origin works on each, as its URLs say it, in milliseconds: `20`, `lognormal-10-0.4`; without it, not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// A cookie of the application in every request, name and value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<String>,
     /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<usize>,
     /// A constant rate; without it the loop is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RequestRate>,
     /// Suites of TLS, each a case of its own, in the place of the listener's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -46,7 +46,7 @@ pub struct OutageWork {
     /// Bytes of request body, 0 for GET; each is a case.
     pub bodies: Vec<usize>,
     /// Time before the load in which there are only probes, whose cost and regularity are measured.
-    #[serde(default, with = "length::optional")]
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Duration>,
     /// When it happens, after the start of the window.
     #[serde(with = "length")]

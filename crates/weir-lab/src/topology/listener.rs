@@ -65,7 +65,7 @@ pub struct Tls {
     #[serde(default)]
     pub resume: bool,
     /// What a handshake may take; without it, what the target allows by default.
-    #[serde(default, with = "length::optional")]
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub handshake_timeout: Option<Duration>,
 }
 
@@ -77,5 +77,6 @@ pub struct ListenerSetup {
     #[serde(default)]
     pub protocol: ListenerProtocol,
     /// Clients speak TLS with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
 }

@@ -73,6 +73,7 @@ pub struct UpstreamSetup {
     #[serde(default)]
     pub one_process: bool,
     /// Requests that a server works on at once; others wait inside it. Without it, as many as come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<usize>,
     /// CPU time that a server spends on every answer; the lab's own spends next to none.
     #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
@@ -81,22 +82,25 @@ pub struct UpstreamSetup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u8>,
     /// How a server is chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<BalancePolicy>,
     /// The requests of a client stay on one server, by a cookie that the target gives it and keeps from the servers.
     #[serde(default)]
     pub persistence_cookie: bool,
     /// Requests that a target may have at one server; the others wait in the target, if it has a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<u32>,
     /// How long they may wait.
-    #[serde(default, with = "length::optional")]
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub queue_timeout: Option<Duration>,
     /// How long a server may take for its answer, before the request goes to another one.
-    #[serde(default, with = "length::optional")]
+    #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub response_timeout: Option<Duration>,
     /// Whether requests that failed at one server go to another one, if they may be repeated.
     #[serde(default)]
     pub retry: bool,
     /// Probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthProbes>,
 }
 

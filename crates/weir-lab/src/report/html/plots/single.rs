@@ -7,9 +7,6 @@ use super::{Plot, good, lines, titled};
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 
-/// Requests of each target that are drawn: the first ones, as more hide each other.
-const REQUESTS: usize = 400;
-
 /// A series shorter than this shows nothing.
 const SECONDS_MIN: usize = 3;
 
@@ -40,13 +37,13 @@ pub(super) fn seconds(run: &Run, case: &str) -> anyhow::Result<Vec<Plot>> {
     Ok(plots)
 }
 
-/// The response time of each request, one after the other, in the first round.
+/// The response time of each of the first requests, one after the other, in the first round.
 pub(super) fn responses(run: &Run, case: &str) -> anyhow::Result<Option<Plot>> {
     let lines = lines(run, |target| {
         let Some(first) = of(run, case, target).find(|it| !it.responses.is_empty()) else {
             return Vec::new();
         };
-        let times = first.responses.iter().take(REQUESTS).enumerate();
+        let times = first.responses.iter().enumerate();
         times.map(|(index, micros)| (index as f64 + 1.0, f64::from(*micros) / 1000.0)).collect()
     });
     if lines.is_empty() {
