@@ -1,7 +1,7 @@
 //! From costs to an answer: pure, and each number can be followed.
 
 use super::measure::Measured;
-use super::{KeepAlive, PlannedLoad};
+use super::{ClientKeepAlive, PlannedLoad};
 
 /// The part of a core that is planned with: the rest is for peaks, for the work of the kernel that no process is charged for, and for
 /// the moment when another node is gone.
@@ -98,8 +98,8 @@ fn to_raise(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -
     };
     // Clients that keep their connection come once; after a restart all come at about the same time.
     let crowd = match planned.keepalive {
-        KeepAlive::Yes => planned.clients.min(65_535),
-        KeepAlive::No => (planned.rate as f64 * BACKLOG_S) as u64,
+        ClientKeepAlive::Yes => planned.clients.min(65_535),
+        ClientKeepAlive::No => (planned.rate as f64 * BACKLOG_S) as u64,
     };
     let needs = [
         ("descriptors (`LimitNOFILE=`)", Some(measured.machine.descriptors), answer.descriptors),
@@ -168,7 +168,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::plan) fn planned(rate: u64, clients: u64, keepalive: KeepAlive) -> PlannedLoad {
+    pub(in crate::plan) fn planned(rate: u64, clients: u64, keepalive: ClientKeepAlive) -> PlannedLoad {
         let target = "weir".parse().unwrap();
         PlannedLoad {
             rate,
@@ -184,7 +184,7 @@ pub(super) mod tests {
     #[test]
     fn the_arithmetic_can_be_followed() {
         // 25 000/s at 24 us are 0.6 of a core, planned to be at most 60 % busy: one core.
-        let answer = answer(&planned(25_000, 5000, KeepAlive::Yes), &measured());
+        let answer = answer(&planned(25_000, 5000, ClientKeepAlive::Yes), &measured());
         assert!((answer.cores_full - 0.6).abs() < 1e-9);
         assert_eq!((answer.cores, answer.nodes), (1, Nodes::Pair));
         // 10 kB for each of 5000 clients on 20 MB.
@@ -200,7 +200,7 @@ pub(super) mod tests {
 
     #[test]
     fn more_than_a_machine_carries_takes_several() {
-        let answer = answer(&planned(1_000_000, 100_000, KeepAlive::No), &measured());
+        let answer = answer(&planned(1_000_000, 100_000, ClientKeepAlive::No), &measured());
         // 24 cores full, 40 with the margin, on machines of 4: 10 and a spare one.
         assert_eq!((answer.cores, answer.nodes), (40, Nodes::Cluster(11)));
         assert_eq!(answer.under_way, 20_000);
@@ -216,7 +216,7 @@ pub(super) mod tests {
     fn noise_never_makes_memory_negative() {
         let mut measured = measured();
         measured.memory = [(64.0, 30e6), (1064.0, 29e6)];
-        let answer = answer(&planned(1, 10, KeepAlive::Yes), &measured);
+        let answer = answer(&planned(1, 10, ClientKeepAlive::Yes), &measured);
         assert_eq!((answer.bytes_per_client, answer.memory, answer.cores), (0.0, 30e6, 1));
     }
 }

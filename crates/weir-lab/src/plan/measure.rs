@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail, ensure};
 use weir_stats::estimate::Spread;
 
-use super::{KeepAlive, PlannedLoad};
+use super::{ClientKeepAlive, PlannedLoad};
 use crate::machine::Machine;
 use crate::measure::metric::Metric;
 use crate::report::summary::rows;
@@ -115,7 +115,7 @@ fn scenario(planned: &PlannedLoad, clients: u64, rate: Option<f64>) -> String {
          rounds = {{ count = 3, warm-up = \"1s\", window = \"2s\" }}\n{listener}\
          [steady]\nclients = {clients}\nkeep-alive = {}\nbody = {}\n{rate}",
         planned.target,
-        planned.keepalive == KeepAlive::Yes,
+        planned.keepalive == ClientKeepAlive::Yes,
         planned.body
     )
 }
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn every_wish_is_a_sound_scenario() {
         for (tls, keepalive, body, rate) in [
-            (false, KeepAlive::Yes, 0, None),
-            (true, KeepAlive::No, 1024, Some(1000.0)),
-            (true, KeepAlive::Yes, 0, Some(0.5)),
+            (false, ClientKeepAlive::Yes, 0, None),
+            (true, ClientKeepAlive::No, 1024, Some(1000.0)),
+            (true, ClientKeepAlive::Yes, 0, Some(0.5)),
         ] {
             let target = "haproxy".parse().unwrap();
             let planned = PlannedLoad {
@@ -150,7 +150,7 @@ mod tests {
             };
             let read = Scenario::read("plan", &scenario(&planned, 64, rate)).unwrap();
             let steady = read.steady.unwrap();
-            assert_eq!((steady.keep_alive, steady.body as u64), (keepalive == KeepAlive::Yes, body));
+            assert_eq!((steady.keep_alive, steady.body as u64), (keepalive == ClientKeepAlive::Yes, body));
             assert_eq!((read.listener.tls.is_some(), steady.rate.is_some()), (tls, rate.is_some()));
         }
     }

@@ -27,8 +27,8 @@ pub struct PlannedLoad {
     #[arg(long, default_value = "0", value_parser = read_bytes)]
     pub body: u64,
     /// Whether clients keep their connection for the next request.
-    #[arg(long, value_enum, default_value_t = KeepAlive::Yes)]
-    pub keepalive: KeepAlive,
+    #[arg(long, value_enum, default_value_t = ClientKeepAlive::Yes)]
+    pub keepalive: ClientKeepAlive,
     /// Whether clients come over TLS 1.3 (ECDSA P-256, AES-256-GCM).
     #[arg(long)]
     pub tls: bool,
@@ -42,7 +42,7 @@ pub struct PlannedLoad {
 
 /// Whether a connection is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KeepAlive {
+pub enum ClientKeepAlive {
     /// It is.
     Yes,
     /// Each request brings its own.

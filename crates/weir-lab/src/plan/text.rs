@@ -2,7 +2,7 @@
 
 use super::arithmetic::{BUSY_MAX, Nodes, PORTS_SHARE, SizingAnswer};
 use super::measure::Measured;
-use super::{KeepAlive, PlannedLoad};
+use super::{ClientKeepAlive, PlannedLoad};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -33,8 +33,8 @@ fn question(planned: &PlannedLoad) -> String {
     let body = if planned.body == 0 { "GET".to_owned() } else { format!("POST of {} bytes", planned.body) };
     let tls = if planned.tls { " over TLS 1.3" } else { "" };
     let kept = match planned.keepalive {
-        KeepAlive::Yes => "kept connections",
-        KeepAlive::No => "a connection for each request",
+        ClientKeepAlive::Yes => "kept connections",
+        ClientKeepAlive::No => "a connection for each request",
     };
     format!(
         "{} requests per second ({body}{tls}) from {} clients with {kept}, through {}",
@@ -127,7 +127,7 @@ fn lines(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -> V
             ),
         ),
     ];
-    if planned.keepalive == KeepAlive::No {
+    if planned.keepalive == ClientKeepAlive::No {
         let waiting = planned.rate as f64 * super::arithmetic::TIME_WAIT_S;
         let how = format!(
             "{} connections/s for 60 s each at the side that closes first, which is the balancer here. They take no descriptor.",
@@ -151,13 +151,13 @@ fn limits(answer: &SizingAnswer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::KeepAlive;
+    use super::super::ClientKeepAlive;
     use super::super::arithmetic::answer;
     use super::super::arithmetic::tests::{measured, planned};
     use super::{Measured, page};
 
     fn said(measured: &Measured) -> String {
-        let planned = planned(25_000, 5000, KeepAlive::Yes);
+        let planned = planned(25_000, 5000, ClientKeepAlive::Yes);
         page(&planned, measured, &answer(&planned, measured))
     }
 

@@ -17,7 +17,7 @@ use crate::results::record::TargetRecord;
 use crate::target::search::Catalogue;
 use crate::target::{ConnectionRoom, Description, Rendered, TargetCertificate, Traffic, render};
 use crate::topology::listener::{ListenerSetup, Suite};
-use crate::topology::product::{Product, Unsupported};
+use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::{LabTarget, TuningClass};
 use crate::topology::upstream::UpstreamSetup;
 
@@ -75,7 +75,7 @@ impl Bench<'_> {
         listen: SocketAddr,
         Configuration { servers, upstream, extra }: &Configuration,
         room: ConnectionRoom,
-    ) -> Result<Rendered, Unsupported> {
+    ) -> Result<Rendered, ProductLacks> {
         render(
             target.product,
             &Description {
@@ -98,7 +98,7 @@ impl Bench<'_> {
     }
 
     /// What of the run `target` cannot do, found out before anything is started.
-    pub fn cannot(&self, target: LabTarget) -> Option<Unsupported> {
+    pub fn cannot(&self, target: LabTarget) -> Option<ProductLacks> {
         if target.product == Product::Url {
             return self.url_cannot();
         }
@@ -113,11 +113,11 @@ impl Bench<'_> {
     }
 
     /// What cannot be asked of a balancer that the lab does not start.
-    fn url_cannot(&self) -> Option<Unsupported> {
+    fn url_cannot(&self) -> Option<ProductLacks> {
         if self.listener.tls.is_some() {
-            Some(Unsupported("was given with http://, and this is about TLS"))
+            Some(ProductLacks("was given with http://, and this is about TLS"))
         } else if self.needs_servers {
-            Some(Unsupported("has servers that the lab neither starts nor sees"))
+            Some(ProductLacks("has servers that the lab neither starts nor sees"))
         } else {
             None
         }

@@ -25,7 +25,7 @@ use crate::run::bench::Bench;
 use crate::scenario::{RequestRate, Scenario};
 use crate::target::TargetCertificate;
 use crate::target::search::{self, Catalogue};
-use crate::topology::product::{Product, Unsupported};
+use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::{LabTarget, TuningClass};
 
 /// Runs `scenario`.
@@ -148,7 +148,7 @@ fn leave_out_who_cannot(
     let mut cannot = BTreeMap::new();
     scenario.targets.retain(|target| {
         let why = bench.cannot(*target);
-        if let Some(Unsupported(why)) = why {
+        if let Some(ProductLacks(why)) = why {
             eprintln!("{target} cannot take part: it {why}");
             cannot.insert(target.to_string(), format!("it {why}"));
         }

@@ -22,7 +22,7 @@ use crate::process::{Guarded, Job};
 use crate::results::record::TargetRecord;
 use crate::target::{ConnectionRoom, TargetCertificate, certificate};
 use crate::topology::listener::Tls;
-use crate::topology::product::{Product, Unsupported};
+use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::LabTarget;
 use crate::topology::upstream::UpstreamSetup;
 
@@ -201,7 +201,7 @@ impl Bench<'_> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let rendered = self
             .render(target, installed, addr, configuration, room)
-            .map_err(|Unsupported(why)| anyhow::anyhow!("it {why}"))?;
+            .map_err(|ProductLacks(why)| anyhow::anyhow!("it {why}"))?;
         std::fs::write(dir.join(rendered.file), &rendered.text)?;
         if let Some((file, text)) = &rendered.second {
             std::fs::write(dir.join(file), text)?;
@@ -244,7 +244,7 @@ impl Bench<'_> {
         room: ConnectionRoom,
     ) -> anyhow::Result<()> {
         let name = target.product.name();
-        let cannot = |Unsupported(why)| anyhow::anyhow!("it {why}");
+        let cannot = |ProductLacks(why)| anyhow::anyhow!("it {why}");
         let installed = self.products.get(name).with_context(|| format!("{name} is not installed"))?;
         let rendered = self.render(target, installed, testbed.addr, configuration, room).map_err(cannot)?;
         let dir = self.dir_of(target);

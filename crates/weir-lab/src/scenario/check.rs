@@ -4,12 +4,12 @@ use anyhow::ensure;
 
 use super::bar::Bar;
 use super::clients::{LadderWork, SlowClientsWork};
+use super::steady::check_message;
 use super::{CrowdWork, IdleWork, Scenario, SteadyWork};
-use crate::topology::listener::{CertificateKey, ListenerProtocol, Suite};
+use crate::topology::listener::{CertificateKey, Suite, TargetProtocol};
 use crate::topology::product::Product;
 use crate::topology::target::{TargetVariant, TuningClass};
 use crate::topology::upstream::{OriginKind, UpstreamSetup};
-use crate::wire::websocket;
 
 impl Scenario {
     /// Finds what does not fit together.
@@ -72,7 +72,7 @@ impl Scenario {
     }
 
     fn check_listener(&self) -> anyhow::Result<()> {
-        if self.listener.protocol == ListenerProtocol::Tcp {
+        if self.listener.protocol == TargetProtocol::Tcp {
             let is_plain = self.upstream == UpstreamSetup::default();
             let is_class = |variant| {
                 matches!(variant, TargetVariant::Usual | TargetVariant::AsShipped | TargetVariant::Tuned)
@@ -89,7 +89,7 @@ impl Scenario {
                 !has_direct && (self.steady.is_some() || self.unfinished.is_some()),
                 "`tls` is for a steady load, or unfinished handshakes, on targets: the origin itself has none"
             );
-            ensure!(self.listener.protocol == ListenerProtocol::Http, "`tls` is for HTTP");
+            ensure!(self.listener.protocol == TargetProtocol::Http, "`tls` is for HTTP");
             ensure!(
                 tls.suite == Suite::Tls13Aes256 || tls.key == CertificateKey::Rsa2048,
                 "the suites of TLS 1.2 are those for RSA keys"
@@ -146,10 +146,4 @@ impl CrowdWork {
         ensure!(!self.clients.is_empty() && !self.tools.is_empty(), "no clients or no tools");
         Ok(())
     }
-}
-
-/// A message is one frame.
-pub(super) fn check_message(len: usize) -> anyhow::Result<()> {
-    ensure!((1..websocket::PAYLOAD_MAX).contains(&len), "a message has 1 byte to 65535");
-    Ok(())
 }

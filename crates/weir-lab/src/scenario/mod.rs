@@ -6,8 +6,8 @@
 pub mod catalogue;
 mod run_length;
 mod expected_duration;
-pub mod steady;
 mod check;
+pub mod steady;
 pub mod bar;
 pub mod work;
 pub mod clients;

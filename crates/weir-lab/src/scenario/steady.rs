@@ -3,9 +3,9 @@
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use super::check::check_message;
 use crate::topology::listener::{CertificateKey, ListenerSetup, Suite};
 use crate::topology::target::LabTarget;
+use crate::wire::websocket;
 
 /// From here on an answer is counted by its bytes.
 const BULK_MIN: u64 = 1 << 20;
@@ -117,4 +117,10 @@ fn yes() -> bool {
 
 fn page_len() -> u64 {
     crate::origin::PAGE_LEN
+}
+
+/// A message is one frame.
+pub(super) fn check_message(len: usize) -> anyhow::Result<()> {
+    ensure!((1..websocket::PAYLOAD_MAX).contains(&len), "a message has 1 byte to 65535");
+    Ok(())
 }

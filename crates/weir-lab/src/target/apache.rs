@@ -4,18 +4,18 @@
 //! `core`; as shipped follows Debian's `apache2.conf` with what it enables that has a part in every request.
 
 use super::{Description, HEALTH_PATH, PathBranch, ReloadableParts, Rendered, TargetCertificate};
-use crate::topology::product::Unsupported;
+use crate::topology::product::ProductLacks;
 use crate::topology::upstream::BalancePolicy;
 
 /// Threads of its default configuration altogether: 16 processes of 25.
 const THREADS: u64 = 400;
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     if description.is_tcp() {
-        return Err(Unsupported("passes no plain TCP"));
+        return Err(ProductLacks("passes no plain TCP"));
     }
     if description.balance() == Some(BalancePolicy::ConsistentHash) {
-        return Err(Unsupported("has no hash among its ways to choose a server"));
+        return Err(ProductLacks("has no hash among its ways to choose a server"));
     }
     let text = [
         process(description),

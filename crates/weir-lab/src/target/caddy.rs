@@ -5,12 +5,12 @@
 
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
 use super::{Description, HEALTH_PATH, Rendered, TargetCertificate};
-use crate::topology::product::Unsupported;
+use crate::topology::product::ProductLacks;
 use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     if description.is_tcp() {
-        return Err(Unsupported("passes no plain TCP: that is a plugin which its releases lack"));
+        return Err(ProductLacks("passes no plain TCP: that is a plugin which its releases lack"));
     }
     let Description { listen, dir, .. } = description;
     let scheme = if description.certificate.is_some() { "https" } else { "http" };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::TargetCertificate;
-use crate::topology::listener::{ListenerProtocol, ListenerSetup};
+use crate::topology::listener::{ListenerSetup, TargetProtocol};
 use crate::topology::target::{TargetVariant, TuningClass};
 use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
@@ -117,7 +117,7 @@ impl Description<'_> {
 
     /// Whether it is to pass bytes and look at none.
     pub(super) fn is_tcp(&self) -> bool {
-        self.listener.protocol == ListenerProtocol::Tcp
+        self.listener.protocol == TargetProtocol::Tcp
     }
 
     /// Whether it is tuned by its documentation.

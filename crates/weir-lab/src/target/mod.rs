@@ -28,18 +28,18 @@ pub use search::ProgramSearch;
 pub use url::TargetUrl;
 pub use weir::admin_socket;
 
-use crate::topology::product::{Product, Unsupported};
+use crate::topology::product::{Product, ProductLacks};
 
 /// The words of `product` for `description`.
 ///
 /// # Errors
 /// What of it the product cannot do.
-pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, Unsupported> {
+pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     let is_plain = *description.extra == ReloadableParts::default();
     match product {
-        Product::Direct | Product::Url => Err(Unsupported("it is not started by the lab")),
+        Product::Direct | Product::Url => Err(ProductLacks("it is not started by the lab")),
         Product::Envoy | Product::Caddy | Product::Relay if !is_plain => {
-            Err(Unsupported("is told nothing about weights and paths by the lab"))
+            Err(ProductLacks("is told nothing about weights and paths by the lab"))
         }
         Product::Weir => Ok(weir::render(description)),
         Product::Nginx => nginx::render(description),

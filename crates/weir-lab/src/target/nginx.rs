@@ -4,12 +4,12 @@
 //! about WebSocket); as shipped follows Debian's `nginx.conf`.
 
 use super::{Description, PathBranch, Rendered, TargetCertificate, Traffic};
-use crate::topology::product::Unsupported;
+use crate::topology::product::ProductLacks;
 use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     if description.has_persistence_cookie() {
-        return Err(Unsupported(
+        return Err(ProductLacks(
             "binds clients by a cookie in its commercial version, and since 1.29.6, only",
         ));
     }

@@ -11,8 +11,8 @@ use super::{ConnectionRoom, Description, PathBranch, ReloadableParts, TargetCert
 use crate::installed::Installed;
 use crate::target::render;
 use crate::target::search::{Catalogue, ProgramSearch, find_products};
-use crate::topology::listener::{CertificateKey, ListenerProtocol, ListenerSetup, Suite, Tls};
-use crate::topology::product::{PRODUCTS, Product, Unsupported};
+use crate::topology::listener::{CertificateKey, ListenerSetup, Suite, TargetProtocol, Tls};
+use crate::topology::product::{PRODUCTS, Product, ProductLacks};
 use crate::topology::target::{LabTarget, TargetVariant, TuningClass};
 use crate::topology::upstream::{BalancePolicy, HealthProbes, OriginKind, UpstreamSetup};
 
@@ -62,7 +62,7 @@ fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a UpstreamSetup, dir: &'a
     let installed = |product: Product| INSTALLED.get(product.name());
     Description {
         listen: "127.0.0.1:8001".parse().unwrap(),
-        listener: &ListenerSetup { protocol: ListenerProtocol::Http, tls: None },
+        listener: &ListenerSetup { protocol: TargetProtocol::Http, tls: None },
         servers,
         upstream,
         class: TuningClass::Tuned,
@@ -224,8 +224,7 @@ fn bytes_tunnels_and_large_bodies_have_lines_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let (servers, upstream) = (addrs(1), UpstreamSetup::default());
     let plain = describe(&servers, &upstream, dir.path());
-    let tcp =
-        Description { listener: &ListenerSetup { protocol: ListenerProtocol::Tcp, tls: None }, ..plain };
+    let tcp = Description { listener: &ListenerSetup { protocol: TargetProtocol::Tcp, tls: None }, ..plain };
     let tunnels = Description { traffic: Traffic { upgrades: true, ..Traffic::default() }, ..plain };
     let old = Description { traffic: Traffic { is_http_1_0: true, ..Traffic::default() }, ..plain };
     let bulk = Description { traffic: Traffic { is_bulk: true, ..Traffic::default() }, ..plain };
@@ -290,7 +289,7 @@ fn a_limit_of_handshakes_reaches_everybody() {
         handshake_timeout: Some(Duration::from_millis(2_500)),
     };
     let limited = Description {
-        listener: &ListenerSetup { protocol: ListenerProtocol::Http, tls: Some(tls) },
+        listener: &ListenerSetup { protocol: TargetProtocol::Http, tls: Some(tls) },
         certificate: Some(&certificate),
         ..describe(&servers, &upstream, dir.path())
     };

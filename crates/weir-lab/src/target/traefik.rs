@@ -7,15 +7,15 @@ use std::net::SocketAddr;
 
 use super::description::{GO_ON_ONE_CPU, go_on_one_cpu};
 use super::{Description, HEALTH_PATH, PathBranch, Rendered, TargetCertificate};
-use crate::topology::product::Unsupported;
+use crate::topology::product::ProductLacks;
 use crate::topology::upstream::BalancePolicy;
 
-pub(super) fn render(description: &Description<'_>) -> Result<Rendered, Unsupported> {
+pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     if description.balance() == Some(BalancePolicy::ConsistentHash) {
-        return Err(Unsupported("hashes the address of a client only, and nothing that a client says"));
+        return Err(ProductLacks("hashes the address of a client only, and nothing that a client says"));
     }
     if description.max_requests().is_some() {
-        return Err(Unsupported("has no limit of requests for each server and no queue"));
+        return Err(ProductLacks("has no limit of requests for each server and no queue"));
     }
     let path = description.dir.join("traefik.yaml");
     Ok(Rendered {

@@ -9,7 +9,7 @@ use crate::length;
 /// What passes between client and server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ListenerProtocol {
+pub enum TargetProtocol {
     /// HTTP/1.1: each request is looked at.
     #[default]
     Http,
@@ -75,7 +75,7 @@ pub struct Tls {
 pub struct ListenerSetup {
     /// What passes.
     #[serde(default)]
-    pub protocol: ListenerProtocol,
+    pub protocol: TargetProtocol,
     /// Clients speak TLS with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,

@@ -117,25 +117,25 @@ impl Product {
     ///
     /// # Errors
     /// What it lacks.
-    pub fn reload(self) -> Result<Option<Signal>, Unsupported> {
+    pub fn reload(self) -> Result<Option<Signal>, ProductLacks> {
         match self {
             Self::Weir | Self::Nginx => Ok(Some(Signal::HUP)),
             Self::Haproxy => Ok(Some(Signal::USR2)),
             // "Graceful".
             Self::Apache => Ok(Some(Signal::USR1)),
             Self::Traefik => Ok(None),
-            Self::Envoy => Err(Unsupported(
+            Self::Envoy => Err(ProductLacks(
                 "takes new servers from a control plane, and a new file by a restart beside itself, only",
             )),
             Self::Caddy => {
-                Err(Unsupported("takes a new configuration through its administration address only"))
+                Err(ProductLacks("takes a new configuration through its administration address only"))
             }
-            Self::Relay => Err(Unsupported("has no configuration")),
-            Self::Direct | Self::Url => Err(Unsupported("is not started by the lab")),
+            Self::Relay => Err(ProductLacks("has no configuration")),
+            Self::Direct | Self::Url => Err(ProductLacks("is not started by the lab")),
         }
     }
 }
 
 /// What a product has no means for, as the end of a sentence that begins with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unsupported(pub &'static str);
+pub struct ProductLacks(pub &'static str);

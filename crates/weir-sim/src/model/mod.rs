@@ -146,7 +146,7 @@ pub(super) struct UpstreamModel {
     /// 0 means no limit.
     pub(super) max_requests: u32,
     pub(super) slow_start: Option<u64>,
-    pub(super) queue: QueueSettings,
+    pub(super) queue: QueueModel,
     pub(super) timeouts: Timeouts,
     pub(super) retry: RetryPolicy,
     pub(super) budget_percent: u32,
@@ -156,7 +156,7 @@ pub(super) struct UpstreamModel {
 
 /// Requests that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct QueueSettings {
+pub(super) struct QueueModel {
     pub(super) length_max: usize,
     pub(super) fair_share: bool,
     pub(super) delay_target: Option<DelayTarget>,
@@ -199,7 +199,7 @@ impl Default for UpstreamModel {
             balance: Policy::default(),
             max_requests: 0,
             slow_start: None,
-            queue: QueueSettings {
+            queue: QueueModel {
                 length_max: 10_000,
                 fair_share: false,
                 delay_target: None,

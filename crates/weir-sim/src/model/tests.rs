@@ -39,7 +39,7 @@ fn variants_say_what_differs_from_the_upstream() {
     let model = read("variants.toml", &text).unwrap();
     let [first, second] = &model.variants[..] else { panic!("two variants") };
     assert_eq!((first.upstream.max_requests, second.upstream.max_requests), (3, 0));
-    let queue = QueueSettings { length_max: 7, fair_share: true, ..UpstreamModel::default().queue };
+    let queue = QueueModel { length_max: 7, fair_share: true, ..UpstreamModel::default().queue };
     assert_eq!(first.upstream.queue, queue);
     assert_eq!(second.upstream.queue.length_max, 10_000);
     assert!(first.upstream.health.is_none());

@@ -10,7 +10,7 @@ use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::RetryPolicy;
 
 use super::value::TimeValue;
-use super::{HealthChecks, MILLISECOND, QueueSettings, SECOND, Timeouts, UpstreamModel, nanos};
+use super::{HealthChecks, MILLISECOND, QueueModel, SECOND, Timeouts, UpstreamModel, nanos};
 use crate::model::error::{did_you_mean, one_of};
 use crate::model::table_reader::TableReader;
 
@@ -90,7 +90,7 @@ fn read_load_factor(section: &TableReader<'_>, policy: &mut Policy) {
     }
 }
 
-fn read_queue(section: &TableReader<'_>, queue: &mut QueueSettings) {
+fn read_queue(section: &TableReader<'_>, queue: &mut QueueModel) {
     queue.length_max = section.within("length_max", (0, 10_000_000), queue.length_max as u64) as usize;
     queue.fair_share = section.or("fair_share", queue.fair_share);
     queue.own_server = section.or_off("own_server", queue.own_server.map(TimeValue)).map(|time| time.0);

@@ -18,7 +18,7 @@ struct GoldenCase {
 
 const PLAIN: GoldenCase = GoldenCase {
     name: "http",
-    listener: ListenerSetup { protocol: ListenerProtocol::Http, tls: None },
+    listener: ListenerSetup { protocol: TargetProtocol::Http, tls: None },
     upstream: UpstreamSetup {
         servers: 1,
         one_process: false,
@@ -80,7 +80,7 @@ fn cases() -> Vec<GoldenCase> {
         GoldenCase { name: "tls", listener: ListenerSetup { tls: Some(TLS), ..PLAIN.listener }, ..PLAIN },
         GoldenCase {
             name: "tcp",
-            listener: ListenerSetup { protocol: ListenerProtocol::Tcp, tls: None },
+            listener: ListenerSetup { protocol: TargetProtocol::Tcp, tls: None },
             ..PLAIN
         },
         GoldenCase { name: "limits, queue, retries, health checks", upstream: limits, ..PLAIN },
@@ -127,7 +127,7 @@ fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -
         };
         text.push_str(&format!("======== {}\n", case.name));
         match (told_of(product, &description), &plain) {
-            (Err(Unsupported(why)), _) => text.push_str(&format!("cannot: it {why}\n")),
+            (Err(ProductLacks(why)), _) => text.push_str(&format!("cannot: it {why}\n")),
             (Ok(own), None) => text.push_str(plain.insert(own)),
             (Ok(own), Some(plain)) => text.push_str(&differences(plain, &own)),
         }
@@ -137,7 +137,7 @@ fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -
 }
 
 /// The command line and the files of one case.
-fn told_of(product: Product, description: &Description<'_>) -> Result<String, Unsupported> {
+fn told_of(product: Product, description: &Description<'_>) -> Result<String, ProductLacks> {
     let rendered = render(product, description)?;
     let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} ")).collect::<String>();
     let args = rendered.args.join(" ");
