@@ -157,7 +157,7 @@ pub(super) fn mode(plan: &UpstreamPlan, server: usize) -> &'static str {
 
 /// Idle connections to a server that belong to all workers together.
 pub(super) fn idle_shared(plan: &UpstreamPlan, server: usize) -> usize {
-    plan.shared_pool[server].as_ref().map_or(0, |shared| shared.len())
+    plan.shared_pool[server].as_ref().map_or(0, |shared| shared.count())
 }
 
 /// What is counted of the probes of a server; `None` when it is not probed.

@@ -96,7 +96,7 @@ fn compose_text(pieces: Vec<Piece<'_>>) -> Result<Vec<FormatItem>, FormatError> 
                 items.push(FormatItem::Literal(text.into()));
             }
             Piece::Placeholder { name, column } => {
-                items.push(FormatItem::Value(resolve(name, column)?, place))
+                items.push(FormatItem::Value(resolve(name, column)?, place));
             }
         }
     }

@@ -182,7 +182,7 @@ impl SharedPool {
     }
 
     /// How many are kept. Workers do not count them: whoever takes one may be another than who kept it.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lock().len()
     }
 
