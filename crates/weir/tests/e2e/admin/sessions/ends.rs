@@ -108,7 +108,7 @@ fn its_story_says_who_ended_it() {
         "GET /left for a.test",
         "answer     503 by Weir itself",
         "killed-by-operator: phase response, party weir",
-        "Somebody ended",
+        "The connection was closed by a command",
     ] {
         assert!(story.contains(part), "{part}: {story}");
     }

@@ -49,8 +49,8 @@ fn servers_that_cannot_prove_who_they_are_get_nothing() {
     let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
     for (config, name, reason, detail) in [
         (other.server(&["app.test"]), "app.test", "rejected", "invalid peer certificate: BadSignature"),
-        (authority.server(&["app.test"]), "other.test", "other-name", "not valid for name"),
-        (authority.server(&["app.test"]), "127.0.0.1", "other-name", "not valid for name"),
+        (authority.server(&["app.test"]), "other.test", "name-mismatch", "not valid for name"),
+        (authority.server(&["app.test"]), "127.0.0.1", "name-mismatch", "not valid for name"),
         (authority.server_expired(&["app.test"]), "app.test", "expired", "expired"),
     ] {
         let origin = telling(config);
