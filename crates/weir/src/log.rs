@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn libraries_are_heard_when_somebody_looks_closer() {
         let (warned, debugged) = (told(LevelFilter::WARN), told(LevelFilter::DEBUG));
-        for own in ["weir", "weir_proxy::worker", "weir_config"] {
+        for own in ["weir", "weir_proxy::worker", "weir_control::health", "weir_config"] {
             assert!(warned.would_enable(own, &Level::WARN) && !warned.would_enable(own, &Level::INFO));
         }
         assert!(!warned.would_enable("rustls::common_state", &Level::WARN));

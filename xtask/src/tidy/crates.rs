@@ -20,10 +20,11 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-http", "weir-traffic", "weir-observe"]),
     ("weir-proxy", &["weir-config", "weir-http", "weir-observe", "weir-traffic"]),
+    ("weir-control", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
     ("weir-stats", &[]),
     ("weir-sim", &["weir-stats", "weir-traffic"]),
     ("weir-lab", &["weir-observe", "weir-stats"]),
-    ("weir", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
+    ("weir", &["weir-config", "weir-control", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
 ];
 
 /// A dependency that would undo what some crates are for.
@@ -66,7 +67,7 @@ const BORDERS: &[Border] = &[
         reason: "it neither reads nor writes text for people or programs",
     },
     Border {
-        crates: &["weir-http", "weir-traffic", "weir-observe", "weir-proxy"],
+        crates: &["weir-http", "weir-traffic", "weir-observe", "weir-proxy", "weir-control"],
         forbidden: &["toml", "toml_edit", "schemars"],
         reach: Reach::Direct,
         reason: "of the libraries only weir-config reads text that people write",

@@ -22,6 +22,7 @@ const NO_UNWRAP: &[&str] = &[
     "crates/weir-traffic/src/",
     "crates/weir-observe/src/",
     "crates/weir-proxy/src/",
+    "crates/weir-control/src/",
 ];
 
 /// The folders that may be unsafe: system calls of the data path, and samples of running threads. What they offer is safe, and each

@@ -11,7 +11,7 @@ use weir_traffic::route::query_value;
 
 use super::query::decoded;
 use super::request::AdminRequest;
-use super::response::AdminResponse;
+use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
 use crate::commands::{CommandRejected, ServerChange};
 use crate::operations::Operations;
@@ -31,14 +31,14 @@ const WEIGHT_MAX: u16 = 256;
 const REQUESTS_MAX: u64 = 10_000_000;
 
 /// `GET /api/config`: the config as its file has it, without its secrets.
-pub(super) fn config(operations: &Operations) -> AdminResponse {
-    AdminResponse::new(200, TOML, operations.file_config.load().dump.to_string())
+pub(super) fn config(operations: &Operations) -> BufferedResponse {
+    BufferedResponse::new(200, TOML, operations.file_config.load().dump.to_string())
 }
 
 /// `POST /api/reload`.
-pub(super) async fn reload(operations: &Operations, peer: AdminPeer) -> AdminResponse {
+pub(super) async fn reload(operations: &Operations, peer: AdminPeer) -> BufferedResponse {
     match operations.commands.reload(&peer.to_string()).await {
-        Ok(reloaded) => AdminResponse::json(
+        Ok(reloaded) => BufferedResponse::json(
             200,
             &json!({ "generation": reloaded.generation, "needs_restart": reloaded.needs_restart }),
         ),
@@ -47,27 +47,31 @@ pub(super) async fn reload(operations: &Operations, peer: AdminPeer) -> AdminRes
 }
 
 /// `GET /api/raw?command=show%20stat`: what the runtime socket answers to a command that changes nothing.
-pub(super) async fn raw_look(query: &[u8], operations: &Arc<Operations>, peer: AdminPeer) -> AdminResponse {
+pub(super) async fn raw_look(
+    query: &[u8],
+    operations: &Arc<Operations>,
+    peer: AdminPeer,
+) -> BufferedResponse {
     let Some(line) = query_value(query, b"command").map(decoded) else {
-        return AdminResponse::plain(400, "`command` is missing, as in `/api/raw?command=show%20info`.\n");
+        return BufferedResponse::plain(400, "`command` is missing, as in `/api/raw?command=show%20info`.\n");
     };
     match command::parse(&line) {
         Ok(command) if command.changes() => {
-            AdminResponse::plain(405, "This changes something: POST it to /api/raw.\n")
+            BufferedResponse::plain(405, "This changes something: POST it to /api/raw.\n")
         }
-        Ok(command) => AdminResponse::plain(200, execute(command, operations, peer).await),
-        Err(wrong) => AdminResponse::plain(400, explain(&wrong)),
+        Ok(command) => BufferedResponse::plain(200, execute(command, operations, peer).await),
+        Err(wrong) => BufferedResponse::plain(400, explain(&wrong)),
     }
 }
 
 /// `POST /api/raw` with a command as the body.
-pub(super) async fn raw(body: &[u8], operations: &Arc<Operations>, peer: AdminPeer) -> AdminResponse {
+pub(super) async fn raw(body: &[u8], operations: &Arc<Operations>, peer: AdminPeer) -> BufferedResponse {
     if body.len() > LINE_BYTES_MAX {
-        return AdminResponse::plain(413, format!("A command has at most {LINE_BYTES_MAX} bytes.\n"));
+        return BufferedResponse::plain(413, format!("A command has at most {LINE_BYTES_MAX} bytes.\n"));
     }
     match command::parse(&String::from_utf8_lossy(body)) {
-        Ok(command) => AdminResponse::plain(200, execute(command, operations, peer).await),
-        Err(wrong) => AdminResponse::plain(400, explain(&wrong)),
+        Ok(command) => BufferedResponse::plain(200, execute(command, operations, peer).await),
+        Err(wrong) => BufferedResponse::plain(400, explain(&wrong)),
     }
 }
 
@@ -88,7 +92,7 @@ pub(super) async fn change_server(
     request: &AdminRequest,
     operations: &Arc<Operations>,
     peer: AdminPeer,
-) -> AdminResponse {
+) -> BufferedResponse {
     let names = request.path()[SERVERS.len()..].split(|&byte| byte == b'/').map(decoded).collect::<Vec<_>>();
     let [upstream, server] = names.as_slice() else {
         return bad("the path is /api/servers/UPSTREAM/SERVER, with `/` in a name written as `%2F`");
@@ -115,14 +119,14 @@ pub(super) async fn change_server(
 }
 
 /// The server as it is now.
-fn shown(upstream: &str, server: &str, operations: &Operations) -> AdminResponse {
+fn shown(upstream: &str, server: &str, operations: &Operations) -> BufferedResponse {
     match operations.sources.server_overview(upstream, server) {
-        Ok(server) => AdminResponse::json(200, &server),
+        Ok(server) => BufferedResponse::json(200, &server),
         Err(unknown) => no_such(unknown),
     }
 }
 
-fn no_such(unknown: UnknownServer) -> AdminResponse {
+fn no_such(unknown: UnknownServer) -> BufferedResponse {
     refused(&match unknown {
         UnknownServer::Upstream(name) => CommandRejected::NoUpstream(name),
         UnknownServer::Server(upstream, name) => CommandRejected::NoServer(upstream, name),
@@ -170,11 +174,11 @@ fn read_mode(patch: &ServerPatch) -> Result<ModePatch, String> {
     Ok(Some((mode, deadline)))
 }
 
-fn bad(what: &str) -> AdminResponse {
-    AdminResponse::json(400, &json!({ "errors": [what] }))
+fn bad(what: &str) -> BufferedResponse {
+    BufferedResponse::json(400, &json!({ "errors": [what] }))
 }
 
-fn refused(rejected: &CommandRejected) -> AdminResponse {
+fn refused(rejected: &CommandRejected) -> BufferedResponse {
     let status = match rejected {
         CommandRejected::NoUpstream(_) | CommandRejected::NoServer(..) => 404,
         CommandRejected::Refused(_) | CommandRejected::Diagnostics(_) => 409,
@@ -184,7 +188,7 @@ fn refused(rejected: &CommandRejected) -> AdminResponse {
         CommandRejected::Diagnostics(diagnostics) => diagnostics.clone(),
         other => vec![other.to_string()],
     };
-    AdminResponse::json(status, &json!({ "errors": errors }))
+    BufferedResponse::json(status, &json!({ "errors": errors }))
 }
 
 #[cfg(test)]

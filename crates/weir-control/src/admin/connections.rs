@@ -9,7 +9,7 @@ use weir_traffic::route::query_value;
 
 use super::query::{decoded, only_known};
 use super::request::AdminRequest;
-use super::response::AdminResponse;
+use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
 use crate::connections::{self, TOLD_MAX};
 use crate::operations::Operations;
@@ -30,7 +30,7 @@ const END_ALL: &[u8] = b"/api/sessions/end";
 const LIMIT: usize = 100;
 
 /// `GET /api/sessions`: the oldest ones that the query takes.
-pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match read(request.query()) {
         Err(what) => bad(&what),
         Ok(query) => {
@@ -38,13 +38,13 @@ pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> Adm
             let report = ReportWriter::new(&operations.queries);
             let lines: Vec<Value> =
                 found.connections.iter().map(|connection| report.connection(connection)).collect();
-            AdminResponse::json(200, &with_counts(&found, json!({ "sessions": lines })))
+            BufferedResponse::json(200, &with_counts(&found, json!({ "sessions": lines })))
         }
     }
 }
 
 /// `GET /api/sessions/ID`: one, with the story of its exchange so far.
-pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let id = decoded(&request.path()[ONE.len()..]);
     let Ok(connection) = id.parse() else { return unknown(&id, 0) };
     let query = ConnectionQuery { connection: Some(connection), count_max: 1, ..ConnectionQuery::default() };
@@ -55,14 +55,18 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Admi
             let mut told = report.connection(connection);
             told["exchange"] =
                 connection.flight.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
-            AdminResponse::json(200, &told)
+            BufferedResponse::json(200, &told)
         }
         None => unknown(&id, found.silent_workers),
     }
 }
 
 /// `POST /api/sessions/ID/end`, `POST /api/sessions/end`.
-pub(super) async fn end(request: &AdminRequest, operations: &Operations, peer: AdminPeer) -> AdminResponse {
+pub(super) async fn end(
+    request: &AdminRequest,
+    operations: &Operations,
+    peer: AdminPeer,
+) -> BufferedResponse {
     if request.path() == END_ALL {
         return end_all(request, operations, peer).await;
     }
@@ -75,7 +79,7 @@ pub(super) async fn end(request: &AdminRequest, operations: &Operations, peer: A
     if found.connections.is_empty() { unknown(id, found.silent_workers) } else { ended(&found) }
 }
 
-async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPeer) -> AdminResponse {
+async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPeer) -> BufferedResponse {
     let said = if request.query().is_empty() { request.body() } else { request.query() };
     if let Err(what) = only_known(said, &["upstream", "server"]) {
         return bad(&what);
@@ -91,28 +95,28 @@ async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPee
                 format!("upstream `{upstream}` has no server `{server}`")
             }
         };
-        return AdminResponse::json(404, &json!({ "errors": [what] }));
+        return BufferedResponse::json(404, &json!({ "errors": [what] }));
     }
     ended(&connections::end_all(&operations.queries, &upstream, &server, &peer.to_string()).await)
 }
 
-fn ended(found: &FoundConnections) -> AdminResponse {
+fn ended(found: &FoundConnections) -> BufferedResponse {
     let ids: Vec<String> = found.connections.iter().map(|connection| connection.id.to_string()).collect();
     let told = json!({ "ended": ids, "count": found.matching, "silent_workers": found.silent_workers });
-    AdminResponse::json(200, &told)
+    BufferedResponse::json(200, &told)
 }
 
-fn bad(what: &str) -> AdminResponse {
-    AdminResponse::json(400, &json!({ "errors": [what] }))
+fn bad(what: &str) -> BufferedResponse {
+    BufferedResponse::json(400, &json!({ "errors": [what] }))
 }
 
-fn unknown(id: &str, silent_workers: usize) -> AdminResponse {
+fn unknown(id: &str, silent_workers: usize) -> BufferedResponse {
     let silent = match silent_workers {
         0 => "",
         _ => ", or its worker did not answer in time",
     };
     let what = format!("there is no session `{id}`: it may have ended{silent}");
-    AdminResponse::json(404, &json!({ "errors": [what] }))
+    BufferedResponse::json(404, &json!({ "errors": [what] }))
 }
 
 fn with_counts(found: &FoundConnections, mut told: Value) -> Value {

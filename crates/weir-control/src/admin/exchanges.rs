@@ -11,7 +11,7 @@ use weir_traffic::route::query_value;
 
 use super::query::{decoded, only_known};
 use super::request::AdminRequest;
-use super::response::AdminResponse;
+use super::response::BufferedResponse;
 use crate::operations::Operations;
 use crate::reports::{ReportWriter, rfc3339};
 use crate::worker_queries::{ExchangeFilter, FoundConnections, FoundExchanges, RecorderQuery, WorkerQueries};
@@ -28,7 +28,7 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
 /// One exchange, and those with the same id: what runs first, then what is over.
-pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let queries = &operations.queries;
     let id = decoded(&request.path()[ONE.len()..]);
     let mut found = FoundExchanges { flights: Vec::new(), silent: 0 };
@@ -48,9 +48,9 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Admi
     stories.extend(found.flights.iter().map(|(worker, flight)| report.story(*worker, flight)));
     if stories.is_empty() {
         let told = json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
-        return AdminResponse::json(404, &told);
+        return BufferedResponse::json(404, &told);
     }
-    AdminResponse::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
+    BufferedResponse::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
 }
 
 /// The exchanges that have this id, or those of the session that is called so: the running ones, and those that are over.
@@ -69,9 +69,9 @@ fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
 }
 
 /// The last failures, the newest first.
-pub(super) async fn failures(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+pub(super) async fn failures(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match ExchangeQuery::read(request.query(), &["limit"]) {
-        Err(what) => AdminResponse::json(400, &json!({ "error": what })),
+        Err(what) => BufferedResponse::json(400, &json!({ "error": what })),
         Ok(query) => {
             let found =
                 operations.queries.ask(RecorderQuery::Failures, query.limit.unwrap_or(LIMIT_MAX)).await;
@@ -81,9 +81,9 @@ pub(super) async fn failures(request: &AdminRequest, operations: &Operations) ->
 }
 
 /// The last exchanges that the query takes, the newest first.
-pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match ExchangeQuery::read(request.query(), &["limit", "upstream", "server", "status", "min_time"]) {
-        Err(what) => AdminResponse::json(400, &json!({ "error": what })),
+        Err(what) => BufferedResponse::json(400, &json!({ "error": what })),
         Ok(query) => {
             let filter = query.filter(&operations.queries);
             let found =
@@ -93,11 +93,14 @@ pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> A
     }
 }
 
-fn list(name: &str, found: &FoundExchanges, queries: &WorkerQueries) -> AdminResponse {
+fn list(name: &str, found: &FoundExchanges, queries: &WorkerQueries) -> BufferedResponse {
     let report = ReportWriter::new(queries);
     let lines: Vec<Value> =
         found.flights.iter().map(|(worker, flight)| report.line(*worker, flight)).collect();
-    AdminResponse::json(200, &json!({ name: lines, "kept": kept(queries), "silent_workers": found.silent }))
+    BufferedResponse::json(
+        200,
+        &json!({ name: lines, "kept": kept(queries), "silent_workers": found.silent }),
+    )
 }
 
 /// How much is kept.

@@ -13,7 +13,7 @@ use weir_traffic::route::query_value;
 
 use super::query::decoded;
 use super::request::AdminRequest;
-use super::response::AdminResponse;
+use super::response::BufferedResponse;
 use crate::operations::Operations;
 use crate::overview::Sources;
 use crate::profile::cpu::{self, CpuProfile, NoProfile};
@@ -48,7 +48,7 @@ impl Drop for ProfileSlot {
 }
 
 /// Answers what is asked below [`BELOW`]; `None` when there is no such thing.
-pub(super) async fn answer(request: &AdminRequest, operations: &Arc<Operations>) -> Option<AdminResponse> {
+pub(super) async fn answer(request: &AdminRequest, operations: &Arc<Operations>) -> Option<BufferedResponse> {
     match request.path().strip_prefix(BELOW)? {
         b"cpu" => Some(cpu(request).await),
         b"memory" => Some(memory(operations).await),
@@ -56,29 +56,29 @@ pub(super) async fn answer(request: &AdminRequest, operations: &Arc<Operations>)
     }
 }
 
-async fn cpu(request: &AdminRequest) -> AdminResponse {
+async fn cpu(request: &AdminRequest) -> BufferedResponse {
     let wanted = match CpuProfileQuery::read(request.query()) {
         Ok(wanted) => wanted,
-        Err(what) => return AdminResponse::plain(400, format!("{what}\n")),
+        Err(what) => return BufferedResponse::plain(400, format!("{what}\n")),
     };
     let make = move |is_wanted: &dyn Fn() -> bool| {
         let profile = cpu::profile(wanted.length, is_wanted).map_err(|why| refusal(&why))?;
         log(&profile);
         Ok(if wanted.is_folded {
-            AdminResponse::plain(200, profile.folded())
+            BufferedResponse::plain(200, profile.folded())
         } else {
-            AdminResponse::new(200, SVG, profile.svg())
+            BufferedResponse::new(200, SVG, profile.svg())
         })
     };
     on_a_thread(make).await
 }
 
-async fn memory(operations: &Arc<Operations>) -> AdminResponse {
+async fn memory(operations: &Arc<Operations>) -> BufferedResponse {
     let operations = Arc::clone(operations);
     let make = move |_: &dyn Fn() -> bool| match MemoryProfile::now(classes(&operations.sources)) {
-        Ok(profile) => Ok(AdminResponse::json(200, &profile)),
+        Ok(profile) => Ok(BufferedResponse::json(200, &profile)),
         Err(error) => {
-            Err(AdminResponse::plain(503, format!("/proc of this process cannot be read: {error}.\n")))
+            Err(BufferedResponse::plain(503, format!("/proc of this process cannot be read: {error}.\n")))
         }
     };
     on_a_thread(make).await
@@ -86,8 +86,8 @@ async fn memory(operations: &Arc<Operations>) -> AdminResponse {
 
 /// Lets a thread of its own make the answer; it can ask whether somebody still waits.
 async fn on_a_thread(
-    make: impl FnOnce(&dyn Fn() -> bool) -> Result<AdminResponse, AdminResponse> + Send + 'static,
-) -> AdminResponse {
+    make: impl FnOnce(&dyn Fn() -> bool) -> Result<BufferedResponse, BufferedResponse> + Send + 'static,
+) -> BufferedResponse {
     let Some(slot) = ProfileSlot::take() else { return refusal(&NoProfile::Busy) };
     let (answered, answer) = oneshot::channel();
     let started = std::thread::Builder::new().name("weir-profile".into()).spawn(move || {
@@ -96,14 +96,17 @@ async fn on_a_thread(
         let _gone = answered.send(answer);
     });
     if let Err(error) = started {
-        return AdminResponse::plain(503, format!("The system gives no thread for the profile: {error}.\n"));
+        return BufferedResponse::plain(
+            503,
+            format!("The system gives no thread for the profile: {error}.\n"),
+        );
     }
-    answer.await.unwrap_or_else(|_| AdminResponse::plain(500, "The profile failed: the log says why.\n"))
+    answer.await.unwrap_or_else(|_| BufferedResponse::plain(500, "The profile failed: the log says why.\n"))
 }
 
-fn refusal(why: &NoProfile) -> AdminResponse {
+fn refusal(why: &NoProfile) -> BufferedResponse {
     let status = if matches!(why, NoProfile::Busy) { 409 } else { 503 };
-    AdminResponse::plain(status, format!("{why}\n"))
+    BufferedResponse::plain(status, format!("{why}\n"))
 }
 
 fn log(profile: &CpuProfile) {

@@ -16,7 +16,7 @@ use weir_observe::AdminRefusal;
 
 use super::guard::is_open;
 use super::request::{self, ReceivedRequest};
-use super::response::AdminResponse;
+use super::response::BufferedResponse;
 use super::{linger, routes};
 use crate::admin_access::AdminPeer;
 use crate::operations::Operations;
@@ -65,7 +65,7 @@ async fn answer(mut stream: TcpStream, operations: &Arc<Operations>, peer: Admin
         }
         ReceivedRequest::Whole(_) | ReceivedRequest::Refused(_) => {
             operations.access.count_refusal(AdminRefusal::TooMany, peer);
-            AdminResponse::plain(503, "Too many connections to the admin listener.\n").into_bytes(true)
+            BufferedResponse::plain(503, "Too many connections to the admin listener.\n").into_bytes(true)
         }
     };
     stream.write_all(&answer).await?;

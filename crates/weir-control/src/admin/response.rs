@@ -23,7 +23,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// A response, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AdminResponse {
+pub(crate) struct BufferedResponse {
     status: u16,
     content_type: &'static str,
     /// Fields beyond those that every answer has.
@@ -31,7 +31,7 @@ pub(crate) struct AdminResponse {
     body: Vec<u8>,
 }
 
-impl AdminResponse {
+impl BufferedResponse {
     pub(crate) fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, content_type, fields: Vec::new(), body: body.into() }
     }
@@ -72,14 +72,14 @@ impl AdminResponse {
 /// Why a request is not answered as asked.
 pub(super) struct RefusedRequest {
     pub(super) refusal: AdminRefusal,
-    pub(super) answer: AdminResponse,
+    pub(super) answer: BufferedResponse,
     /// Whether it tried a password or a token: the next try has to wait.
     pub(super) guessed: bool,
 }
 
 impl RefusedRequest {
     pub(super) fn new(refusal: AdminRefusal, status: u16, text: &str) -> Self {
-        Self { refusal, answer: AdminResponse::plain(status, text), guessed: false }
+        Self { refusal, answer: BufferedResponse::plain(status, text), guessed: false }
     }
 }
 

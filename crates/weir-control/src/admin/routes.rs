@@ -10,7 +10,7 @@ use weir_traffic::route::query_value;
 
 use super::query::decoded;
 use super::request::AdminRequest;
-use super::response::{AdminResponse, RefusedRequest};
+use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
 use super::{api, connections, exchanges, guard, profile, ready, server_modes};
 use crate::admin_access::AdminPeer;
@@ -27,7 +27,7 @@ const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everyt
 
 /// What is sent.
 pub(super) enum AdminReply {
-    Whole(AdminResponse),
+    Whole(BufferedResponse),
     /// Piece by piece.
     Metrics(Box<ActiveScrape>),
 }
@@ -54,7 +54,7 @@ pub(super) async fn answer(
     request: &AdminRequest,
     operations: &Arc<Operations>,
     peer: AdminPeer,
-) -> Result<AdminResponse, RefusedRequest> {
+) -> Result<BufferedResponse, RefusedRequest> {
     match request.method() {
         Method::Get | Method::Head if request.path() == b"/api/raw" => {
             Ok(api::raw_look(request.query(), operations, peer).await)
@@ -72,18 +72,18 @@ pub(super) async fn answer(
     }
 }
 
-async fn show(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+async fn show(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match request.path() {
         b"/" | b"/status" => page(request, operations)
             .map_or_else(|answer| answer, |overview| status_page(&overview, operations)),
-        b"/status.css" => AdminResponse::new(200, "text/css; charset=utf-8", status_page::STYLE),
-        b"/status.js" => AdminResponse::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
-        b"/failures" => AdminResponse::new(200, HTML, status_page::failures_page()),
+        b"/status.css" => BufferedResponse::new(200, "text/css; charset=utf-8", status_page::STYLE),
+        b"/status.js" => BufferedResponse::new(200, "text/javascript; charset=utf-8", status_page::SCRIPT),
+        b"/failures" => BufferedResponse::new(200, HTML, status_page::failures_page()),
         path if path.starts_with(b"/failures/") => failure_page(&path[b"/failures/".len()..]),
-        path if path.starts_with(b"/why/") => AdminResponse::new(200, HTML, status_page::why_page()),
+        path if path.starts_with(b"/why/") => BufferedResponse::new(200, HTML, status_page::why_page()),
         b"/ready" => ready::answer(request, operations),
         b"/api/overview" => page(request, operations)
-            .map_or_else(|answer| answer, |overview| AdminResponse::json(200, &overview)),
+            .map_or_else(|answer| answer, |overview| BufferedResponse::json(200, &overview)),
         b"/api/config" => api::config(operations),
         b"/servers" => server_modes::table(operations),
         b"/api/failures" => exchanges::failures(request, operations).await,
@@ -96,7 +96,7 @@ async fn show(request: &AdminRequest, operations: &Operations) -> AdminResponse 
     }
 }
 
-async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: AdminPeer) -> AdminResponse {
+async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: AdminPeer) -> BufferedResponse {
     match request.path() {
         b"/servers" => server_modes::change_mode(request, operations),
         b"/api/reload" => api::reload(operations, peer).await,
@@ -109,20 +109,20 @@ async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: Admi
 }
 
 /// The part of everything that `upstream` and `page` ask for; without them the first page.
-fn page(request: &AdminRequest, operations: &Operations) -> Result<Overview, AdminResponse> {
+fn page(request: &AdminRequest, operations: &Operations) -> Result<Overview, BufferedResponse> {
     let value = |name: &str| query_value(request.query(), name.as_bytes()).map(decoded);
     let number = match value("page").map(|page| page.parse::<usize>()) {
         None => 1,
         Some(Ok(number)) => number,
-        Some(Err(_)) => return Err(AdminResponse::plain(400, "`page` is a number from 1.\n")),
+        Some(Err(_)) => return Err(BufferedResponse::plain(400, "`page` is a number from 1.\n")),
     };
     operations
         .sources
         .page(value("upstream").as_deref(), number)
-        .ok_or_else(|| AdminResponse::plain(404, "There is no such upstream, or it has no such page.\n"))
+        .ok_or_else(|| BufferedResponse::plain(404, "There is no such upstream, or it has no such page.\n"))
 }
 
-fn status_page(overview: &Overview, operations: &Operations) -> AdminResponse {
+fn status_page(overview: &Overview, operations: &Operations) -> BufferedResponse {
     let config = operations.access.shown_config();
     let shown = PageInput {
         overview,
@@ -130,7 +130,7 @@ fn status_page(overview: &Overview, operations: &Operations) -> AdminResponse {
         config: &beginning(&config),
         page_token: operations.access.page_token(),
     };
-    AdminResponse::new(200, HTML, status_page::page(&shown))
+    BufferedResponse::new(200, HTML, status_page::page(&shown))
 }
 
 /// The lines of a config that a page shows.
@@ -148,17 +148,17 @@ fn beginning(config: &ConfigDump) -> String {
 }
 
 /// What a reason of failures means, by its code.
-fn failure_page(code: &[u8]) -> AdminResponse {
+fn failure_page(code: &[u8]) -> BufferedResponse {
     match std::str::from_utf8(code).ok().and_then(status_page::failure_page) {
-        Some(page) => AdminResponse::new(200, HTML, page),
-        None => AdminResponse::plain(404, "There is no such reason: /failures lists them all.\n"),
+        Some(page) => BufferedResponse::new(200, HTML, page),
+        None => BufferedResponse::plain(404, "There is no such reason: /failures lists them all.\n"),
     }
 }
 
-fn nothing_here() -> AdminResponse {
-    AdminResponse::plain(404, format!("There is nothing here. {CONTENTS}"))
+fn nothing_here() -> BufferedResponse {
+    BufferedResponse::plain(404, format!("There is nothing here. {CONTENTS}"))
 }
 
-fn not_served(allowed: &'static str) -> AdminResponse {
-    AdminResponse::plain(405, format!("Only {allowed} are served here.\n")).with_field("Allow", allowed)
+fn not_served(allowed: &'static str) -> BufferedResponse {
+    BufferedResponse::plain(405, format!("Only {allowed} are served here.\n")).with_field("Allow", allowed)
 }

@@ -16,7 +16,7 @@ use weir_observe::prometheus::{CONTENT_TYPE, FamilyFilter, PIECE_BYTES, Scrape};
 
 use super::query::{all_values, only_known};
 use super::request::AdminRequest;
-use super::response::{AdminResponse, RefusedRequest, head_begins};
+use super::response::{BufferedResponse, RefusedRequest, head_begins};
 use crate::metrics_source::MetricsReading;
 use crate::operations::{Operations, SCRAPES_MAX};
 
@@ -43,9 +43,9 @@ pub(super) struct ActiveScrape {
 pub(super) async fn begin(
     request: &AdminRequest,
     operations: &Operations,
-) -> Result<Result<Box<ActiveScrape>, AdminResponse>, RefusedRequest> {
+) -> Result<Result<Box<ActiveScrape>, BufferedResponse>, RefusedRequest> {
     let query = request.query();
-    let bad = |what: &str| Ok(Err(AdminResponse::plain(400, format!("{what}. {ACCEPTED}\n"))));
+    let bad = |what: &str| Ok(Err(BufferedResponse::plain(400, format!("{what}. {ACCEPTED}\n"))));
     if let Err(what) = only_known(query, &["upstream", "listener", "metrics"]) {
         return bad(&what);
     }
@@ -63,7 +63,7 @@ pub(super) async fn begin(
             let scrape = Scrape::new(reading, &filter);
             Ok(Ok(Box::new(ActiveScrape { scrape, version: request.version(), _turn: turn })))
         }
-        Err(unknown) => Ok(Err(AdminResponse::plain(404, format!("{unknown}\n")))),
+        Err(unknown) => Ok(Err(BufferedResponse::plain(404, format!("{unknown}\n")))),
     }
 }
 

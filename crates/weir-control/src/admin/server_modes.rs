@@ -8,23 +8,23 @@ use weir_traffic::route::query_value;
 
 use super::query::decoded;
 use super::request::AdminRequest;
-use super::response::AdminResponse;
+use super::response::BufferedResponse;
 use crate::operations::Operations;
 
 /// `GET /servers`: one line per server.
-pub(super) fn table(operations: &Operations) -> AdminResponse {
-    AdminResponse::plain(200, operations.modes.table())
+pub(super) fn table(operations: &Operations) -> BufferedResponse {
+    BufferedResponse::plain(200, operations.modes.table())
 }
 
 /// `POST /servers?upstream=NAME&server=NAME&mode=MODE[&deadline=TIME]`, or the same as the body, as forms and `curl -d` send it.
-pub(super) fn change_mode(request: &AdminRequest, operations: &Operations) -> AdminResponse {
+pub(super) fn change_mode(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let said = if request.query().is_empty() { request.body() } else { request.query() };
     match ModeChange::read(said) {
-        Err(what) => AdminResponse::plain(400, format!("{what}\n")),
+        Err(what) => BufferedResponse::plain(400, format!("{what}\n")),
         Ok(ModeChange { upstream, server, mode, deadline }) => {
             match operations.modes.set(&upstream, &server, mode, deadline) {
                 Ok(()) => table(operations),
-                Err(unknown) => AdminResponse::plain(404, format!("{unknown}\n")),
+                Err(unknown) => BufferedResponse::plain(404, format!("{unknown}\n")),
             }
         }
     }

@@ -92,7 +92,7 @@ const FREE: u8 = 0;
 const WRITTEN: u8 = 1;
 const FULL: u8 = 2;
 
-struct Slot {
+struct SampleSlot {
     state: AtomicU8,
     sample: UnsafeCell<Sample>,
 }
@@ -102,7 +102,7 @@ struct Table {
     /// Tells the ticks of this table from late ones of those before.
     number: usize,
     threads: Box<[SampledThread]>,
-    slots: Box<[Slot]>,
+    slots: Box<[SampleSlot]>,
     next: AtomicUsize,
     lost: AtomicU64,
 }
@@ -136,7 +136,7 @@ impl Sampler {
         let table = Box::new(Table {
             number,
             threads,
-            slots: (0..slots).map(|_| Slot::new()).collect(),
+            slots: (0..slots).map(|_| SampleSlot::new()).collect(),
             next: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
         });
@@ -199,7 +199,7 @@ impl Drop for Sampler {
     }
 }
 
-impl Slot {
+impl SampleSlot {
     fn new() -> Self {
         let bytes = vec![0; STACK_BYTES_MAX].into_boxed_slice();
         let sample = Sample { thread: 0, registers: Registers::default(), len: 0, bytes };
