@@ -92,7 +92,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &GenerateArguments) -> anyho
 impl Generated {
     fn run(&self, workspace: &Workspace, check: bool) -> anyhow::Result<()> {
         let mut process = ProgramRun::cargo(workspace)
-            .args(["test", "--quiet", "--package", self.package])
+            .args(["test", "--quiet", "--all-features", "--package", self.package])
             .args(self.target)
             .args([self.test, "--", "--exact"]);
         if !check {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use cargo_metadata::{Metadata, MetadataCommand};
 
 /// How cargo builds what packages hold and what is measured. A release build compiles faster and runs slower.
-pub(crate) const DIST_BUILD: [&str; 3] = ["build", "--profile", "dist"];
+pub(crate) const DIST_BUILD: [&str; 4] = ["build", "--profile", "dist", "--all-features"];
 
 /// The checkout that `cargo xtask` was started in.
 pub(crate) struct Workspace {

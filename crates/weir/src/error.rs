@@ -28,9 +28,10 @@ impl CommandError {
     pub(crate) fn without_feature(what: &str, feature: &str) -> Self {
         Self::Usage {
             what: format!("{what} needs the feature `{feature}`, and this weir was built without it"),
-            help: Some(format!(
-                "build it from its sources: cargo install --locked --profile dist --features {feature} --path crates/weir"
-            )),
+            help: Some(
+                "build it from its sources: cargo install --locked --profile dist --all-features --path crates/weir"
+                    .to_owned(),
+            ),
         }
     }
 

@@ -171,7 +171,7 @@ PostgreSQL has `ssl = on` and asks for a password; MariaDB runs with `max_connec
 Which build of Weir does not matter here. Versions: {"; ".join(versions)}; kernel {platform.release()}.
 
 ```sh
-lab/runs/2026-11-23-databases/measure.py target/release/weir {ROUNDS} lab/runs/2026-11-23-databases
+lab/runs/2026-11-23-databases/measure.py target/dist/weir {ROUNDS} lab/runs/2026-11-23-databases
 ```
 """)
 print(open(os.path.join(FOLDER, "README.md")).read())

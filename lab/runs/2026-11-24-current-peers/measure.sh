@@ -6,7 +6,7 @@ set -eu
 host=${1:?a short name for this host, such as epyc}
 cd "$(git rev-parse --show-toplevel)"
 cargo xtask peers
-cargo build --release --package weir --package weir-lab
-target/release/weir-lab targets
-target/release/weir-lab suite all --out "target/current-peers-$host" --only l7-keepalive,l7-post-1k,l7-short,l7-latency-half,idle-memory,\
+cargo build --profile dist --package weir --package weir-lab
+target/dist/weir-lab targets
+target/dist/weir-lab suite all --out "target/current-peers-$host" --only l7-keepalive,l7-post-1k,l7-short,l7-latency-half,idle-memory,\
 tls-keepalive-tls13,tls-handshake-ecdsa,tls-handshake-rsa,tls-resume,bulk,bulk-tls,websocket-echo,websocket-idle,tls-unfinished,l4-keepalive,l4-short
