@@ -4,10 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::{assert_same_fields, growths, in_known_versions, limits};
-use weir_http::http1::{keep_alive_timeout, HeadProgress, ParsedResponse};
+use weir_http::http1::{HeadProgress, ParsedResponse, keep_alive_timeout};
 use weir_http::{HeadLimits, Lenient, Method, Rule};
 
-fn parse(input: &[u8], growth: &[usize], limits: &HeadLimits) -> (ParsedResponse, Result<HeadProgress, Rule>) {
+fn parse(
+    input: &[u8],
+    growth: &[usize],
+    limits: &HeadLimits,
+) -> (ParsedResponse, Result<HeadProgress, Rule>) {
     let mut head = ParsedResponse::new();
     let mut progress = Ok(HeadProgress::Incomplete);
     for &len in growth {

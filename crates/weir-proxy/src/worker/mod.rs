@@ -1,7 +1,7 @@
 //! One worker: a thread with its own event loop, listening sockets, sessions, idle server connections and counters.
 //!
 //! The top of the data path: accepts connections, places them, applies a new config and drives the timers. What a worker owns is
-//! in [`Worker`], what workers share in [`Shared`].
+//! in `Worker`, what workers share in `Shared`.
 
 pub mod apply_config;
 mod room;
