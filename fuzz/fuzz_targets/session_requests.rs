@@ -89,7 +89,7 @@ impl RecordingServer {
 
 fn asked(direct: &ReadRequests, index: usize) -> Option<AnsweredMethod> {
     let request = direct.requests.get(index)?;
-    // Nobody knows how far Weir read what it refused.
+    // Without a request, the method is unknown: how far Weir read a request that it refused does not show.
     Some(if request.method == "HEAD" { AnsweredMethod::Head } else { AnsweredMethod::Other })
 }
 
@@ -114,7 +114,7 @@ fn judge(direct: &ReadRequests, behind: &ReadRequests, replies: &[ReadReply]) {
             // Nothing is left to compare with.
             return;
         } else {
-            assert!(reply.is_own_failure(), "an answer of nobody: {reply:?}");
+            assert!(reply.is_own_failure(), "an answer of neither a server nor Weir: {reply:?}");
             assert!(index + 1 == replies.len() && reply.closes(), "the session goes on: {replies:?}");
         }
     }

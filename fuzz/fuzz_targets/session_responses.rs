@@ -133,7 +133,7 @@ fn judge(script: &[u8], question: &RelayedRequest, answer: &HyperResponse, reply
     if reply.status == 502 && reply.is_own_failure() {
         return;
     }
-    assert!(question.upgrade || reply.status != 101, "nobody asked for another protocol: {reply:?}");
+    assert!(question.upgrade || reply.status != 101, "no request asked for another protocol: {reply:?}");
     if may_drop_control_bytes(script, answer) {
         return;
     }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_failure_are_told_apart() {
+    fn output_is_returned_and_a_failure_is_an_error() {
         assert_eq!(shell("echo out; echo err >&2").read().unwrap(), "out\n");
         let error = shell("exit 3").read().unwrap_err().to_string();
         assert_eq!(error, "`sh -c 'exit 3'` ended with exit status: 3");

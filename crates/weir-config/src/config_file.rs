@@ -396,8 +396,8 @@ upstream = "d"
         write("9876543210987654321098765432109876543210-\n");
         assert!(!pair.read(&text.replace(":1001", ":3001")));
         assert!(pair.read(&text.replace(":1001", ":4001")));
-        let everybody = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR | rustix::fs::Mode::ROTH;
-        rustix::fs::chmod(&token, everybody).unwrap();
+        let readable_by_all = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR | rustix::fs::Mode::ROTH;
+        rustix::fs::chmod(&token, readable_by_all).unwrap();
         assert!(!pair.read(&text.replace(":1001", ":5001")), "the secret is readable for all");
     }
 

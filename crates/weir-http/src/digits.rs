@@ -75,7 +75,7 @@ pub fn address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// Appends an IPv4 address of these octets, in one piece: it stands in every request that goes on.
+/// Appends an IPv4 address of these octets with a single copy: every forwarded request contains one.
 #[inline]
 fn ipv4_address(out: &mut Vec<u8>, octets: [u8; 4]) {
     let mut text = [b'.'; 16];

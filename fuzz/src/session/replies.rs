@@ -67,7 +67,8 @@ pub struct ReadReplies {
     pub interims_left: usize,
 }
 
-/// All responses in `bytes`, of which the first answers what `asked` says of 0, and so on; `None` when nobody knows.
+/// All responses in `bytes`. `asked` gives the method of the request that a response answers, by the place of the final response from 0;
+/// `None` when it is unknown.
 ///
 /// # Panics
 /// When `bytes` are anything but well-formed responses, of which the last may be cut off in its body.

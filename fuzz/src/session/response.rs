@@ -41,7 +41,7 @@ pub enum HyperResponse {
 /// When the connection cannot be set up, which needs nothing from outside.
 pub async fn read_response(bytes: &[u8], request: hyper::Request<Full<Bytes>>) -> HyperResponse {
     let handshake = Builder::new().max_headers(FIELDS_MAX).handshake(MemoryIo::of_server(bytes)).await;
-    let (sender, mut connection) = handshake.expect("there is nobody to shake hands with");
+    let (sender, mut connection) = handshake.expect("the handshake of the HTTP/1 client sends nothing");
     let mut is_over = false;
     let mut drive =
         |cx: &mut Context<'_>| is_over = is_over || connection.poll_without_shutdown(cx).is_ready();

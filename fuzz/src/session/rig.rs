@@ -73,7 +73,7 @@ impl Rig {
     /// Runs what a client does, together with the server.
     ///
     /// # Panics
-    /// When it takes too long: somebody waits for what will not come.
+    /// When it takes too long: the client or the server waits for bytes that never come.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let watched = async { tokio::time::timeout(WATCHDOG, work).await };
         let done = self.tasks.block_on(&self.runtime, watched);

@@ -21,7 +21,7 @@ pub(super) struct Program {
 
 /// What is run.
 enum Subject {
-    /// The HTTP/1 codec alone: `crates/weir-http/examples/http_codec.rs`, which does what it is told as often as it is told.
+    /// The HTTP/1 codec alone: `crates/weir-http/examples/http_codec.rs`. Its arguments are an operation and the number of repetitions.
     Codec(&'static str),
     /// `weir serve` with everything that is on by default, between a client and a server of ours.
     Serve(&'static ExchangeShape),
@@ -61,7 +61,7 @@ impl Program {
         let fewer = self.count(workspace, self.exchanges)?;
         let more = self.count(workspace, 2 * self.exchanges)?;
         let per_exchange = more.saturating_sub(fewer) / self.exchanges;
-        ensure!(per_exchange > 0, "{} does not do more when it is told to do more", self.name);
+        ensure!(per_exchange > 0, "{} does not execute more instructions for more exchanges", self.name);
         Ok(per_exchange)
     }
 

@@ -69,7 +69,7 @@ impl Weir {
             .context("cannot start valgrind")?;
         let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let (sender, lines) = mpsc::channel();
-        // Reads on to the end even when nobody wants the lines any more: a full pipe would stop Weir.
+        // Reads to the end even when the receiver is gone: a full pipe would stop Weir.
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         Ok(Self { child, lines, said: String::new() })
     }

@@ -99,7 +99,7 @@ const OUTSIDE: &[&str] = &[
 /// What the lab measures, it measures from outside; only its flame graphs are drawn by a crate of Weir.
 const PARTS: &[(&str, &str, &str)] = &[("crates/weir-lab/", "crates/weir-lab/src/profile/", "weir_observe")];
 
-/// Who depends on whom.
+/// The dependencies between the crates.
 pub(super) struct Graph {
     packages: BTreeMap<String, Package>,
 }
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_went_away_is_told() {
+    fn a_removed_crate_is_reported() {
         let mut graph = graph(&[]);
         graph.packages.remove("weir-http");
         assert_eq!(check_dependencies(&graph)[0].message, "there is no weir-http: correct the list in xtask");

@@ -119,7 +119,7 @@ fn anchor(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// What GitHub renders that links can stand in.
+/// The extensions of Markdown that GitHub renders and that can contain links.
 fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES
 }

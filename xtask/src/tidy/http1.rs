@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_codec_is_named_by_those_who_speak_it() {
+    fn the_codec_is_named_by_files_that_speak_http1() {
         let text = "use weir_http::http1::{FieldLines, write};\nuse weir_http::RequestHead;\n\
                     fn a(out: &mut FieldLines) { weir_http::http1::keeps_alive(1, 2); }\n";
         for path in [

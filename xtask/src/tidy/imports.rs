@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_may_use_its_parent_and_no_one_above() {
+    fn a_child_may_use_its_parent_and_no_module_above_it() {
         let top = ("crates/a/src/top/mod.rs", "mod inner;\npub struct Top;");
         let inner = ("crates/a/src/top/inner/mod.rs", "use super::Top;\nmod deep;");
         let deep = ("crates/a/src/top/inner/deep.rs", "use crate::top::Top;");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_told() {
+    fn a_file_that_does_not_parse_is_reported() {
         assert_eq!(found("a.rs", "fn a() {}\nfn\n").first().map(|found| found.0), Some(HouseRule::Syntax));
     }
 }

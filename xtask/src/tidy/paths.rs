@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 
 use super::test_code::is_test_only;
 
-/// A path and the line that it stands in.
+/// A path and its line.
 pub(super) struct NamedPath {
     pub(super) path: String,
     pub(super) line: usize,
@@ -101,7 +101,7 @@ impl<'ast> Visit<'ast> for PathVisitor {
         }
     }
 
-    /// `pub(in a::b)` says who may use the item, and uses nothing.
+    /// `pub(in a::b)` limits the visibility of the item, and uses nothing.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

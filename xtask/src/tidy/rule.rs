@@ -22,11 +22,11 @@ pub(super) enum HouseRule {
     Name,
     /// A type has the name of another one.
     TypeName,
-    /// A file is longer than anyone reads.
+    /// A file is longer than the hard limit.
     FileLength,
-    /// A file is longer than most should be.
+    /// A file is longer than most files should be.
     FileLengthSoft,
-    /// A function is longer than anyone reads.
+    /// A function is longer than the hard limit.
     FunctionLength,
     /// A function is longer than a screen.
     FunctionLengthSoft,

@@ -57,7 +57,7 @@ impl SourceTree {
             let path = entry.path().strip_prefix(root)?.to_string_lossy().into_owned();
             match String::from_utf8(bytes) {
                 Ok(text) => files.push(TextFile { path, text }),
-                // What is not text (pictures, fuzz seeds) is nobody's reading.
+                // Files that are not text (pictures, fuzz seeds) are not checked; links may point to them.
                 Err(_) => drop(others.insert(path)),
             }
         }

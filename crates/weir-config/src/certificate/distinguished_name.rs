@@ -72,7 +72,7 @@ const SHORT: &[(&str, &str)] = &[
     ("1.2.840.113549.1.9.1", "emailAddress"),
 ];
 
-/// The text of a value in UTF-8, as far as it is one; `None` when it is no text at all.
+/// The text of a value, converted to UTF-8 where its type has another encoding; `None` when it is not a string.
 fn text(value: &Any<'_>) -> Option<Vec<u8>> {
     let data = value.data;
     let of_words = |words: &mut dyn Iterator<Item = u32>| {

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_opened_is_told_before_the_start() {
+    fn a_file_that_cannot_be_opened_is_reported_before_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let kind = |path: &Path| warning(path).map(|problem| problem.kind);
         assert_eq!(kind(&folder.path().join("access.log")), None);

@@ -98,11 +98,11 @@ pub(super) fn report_unused(
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
     }
-    let nobody_judges = value.health.is_none() && (value.ejection.is_none() || is_alone);
+    let always_available = value.health.is_none() && (value.ejection.is_none() || is_alone);
     for (key, why) in
         [("slow_start", "no server ever comes back"), ("panic_threshold", "every server is always available")]
     {
-        if let Some(at) = text.changed(key).filter(|_| nobody_judges && !servers.is_empty()) {
+        if let Some(at) = text.changed(key).filter(|_| always_available && !servers.is_empty()) {
             let message = match is_alone {
                 true => format!("`{key}` has no effect without `health`: {why}"),
                 false => format!("`{key}` has no effect without `health` or `ejection`: {why}"),

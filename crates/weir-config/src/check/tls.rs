@@ -157,8 +157,8 @@ pub(super) fn warn_groups(
     }
 }
 
-/// Warns of certificates that TLS 1.2 cannot show, because its suites are for the other kind of key. One with the right kind and the same
-/// names stands in for them.
+/// Warns of certificates that TLS 1.2 cannot use, because its suites are for the other kind of key. No warning when certificates with the
+/// right kind of key have the same names.
 fn warn_kinds(
     versions: &[TlsVersion],
     suites: &[CipherSuite],

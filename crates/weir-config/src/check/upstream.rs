@@ -170,9 +170,9 @@ fn warn_without_effect(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let value = &text.value;
-    let nobody_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
+    let never_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
     for (at, key) in [(text.changed("queue"), "queue"), (value.timeouts.changed("queue"), "queue")] {
-        if let Some(at) = at.filter(|_| nobody_waits) {
+        if let Some(at) = at.filter(|_| never_waits) {
             let message =
                 format!("`{key}` has no effect: no server has `max_requests`, so requests never wait");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));

@@ -63,7 +63,7 @@ const USUAL: [&str; 7] = [
 ];
 
 impl ClientCertificateHeaders {
-    /// Each header by its key, as far as it is on.
+    /// Each header that is on, with its key.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &HeaderName)> {
         let all = [
             ("verify", &self.verify),

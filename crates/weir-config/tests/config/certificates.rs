@@ -159,7 +159,7 @@ fn each_diagnostic_names_its_file_and_reason() {
 }
 
 #[test]
-fn a_key_that_is_missing_beside_its_certificate_is_told_as_well() {
+fn a_missing_key_is_reported_beside_its_missing_certificate() {
     let folder = TempDir::new().unwrap();
     let said: Vec<String> =
         load(folder.path(), SITE).diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
@@ -187,7 +187,7 @@ fn a_certificate_out_of_its_time_is_a_warning() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_is_told() {
+fn a_chain_in_the_wrong_order_is_reported() {
     let site = folder(&["a.test"], &rcgen::PKCS_ED25519);
     let other = folder(&["b.test"], &rcgen::PKCS_ED25519);
     let chain =

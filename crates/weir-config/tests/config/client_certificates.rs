@@ -1,4 +1,4 @@
-//! Certificates of clients: whose they are, in words that servers understand, and the files that they are verified by.
+//! Certificates of clients: the names in them, as servers get them, and the files that verify them.
 
 use std::path::Path;
 use std::process::Command;
@@ -200,7 +200,7 @@ fn each_diagnostic_names_its_file_and_reason() {
 }
 
 #[test]
-fn lists_that_refuse_everybody_are_a_warning() {
+fn revocation_lists_that_reject_every_certificate_are_a_warning() {
     let files = "{ ca = \"ca.pem\", crl = \"crl.pem\" }";
     let outdated = folder(|authority| list(authority, 2002));
     assert_eq!(

@@ -70,7 +70,7 @@ fn the_order_of_tables_and_servers_means_nothing() {
 }
 
 #[test]
-fn every_part_that_comes_goes_or_changes_is_told() {
+fn every_added_removed_or_changed_part_is_reported() {
     for (from, to, line) in [
         ("\"60s\"", "\"30s\"", "~ listener `web`: timeouts.idle \"1m\" \"30s\" next-request"),
         ("\":8080\"", "\":8081\"", "~ listener `web`: address \":8080\" \":8081\" rebinds"),

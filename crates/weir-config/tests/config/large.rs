@@ -11,7 +11,7 @@ fn parse(text: &str) -> CheckedConfig {
 const HEAD: &str = "[upstream.app]\nservers = [\"127.0.0.1:1\"]\n";
 
 #[test]
-fn thousands_of_regexes_are_told_apart() {
+fn a_conflict_among_thousands_of_regexes_is_found() {
     let mut text = HEAD.to_owned();
     for number in 0..2_000 {
         let _infallible = write!(
@@ -47,7 +47,7 @@ fn thousands_of_names_are_found() {
 }
 
 #[test]
-fn thousands_of_servers_of_one_upstream_are_told_apart() {
+fn a_duplicate_among_thousands_of_servers_of_one_upstream_is_found() {
     let servers: Vec<String> =
         (0..20_000).map(|number| format!("\"127.0.{}.{}:1\"", number / 250, number % 250)).collect();
     let text = |servers: &[String]| {

@@ -35,7 +35,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// A response about `STEM.pem`, by a line of the authority's index that begins like this, which stands in `site.ocsp` then.
+/// Makes an OCSP response about `STEM.pem`, from a line of the authority's index that begins with `index`, and writes it to `site.ocsp`.
 fn respond(folder: &Path, stem: &str, index: &str, digest: &str) -> Vec<u8> {
     let certificate = format!("{stem}.pem");
     let serial = openssl(folder, &["x509", "-in", &certificate, "-noout", "-serial"]);

@@ -14,7 +14,7 @@ fn with(listener: &str, upstream: &str) -> Config {
 }
 
 #[test]
-fn nobody_speaks_it_unless_it_is_said() {
+fn it_is_off_by_default() {
     let config = with("", "");
     assert_eq!((&config.listeners[0].proxy_protocol, config.upstreams[0].proxy_protocol), (&None, None));
 }

@@ -37,7 +37,7 @@ const fn class(others: &[u8]) -> ByteClass {
     table
 }
 
-/// Whether `byte` may stand in a token.
+/// Whether a token may contain `byte`.
 #[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     TOKEN[byte as usize]
@@ -55,7 +55,7 @@ pub(crate) fn token_run(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(bytes.len())
 }
 
-/// Whether `byte` may stand in a request target.
+/// Whether a request target may contain `byte`.
 #[inline]
 pub(crate) fn is_target_byte(byte: u8) -> bool {
     TARGET[byte as usize]
@@ -128,13 +128,13 @@ pub(crate) fn host_run(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| !is_host_byte(byte)).unwrap_or(bytes.len())
 }
 
-/// Whether `byte` may stand in a registered name as it is.
+/// Whether a registered name may contain `byte` without percent-encoding.
 #[inline]
 pub(crate) fn is_host_byte(byte: u8) -> bool {
     HOST[byte as usize]
 }
 
-/// Whether `byte` may stand in a field value: no control byte but HTAB (RFC 9110 section 5.5).
+/// Whether a field value may contain `byte`: no control byte but HTAB (RFC 9110 section 5.5).
 #[inline]
 pub(crate) fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= 0x20 && byte != 0x7f)

@@ -1,8 +1,8 @@
 //! The first message of a TLS connection, read without taking part in it (RFC 8446 section 4.1.2).
 //!
-//! Gives the host name that the client asks for and the protocols it offers, so that a connection can be routed whose
-//! bytes go on untouched. Only what these two answers rest on is checked: versions, cipher suites and extensions that
-//! nobody knows yet are the server's business. Must not decrypt, and must not change a byte.
+//! Gives the host name that the client asks for and the protocols it offers, so that a connection can be routed while its
+//! bytes pass through unchanged. Only what these two values depend on is checked; versions, cipher suites and unknown
+//! extensions are left to the server. Must not decrypt, and must not change a byte.
 
 mod names;
 mod message;

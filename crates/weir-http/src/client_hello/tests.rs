@@ -121,7 +121,7 @@ fn a_hello_may_arrive_byte_by_byte_in_records_of_any_length() {
 }
 
 #[test]
-fn every_version_and_what_nobody_knows_yet_is_let_through() {
+fn every_version_and_unknown_extensions_are_accepted() {
     let grease = extension(0xdada, &[]);
     let unknown = extension(0xfe0d, &[1, 2, 3]);
     let named = server_name(&[(0, b"a.example")]);
@@ -206,7 +206,7 @@ fn protocols_are_kept_in_their_order_as_far_as_there_is_room() {
 }
 
 #[test]
-fn what_is_not_tls_is_told_by_its_first_bytes() {
+fn the_first_bytes_show_what_is_not_tls() {
     for bytes in [
         b"GET / HTTP/1.1\r\n".as_slice(),
         b"G",

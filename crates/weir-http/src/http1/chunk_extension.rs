@@ -1,7 +1,7 @@
 //! The grammar of chunk extensions (RFC 9112 section 7.1.1), one byte at a time.
 //!
-//! Extensions are dropped, yet they are read by their grammar: a parser that skips to the end of line disagrees with
-//! others about where that is (CVE-2025-55315), and whoever disagrees gets smuggled through.
+//! Extensions are dropped, yet they are parsed by their grammar: a parser that skips to the end of the line disagrees with
+//! others about where that is (CVE-2025-55315), and the difference allows request smuggling.
 
 use crate::bytes::{is_space, is_token_byte, is_value_byte};
 use crate::message::limits::LenientChunks;

@@ -278,7 +278,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// The trailers as name and value, once the body has ended. Fields that must not stand in trailers (framing,
+    /// The trailers as name and value, once the body has ended. Fields that are not allowed in trailers (framing,
     /// routing, authentication, content, hop-by-hop: RFC 9110 section 6.5.1) are left out.
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let trailers = self.trailers.as_deref().filter(|_| self.is_done());

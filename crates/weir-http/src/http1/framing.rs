@@ -77,10 +77,10 @@ fn blame_length(value: &[u8]) -> Rule {
     if first.is_none() { Rule::BadLength } else { rule }
 }
 
-/// Which rule a Transfer-Encoding breaks that is not plainly `chunked`.
+/// The rule that a Transfer-Encoding other than plain `chunked` breaks.
 ///
-/// Well-formed codings before a final `chunked` are merely unknown (501); without a final `chunked` nobody can tell
-/// where the body ends, and RFC 9112 section 6.3 demands 400.
+/// Well-formed codings before a final `chunked` are merely unknown (501). Without a final `chunked` the end of the body
+/// is undefined, and RFC 9112 section 6.3 demands 400.
 #[cold]
 fn blame_transfer_encoding(value: &[u8]) -> Rule {
     let mut codings = elements(value).map(|coding| {

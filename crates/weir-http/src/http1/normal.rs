@@ -255,10 +255,10 @@ fn plain_length(value: &[u8], lenient: &Lenient) -> Option<u64> {
     (!repeated || lenient.repeated_equal_length).then_some(first)
 }
 
-/// Appends `target` with every byte of its path and query percent-encoded that a target cannot hold, control bytes
-/// excepted: for those there is no excuse, and the strict parser refuses them.
+/// Appends `target` with every byte of its path and query percent-encoded that a target cannot contain. Control bytes
+/// stay, and the strict parser refuses them.
 fn encode_target(out: &mut Vec<u8>, target: &[u8], lenient: &Lenient) {
-    // A host is never encoded: it has to be the same for everybody as it stands.
+    // A host is never encoded: every parser has to see the same host.
     let start = match memchr::memmem::find(target, b"://") {
         _ if target.starts_with(b"/") => 0,
         Some(scheme) => target[scheme + 3..]

@@ -1,4 +1,4 @@
-//! A parser together with the head that it fills, for those who parse one head after another and hand none on.
+//! A parser together with the head that it fills, for callers that parse one head after another and keep none of them.
 
 use std::ops::Deref;
 

@@ -25,7 +25,7 @@ mod tests {
     use super::authenticates_connection;
 
     #[test]
-    fn schemes_of_connections_are_told_from_those_of_requests() {
+    fn only_schemes_that_authenticate_the_connection_are_recognised() {
         let rows: &[(&str, bool)] = &[
             ("NTLM", true),
             ("ntlm TlRMTVNTUAABAAAA", true),

@@ -1,7 +1,7 @@
-//! Who a request came from and for whom: `X-Forwarded-For` and `Forwarded` (RFC 7239), read and written.
+//! The client and the proxies of a request: `X-Forwarded-For` and `Forwarded` (RFC 7239), read and written.
 //!
-//! What these fields say is a claim of whoever sent them. [`client_address`] believes it only as far as the chain of
-//! trusted proxies reaches; who is trusted is decided by the caller.
+//! The values of these fields are claims of their sender. [`client_address`] accepts them only as far as the chain of
+//! trusted proxies reaches; the caller decides which addresses are trusted.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -56,7 +56,7 @@ pub fn x_forwarded_for(value: &[u8]) -> impl DoubleEndedIterator<Item = Option<F
 /// The address of the client behind the connection from `peer`.
 ///
 /// `nodes` are the forwarding nodes in the order received. Going back from `peer`, each trusted address vouches for the
-/// one before it; the answer is the first that is not trusted, or the last that anyone vouched for.
+/// one before it; the result is the first address that is not trusted, or the last one that a trusted address vouched for.
 pub fn client_address<'a>(
     peer: IpAddr,
     nodes: impl IntoIterator<Item = Option<ForwardedNode<'a>>>,
@@ -85,7 +85,7 @@ pub fn client_address<'a>(
 /// One element of a `Forwarded` value: what one proxy says about one hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForwardedElement<'a> {
-    /// `for`: who sent the request to that proxy.
+    /// `for`: the node that sent the request to that proxy.
     pub client: Option<ForwardedValue<'a>>,
     /// `by`: where that proxy received it.
     pub receiver: Option<ForwardedValue<'a>>,
@@ -95,7 +95,7 @@ pub struct ForwardedElement<'a> {
     pub scheme: Option<ForwardedValue<'a>>,
 }
 
-/// The value of one parameter of `Forwarded`, as it stands between its quotes if it has any.
+/// The value of one parameter of `Forwarded`: the bytes between its quotes, if it is quoted, with backslashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForwardedValue<'a> {
     raw: &'a [u8],
@@ -121,8 +121,8 @@ impl<'a> ForwardedValue<'a> {
     }
 }
 
-/// The elements of one `Forwarded` value, the first proxy's first. A malformed element is `None`, and with it the
-/// iteration ends: where the next one starts is then anyone's guess.
+/// The elements of one `Forwarded` value, the first proxy's first. A malformed element is `None` and ends the
+/// iteration: the start of the next one is then ambiguous.
 pub fn forwarded(value: &[u8]) -> ForwardedElements<'_> {
     ForwardedElements { rest: value }
 }

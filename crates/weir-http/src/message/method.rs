@@ -69,7 +69,7 @@ impl Method {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)
     }
 
-    /// Whether doing it twice means the same as doing it once (RFC 9110 section 9.2.2); what nobody knows is not.
+    /// Whether several identical requests have the same effect as one (RFC 9110 section 9.2.2); not for unknown methods.
     #[inline]
     pub const fn is_idempotent(self) -> bool {
         self.is_safe() || matches!(self, Method::Put | Method::Delete)

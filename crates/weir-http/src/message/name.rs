@@ -224,8 +224,8 @@ impl FieldName {
         self.is_hop_by_hop() || matches!(self, FieldName::Other | FieldName::Underscored | FieldName::Trailer)
     }
 
-    /// Whether a field of this name may stand in a trailer section (RFC 9110 section 6.5.1): framing, routing,
-    /// authentication, content and forwarding fields may not.
+    /// Whether a trailer section may contain a field of this name (RFC 9110 section 6.5.1): framing, routing,
+    /// authentication, content and forwarding fields are not allowed.
     #[inline]
     pub const fn is_allowed_in_trailers(self) -> bool {
         matches!(self, FieldName::Other | FieldName::Etag | FieldName::Date | FieldName::LastModified)
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn underscored_names_are_told_from_harmless_ones() {
+    fn dangerous_underscored_names_are_recognised() {
         for name in
             ["Content_Length", "transfer_encoding", "X_Forwarded-For", "x-forwarded_for", "Set_Cookie"]
         {

@@ -198,8 +198,9 @@ impl RequestHead {
         self.facts.connection
     }
 
-    /// Whether `Connection` names `field` as one that must stop here. Known end-to-end fields never do, whoever lists
-    /// them. Ask only when `connection().others()`: otherwise the answer is no, or known from the field itself.
+    /// Whether `Connection` names `field` as a hop-by-hop field, which is not forwarded. Never true for known end-to-end
+    /// fields, even if they are listed. Call only when `connection().others()`: otherwise the answer is no, or known from the
+    /// field itself.
     pub fn is_named_by_connection(&self, text: &[u8], field: &Field) -> bool {
         connection::names_field(text, &self.fields, field)
     }

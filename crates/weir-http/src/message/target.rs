@@ -61,8 +61,8 @@ impl RequestTarget {
         }
     }
 
-    /// Splits `text`, which starts at `start`, into path and query. A path must be percent-encoded properly; queries are
-    /// sent with a bare `%` by browsers, and no one decodes them on the way.
+    /// Splits `text`, which starts at `start`, into path and query. A path must be percent-encoded properly. In a query a
+    /// bare `%` is accepted: browsers send it, and proxies do not decode queries.
     #[inline(always)]
     fn read_path(&mut self, text: &[u8], start: usize, limits: &HeadLimits) -> Result<(), Rule> {
         let (path_len, is_odd) = path_run(text);
@@ -111,7 +111,7 @@ impl RequestTarget {
         if rest.get(len) == Some(&b'/') {
             return self.read_path(&rest[len..], start + len, limits);
         }
-        // The empty path is "/" (RFC 9110 section 4.2.3): the slash before the authority stands in for it.
+        // The empty path is "/" (RFC 9110 section 4.2.3): its span is the slash before the authority.
         self.path = TextSpan::new(start - 1, start);
         if len < rest.len() {
             self.query = Some(TextSpan::new(start + len + 1, self.span.end()));

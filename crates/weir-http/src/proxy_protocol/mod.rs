@@ -1,7 +1,7 @@
-//! The PROXY protocol, versions 1 and 2: who a connection is for, said by the proxy that opened it.
+//! The PROXY protocol, versions 1 and 2: the proxy that opens a connection names its client.
 //!
-//! A header is the first thing on a connection and comes before TLS or HTTP. It is a claim: whose to believe is decided
-//! by the caller, from the address of the peer and never from the bytes. Specification: `proxy-protocol.txt` of HAProxy,
+//! A header is the first thing on a connection and comes before TLS or HTTP. It is a claim: the caller decides whether to
+//! trust it, from the address of the peer and never from the bytes. Specification: `proxy-protocol.txt` of HAProxy,
 //! whose sections are named here.
 
 mod v1;
@@ -20,12 +20,12 @@ pub use v2::{HEADER_BYTES_MAX, HEADER_BYTES_MIN, write_v2};
 /// Room for the path of a Unix socket (section 2.2), filled up with zeros.
 pub const PATH_BYTES: usize = 108;
 
-/// Whose connection it is, and where it was opened to.
+/// The two ends of the client's connection: its source and its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoints<'a> {
-    /// The sender's own, as for a health check: the addresses of the connection count.
+    /// The connection is the sender's own, as for a health check: use the addresses of the connection.
     Local,
-    /// Somebody's of whom nothing can be said: the addresses of the connection count.
+    /// The addresses of the client are unknown to the sender: use the addresses of the connection.
     Unknown,
     /// A TCP connection's.
     Inet {

@@ -1,4 +1,4 @@
-//! Headers as the specification writes them, as others send them, and as nobody should.
+//! Headers as the specification writes them, as other programs send them, and malformed ones.
 
 use std::net::SocketAddr;
 

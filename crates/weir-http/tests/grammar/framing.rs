@@ -1,4 +1,4 @@
-//! Where a request ends, who it is for, and what it asks of the connection.
+//! The end of a request, its host, and its connection options.
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 

@@ -67,9 +67,9 @@ impl hyper::rt::Write for Wire {
 }
 
 /// The body of a response that has none.
-struct NoBody;
+struct EmptyBody;
 
-impl Body for NoBody {
+impl Body for EmptyBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -126,7 +126,7 @@ fn hyper_request(input: &[u8]) -> Option<Seen> {
             let start = (head.method.to_string(), head.uri.to_string());
             let body = collect(body).await;
             seen.borrow_mut().get_or_insert(Seen { start, fields: head.headers.len(), body });
-            Ok::<_, Infallible>(Response::new(NoBody))
+            Ok::<_, Infallible>(Response::new(EmptyBody))
         }
     });
     let wire = Wire { input: input.to_vec(), at: 0, waits: false };
@@ -142,7 +142,7 @@ fn hyper_response(input: &[u8]) -> Option<Seen> {
     let exchange = async {
         let (mut sender, conn) = hyper::client::conn::http1::handshake(wire).await.ok()?;
         let mut conn = pin!(conn);
-        let response = sender.send_request(Request::new(NoBody));
+        let response = sender.send_request(Request::new(EmptyBody));
         let mut receive = pin!(async {
             let response = response.await.ok()?;
             let (head, body) = response.into_parts();
