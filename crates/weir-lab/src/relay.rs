@@ -1,4 +1,4 @@
-//! The lab's own target: passes bytes between a client and a server, and costs what it is told to.
+//! The lab's own target: passes bytes between a client and a server, at a CPU cost that its options set.
 //!
 //! What it does for a message from a client is a fixed amount of work, so that it and not the client is the limit. Made slower, it
 //! burns a share of the CPU time that it has spent, by the kernel's count of its own thread: a difference that is known before

@@ -1,4 +1,4 @@
-//! A target that fails is named with its reason and left out, and the others go on; nobody stays behind.
+//! A target that fails is named with its reason and left out, and the others go on; no process is left over.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -32,8 +32,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
 }
 
-/// A stand-in for Weir, which tells a version, says where it is to listen and who it is, and then does what the script says.
-fn stand_in(dir: &Path, script: &str) -> String {
+/// A script in place of Weir: prints a version when asked, writes its process id and address to `said`, then runs `script`.
+fn fake_weir(dir: &Path, script: &str) -> String {
     let path = dir.join("weir");
     let listen = "listen=$(sed -n 's/^address = \"\\(.*\\)\"/\\1/p' \"$2\")";
     let said = format!("echo \"$$ $listen\" > {0}/said.part; mv {0}/said.part {0}/said", dir.display());
@@ -43,18 +43,18 @@ fn stand_in(dir: &Path, script: &str) -> String {
     path.display().to_string()
 }
 
-/// Process id and address of a stand-in, once it has started.
+/// Process id and address of the fake Weir, once it has started.
 fn said(dir: &Path) -> (i32, String) {
     let file = dir.join("said");
-    assert!(wait_until(LIMIT, || file.exists()), "the stand-in was never started");
+    assert!(wait_until(LIMIT, || file.exists()), "the fake Weir was never started");
     let said = std::fs::read_to_string(file).unwrap();
     let (pid, listen) = said.trim().split_once(' ').unwrap();
     (pid.parse().unwrap(), listen.to_owned())
 }
 
-/// Runs `direct` and the stand-in, lets `act` happen meanwhile, and gives what was said: weir failed, and direct did not.
+/// Runs `direct` and the fake Weir and calls `act` meanwhile; returns the output, in which weir has failed and direct has not.
 fn run_with_failing(dir: &Path, script: &str, act: impl FnOnce(i32, &str)) -> String {
-    let weir = stand_in(dir, script);
+    let weir = fake_weir(dir, script);
     let child = lab(&["run", "l7-keepalive", "--short", "--targets", "weir,direct", "--weir", &weir]);
     let (pid, listen) = said(dir);
     act(pid, &listen);

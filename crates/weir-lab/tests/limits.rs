@@ -1,7 +1,7 @@
 //! A load that is not limited by the target is found out: its throughput is no result.
 //!
 //! On a machine that is busy with other things the lab calls a measurement disturbed before it looks for its limit; the
-//! shares of the CPUs tell then as well who had most of them.
+//! shares of the CPUs show then as well which process used most of them.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 

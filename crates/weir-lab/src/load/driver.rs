@@ -54,8 +54,8 @@ pub fn run(plan: &LoadPlan, progress: &LoadProgress) -> io::Result<LoadOutcome> 
     Ok(driver.outcome)
 }
 
-/// The right to run before the origin on the CPU that both share: else a request starts late whenever the origin is at
-/// work, and all targets are told to be slow. Given back when dropped.
+/// Priority over the origin on the CPU that both share: otherwise a request starts late whenever the origin is
+/// working, and all targets appear slow. Given back when dropped.
 struct RaisedPriority {
     before: Option<i32>,
 }
@@ -383,7 +383,7 @@ impl<'a> Driver<'a> {
         }
         if let Some(failed) = &self.progress.failed {
             let id = self.clients[index].id.clone();
-            // Nobody listens any more: it is counted all the same.
+            // The receiver may have ended; the failure is counted below in any case.
             let _ = failed.send(FailedExchange { fault: fault.clone(), id });
         }
         self.clients[index].close();

@@ -105,7 +105,7 @@ pub fn prepare(shape: &RequestShape<'_>) -> Vec<PreparedExchange> {
         .collect()
 }
 
-/// What requests look like that say who sends them: a journal then says which server they came to.
+/// Requests that carry the number of their client, so that a server's journal shows which clients it served.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedRequest {
     /// Host field.

@@ -33,7 +33,7 @@ pub enum LoadFault {
     NoSourcePort,
 }
 
-/// So much of an answer stands in a sentence about it.
+/// The most bytes of an answer that a message quotes.
 const SHOWN_MAX: usize = 200;
 
 /// The word for connections that were reset.

@@ -99,7 +99,7 @@ pub enum ExchangeOrder {
 /// One exchange of a run, in nanoseconds since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TracedExchange {
-    /// Who did it.
+    /// The client that made the exchange.
     pub client: usize,
     /// Which of the prepared exchanges it was.
     pub exchange: usize,

@@ -265,7 +265,7 @@ fn every_client_has_a_jar_of_its_own() {
 }
 
 #[test]
-fn signed_requests_say_who_sends_them_and_are_answered() {
+fn signed_requests_name_their_client_and_are_answered() {
     let origin = origin();
     for body_len in [0, 1024] {
         let mut plan = plan(origin.addr(), 0, Connections::Kept);
@@ -478,7 +478,7 @@ fn refusing() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn whatever_fails_is_told_at_once_with_the_id_that_the_target_got() {
+fn each_failure_is_reported_at_once_with_the_id_that_the_target_got() {
     let (addr, ids) = refusing();
     for (name, body_len) in [("get", 0), ("post", 100)] {
         let (failed, told) = channel();

@@ -16,7 +16,7 @@ use crate::topology::listener::{Suite, Tls};
 pub struct TlsClient {
     /// What is offered and trusted, and the sessions that can be resumed.
     pub config: Arc<ClientConfig>,
-    /// Whom the certificate must name.
+    /// The server name that the certificate must have.
     pub name: ServerName<'static>,
     /// Sessions are resumed.
     resume: bool,

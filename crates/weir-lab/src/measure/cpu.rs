@@ -1,8 +1,8 @@
 //! CPU time of a process tree between two snapshots.
 //!
-//! The total is the scheduler's nanosecond count of each thread (`schedstat`); user and system are told apart by the
-//! tick-based figures of `stat`, in proportion. A thread that ended in between takes its `schedstat` along, but its
-//! process keeps its ticks: when the ticks say clearly more, they are believed.
+//! The total is the scheduler's nanosecond count of each thread (`schedstat`); it is divided into user and
+//! system time in proportion to the tick-based figures of `stat`. The `schedstat` of a thread that ended in between is lost, but
+//! its process keeps the ticks: when the ticks give clearly more, they are used.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

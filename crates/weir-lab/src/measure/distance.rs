@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(3);
 /// Longest wait for an answer: the other thread may have to wait for its CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Spins after which others may run, and the clock is looked at.
+/// Spins after which the thread yields and reads the clock.
 const SPINS: u32 = 100_000;
 
 /// Says that it is over.
@@ -82,7 +82,7 @@ fn turn(line: &AtomicU64, number: &mut u64) -> Option<()> {
         std::hint::spin_loop();
         spins += 1;
         if spins == SPINS {
-            // Nobody looks at a clock in a turn that is as short as it should be.
+            // A turn of normal length ends before this, so that reading the clock does not prolong it.
             spins = 0;
             std::thread::yield_now();
             if clock::now() > *latest.get_or_insert_with(|| clock::now() + PATIENCE) {

@@ -135,7 +135,7 @@ mod tests {
     use procfs::process::MemoryMaps;
 
     #[test]
-    fn mappings_are_told_apart_by_what_they_are_for() {
+    fn mappings_are_distinguished_by_their_use() {
         let entry = |range: &str, perms: &str, name: &str, pss: u64, anonymous: u64| {
             format!("{range} {perms} 00000000 00:00 0 {name}\nPss: {pss} kB\nAnonymous: {anonymous} kB\n")
         };

@@ -149,7 +149,7 @@ pub enum Metric {
     ClosedConnections,
     /// Tunnels through servers that reloads took away, which did not outlive them.
     LostTouched,
-    /// Configurations that were not in effect when the next one was told.
+    /// Configurations that were not in effect when the next one was given.
     LateConfigurations,
     /// Failed requests for which the target has no explanation.
     Unexplained,
@@ -383,7 +383,7 @@ impl Metric {
         }
     }
 
-    /// A value as it stands in a table.
+    /// A value as a table shows it.
     pub fn format(self, value: f64) -> String {
         match self {
             Self::RequestsPerSecond
@@ -460,7 +460,7 @@ impl Metric {
         }
     }
 
-    /// A value as it stands in a sentence, with its unit.
+    /// A value as a sentence shows it, with its unit.
     pub fn format_with_unit(self, value: f64) -> String {
         let number = self.format(value);
         match self {

@@ -1,7 +1,7 @@
-//! The threads of the kernel that go on with deferred work, network traffic above all, once it is too much to be done in between.
+//! The threads of the kernel that do deferred work (ksoftirqd), mostly network traffic, when there is too much of it to do at once.
 //!
-//! They are nobody's children, so that what they do looks like the work of strangers. Must not be charged to a target: nobody knows for whom
-//! they work.
+//! They belong to no process tree of the lab, so their CPU time would count as that of other programs. Must not be charged to a target: the
+//! kernel does not record which process caused the work.
 
 use std::sync::LazyLock;
 

@@ -64,7 +64,7 @@ struct PendingResponse {
 #[derive(Debug)]
 struct DelayedResponse {
     pending: PendingResponse,
-    /// The event loop has been told of it.
+    /// The event loop knows of it.
     is_told: bool,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct OriginConnection {
     delayed: Option<DelayedResponse>,
     /// The rest of a body that is sent piece by piece.
     pieces: Option<Pieces>,
-    /// The event loop is to be told of the pause before the next piece.
+    /// The event loop has yet to learn of the pause before the next piece.
     pauses: bool,
     /// Nothing more is said on this connection.
     silent: bool,

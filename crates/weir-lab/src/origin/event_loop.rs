@@ -162,7 +162,7 @@ impl EventLoop {
             OriginShared { heads: &self.heads, counters: &self.counters, journal: self.journal.as_ref() };
         client.ends |= ends;
         let mut open = exchange(client, &mut self.buf, &shared);
-        // Nobody reads there any more, so its end is not found out by reading.
+        // A silent connection is not read any more, so reading cannot detect its end.
         open &= !(client.ends && client.connection.is_silent());
         if let Some(length) = client.connection.take_work()
             && self.work.begin(token, length, clock::now())

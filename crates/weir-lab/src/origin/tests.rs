@@ -377,7 +377,7 @@ fn a_body_may_come_in_chunks_and_slowly() {
         let least = if target.contains("drip") { 40 } else { 0 };
         assert!(started.elapsed() >= Duration::from_millis(least), "two pauses of 20 ms");
     }
-    // The connection goes on, and who does not know chunks gets none.
+    // The connection goes on, and a client of HTTP/1.0 gets no chunks.
     client.send(b"GET /bytes/2500/chunks/7 HTTP/1.0\r\n\r\n");
     let answer = client.answer();
     assert!(answer.body == run && answer.head.contains("Content-Length: 2500"), "{}", answer.head);
@@ -461,7 +461,7 @@ fn an_origin_that_errs_does_so_with_its_share_of_the_answers() {
     let errors = statuses.iter().filter(|status| **status == 500).count();
     assert!((10..=50).contains(&errors), "30 of 100 expected: {errors}");
     assert!(statuses.iter().all(|status| [200, 500].contains(status)));
-    // What it is told to do itself is no request of clients.
+    // The errors do not apply to `/hang`, which controls the origin.
     assert!((0..30).all(|_| status("/hang/1") == 200));
 }
 

@@ -1,7 +1,7 @@
-//! Work that takes its time: so many requests at once, as a server with few threads has it; the others wait in turn.
+//! Requests that take a service time: a limited number at once, as in a server with few threads; the others wait in order.
 //!
-//! Knows tokens only, and is told the time. A request whose client has gone is worked on all the same: a server that is at
-//! work does not look at its sockets.
+//! Knows tokens only; the caller passes the time. A request whose client has gone is processed all the same: a server that is
+//! working does not read its sockets.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_time_needs_no_slot_and_without_slots_nobody_waits() {
+    fn work_of_no_length_needs_no_slot_and_without_a_limit_no_request_waits() {
         let (mut work, start) = (WorkSlots::new(Some(1)), clock::now());
         assert!(work.begin(1, 20 * MS, start) && work.begin(2, Duration::ZERO, start));
         assert_eq!(work.finish(start), Some(FinishedWork { token: 2, begun: None }));

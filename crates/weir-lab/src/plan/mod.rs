@@ -35,7 +35,7 @@ pub struct PlannedLoad {
     /// How long the servers work on a request; it decides how many are under way.
     #[arg(long, default_value = "20ms", value_parser = crate::length::read)]
     pub server_time: Duration,
-    /// Who is to carry it.
+    /// The balancer to plan for.
     #[arg(long, default_value = "weir")]
     pub target: LabTarget,
 }

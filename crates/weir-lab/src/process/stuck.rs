@@ -1,7 +1,7 @@
-//! Whether a program waits for itself: every thread for another one, none for the network, a timer or a CPU.
+//! Detects a program that is deadlocked: every thread waits for another one, none for the network, a timer or a CPU.
 //!
-//! `siege` ends up like that when it cancels a thread that holds a lock of the C library. It can only be killed then.
-//! Must not kill it: whoever started it does.
+//! `siege` gets into this state when it cancels a thread that holds a lock of the C library; it can only be killed then.
+//! Must not kill the program: that is left to the caller, which started it.
 
 use std::time::{Duration, Instant};
 

@@ -119,7 +119,7 @@ pub(super) fn agreement(load: &str, other: &str, own: &ClientFigures, theirs: &C
     }
 }
 
-/// A claim that could not be looked at.
+/// A claim that could not be tested.
 pub(super) fn skipped(claim: &str, why: &str) -> ProofClaim {
     ProofClaim { claim: claim.to_owned(), found: format!("skipped: {why}"), holds: None, figures: Vec::new() }
 }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_slowdown_is_found_and_another_one_is_told_from_it() {
+    fn a_known_slowdown_is_found_and_another_one_is_distinguished_from_it() {
         let mut random = RandomStream::new(1, Purpose::Demand, [0, 0]);
         for (times, holds) in [(1.2, true), (1.0, false), (1.1, false), (1.35, false)] {
             let plain = rounds(&mut random, 30.0, 9);

@@ -41,7 +41,7 @@ pub struct ProveArgs {
     save: Option<PathBuf>,
 }
 
-/// All claims, and where they were looked at.
+/// All claims, and the machine on which they were tested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// When it began.

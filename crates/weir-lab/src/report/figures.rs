@@ -125,7 +125,7 @@ pub(super) fn short(value: f64) -> String {
     format!("{kept}e{exponent}").parse().unwrap_or(value).to_string()
 }
 
-/// The name of a figure or a limit, as it stands in all data of the lab.
+/// The name of a figure or a limit, as in all data of the lab.
 fn name_of<T: Serialize>(value: &T) -> anyhow::Result<String> {
     let name = serde_json::to_value(value)?;
     name.as_str().map(str::to_owned).context("it has no name")

@@ -56,7 +56,7 @@ fn json(run: &Run) -> anyhow::Result<String> {
     Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
 }
 
-/// The run without what stands in files of its own.
+/// The run without the parts that are saved in files of their own.
 fn without_files(run: &Run) -> Run {
     let mut run = run.clone();
     for record in run.targets.values_mut() {

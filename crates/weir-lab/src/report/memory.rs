@@ -20,7 +20,7 @@ pub(super) const CAPTION: &str = "Medians at the end of the window, over the who
 (program and libraries, in the page cache) and the rest (data of programs, mostly); RSS counts a page in every process that has it. \
 Socket buffers and page tables are the kernel's and in none of them.";
 
-/// Heading and lines; nothing when no target was looked at.
+/// Heading and lines; nothing when the memory of no target was sampled.
 pub(super) fn cells(rows: &[SummaryRow]) -> Option<Vec<Vec<String>>> {
     let rows: Vec<&SummaryRow> =
         rows.iter().filter(|row| row.spreads.contains_key(&Metric::MemoryHeap)).collect();

@@ -10,7 +10,7 @@ use crate::measure::metric::Metric;
 use crate::results::measurement::{Limit, Measurement};
 use crate::results::run::Run;
 
-/// Which CPU had whom.
+/// Which process ran on which CPU.
 pub(super) fn placement(run: &Run) -> String {
     match run.placement {
         Some(placement) => format!(

@@ -36,7 +36,7 @@ pub struct SummaryRow {
 }
 
 impl SummaryRow {
-    /// What stands in a table where there is no figure.
+    /// The text of a table cell without a figure.
     pub fn blank(&self, metric: Metric) -> &'static str {
         if self.void.contains(&metric) { "void" } else { "-" }
     }
@@ -74,7 +74,7 @@ impl Ratio {
     }
 }
 
-/// Whom Weir is measured against.
+/// The products that Weir is measured against.
 const PEERS: [Product; 2] = [Product::Nginx, Product::Haproxy];
 
 /// The rows of a run, in the order of its measurements.

@@ -444,7 +444,7 @@ fn what_is_void_in_most_rounds_is_void() {
 }
 
 #[test]
-fn where_the_memory_is_is_told_of_targets_that_were_looked_at() {
+fn the_report_shows_where_the_memory_of_sampled_targets_is() {
     let mut run = run_with(&[("direct", &[1.0]), ("weir", &[8.0])]);
     assert!(!markdown::findings(&run).contains("Where the memory is"));
     let values = &mut run.measurements[1].values;

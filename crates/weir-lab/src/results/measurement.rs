@@ -26,12 +26,12 @@ pub enum Limit {
     RateMissed,
     /// No CPU was full: waiting, for instance for each other.
     Waiting,
-    /// Other processes had a share of the CPUs, or the hypervisor: it cannot be told.
+    /// Other processes, or the hypervisor, took a share of the CPUs: the limit cannot be determined.
     Disturbed,
 }
 
 impl Limit {
-    /// As it stands in a table.
+    /// The text in a table.
     pub fn label(self) -> &'static str {
         match self {
             Self::Target => "target",

@@ -162,7 +162,7 @@ mod tests {
     use super::command_line;
 
     #[test]
-    fn command_lines_are_told_without_folders() {
+    fn command_lines_are_saved_without_folders() {
         let args = [
             "run",
             "l7-short",

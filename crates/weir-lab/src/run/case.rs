@@ -1,4 +1,4 @@
-//! One load of a scenario that has several, as it stands in the table.
+//! One load of a scenario that has several, with its name in the table.
 
 use crate::load::tool::LoadTool;
 use crate::topology::listener::Suite;

@@ -17,14 +17,14 @@ pub(super) const STILL: &str = "/still";
 /// What begins the path that has servers of its own in every other configuration.
 pub(super) const NOW_AND_THEN: &str = "/now-and-then";
 
-/// What a target is told about its servers.
+/// The configuration that a target gets for its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     /// Those of every request without a path of its own.
     pub servers: Vec<SocketAddr>,
-    /// What it is to do with them.
+    /// How it uses them.
     pub upstream: UpstreamSetup,
-    /// What else it is told.
+    /// The parts that reloads change besides.
     pub extra: ReloadableParts,
 }
 
@@ -82,7 +82,7 @@ fn gone(number: u32, servers: usize) -> Option<usize> {
 pub(super) struct Effects {
     /// The longest time until one was, ns; of those that were.
     pub(super) longest: u64,
-    /// The numbers of those that were not well before the next one was told.
+    /// The numbers of those that were not in effect before the next one was given.
     pub(super) late: Vec<usize>,
 }
 
@@ -160,7 +160,7 @@ mod tests {
             (longest, late)
         };
         assert_eq!(seen(&right), (50, vec![]));
-        // Whoever has the fewest requests is next, so the second one waits; the third has its last request.
+        // The server with the fewest requests is next, so the second one waits; the third has its last request.
         let busy = [visits(&[900, 2050]), visits(&[1500, 3900]), visits(&[2500, 3080])];
         assert_eq!(seen(&busy), (80, vec![]));
         // The server that is to go gets another one after the other is back already.

@@ -1,6 +1,6 @@
 //! A crowd of clients, played by one of several tools, against a target with default settings.
 //!
-//! Failed requests are the figure here, not a reason to stop: whoever loses requests is to be seen losing them.
+//! Failed requests are the figure here, not a reason to stop: the report shows how many each target lost.
 
 use std::time::Duration;
 

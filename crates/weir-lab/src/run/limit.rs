@@ -1,7 +1,7 @@
-//! What a load ran into: the target, the client, the origin, or the number of clients; and what such a measurement does not say.
+//! What limited a load: the target, the client, the origin, or the number of clients; and which figures are void because of that.
 //!
-//! A closed loop is as fast as the slowest of those in it. When that was not the target, throughput and latency are of the
-//! client or the origin, and do not count: they are void. CPU per request and memory do not depend on who was the limit.
+//! A closed loop is as fast as its slowest part. When that was not the target, throughput and latency are those of the
+//! client or the origin, and do not count: they are void. CPU per request and memory do not depend on the limit.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::results::measurement::{Limit, Measurement};
 /// From here on a CPU counts as full.
 const FULL: f64 = 0.95;
 
-/// A target that was not busy for so much of the time was not at its limit, whoever was.
+/// A target that was idle for this share of the time was not the limit.
 const IDLE: f64 = 0.25;
 
-/// What is the doing of whoever was the limit.
+/// The figures that depend on the limit.
 const OF_THE_LIMIT: [Metric; 7] = [
     Metric::RequestsPerSecond,
     Metric::OfDirect,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_whoever_had_no_more_time() {
+    fn the_limit_is_the_process_whose_cpu_was_full() {
         for (shares, limit) in [
             (shares(0.99, 0.3, 0.4), Limit::Target),
             // Both CPUs full: the target could not have done more either.

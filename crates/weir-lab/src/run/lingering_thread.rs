@@ -1,5 +1,5 @@
-//! A thread that stays until it is let go: the kernel forgets what a thread has spent that has ended, and readings are taken after
-//! its work. Must not spend anything while it stays, and does not end the work early: whoever wants that tells the work.
+//! A thread that stays until it is released: the kernel drops the CPU time of a thread that has ended, and it is read after the
+//! work. Must not use CPU time while it stays, and does not end the work early: a caller that wants that has to tell the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

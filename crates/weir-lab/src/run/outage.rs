@@ -2,7 +2,7 @@
 //!
 //! When the target knows is seen from where its requests come to: the last one that is sent to a server that hangs, the first
 //! one after it is well again. Failed requests are a figure here. One that began when the killed server was gone for good
-//! cannot have been sent to it, so nothing speaks against sending it elsewhere, whatever its method.
+//! cannot have been sent to it, so it may be sent to another server, whatever its method.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

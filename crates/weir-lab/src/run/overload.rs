@@ -1,8 +1,8 @@
 //! More requests than the servers can take, then few again: what is still served in time, who waits how long, and whether
 //! things are as before afterwards.
 //!
-//! Requests start at their rate whether or not anybody answers, and a client leaves when its patience is over. What counts is
-//! answers that came in time, relative to what the servers can do by the service time that they measured themselves.
+//! Requests start at their rate whether or not earlier ones are answered, and a client leaves when its patience is over. Answers
+//! within that patience count, relative to the servers' capacity by the service time that they measured themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct OverloadPhases {
     from: u64,
     /// It ends.
     to: u64,
-    /// Whoever comes from now on meets an empty queue.
+    /// Requests that begin from now on find an empty queue.
     settled: u64,
     /// Longest time a request may wait.
     limit: u64,
@@ -67,7 +67,7 @@ fn places(upstream: &UpstreamSetup) -> usize {
 impl OverloadPhases {
     fn of(from: Duration, to: Duration, limit: Duration, after: Duration) -> Self {
         let ns = |length: Duration| length.as_nanos() as u64;
-        // All who came before have been served or have left by then.
+        // All earlier requests have been answered or given up by then.
         let settle = limit.min(after / 2);
         Self { from: ns(from), to: ns(to), settled: ns(to + settle), limit: ns(limit) }
     }

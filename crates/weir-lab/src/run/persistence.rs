@@ -1,7 +1,8 @@
-//! Clients that belong to servers, of which one is removed and returned: who stays, who moves, and who moves without need.
+//! Clients with session affinity to servers, of which one is removed and returned: which clients stay, which move, and which
+//! move without need.
 //!
-//! Which server a client came to stands in the servers' journals. What happens right after a server goes or comes is left out:
-//! a target needs a while to notice.
+//! The servers' journals show which server a client came to. The time right after a server goes or comes is left out: a target
+//! needs a while to notice.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_else_moves_is_counted() {
-        // By remainder: with one server less, everybody is dealt out anew.
+    fn clients_that_move_without_need_are_counted() {
+        // By remainder: with one server less, all clients are distributed anew.
         let modulo = |client, at| if (100..200).contains(&at) { client % 2 } else { client % 3 };
         let [kept, moved, back] = found(modulo);
         assert_eq!((kept, back), (100.0, 0.0));
@@ -152,7 +153,7 @@ mod tests {
         // One client that was another server's goes to the returned one.
         let greedy = |client, at| if client == 0 && at >= 200 { 2 } else { client % 3 };
         assert_eq!(found(greedy)[2], 10.0);
-        // In turn, nobody has a server.
+        // Round robin: no client has a server of its own.
         let in_turn = |client, at: u64| (client + at as usize / 10) % 3;
         assert_eq!(found(in_turn)[0], 0.0);
     }

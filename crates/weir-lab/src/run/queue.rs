@@ -1,8 +1,8 @@
-//! Clients that queue for servers which work on few requests at once: what is lost, how long the last one waits, and who is
-//! served out of turn.
+//! Clients that queue for servers which process few requests at once: what is lost, how long the last one waits, and which
+//! requests are served out of order.
 //!
 //! The yardstick is the service time that the servers measured, not the one they were asked for. Failed requests are a
-//! figure here: whoever turns clients away is to be seen doing it.
+//! figure here: the report shows how many requests each target rejected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_served_after_a_later_one_was_overtaken() {
+    fn a_request_served_after_a_later_one_was_overtaken() {
         let at = |client, began: u64| visit(client, 1000 + began, 1000 + began, Some(1020 + began));
         let trace = [event(0, 0, 40), event(1, 10, 60), event(2, 15, 80), event(0, 41, 100)];
         assert_eq!(overtaken_in(&trace, &[at(0, 20), at(1, 40), at(2, 60), at(0, 80)]), 0);

@@ -1,8 +1,8 @@
 //! A target that is given one configuration after the other while requests and tunnels go through it: what is lost, when the
 //! new one is in effect, and what memory is left over.
 //!
-//! What a configuration changes is `configurations`' business. That it is in effect is seen from where requests come to, not from
-//! what the target says. Half of the clients that come once ask for a path that has servers of its own now and then.
+//! `configurations` decides what a configuration changes. Whether it is in effect is seen from the servers that get requests, not
+//! from what the target reports. Half of the clients that come once ask for a path that has servers of its own now and then.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ const MESSAGE: usize = 32;
 /// What was done, and seen meanwhile.
 #[derive(Debug, Default)]
 struct ReloadLog {
-    /// When each configuration was told, in nanoseconds of `clock::uptime_ns`.
+    /// When each configuration was given to the target, in nanoseconds of `clock::uptime_ns`.
     told: Vec<u64>,
     /// Resident memory after so many reloads, bytes.
     rss: Vec<(f64, f64)>,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_grows_with_every_reload_is_told_from_memory_that_was_needed_once() {
+    fn memory_that_grows_with_every_reload_is_distinguished_from_memory_that_was_needed_once() {
         let seen = |of: fn(f64) -> f64| {
             let mut measurement = Measurement::default();
             let rss: Vec<(f64, f64)> =

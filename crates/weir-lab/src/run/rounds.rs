@@ -66,7 +66,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     };
     let pinned = bench.placement.map(|placement| Pinned::to(placement.client)).transpose();
     let _pinned = pinned.context("cannot pin the client to its CPU")?;
-    let cannot = leave_out_who_cannot(&mut scenario, &bench)?;
+    let cannot = leave_out_unable(&mut scenario, &bench)?;
     let mut run = Run::new(&scenario, machine, bench.placement, options.length);
     run.cannot = cannot;
     run.notes = notes;
@@ -140,8 +140,8 @@ fn left_out(product: Product) -> String {
     format!("{} is not installed and was left out; `weir-lab targets` says how to get it.", product.name())
 }
 
-/// Leaves out the targets that have no means for what the scenario asks; gives their reasons.
-fn leave_out_who_cannot(
+/// Leaves out the targets that lack a feature which the scenario needs; returns their reasons.
+fn leave_out_unable(
     scenario: &mut Scenario,
     bench: &Bench<'_>,
 ) -> anyhow::Result<BTreeMap<String, String>> {
@@ -254,7 +254,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     Ok(())
 }
 
-/// How far apart the two CPUs are, while nobody uses them.
+/// How far apart the two CPUs are, measured while they are idle.
 fn distance(bench: &Bench<'_>) -> Option<f64> {
     bench.placement.and_then(distance::between)
 }

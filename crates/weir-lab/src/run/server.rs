@@ -106,7 +106,7 @@ impl ServerProcess {
         let installed = bench.products.get(product.name());
         let installed = installed
             .with_context(|| format!("{} is missing as origin: {}", product.name(), product.how_to_get()))?;
-        // Its workers may run as nobody.
+        // Its workers may run as the user `nobody`.
         let readable = Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().prefix("weir-lab-origin-").permissions(readable).tempdir()?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;

@@ -24,7 +24,7 @@ use crate::scenario::{Rounds, SteadyWork};
 use crate::target::ConnectionRoom;
 use crate::topology::target::LabTarget;
 
-/// What may go wrong with a slow exchange besides being ended: nobody has a rule that says so.
+/// Faults of a slow exchange that no rule of a target explains, unlike the end of a connection that is too slow.
 const WRONG: [&str; 5] = ["malformed answer", "body length", "body content", "surplus bytes", "not closed"];
 
 /// Measures `target` once.

@@ -1,4 +1,4 @@
-//! Everything one measurement stands on: fresh servers, a fresh target in front of them, each on its CPU.
+//! The setup of one measurement: fresh servers, a fresh target in front of them, each on its CPU.
 //!
 //! Fresh each time, so that no measurement inherits memory, connections or address layout from another, and chance in
 //! these falls on all targets alike. Proven to answer correctly before any load.
@@ -32,7 +32,7 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// Attempts to start a target: another process may have taken its port in between.
 const ATTEMPTS: u32 = 3;
 
-/// What a target is told at the start, by the addresses of the servers.
+/// The configuration of a target at the start, for the addresses of the servers.
 type ConfigurationFor<'a> = &'a dyn Fn(&[SocketAddr]) -> Configuration;
 
 /// Servers and target of one measurement; all end when it is dropped.

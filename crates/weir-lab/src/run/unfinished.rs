@@ -77,7 +77,7 @@ fn with_clients(
         measurement.values.insert(Metric::GoneOfLimit, gone.as_secs_f64() / limit.as_secs_f64());
         measurement.note_latency(&outcome.latency);
         measurement.note_failed(outcome.faults);
-        ensure!(!outcome.latency.is_empty(), "nobody else was served");
+        ensure!(!outcome.latency.is_empty(), "no other client was served");
         Ok(memory)
     })?;
     testbed.is_alive()?;

@@ -1,4 +1,4 @@
-//! Somebody who watches Weir while it is measured: its page, its metrics and its overview, each once a second.
+//! A client of the admin listener that polls Weir while it is measured: status page, metrics and overview, each once a second.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

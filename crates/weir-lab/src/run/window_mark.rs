@@ -15,7 +15,7 @@ pub(super) struct WindowMark {
     origin: cpu::CpuSnapshot,
     /// The lab with all its children: client, origin and target.
     lab: cpu::CpuSnapshot,
-    /// The threads that the kernel has for traffic. Nobody else has any that is worth mentioning: what they do is the lab's.
+    /// The kernel's threads for network traffic. The machine has no other traffic worth mentioning: their CPU time is the lab's.
     network: cpu::CpuSnapshot,
     client: Option<busy::Ticks>,
     other: Option<busy::Ticks>,
@@ -51,7 +51,7 @@ pub(super) fn note_cost(measurement: &mut Measurement, before: &WindowMark, afte
     measurement.values.insert(Metric::SwitchesPerRequest, spent.switches as f64 / exchanges as f64);
 }
 
-/// Which CPU was full and with whom, and who else used them.
+/// Which CPU was full and by which process, and what other processes used.
 pub(super) fn note_limit(
     measurement: &mut Measurement,
     before: &WindowMark,

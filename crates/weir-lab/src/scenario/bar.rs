@@ -59,7 +59,7 @@ pub struct Bar {
     /// The target it is for; without it, Weir as it is usually configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<LabTarget>,
-    /// The one case it is for, as it stands in the table; without it, all of them.
+    /// The one case it is for, by its name in the table; without it, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
     /// What it is compared with.

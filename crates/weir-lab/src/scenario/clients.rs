@@ -1,5 +1,5 @@
 //! Works that differ in who the clients are: more and more of them, slow ones among others, and some of every kind while the
-//! target is told a new configuration.
+//! target gets new configurations.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ impl SlowClientsWork {
     }
 }
 
-/// From so many reloads on, what comes later is told apart: by then a target has what it keeps for good.
+/// Growth after this number of reloads is reported separately: by then a target has the memory that it keeps for good.
 pub(crate) const MANY: u32 = 10;
 
 /// Clients of three kinds at a constant rate while the target is given one configuration after the other.

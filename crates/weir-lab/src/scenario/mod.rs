@@ -98,7 +98,7 @@ pub struct Scenario {
     /// Clients that read and write slowly, beside others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_clients: Option<SlowClientsWork>,
-    /// Targets that are told a new configuration under load.
+    /// Targets that get new configurations under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadWork>,
     /// Everything at once, for long.
@@ -129,8 +129,8 @@ pub struct Rounds {
 pub struct IdleWork {
     /// Numbers of idle clients at which memory is read; the figure is the slope over them.
     pub clients: Vec<usize>,
-    /// Exchanges that others have had with the target before the clients come: what it keeps of the last ones, for a log or whoever
-    /// asks, is there by then and does not count as theirs.
+    /// Exchanges of other clients with the target before these clients come: memory that it keeps for its last exchanges, such
+    /// as records for a log or the admin listener, is allocated by then and does not count as theirs.
     #[serde(default)]
     pub before: usize,
     /// Rest before each reading.
@@ -139,7 +139,7 @@ pub struct IdleWork {
     /// The clients have a WebSocket tunnel each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnels: Option<Tunnels>,
-    /// What so many would take is told as well, by the slope over those that were opened.
+    /// The cost of this number is reported as well, by the slope over the tunnels that were opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extrapolate: Option<usize>,
 }

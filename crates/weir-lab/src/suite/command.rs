@@ -109,7 +109,7 @@ impl SuiteArgs {
         Ok(scenarios)
     }
 
-    /// Of each length a folder of its own: a brief run must not stand in the place of a whole one.
+    /// Each length has its own folder: a brief run must not replace a whole one.
     fn out(&self) -> PathBuf {
         let name = if self.suite == SuiteName::Reports { "suite-reports" } else { "suite-all" };
         let length = match self.length() {

@@ -49,7 +49,7 @@ pub struct Summary {
     pub missed: usize,
 }
 
-/// Runs `scenarios` into folders below `root`; `tell` hears about each as it begins and ends.
+/// Runs `scenarios` into folders below `root`; `tell` is called when each begins and ends.
 ///
 /// # Errors
 /// When nothing can be written, or it was interrupted.
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(of_before(root.path(), &scenario, RunLength::Trial), Some(run));
         assert!(
             of_before(root.path(), &scenario, RunLength::Brief).is_none(),
-            "a trial does not stand for a brief run"
+            "a trial does not count as a brief run"
         );
     }
 

@@ -60,11 +60,11 @@ pub struct Description<'a> {
     pub is_root: bool,
     /// A folder for its files.
     pub dir: &'a Path,
-    /// What else it is told.
+    /// The parts that reloads change besides.
     pub extra: &'a ReloadableParts,
 }
 
-/// What a target is told besides, where changes of its configuration are what is measured.
+/// Further parts of a configuration, in scenarios that measure changes of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReloadableParts {
     /// The share of each server, in their order; empty: the same for all.
@@ -154,7 +154,7 @@ pub(super) const GO_ON_ONE_CPU: &str = "# GOMAXPROCS=1 in its environment: one t
 # The runtime of Go would find that out from the CPUs it may use; said so that it can be seen.
 ";
 
-/// What programs written in Go are told where they are tuned.
+/// The environment variable of tuned programs written in Go.
 pub(super) fn go_on_one_cpu() -> (&'static str, String) {
     ("GOMAXPROCS", "1".to_owned())
 }

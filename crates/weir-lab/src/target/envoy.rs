@@ -48,7 +48,7 @@ fn listener(description: &Description<'_>) -> String {
     )
 }
 
-/// Bytes in both directions, looked at by nobody.
+/// Bytes in both directions, not parsed.
 fn tcp_proxy() -> String {
     format!(
         "      - name: envoy.filters.network.tcp_proxy

@@ -129,7 +129,7 @@ fn traffic(description: &Description<'_>) -> &'static str {
     }
 }
 
-/// Bytes in both directions, looked at by nobody.
+/// Bytes in both directions, not parsed.
 fn tcp(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (connections, global) = (connections(description), global(description));

@@ -116,7 +116,7 @@ fn branches(description: &Description<'_>, reuse: &str, to_server: &str) -> (Str
     (upstreams, locations)
 }
 
-/// What stands before the protocol: the worker and its room.
+/// The lines before the protocol: the worker and its limits.
 fn process(description: &Description<'_>) -> String {
     let user = user_line(description);
     // Connections to servers count as well.
@@ -221,7 +221,7 @@ const BULK: &str = "            # Both needed for kept connections to servers; t
             proxy_busy_buffers_size 256k;
 ";
 
-/// Bytes in both directions, looked at by nobody.
+/// Bytes in both directions, not parsed.
 fn stream(description: &Description<'_>) -> String {
     let Description { listen, .. } = description;
     let (process, servers) = (process(description), servers(description));

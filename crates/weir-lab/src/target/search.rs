@@ -117,7 +117,7 @@ fn in_root(root: &Path, product: Product) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// The root of the file system that `program` is in: what stands before `usr/sbin`.
+/// The root of the file system that `program` is in: the path before `usr/sbin`.
 fn root_of(program: &Path) -> Option<&Path> {
     let folder = program.parent()?;
     let above = ["usr/sbin", "usr/bin"].iter().any(|end| folder.ends_with(end));

@@ -112,7 +112,7 @@ fn every_product_gets_the_same_addresses() {
 }
 
 #[test]
-fn whoever_limits_idle_server_connections_has_room_for_all_that_are_busy() {
+fn a_limit_of_idle_server_connections_has_room_for_all_busy_ones() {
     let dir = tempfile::tempdir().unwrap();
     let (servers, upstream) = (addrs(1), UpstreamSetup::default());
     let plain = describe(&servers, &upstream, dir.path());
@@ -127,7 +127,7 @@ fn whoever_limits_idle_server_connections_has_room_for_all_that_are_busy() {
 }
 
 #[test]
-fn every_product_is_told_what_to_do_with_several_servers() {
+fn every_product_is_configured_for_several_servers() {
     let dir = tempfile::tempdir().unwrap();
     let servers = addrs(3);
     let second = Duration::from_secs(1);
@@ -318,7 +318,7 @@ fn server_connections_of_their_own_need_room_in_nginx() {
     assert!(text.contains("worker_connections 17579;") && text.contains("nofile 18091;"), "{text}");
 }
 
-/// Has the product itself check what it is told, as far as it can do that without starting to serve.
+/// Has the product itself check its configuration, as far as it can do that without starting to serve.
 fn check_with_the_product(product: Product, description: &Description<'_>) {
     let Some(installed) = installed(product) else { return };
     let rendered = render(product, description).unwrap();
@@ -335,13 +335,13 @@ fn check_with_the_product(product: Product, description: &Description<'_>) {
     let output = Command::new(&installed.program).args(args).envs(rendered.env).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{}: {said}\n{}", product.name(), rendered.text);
-    // Caddy warns of what it is told not to do.
+    // Caddy warns of settings that it discourages.
     for bad in ["WARNING", "[warn]", "[warning]", ":warn]", "deprecated", "not formatted"] {
         assert!(!said.contains(bad), "{}: {said}\n{}", product.name(), rendered.text);
     }
 }
 
-/// Where `product` is. What `cargo xtask setup` takes from the distribution has to be there; who lacks another one is told.
+/// Where `product` is. Fails if one that `cargo xtask setup` installs is missing; prints a message about others.
 fn installed(product: Product) -> Option<&'static Installed> {
     let found = INSTALLED.get(product.name());
     if found.is_none()

@@ -126,7 +126,7 @@ fn branches(description: &Description<'_>) -> (String, String) {
     (routers, services)
 }
 
-/// Bytes in both directions, looked at by nobody.
+/// Bytes in both directions, not parsed.
 fn tcp(description: &Description<'_>) -> String {
     let servers: String =
         description.servers.iter().map(|addr| format!("        - address: \"{addr}\"\n")).collect();

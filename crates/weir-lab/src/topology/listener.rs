@@ -10,7 +10,7 @@ use crate::length;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetProtocol {
-    /// HTTP/1.1: each request is looked at.
+    /// HTTP/1.1: each request is parsed.
     #[default]
     Http,
     /// Bytes, whatever they are: each client connection gets one to a server.

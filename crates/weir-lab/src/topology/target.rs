@@ -170,7 +170,7 @@ pub enum TuningClass {
 }
 
 impl TuningClass {
-    /// As it stands in sentences.
+    /// The words in a sentence.
     pub fn label(self) -> &'static str {
         match self {
             Self::Tuned => "tuned by its own documentation",

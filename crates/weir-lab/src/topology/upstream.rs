@@ -50,7 +50,7 @@ pub struct HealthProbes {
     /// From one probe of a server to the next.
     #[serde(with = "length")]
     pub interval: Duration,
-    /// The same while the last one speaks against what holds, and how long one may take.
+    /// Time limit of a probe, and the interval while the last one contradicts the server's state.
     #[serde(with = "length")]
     pub timeout: Duration,
     /// Failed ones in a row until a server is down.
@@ -135,7 +135,7 @@ impl UpstreamSetup {
         ensure!(
             self.origin == OriginKind::Own
                 || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
-            "a web server as origin has neither slots nor anything else that the lab's own can be told"
+            "a web server as origin has neither slots nor the other settings of the lab's own origin"
         );
         ensure!(
             self.errors

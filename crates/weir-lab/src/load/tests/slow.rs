@@ -40,7 +40,7 @@ fn a_slow_client_reads_and_writes_at_its_pace_and_whole() {
 
 #[test]
 fn a_slow_client_that_is_ended_is_a_fault_with_its_reason() {
-    // What of the answer arrives before the reset that follows it, nobody can say.
+    // How much of the answer arrives before the reset is not determined.
     let timed_out = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let outcome = drive(&slow(scripted(timed_out, true), BYTES));
     assert_eq!((outcome.exchanges, outcome.faults.is_empty()), (0, false));

@@ -1,5 +1,5 @@
 //! The plots of a run: how the figure that matters came out round by round, how long answers took, how figures change with the
-//! number of clients. What happened within one round stands in `single`.
+//! number of clients. The plots of a single round are in `single`.
 
 mod single;
 
@@ -201,7 +201,7 @@ fn growth(run: &Run) -> anyhow::Result<Option<Plot>> {
     Ok(Some((what.to_owned(), draw(&figure, 0.0..most * 1.05, 0.0..largest * 1.1)?)))
 }
 
-/// A value in the unit that stands in the heading of its column.
+/// A value in the unit that the heading of its column names.
 fn shown(metric: Metric, value: f64) -> f64 {
     let text: String = metric.format(value).chars().filter(|c| *c != ' ').collect();
     text.parse().unwrap_or(value)

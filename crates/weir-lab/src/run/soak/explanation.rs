@@ -1,7 +1,7 @@
-//! Why requests failed: by the answers themselves, and by asking the target for each, where it has a place for that.
+//! Why requests failed: by the answers themselves, and by querying the target for each, where it has an address for that.
 //!
-//! Asks while the load runs, since a target keeps what it knows for a while only; some time after the failure, since an exchange is
-//! told when it is over.
+//! Queries while the load runs, since a target keeps its records for a while only; some time after the failure, since an exchange
+//! is recorded when it is over.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read as _, Write as _};
@@ -13,13 +13,13 @@ use super::loads::LEAVING;
 use crate::clock;
 use crate::load::{FailedExchange, LoadFault};
 
-/// Where Weir tells the story of an exchange; its id follows.
+/// The path of Weir's records of exchanges; the id of one follows.
 const EXCHANGES: &str = "/api/exchanges";
 
-/// From a failure to the first question, and from one question to the next.
+/// From a failure to the first query, and from one query to the next.
 const REST: Duration = Duration::from_millis(400);
 
-/// So often is asked for one that is not known yet: a server that hangs may hold it for seconds.
+/// The most queries for one failure that the target does not know yet: a server that hangs may hold the request for seconds.
 const QUESTIONS: u32 = 10;
 
 /// Failures that may wait for an explanation; further ones have none.
@@ -31,25 +31,25 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Unexplained ones that are kept in words.
 const EXAMPLES_MAX: usize = 5;
 
-/// Who is asked.
+/// Where explanations come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExplanationSource {
-    /// Nobody: the target has no such place.
-    Nobody,
-    /// The target, here.
+    /// The answers alone: the target has no admin address.
+    None,
+    /// The target, by its admin address.
     Target(SocketAddr),
 }
 
 impl ExplanationSource {
-    /// Finds out whether the target has the place.
+    /// `Target` if the target answers at `admin`.
     pub(super) fn find(admin: Option<SocketAddr>) -> Self {
         match admin.map(|admin| (admin, get(admin, &format!("{EXCHANGES}?limit=1")))) {
             Some((admin, Ok((200, _)))) => Self::Target(admin),
-            _ => Self::Nobody,
+            _ => Self::None,
         }
     }
 
-    /// What the target says about `id`.
+    /// The reason that the target has recorded for `id`.
     fn ask(self, id: &str) -> Option<String> {
         let Self::Target(admin) = self else { return None };
         let (status, story) = get(admin, &format!("{EXCHANGES}/{id}")).ok()?;
@@ -62,7 +62,7 @@ impl ExplanationSource {
 pub(super) struct FailureReasons {
     /// How many for each reason.
     reasons: BTreeMap<String, u64>,
-    /// Those that nobody explains.
+    /// Those without an explanation.
     pub(super) unexplained: u64,
     /// The first of them.
     examples: Vec<String>,
@@ -85,7 +85,7 @@ impl FailureReasons {
     pub(super) fn sentence(&self, asked: &ExplanationSource) -> String {
         let by = match asked {
             ExplanationSource::Target(_) => "explained by the target, asked for each by its id",
-            ExplanationSource::Nobody => "the target cannot be asked; by their answers alone",
+            ExplanationSource::None => "the target cannot be asked; by their answers alone",
         };
         let reasons: Vec<String> =
             self.reasons.iter().map(|(reason, number)| format!("{number} x {reason}")).collect();
@@ -105,13 +105,13 @@ struct UnexplainedFailure {
     questions: u32,
 }
 
-/// Explains what it is told until nobody is left to tell it anything.
+/// Explains the failures received from `told`, until all senders are gone and no query is pending.
 pub(super) fn tell(told: &Receiver<FailedExchange>, asked: &ExplanationSource) -> FailureReasons {
     let (mut tally, mut waiting, mut is_over) = (FailureReasons::default(), VecDeque::new(), false);
     while !is_over || !waiting.is_empty() {
         match told.recv_timeout(REST / 4) {
             Ok(failed) if is_intended(&failed) => {}
-            Ok(failed) if *asked == ExplanationSource::Nobody => {
+            Ok(failed) if *asked == ExplanationSource::None => {
                 tally.note(&failed, reason_of_answer(&failed.fault));
             }
             Ok(failed) if waiting.len() >= WAITING_MAX => tally.note(&failed, None),
@@ -140,12 +140,12 @@ pub(super) fn tell(told: &Receiver<FailedExchange>, asked: &ExplanationSource) -
     tally
 }
 
-/// A client that left because it wanted to.
+/// A client of the kind that leaves before the answer.
 fn is_intended(failed: &FailedExchange) -> bool {
     failed.fault == LoadFault::Timeout && failed.id.starts_with(LEAVING)
 }
 
-/// What an answer says itself: Weir's reason, or else that it is the server's own.
+/// The reason in the answer itself: that of Weir, or else that it is the server's own status.
 fn reason_of_answer(fault: &LoadFault) -> Option<String> {
     let LoadFault::Status(status, head) = fault else { return None };
     let field = |line: &str| {
@@ -155,7 +155,7 @@ fn reason_of_answer(fault: &LoadFault) -> Option<String> {
     Some(head.split(" | ").find_map(field).unwrap_or_else(|| format!("{status} of the server")))
 }
 
-/// The reason in what Weir tells about an exchange; none where it knows of no failure.
+/// The reason in Weir's record of an exchange; none where it records no failure.
 fn reason_of_story(story: &str) -> Option<String> {
     let story: serde_json::Value = serde_json::from_str(story).ok()?;
     let exchange = story["exchanges"].as_array()?.iter().next_back()?;
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Answers questions until nobody asks; knows the ids that begin with `kept`, the second time it is asked.
+    /// Answers queries for as long as the test runs; knows the ids that begin with `kept` from the second query on.
     fn target() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_asked_for_until_it_is_known_and_those_who_left_are_not() {
+    fn each_failure_is_queried_until_it_is_known_except_of_clients_that_left() {
         let asked = ExplanationSource::find(Some(target()));
         let (tell_it, told) = channel();
         tell_it.send(failed("kept-1", LoadFault::Closed(0))).unwrap();
@@ -253,21 +253,21 @@ mod tests {
     }
 
     #[test]
-    fn without_such_a_place_answers_explain_what_they_can() {
+    fn without_an_admin_address_answers_explain_what_they_can() {
         let nowhere = "127.0.0.1:1".parse().unwrap();
         assert_eq!(
             (ExplanationSource::find(Some(nowhere)), ExplanationSource::find(None)),
-            (ExplanationSource::Nobody, ExplanationSource::Nobody)
+            (ExplanationSource::None, ExplanationSource::None)
         );
         let (tell_it, told) = channel();
         tell_it.send(failed("kept-1", LoadFault::Status(500, "HTTP/1.1 500 X".to_owned()))).unwrap();
         tell_it.send(failed("kept-2", LoadFault::Closed(0))).unwrap();
         drop(tell_it);
-        let tally = tell(&told, &ExplanationSource::Nobody);
+        let tally = tell(&told, &ExplanationSource::None);
         assert_eq!((tally.reasons["500 of the server"], tally.unexplained), (1, 1));
         assert!(
             FailureReasons::default()
-                .sentence(&ExplanationSource::Nobody)
+                .sentence(&ExplanationSource::None)
                 .contains("nothing; unexplained: 0")
         );
     }

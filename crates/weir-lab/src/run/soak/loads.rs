@@ -49,7 +49,7 @@ pub(super) enum SoakKind {
 }
 
 impl SoakKind {
-    /// As it stands in a note, after a number of requests.
+    /// The words of a note, after a number of requests.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Kept => "on kept connections",

@@ -57,7 +57,7 @@ pub(super) fn measure(
     let (driven, others, tally) = std::thread::scope(|scope| {
         let asking = scope.spawn(move || explanation::tell(&listen, &asked));
         let ended = drive(&events, work, rounds, &mut testbed, &loads, failed);
-        let tally = asking.join().ok().context("who asks panicked")?;
+        let tally = asking.join().ok().context("the thread that queries the target panicked")?;
         let (driven, others) = ended?;
         anyhow::Ok((driven, others, tally))
     })?;
@@ -80,7 +80,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-/// All loads at once, with what happens meanwhile. Whoever listens to what `failed` is told that it is over when this returns.
+/// All loads at once, with the events meanwhile. Drops `failed` when it returns, which ends the receiver.
 fn drive(
     events: &SoakEvents<'_>,
     work: &SoakWork,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_has_not_failed() {
+    fn clients_that_leave_are_not_failures() {
         let outcome = |faults: &[LoadFault]| {
             let mut outcome =
                 LoadOutcome { exchanges: 10, ..LoadOutcome::at_start(0, Duration::from_secs(1)) };

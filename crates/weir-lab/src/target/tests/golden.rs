@@ -1,5 +1,5 @@
-//! What every product is told in both classes, kept as files: a change of any line is seen in review. The first case is there as a
-//! whole, of the others the lines that differ from it.
+//! The configuration of every product in both classes, kept as files, so that a change of any line shows in review. The first
+//! case is there as a whole, of the others the lines that differ from it.
 //!
 //! `UPDATE=1 cargo test -p weir-lab golden` writes them anew.
 
@@ -112,7 +112,7 @@ fn description<'a>(
     }
 }
 
-/// Everything that `product` is told, as text: the first case as it is, of the others what differs from it.
+/// All configurations of `product` as text: the first case as a whole, of the others the lines that differ from it.
 fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -> String {
     let servers = addrs(2);
     let mut text = String::new();
@@ -175,7 +175,7 @@ fn differences(one: &str, other: &str) -> String {
 }
 
 #[test]
-fn what_every_product_is_told_is_as_it_was() {
+fn the_configurations_of_every_product_are_as_before() {
     let dir = tempfile::tempdir().unwrap();
     let made = TargetCertificate::make(CertificateKey::EcdsaP256, dir.path()).unwrap();
     let certificate = TargetCertificate {
@@ -200,7 +200,7 @@ fn what_every_product_is_told_is_as_it_was() {
 }
 
 #[test]
-fn what_every_product_is_told_it_understands() {
+fn every_product_accepts_its_configurations() {
     let dir = tempfile::tempdir().unwrap();
     let certificate = TargetCertificate::make(CertificateKey::EcdsaP256, dir.path()).unwrap();
     let servers = addrs(2);
