@@ -74,7 +74,7 @@ impl StreamState {
     /// Forgets the stream; keeps the memory.
     pub(crate) fn reset(&mut self) {
         self.parser.reset();
-        self.body = Incoming::nothing();
+        self.body.begin_nothing();
         self.reply.reset(MEMORY_KEPT_MAX);
         (self.keep_alive, self.lingers) = (false, false);
     }
@@ -287,13 +287,14 @@ impl ClientStream for Http1Stream<'_> {
 
     fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan) {
         self.state.keep_alive = may_go_on(client, exchange, listener);
-        self.state.body = match exchange.request.body() {
-            BodyLength::None => Incoming::nothing(),
-            BodyLength::Known(len) => Incoming::length(len),
+        let body = &mut self.state.body;
+        match exchange.request.body() {
+            BodyLength::None => body.begin_nothing(),
+            BodyLength::Known(len) => body.begin_length(len),
             BodyLength::Unknown => {
-                Incoming::chunked(listener.chunked_limits).stripping(listener.stripped(client.peer))
+                body.begin_chunked(listener.chunked_limits, listener.stripped(client.peer));
             }
-        };
+        }
     }
 
     #[inline]

@@ -50,11 +50,16 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect(client, stream, servers, exchange, plans, tried).await;
-    let mut server = connected.inspect_err(|failed| {
-        tell_latency(plans, index, began, Some(failed.failure));
-        tell_outcome(plans, local, failed.server, judge_failure(failed), began);
-    })?;
+    let mut server = match take_kept(client, servers, exchange, plans, attempt.slot.server, tried) {
+        Some(kept) => kept,
+        None => {
+            let opened = attempt.connect(client, stream, servers, exchange, plans).await;
+            opened.inspect_err(|failed| {
+                tell_latency(plans, index, began, Some(failed.failure));
+                tell_outcome(plans, local, failed.server, judge_failure(failed), began);
+            })?
+        }
+    };
     let (opened_at, carried) = server.history();
     attempt.reused = carried > 0;
     exchange.record.reused = attempt.reused;
@@ -102,7 +107,7 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect_anew(client, stream, servers, exchange, plans).await;
+    let connected = attempt.connect(client, stream, servers, exchange, plans).await;
     tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
@@ -160,13 +165,34 @@ fn tell_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option
     }
 }
 
+/// A stream on a connection that is quiet and open already.
+#[inline]
+fn take_kept<U: Servers>(
+    client: &mut Client,
+    servers: &mut U,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    tried: &Tried,
+) -> Option<U::Stream> {
+    // A request that cannot be sent twice gets the more careful check.
+    let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != BodyLength::None;
+    let to = plans.to(server);
+    if tried.fresh {
+        servers.forget_kept(to, &mut client.pinned);
+        return None;
+    }
+    let kept = servers.take_kept(to, &mut client.pinned, client.now, careful)?;
+    to.local().shard.reuses.increment();
+    Some(kept)
+}
+
 /// The state of one attempt.
 struct Attempt {
     slot: Slot,
     sent_any: bool,
     received_any: bool,
     reused: bool,
-    interim: u32,
     /// Why the request could not be sent whole.
     send_failed: Option<Failure>,
 }
@@ -175,7 +201,7 @@ type AttemptError = (Failure, Kind);
 
 impl Attempt {
     fn new(slot: Slot) -> Self {
-        Self { slot, sent_any: false, received_any: false, reused: false, interim: 0, send_failed: None }
+        Self { slot, sent_any: false, received_any: false, reused: false, send_failed: None }
     }
 
     fn failed(self, failure: Failure, kind: Kind) -> Failed {
@@ -186,30 +212,8 @@ impl Attempt {
         failed
     }
 
-    /// A stream on a connection that is quiet and open, or on a new one.
-    async fn connect<C: ClientEnd, U: Servers>(
-        &mut self,
-        client: &mut Client,
-        stream: &mut C,
-        servers: &mut U,
-        exchange: &mut Exchange,
-        plans: Plans<'_>,
-        tried: &Tried,
-    ) -> Result<U::Stream, Failed> {
-        // A request that cannot be sent twice gets the more careful check.
-        let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != BodyLength::None;
-        let to = plans.to(self.slot.server);
-        if tried.fresh {
-            servers.forget_kept(to, &mut client.pinned);
-        } else if let Some(server) = servers.take_kept(to, &mut client.pinned, client.now, careful) {
-            to.local().shard.reuses.increment();
-            return Ok(server);
-        }
-        self.connect_anew(client, stream, servers, exchange, plans).await
-    }
-
     /// A stream on a new connection.
-    async fn connect_anew<C: ClientEnd, U: Servers>(
+    async fn connect<C: ClientEnd, U: Servers>(
         &mut self,
         client: &mut Client,
         stream: &mut C,
@@ -270,7 +274,9 @@ impl Attempt {
         server: &mut T,
         plans: Plans<'_>,
     ) -> Poll<Result<(), AttemptError>> {
-        flush_interim(cx, stream)?;
+        if exchange.interim > 0 {
+            flush_interim(cx, stream)?;
+        }
         if self.send_failed.is_none() {
             poll_send(cx, client, stream, exchange, server, &mut self.send_failed)?;
         }
@@ -278,7 +284,7 @@ impl Attempt {
             let (stock, limits) = (&client.worker.stock, &plans.upstream.head_limits);
             match server.poll_head(cx, stock, &mut exchange.response, limits) {
                 Poll::Ready(Ok(())) if is_interim(exchange.response.status()) => {
-                    self.pass_interim(stream, exchange, server)?;
+                    pass_interim(stream, exchange, server)?;
                     flush_interim(cx, stream)?;
                 }
                 Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, plans)),
@@ -294,26 +300,24 @@ impl Attempt {
             }
         }
     }
+}
 
-    /// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
-    fn pass_interim<C: ClientStream, T: ServerStream>(
-        &mut self,
-        stream: &mut C,
-        exchange: &mut Exchange,
-        server: &mut T,
-    ) -> Result<(), AttemptError> {
-        self.interim += 1;
-        if self.interim > INTERIM_RESPONSES_MAX {
-            let failure = Failure::server(Phase::Response, Cause::TooManyInterimResponses);
-            return Err((failure, Kind::Other));
-        }
-        let head = server.head();
-        let status = Status { code: exchange.response.status(), reason: exchange.response.reason().of(head) };
-        stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
-        server.take_head();
-        exchange.response.reset();
-        Ok(())
+/// Stages an interim response for a client that understands it (RFC 9110 section 15.2).
+fn pass_interim<C: ClientStream, T: ServerStream>(
+    stream: &mut C,
+    exchange: &mut Exchange,
+    server: &mut T,
+) -> Result<(), AttemptError> {
+    exchange.interim += 1;
+    if exchange.interim > INTERIM_RESPONSES_MAX {
+        return Err((Failure::server(Phase::Response, Cause::TooManyInterimResponses), Kind::Other));
     }
+    let head = server.head();
+    let status = Status { code: exchange.response.status(), reason: exchange.response.reason().of(head) };
+    stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
+    server.take_head();
+    exchange.response.reset();
+    Ok(())
 }
 
 /// Why there is no head of a response: the server closed or reset the connection before it was complete, or broke a rule.
@@ -388,8 +392,8 @@ fn poll_wait<S: ClientStream>(
 /// What makes a well-formed final response unfit to be relayed.
 fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError> {
     let status = exchange.response.status();
-    let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
-    if status == 101 && !asked {
+    let asked = || choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
+    if status == 101 && !asked() {
         return Err((Failure::server(Phase::Response, Cause::UnexpectedUpgrade), Kind::Other));
     }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {

@@ -153,6 +153,7 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
 }
 
 /// Whether the client wants another protocol that the route lets through; the name of the protocol.
+#[inline]
 pub(crate) fn upgrade_wanted<'a>(
     request: &RequestHead,
     text: &'a [u8],

@@ -189,6 +189,8 @@ pub(crate) struct Exchange {
     /// What was taken of the request body, as long as it may have to be sent again.
     pub(crate) replay_buffer: ReplayBuffer,
 
+    /// Interim responses that were passed on, in all attempts.
+    pub(crate) interim: u32,
     pub(crate) response: ResponseHead,
     /// The head of the response as received; kept only when the access log asks for its fields.
     pub(crate) response_text: Vec<u8>,
@@ -218,6 +220,7 @@ impl Exchange {
             rewritten: Vec::new(),
             request_relay: Relay::new(),
             replay_buffer: ReplayBuffer::default(),
+            interim: 0,
             response: ResponseHead::new(),
             response_text: Vec::new(),
             response_relay: Relay::new(),
@@ -242,6 +245,7 @@ impl Exchange {
         }
         self.request_relay = Relay::new();
         self.replay_buffer.reset(MEMORY_KEPT_MAX);
+        self.interim = 0;
         self.response.reset();
         self.response_relay = Relay::new();
         self.answered = false;

@@ -10,7 +10,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
-use crate::net::pace::Pace;
+use crate::net::pace::{Pace, PaceLimit};
 use crate::state::activity::Activity;
 use crate::state::wait_limits::WaitLimits;
 
@@ -18,6 +18,9 @@ use crate::state::wait_limits::WaitLimits;
 #[derive(Debug)]
 pub(crate) struct Waits {
     response: Option<Duration>,
+    /// In each direction.
+    limits: [Option<PaceLimit>; 4],
+    /// Of those that were waited for.
     paces: [Option<Pace>; 4],
     awaited: Option<(Activity, u64)>,
     /// Until the attempt has waited for the first time.
@@ -26,14 +29,17 @@ pub(crate) struct Waits {
 
 impl Waits {
     pub(crate) const fn new() -> Self {
-        Self { response: None, paces: [None; 4], awaited: None, attempt_began: None }
+        Self { response: None, limits: [None; 4], paces: [None; 4], awaited: None, attempt_began: None }
     }
 
     /// Full credit for everybody.
+    #[inline]
     pub(crate) fn begin(&mut self, limits: &WaitLimits) {
         self.response = limits.response;
-        self.paces = [limits.request_body, limits.send, limits.relay, limits.client_send]
-            .map(|limit| limit.map(Pace::new));
+        self.limits = [limits.request_body, limits.send, limits.relay, limits.client_send];
+        for pace in &mut self.paces {
+            *pace = None;
+        }
         self.awaited = None;
     }
 
@@ -95,6 +101,7 @@ impl Waits {
             Activity::ClientTakes => 3,
             _ => return None,
         };
-        self.paces[index].as_mut()
+        let limit = self.limits[index]?;
+        Some(self.paces[index].get_or_insert_with(|| Pace::new(limit)))
     }
 }

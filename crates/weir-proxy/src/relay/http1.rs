@@ -46,33 +46,40 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// No body.
-    pub(crate) fn nothing() -> Self {
-        Self::with(Left::Nothing)
-    }
-
-    /// A body of `len` bytes.
-    pub(crate) fn length(len: u64) -> Self {
-        Self::with(if len == 0 { Left::Nothing } else { Left::Length(len) })
-    }
-
-    /// A chunked body.
-    pub(crate) fn chunked(limits: ChunkedLimits) -> Self {
-        Self::with(Left::Chunks(ChunkedDecoder::new(limits)))
-    }
-
-    /// Stops trailers that a client may not send.
-    pub(crate) fn stripping(mut self, names: Option<&Arc<StrippedFields>>) -> Self {
-        self.stripped = names.map(Arc::clone);
-        self
-    }
-
-    /// A body that the end of the connection ends.
-    pub(crate) fn until_close() -> Self {
-        Self::with(Left::UntilClose)
-    }
-
-    fn with(left: Left) -> Self {
+    pub(crate) const fn nothing() -> Self {
+        let left = Left::Nothing;
         Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None, stripped: None }
+    }
+
+    /// No body from now on.
+    #[inline]
+    pub(crate) fn begin_nothing(&mut self) {
+        self.begin(Left::Nothing);
+    }
+
+    /// A body of `len` bytes comes next.
+    #[inline]
+    pub(crate) fn begin_length(&mut self, len: u64) {
+        self.begin(if len == 0 { Left::Nothing } else { Left::Length(len) });
+    }
+
+    /// A chunked body comes next. Trailers named in `stripped` are not forwarded.
+    pub(crate) fn begin_chunked(&mut self, limits: ChunkedLimits, stripped: Option<&Arc<StrippedFields>>) {
+        self.begin(Left::Chunks(ChunkedDecoder::new(limits)));
+        self.stripped = stripped.map(Arc::clone);
+    }
+
+    /// A body that the end of the connection ends comes next.
+    pub(crate) fn begin_until_close(&mut self) {
+        self.begin(Left::UntilClose);
+    }
+
+    /// Field by field, which takes fewer instructions than replacing the whole.
+    #[inline]
+    fn begin(&mut self, left: Left) {
+        self.left = left;
+        (self.ready, self.framing, self.received, self.size_max) = (0, 0, 0, u64::MAX);
+        (self.trailers, self.stripped) = (None, None);
     }
 
     /// The length of the body, when its head announced one.

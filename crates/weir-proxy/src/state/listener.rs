@@ -219,6 +219,7 @@ impl ListenerPlan {
     }
 
     /// How long each party may keep an exchange waiting that goes to `upstream`.
+    #[inline]
     pub(crate) fn wait_limits(&self, upstream: &UpstreamPlan) -> WaitLimits {
         let timeouts = &upstream.config.timeouts;
         WaitLimits {
@@ -290,6 +291,7 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
     }
 }
 
+#[inline]
 fn pace(progress: ProgressLimit) -> PaceLimit {
     PaceLimit {
         credit_max: progress.credit,

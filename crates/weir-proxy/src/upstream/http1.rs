@@ -29,12 +29,40 @@ use crate::state::worker::Worker;
 /// Memory that each buffer of a stream keeps for the next; more goes back to the allocator.
 const MEMORY_KEPT_MAX: usize = 8 * 1024;
 
-/// The memory of a stream, reused from one to the next.
+/// The state of a stream, whose memory is reused from one to the next.
 #[derive(Debug)]
 struct StreamState {
     request: Outgoing,
     parser: ResponseParser,
     body: Incoming,
+    /// Bytes of the head of the response at the front of the input, once it is complete.
+    head_len: usize,
+    received_any: bool,
+    /// Whether the server keeps the connection open after this response, and for how long if it says so.
+    keeps_alive: bool,
+    announced: KeepAlive,
+}
+
+impl StreamState {
+    fn new() -> Self {
+        Self {
+            request: Outgoing::new(),
+            parser: ResponseParser::new(),
+            body: Incoming::nothing(),
+            head_len: 0,
+            received_any: false,
+            keeps_alive: false,
+            announced: None,
+        }
+    }
+
+    /// Forgets the stream; keeps the memory.
+    fn reset(&mut self) {
+        self.request.reset(MEMORY_KEPT_MAX);
+        self.parser.reset();
+        self.body.begin_nothing();
+        (self.head_len, self.received_any, self.keeps_alive, self.announced) = (0, false, false, None);
+    }
 }
 
 /// Streams of HTTP/1 to servers, for one exchange at a time.
@@ -49,35 +77,17 @@ pub(crate) struct Http1Servers {
 pub(crate) struct Http1ServerStream {
     server: ServerConnection,
     state: Box<StreamState>,
-    /// Bytes of the head of the response at the front of the input, once it is complete.
-    head_len: usize,
-    received_any: bool,
-    /// Whether the server keeps the connection open after this response, and for how long if it says so.
-    keeps_alive: bool,
-    announced: KeepAlive,
 }
 
 impl Http1Servers {
     fn stream(&mut self, mut server: ServerConnection) -> Http1ServerStream {
         server.requests += 1;
-        let state = self.free.take().unwrap_or_else(|| {
-            let (request, body) = (Outgoing::new(), Incoming::nothing());
-            Box::new(StreamState { request, parser: ResponseParser::new(), body })
-        });
-        Http1ServerStream {
-            server,
-            state,
-            head_len: 0,
-            received_any: false,
-            keeps_alive: false,
-            announced: None,
-        }
+        let state = self.free.take().unwrap_or_else(|| Box::new(StreamState::new()));
+        Http1ServerStream { server, state }
     }
 
     fn recycle(&mut self, mut state: Box<StreamState>) {
-        state.request.reset(MEMORY_KEPT_MAX);
-        state.parser.reset();
-        state.body = Incoming::nothing();
+        state.reset();
         self.free = Some(state);
     }
 }
@@ -149,7 +159,8 @@ impl Servers for Http1Servers {
         now: Instant,
         was_sent: bool,
     ) {
-        let Http1ServerStream { server, state, keeps_alive, announced, .. } = stream;
+        let Http1ServerStream { server, state } = stream;
+        let (keeps_alive, announced) = (state.keeps_alive, state.announced);
         self.recycle(state);
         if !keeps_alive || !was_sent {
             return;
@@ -214,7 +225,7 @@ impl ServerStream for Http1ServerStream {
     }
 
     fn received_any(&self) -> bool {
-        self.received_any
+        self.state.received_any
     }
 
     fn poll_head(
@@ -229,7 +240,7 @@ impl ServerStream for Http1ServerStream {
             if !connection.received().is_empty() {
                 match self.state.parser.parse(response, connection.received(), limits) {
                     Ok(HeadProgress::Complete { len }) => {
-                        self.head_len = len;
+                        self.state.head_len = len;
                         return Poll::Ready(Ok(()));
                     }
                     Ok(HeadProgress::Incomplete) => make_room(connection, limits),
@@ -238,39 +249,39 @@ impl ServerStream for Http1ServerStream {
             }
             match ready!(connection.poll_fill(cx, stock)) {
                 Ok(0) => return Poll::Ready(Err(HeadError::Closed)),
-                Ok(_) => self.received_any = true,
+                Ok(_) => self.state.received_any = true,
                 Err(error) => return Poll::Ready(Err(HeadError::Io(error))),
             }
         }
     }
 
     fn head(&self) -> &[u8] {
-        self.state.parser.text(&self.server.connection.received()[..self.head_len])
+        self.state.parser.text(&self.server.connection.received()[..self.state.head_len])
     }
 
     fn take_head(&mut self) {
-        self.server.connection.consume(self.head_len);
-        self.head_len = 0;
+        self.server.connection.consume(self.state.head_len);
+        self.state.head_len = 0;
         self.state.parser.reset();
     }
 
     fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
         let framing = self.state.parser.framing(response, method);
-        self.state.body = match framing {
-            ResponseFraming::None => Incoming::nothing(),
-            ResponseFraming::Length(len) => Incoming::length(len),
-            ResponseFraming::Chunked => Incoming::chunked(limits),
-            ResponseFraming::UntilClose => Incoming::until_close(),
-        };
-        self.keeps_alive =
+        match framing {
+            ResponseFraming::None => self.state.body.begin_nothing(),
+            ResponseFraming::Length(len) => self.state.body.begin_length(len),
+            ResponseFraming::Chunked => self.state.body.begin_chunked(limits, None),
+            ResponseFraming::UntilClose => self.state.body.begin_until_close(),
+        }
+        self.state.keeps_alive =
             keeps_alive(response.version(), response.connection()) && framing != ResponseFraming::UntilClose;
         let seconds = keep_alive_timeout(response.fields(), self.head());
-        self.announced = seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
+        self.state.announced = seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
         response.body(method)
     }
 
     fn is_body_here(&self) -> bool {
-        self.state.body.seems_whole(&self.server.connection.received()[self.head_len..])
+        self.state.body.seems_whole(&self.server.connection.received()[self.state.head_len..])
     }
 
     #[inline]
