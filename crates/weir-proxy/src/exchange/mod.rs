@@ -33,6 +33,8 @@ pub(crate) mod waits;
 #[cfg(test)]
 mod simulation;
 
+use std::pin::pin;
+
 use weir_config::ListenerProtocol;
 use weir_http::{RequestHead, ResponseHead};
 use weir_observe::{Failure, Phase};
@@ -63,7 +65,12 @@ pub(crate) async fn run(
     servers: &mut impl Servers,
     exchange: &mut Exchange,
 ) -> End {
-    let end = match carry(client, stream, servers, exchange).await {
+    // Pinned, since awaiting it otherwise moves its whole state once more.
+    let carried = {
+        let carried = pin!(carry(client, stream, servers, exchange));
+        carried.await
+    };
+    let end = match carried {
         Ok(tunnel @ End::Tunnel(_)) => return tunnel,
         Ok(end) => end,
         Err(Ended::Quietly) => return End::Closed,
@@ -117,7 +124,11 @@ async fn carry(
         let ground = slot.ground();
         let plans = plans.on(&ground.0, ground.1);
         // Connect, Send, Response: one attempt on that server.
-        match attempt::run(client, stream, servers, exchange, plans, slot, &tried).await {
+        let attempted = {
+            let attempt = pin!(attempt::run(client, stream, servers, exchange, plans, slot, &tried));
+            attempt.await
+        };
+        match attempted {
             Ok(serving) => {
                 if !retry::instead(client, exchange, plans, &mut tried, &serving) {
                     break (ground, serving);

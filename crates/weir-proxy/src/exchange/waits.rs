@@ -6,11 +6,12 @@
 use std::task::Poll;
 use std::time::Duration;
 
+use weir_config::ProgressLimit;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
-use crate::net::pace::{Pace, PaceLimit};
+use crate::net::pace::Pace;
 use crate::state::activity::Activity;
 use crate::state::wait_limits::WaitLimits;
 
@@ -19,7 +20,7 @@ use crate::state::wait_limits::WaitLimits;
 pub(crate) struct Waits {
     response: Option<Duration>,
     /// In each direction.
-    limits: [Option<PaceLimit>; 4],
+    limits: [Option<ProgressLimit>; 4],
     /// Of those that were waited for.
     paces: [Option<Pace>; 4],
     awaited: Option<(Activity, u64)>,

@@ -5,29 +5,22 @@
 
 use std::time::Duration;
 
-use crate::net::clock::Instant;
+use weir_config::{ByteRate, ProgressLimit};
 
-/// The limits of one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PaceLimit {
-    /// The credit at the start, which is also its maximum: the longest silence that is allowed.
-    pub(crate) credit_max: Duration,
-    /// Bytes per second that keep the credit from shrinking; 0 means that any byte restores it.
-    pub(crate) rate_bytes_min: u64,
-}
+use crate::net::clock::Instant;
 
 /// The credit that one peer has left in one direction of one exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    limit: PaceLimit,
+    limit: ProgressLimit,
     credit: Duration,
     waiting_since: Option<Instant>,
     moved_before: u64,
 }
 
 impl Pace {
-    pub(crate) fn new(limit: PaceLimit) -> Self {
-        Self { limit, credit: limit.credit_max, waiting_since: None, moved_before: 0 }
+    pub(crate) fn new(limit: ProgressLimit) -> Self {
+        Self { limit, credit: limit.credit, waiting_since: None, moved_before: 0 }
     }
 
     /// The peer has to be waited for at `now`, with `moved` bytes moved in all; returns when its credit ends.
@@ -47,7 +40,7 @@ impl Pace {
 
     /// Whether the peer had its whole credit at the start of the current wait: it was silent, not slow.
     pub(crate) fn was_silent(&self) -> bool {
-        self.credit == self.limit.credit_max
+        self.credit == self.limit.credit
     }
 
     fn settle(&mut self, now: Instant, moved: u64) {
@@ -59,11 +52,11 @@ impl Pace {
         if bytes == 0 {
             return;
         }
-        let earned = match self.limit.rate_bytes_min {
-            0 => self.limit.credit_max,
+        let earned = match self.limit.rate_min.map_or(0, ByteRate::bytes_per_second) {
+            0 => self.limit.credit,
             rate => Duration::from_micros(bytes.saturating_mul(1_000_000) / rate),
         };
-        self.credit = self.credit.saturating_add(earned).min(self.limit.credit_max);
+        self.credit = self.credit.saturating_add(earned).min(self.limit.credit);
     }
 }
 
@@ -71,8 +64,9 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn limit(rate_bytes_min: u64) -> PaceLimit {
-        PaceLimit { credit_max: Duration::from_secs(10), rate_bytes_min }
+    fn limit(rate_bytes_min: u64) -> ProgressLimit {
+        let rate_min = Some(ByteRate::from_bytes_per_second(rate_bytes_min));
+        ProgressLimit { credit: Duration::from_secs(10), rate_min }
     }
 
     #[test]

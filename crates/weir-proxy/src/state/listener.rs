@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{Listener, ListenerProtocol, PathForm, ProgressLimit, Route, RouteAction};
+use weir_config::{Listener, ListenerProtocol, PathForm, Route, RouteAction};
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
@@ -16,7 +16,6 @@ use weir_traffic::split::WeightedSplit;
 
 use super::surroundings::{Surroundings, TlsError, is_same};
 use super::upstream::UpstreamPlan;
-use crate::net::pace::PaceLimit;
 use crate::net::peer::Peer;
 use crate::net::tls::clients::{CertificateFields, fields_without};
 use crate::net::tls::terms::Terms;
@@ -223,17 +222,17 @@ impl ListenerPlan {
     pub(crate) fn wait_limits(&self, upstream: &UpstreamPlan) -> WaitLimits {
         let timeouts = &upstream.config.timeouts;
         WaitLimits {
-            request_body: self.config.timeouts.request_body.map(pace),
-            send: timeouts.send.map(pace),
+            request_body: self.config.timeouts.request_body,
+            send: timeouts.send,
             response: timeouts.response,
-            relay: timeouts.relay.map(pace),
-            client_send: self.config.timeouts.send.map(pace),
+            relay: timeouts.relay,
+            client_send: self.config.timeouts.send,
         }
     }
 
     /// How long the client may take for an answer that Weir gives itself.
     pub(crate) fn client_wait_limits(&self) -> WaitLimits {
-        WaitLimits { client_send: self.config.timeouts.send.map(pace), ..WaitLimits::default() }
+        WaitLimits { client_send: self.config.timeouts.send, ..WaitLimits::default() }
     }
 }
 
@@ -288,14 +287,6 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
         weir_config::EncodedSlashAction::Keep => EncodedSlashRule::Keep,
         weir_config::EncodedSlashAction::Decode => EncodedSlashRule::Decode,
         weir_config::EncodedSlashAction::Refuse => EncodedSlashRule::Refuse,
-    }
-}
-
-#[inline]
-fn pace(progress: ProgressLimit) -> PaceLimit {
-    PaceLimit {
-        credit_max: progress.credit,
-        rate_bytes_min: progress.rate_min.map_or(0, weir_config::ByteRate::bytes_per_second),
     }
 }
 

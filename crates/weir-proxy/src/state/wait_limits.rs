@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::net::pace::PaceLimit;
+use weir_config::ProgressLimit;
 
 /// The limits on each wait; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WaitLimits {
-    pub(crate) request_body: Option<PaceLimit>,
-    pub(crate) send: Option<PaceLimit>,
+    pub(crate) request_body: Option<ProgressLimit>,
+    pub(crate) send: Option<ProgressLimit>,
     pub(crate) response: Option<Duration>,
-    pub(crate) relay: Option<PaceLimit>,
-    pub(crate) client_send: Option<PaceLimit>,
+    pub(crate) relay: Option<ProgressLimit>,
+    pub(crate) client_send: Option<ProgressLimit>,
 }
