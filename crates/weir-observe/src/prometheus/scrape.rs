@@ -21,7 +21,7 @@ pub struct Scrape<S> {
     labels: String,
 }
 
-/// Where a scrape stands.
+/// The position of a scrape.
 #[derive(Debug, Clone, Copy, Default)]
 struct ScrapePosition {
     family: usize,
