@@ -12,7 +12,7 @@ pub struct Installed {
     pub program: PathBuf,
     /// What it says about its version.
     pub version: String,
-    /// The TLS library it runs with, as far as it can be found out.
+    /// The TLS library it runs with, if it can be determined.
     pub tls_library: Option<String>,
     /// The file of nginx's stream module, where that is not part of the program.
     pub stream_module: Option<PathBuf>,

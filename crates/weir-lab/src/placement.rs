@@ -1,4 +1,4 @@
-//! Who runs on which CPU, and the limits of the process.
+//! Which process runs on which CPU, and the limits of the process.
 //!
 //! Client and origin share one CPU, the target has another to itself: what it burns there is its own. On a machine
 //! with hardware threads the two CPUs are taken from different cores.

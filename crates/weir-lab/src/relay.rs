@@ -184,7 +184,7 @@ fn pass(sides: &mut [RelaySide; 2], which: usize, buf: &mut [u8], work: Duration
     Ok(())
 }
 
-/// Sends what waits, as far as the socket takes it. One that is still connecting takes nothing yet.
+/// Sends waiting bytes, as many as the socket accepts. One that is still connecting accepts none yet.
 fn flush(side: &mut RelaySide) -> Result<(), Errno> {
     while !side.pending.is_empty() {
         match rustix::net::send(&side.socket, &side.pending, SendFlags::NOSIGNAL) {

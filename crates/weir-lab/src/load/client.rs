@@ -1,6 +1,6 @@
 //! One simulated client: its connection, and how far its exchange has come.
 //!
-//! Does what its socket allows and says what came of it; when to begin, what to count and which events to wait for is
+//! Does what its socket allows and returns the outcome; when to begin, what to count and which events to wait for is
 //! the driver's business.
 
 use std::io::{self, ErrorKind};
@@ -35,7 +35,7 @@ pub(super) enum ClientStage {
     Closing,
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientStep {
     /// Nothing to report; wait for the next event.

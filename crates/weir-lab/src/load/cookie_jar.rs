@@ -1,7 +1,7 @@
 //! The cookie that a simulated client was given, and its requests with it (RFC 6265 5.2, 5.4).
 //!
 //! Holds one cookie, whatever its name: a target gives out one at most, and the lab's servers none. Path, domain and lifetime
-//! are not looked at, since a run has one host and is short. As long as there is no cookie, requests go out as prepared.
+//! are ignored, since a run has one host and is short. As long as there is no cookie, requests are sent as prepared.
 
 use super::exchange::PreparedExchange;
 use crate::wire::fields;

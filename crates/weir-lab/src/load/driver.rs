@@ -331,7 +331,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Counts a correct answer and goes on to what follows it.
+    /// Counts a correct answer and begins the next step.
     fn answered(&mut self, index: usize, closes: bool) {
         let now = self.now();
         let due = self.clients[index].due;

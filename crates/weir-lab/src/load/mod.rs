@@ -34,7 +34,7 @@ pub use fault::{Faults, LoadFault};
 pub use series::Second;
 pub use tls::TlsClient;
 
-/// What becomes of a connection after an exchange.
+/// The use of a connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
     /// It carries the client's next exchange.

@@ -1,6 +1,6 @@
 //! A client's socket, plain or with TLS: bytes out, bytes in, without waiting.
 //!
-//! With TLS what goes out waits inside until the handshake is done, which goes on whenever something is sent or received.
+//! With TLS outgoing bytes wait inside until the handshake is done, which proceeds whenever something is sent or received.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

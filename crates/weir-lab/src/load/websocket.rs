@@ -40,7 +40,7 @@ pub fn prepare_at(host: impl Display, path: &str, len: usize) -> Vec<PreparedExc
         .collect()
 }
 
-/// The answer to an opening, as far as it has arrived.
+/// The answer to an opening, the part that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct WebSocketOpening {
     head: Vec<u8>,

@@ -15,7 +15,7 @@ use crate::placement::{Pinned, Placement};
 const TURNS: u64 = 100;
 const LOOKS: usize = 10;
 
-/// Length of a look; all together take some 30 ms.
+/// Length of a reading; all together take some 30 ms.
 const LOOK: Duration = Duration::from_millis(3);
 
 /// Longest wait for an answer: the other thread may have to wait for its CPU.

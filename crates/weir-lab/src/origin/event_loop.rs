@@ -88,7 +88,7 @@ impl EventLoop {
         })
     }
 
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub(super) fn run(&mut self) {
         // The default slack of 50 us would make all work longer by that much; without the call it does.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

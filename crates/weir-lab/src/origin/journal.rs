@@ -1,7 +1,7 @@
 //! The journal of an origin: when each request came, when work on it began, when its answer was ready.
 //!
 //! One line per event, appended after each turn of the event loop, so that what a killed origin had written is all there.
-//! Times are those of `clock::uptime_ns`, which client and servers share. Read again by those who measure.
+//! Times are those of `clock::uptime_ns`, which client and servers share. Read by the measuring side.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -25,7 +25,7 @@ pub struct Run {
     pub started: jiff::Timestamp,
     /// Where.
     pub machine: Machine,
-    /// Who ran on which CPU; nothing when the kernel chose.
+    /// Which process ran on which CPU; nothing when the kernel chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Only a few seconds long: its figures mean nothing.

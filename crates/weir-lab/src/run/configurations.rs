@@ -111,7 +111,7 @@ pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<JournalEntr
     effects
 }
 
-/// When the requests of clients came; others do not say who they are.
+/// When the requests of clients came; other requests carry no client number.
 fn of_clients(journal: &[JournalEntry]) -> Vec<u64> {
     journal.iter().filter(|visit| visit.client().is_some()).map(|visit| visit.got).collect()
 }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(seen(&stuck), (20, vec![2]));
         let [first, second, _] = right;
         assert_eq!(seen(&[first, second, visits(&[2500, 3020, 3990])]).1, [3]);
-        // A target that takes none of them over goes on with all servers.
+        // A target that takes none of them over keeps all servers.
         let all: Vec<u64> = (90..400).map(|number| number * 10).collect();
         assert_eq!(seen(&[visits(&all), visits(&all), visits(&all)]).1, [1, 2, 3]);
     }

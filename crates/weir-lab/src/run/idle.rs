@@ -29,7 +29,7 @@ use crate::scenario::{IdleWork, Rounds};
 use crate::target::ConnectionRoom;
 use crate::topology::target::LabTarget;
 
-/// Exchanges of one of those who come before: no product ends a connection after so few.
+/// Exchanges of each earlier client: no product ends a connection after so few.
 const EXCHANGES_EACH: usize = 50;
 
 /// One connection in so many is used again at the end.

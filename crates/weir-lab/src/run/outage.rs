@@ -1,4 +1,4 @@
-//! A server that is killed, or hangs, under a constant rate, and comes back: who notices, and how soon.
+//! A server that is killed, or hangs, under a constant rate, and comes back: which clients are affected, and for how long.
 //!
 //! When the target knows is seen from where its requests come to: the last one that is sent to a server that hangs, the first
 //! one after it is well again. Failed requests are a figure here. One that began when the killed server was gone for good
@@ -118,7 +118,7 @@ fn figures(
         let unsent = unsent(&outcome.trace, outcome.started_ns, absence.from);
         figures.insert(Metric::FailedUnsent, unsent as f64);
     }
-    // When the requests of clients came; probes do not say who they are.
+    // When the requests of clients came; probes carry no client number.
     let came: Vec<u64> = visits.iter().filter(|visit| visit.client().is_some()).map(|it| it.got).collect();
     let end = outcome.started_ns + outcome.trace.iter().map(|event| event.ended).max().unwrap_or(0);
     if work.event == ServerOutage::Hang {

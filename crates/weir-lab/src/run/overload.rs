@@ -1,5 +1,5 @@
-//! More requests than the servers can take, then few again: what is still served in time, who waits how long, and whether
-//! things are as before afterwards.
+//! More requests than the servers can take, then few again: how many are served in time, how long requests wait, and whether
+//! the target recovers afterwards.
 //!
 //! Requests start at their rate whether or not earlier ones are answered, and a client leaves when its patience is over. Answers
 //! within that patience count, relative to the servers' capacity by the service time that they measured themselves.

@@ -159,7 +159,7 @@ fn short(testbed: &Testbed, work: &ReloadWork, kept: &LoadPlan) -> LoadPlan {
     }
 }
 
-/// The reloads, and a look at the target's memory before each and some time after the last.
+/// The reloads, with a reading of the target's memory before each and some time after the last.
 fn steps<'a>(
     bench: &'a Bench<'_>,
     work: &ReloadWork,

@@ -141,10 +141,7 @@ fn left_out(product: Product) -> String {
 }
 
 /// Leaves out the targets that lack a feature which the scenario needs; returns their reasons.
-fn leave_out_unable(
-    scenario: &mut Scenario,
-    bench: &Bench<'_>,
-) -> anyhow::Result<BTreeMap<String, String>> {
+fn leave_out_unable(scenario: &mut Scenario, bench: &Bench<'_>) -> anyhow::Result<BTreeMap<String, String>> {
     let mut cannot = BTreeMap::new();
     scenario.targets.retain(|target| {
         let why = bench.cannot(*target);
@@ -200,7 +197,7 @@ fn choose_tools(
     Ok(versions)
 }
 
-/// Who runs where. Targets as shipped use what they find, as their users have it.
+/// The placement. Targets as shipped use all CPUs, as their users have it.
 fn placement(scenario: &Scenario, options: &Options) -> anyhow::Result<Option<Placement>> {
     match (scenario.class, options.cpus) {
         (TuningClass::AsShipped, _) => Ok(None),
@@ -391,7 +388,7 @@ fn note(
     run.measurements.push(measurement);
 }
 
-/// One line per measurement, for who watches.
+/// One line per measurement, for a user who watches the run.
 fn progress_line(run: &Run, measurement: &Measurement) -> String {
     let mut line = format!(
         "{} round {}/{} {:<18}",

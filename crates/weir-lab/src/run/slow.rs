@@ -1,4 +1,4 @@
-//! A few requests that take long: what becomes of the others, compared with the same load without slow ones.
+//! A few requests that take long: their effect on the others, compared with the same load without slow ones.
 //!
 //! Which requests are slow is drawn once from a fixed seed, so all targets get the same ones in the same order. Both halves of a
 //! measurement have servers and a target of their own.

@@ -250,7 +250,7 @@ impl Bench<'_> {
         let dir = self.dir_of(target);
         let second = rendered.second.as_ref().map(|(file, text)| (*file, text));
         for (file, text) in std::iter::once((rendered.file, &rendered.text)).chain(second) {
-            // In one step, for those who watch the file.
+            // In one step, for targets that watch the file.
             let new = dir.join(format!("{file}.new"));
             std::fs::write(&new, text)?;
             std::fs::rename(new, dir.join(file))?;

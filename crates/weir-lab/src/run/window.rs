@@ -27,7 +27,7 @@ impl<'a> WindowEvent<'a> {
     }
 }
 
-/// What came of it.
+/// The outcome of a window.
 pub(super) struct WindowOutcome {
     pub(super) before: WindowMark,
     pub(super) after: WindowMark,

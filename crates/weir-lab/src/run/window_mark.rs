@@ -1,4 +1,4 @@
-//! Readings at both ends of a window: what the target and everybody else did with the CPUs in between.
+//! Readings at both ends of a window: the CPU time of the target and of all other processes in between.
 
 use super::limit::Shares;
 use super::server::ServerProcess;

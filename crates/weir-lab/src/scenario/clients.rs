@@ -1,4 +1,4 @@
-//! Works that differ in who the clients are: more and more of them, slow ones among others, and some of every kind while the
+//! Works that differ in their clients: more and more of them, slow ones among others, and some of every kind while the
 //! target gets new configurations.
 
 use std::time::Duration;

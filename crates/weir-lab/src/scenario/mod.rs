@@ -49,7 +49,7 @@ pub struct Scenario {
     pub reports: Vec<String>,
     /// What is compared, in the order of the rounds.
     pub targets: Vec<LabTarget>,
-    /// What is compared besides, as far as it is installed.
+    /// Further targets to compare, if they are installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub optional: Vec<LabTarget>,
     /// How the targets are configured.
@@ -271,8 +271,8 @@ impl Scenario {
 
     /// Whether the servers are to keep a journal: it says what a client cannot see.
     pub fn needs_journal(&self) -> bool {
-        let is_told = self.idle.is_some() || self.unfinished.is_some() || self.soak.is_some();
-        !self.is_only_seen_from_outside() && !is_told
+        let has_other_source = self.idle.is_some() || self.unfinished.is_some() || self.soak.is_some();
+        !self.is_only_seen_from_outside() && !has_other_source
     }
 
     /// Whether all that is measured of the servers is what their clients see.

@@ -121,7 +121,7 @@ pub struct PersistenceWork {
     pub settle: Duration,
 }
 
-/// Connections whose TLS handshake never ends, and one client that goes on meanwhile.
+/// Connections whose TLS handshake never ends, and one client that sends requests meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UnfinishedWork {

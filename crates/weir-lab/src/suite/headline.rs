@@ -311,7 +311,7 @@ pub(super) struct HeadlineRow {
     pub(super) cells: Vec<HeadlineCell>,
 }
 
-/// The table, as far as `entries` go; empty when none of its scenarios is among them.
+/// The rows of the table for `entries`; empty when none of its scenarios is among them.
 pub(super) fn lines(entries: &[SuiteEntry]) -> Vec<HeadlineRow> {
     let by_name: BTreeMap<&str, &SuiteEntry> =
         entries.iter().map(|entry| (entry.scenario.name.as_str(), entry)).collect();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_of_a_report_stands_beside_the_one_measured_here() {
+    fn the_figure_of_a_report_is_shown_beside_the_one_measured_here() {
         let metric = Metric::RequestsPerSecond;
         let entries = [
             entry("l7-keepalive", &[("nginx", "", metric, 40_000.0), ("weir", "", metric, 50_000.0)]),

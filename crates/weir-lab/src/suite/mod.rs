@@ -1,7 +1,7 @@
 //! Many scenarios, one after the other, each saved in a folder of its own, with one page above them all.
 //!
 //! A scenario that fails is named and does not keep the others from running; what is there already is not run again, so a suite that was
-//! interrupted goes on where it stood. Measures nothing itself.
+//! interrupted is resumed. Measures nothing itself.
 
 mod command;
 mod index;
@@ -101,7 +101,7 @@ pub fn run(
                 outcome
             }
         };
-        anyhow::ensure!(!options.is_interrupted(), "interrupted; the same command goes on with {name}");
+        anyhow::ensure!(!options.is_interrupted(), "interrupted; the same command resumes with {name}");
         if let SuiteOutcome::Failed(why) = &outcome {
             tell(&format!("{name} could not be run: {why}"));
         }

@@ -35,7 +35,7 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductL
 fn process(description: &Description<'_>) -> String {
     let dir = description.dir.display();
     let user = if description.is_root {
-        "# Nobody; as root it refuses to serve.\nUser #65534\nGroup #65534\n"
+        "# An unprivileged user; as root it refuses to serve.\nUser #65534\nGroup #65534\n"
     } else {
         ""
     };

@@ -9,7 +9,7 @@ use crate::topology::listener::{ListenerSetup, TargetProtocol};
 use crate::topology::target::{TargetVariant, TuningClass};
 use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
-/// What passes through a target, as far as its documentation has advice for that.
+/// The traffic through a target, where its documentation has advice for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Answers have large bodies.

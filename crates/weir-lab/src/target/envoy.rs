@@ -245,7 +245,7 @@ fn balance(description: &Description<'_>) -> String {
     match description.balance() {
         // Not without the limit: a server that is gone has the fewest requests, and each retry would find it again.
         Some(BalancePolicy::LeastRequests) if description.is_tuned() && description.max_requests().is_some() => format!(
-            "    # All servers are looked at, so that none waits while another is free; by default two, drawn at random.
+            "    # All servers are compared, so that none waits while another is free; by default two, drawn at random.
     load_balancing_policy:
       policies:
       - typed_extension_config:

@@ -39,7 +39,7 @@ pub fn render(product: Product, description: &Description<'_>) -> Result<Rendere
     match product {
         Product::Direct | Product::Url => Err(ProductLacks("it is not started by the lab")),
         Product::Envoy | Product::Caddy | Product::Relay if !is_plain => {
-            Err(ProductLacks("is told nothing about weights and paths by the lab"))
+            Err(ProductLacks("gets no weights and paths from the lab"))
         }
         Product::Weir => Ok(weir::render(description)),
         Product::Nginx => nginx::render(description),

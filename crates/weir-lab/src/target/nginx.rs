@@ -357,7 +357,7 @@ fn load_module(description: &Description<'_>) -> String {
     })
 }
 
-/// Started by root, workers would switch to a user who cannot reach the folder of the run.
+/// Started by root, workers would switch to a user that cannot reach the folder of the run.
 fn user_line(description: &Description<'_>) -> &'static str {
     if description.is_root { "# The folder of this run belongs to root.\nuser root;\n" } else { "" }
 }

@@ -318,7 +318,7 @@ fn server_connections_of_their_own_need_room_in_nginx() {
     assert!(text.contains("worker_connections 17579;") && text.contains("nofile 18091;"), "{text}");
 }
 
-/// Has the product itself check its configuration, as far as it can do that without starting to serve.
+/// Has the product itself check its configuration, where it can do that without starting to serve.
 fn check_with_the_product(product: Product, description: &Description<'_>) {
     let Some(installed) = installed(product) else { return };
     let rendered = render(product, description).unwrap();

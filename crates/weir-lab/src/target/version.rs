@@ -21,7 +21,7 @@ pub(super) fn version(product: Product, said: &str) -> Option<String> {
     let version = match product {
         // Commit, version, state of the tree, kind of build, TLS library, between slashes.
         Product::Envoy => said.trim().rsplit('/').nth(3).map(|version| format!("envoy {version}")),
-        // Who builds it without its makefile gets one that calls itself "dev".
+        // A binary that was built without the makefile calls itself "dev".
         Product::Traefik => return after(said, "Version:").map(|version| format!("traefik {version}")),
         Product::Caddy => {
             said.split_whitespace().next().map(|version| format!("caddy {}", version.trim_start_matches('v')))

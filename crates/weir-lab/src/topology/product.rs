@@ -67,7 +67,7 @@ impl Product {
             Self::Haproxy => &["haproxy"],
             Self::Envoy => &["envoy"],
             Self::Traefik => &["traefik"],
-            // Debian and its kin, and everybody else.
+            // The name on Debian and its derivatives, then elsewhere.
             Self::Apache => &["apache2", "httpd"],
             Self::Caddy => &["caddy"],
         }

@@ -20,7 +20,7 @@ pub enum BalancePolicy {
     LeastRequests,
     /// Each in turn.
     RoundRobin,
-    /// By who the client says it is; when a server goes, only its clients move.
+    /// By the number that the client sends; when a server goes, only its clients move.
     ConsistentHash,
 }
 

@@ -1,4 +1,4 @@
-//! WebSocket as far as the lab needs it (RFC 6455): the words of the opening, and frames, written and read.
+//! The part of WebSocket that the lab needs (RFC 6455): the words of the opening, and frames, written and read.
 //!
 //! The opening has one key for all, that of the RFC's example, whose answer is known without a hash. A frame is read when all
 //! of it has arrived; what breaks a rule is named, so that a proxy that alters frames is found out.

@@ -1,4 +1,4 @@
-//! `siege`: one thread per client, a new connection per request unless told otherwise; prints JSON.
+//! `siege`: one thread per client, a new connection per request by default; prints JSON.
 
 use anyhow::Context as _;
 

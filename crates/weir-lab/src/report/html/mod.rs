@@ -67,7 +67,7 @@ pub fn page(run: &Run) -> anyhow::Result<String> {
     Ok(page.into_string())
 }
 
-/// How a verdict is marked: its class, and a word for those who see no colours.
+/// The mark of a verdict: its class, and a word for readers who see no colours.
 pub(crate) fn word(is_met: Option<bool>) -> (&'static str, &'static str) {
     match is_met {
         Some(true) => ("met", "Met"),

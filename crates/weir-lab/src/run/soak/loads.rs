@@ -88,7 +88,7 @@ impl SoakKind {
     }
 }
 
-/// What the ids of those begin with who leave.
+/// The beginning of the ids of clients that leave.
 pub(super) const LEAVING: &str = "leaving";
 
 /// Clients of one kind.
@@ -109,7 +109,7 @@ fn leaving(work: &SoakWork) -> usize {
     (work.leaving_rate.ceil() as usize).max(4)
 }
 
-/// All loads, those who keep their connections first.
+/// All loads; clients that keep their connections come first.
 pub(super) fn of(testbed: &Testbed, work: &SoakWork, rounds: &Rounds) -> Vec<SoakLoad> {
     let host = &testbed.authority;
     let usual = steady::plan(testbed, &SteadyWork::of(work.clients), rounds, Some(work.rate));
