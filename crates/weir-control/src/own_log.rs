@@ -2,7 +2,7 @@
 //! or reads nothing, does not stop the workers.
 //!
 //! Of equal lines, the first ten in 10 s are written, then one that says how many more there were. Lines that do not fit in the
-//! queue is dropped and counted. Must not be used for the access log, which loses nothing to repetition.
+//! queue are dropped and counted. Must not be used for the access log, which loses nothing to repetition.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;

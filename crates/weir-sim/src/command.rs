@@ -81,7 +81,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// All variants by their place in the file, as many at a time as there are CPUs; they share nothing. Once `interrupted` is set,
-/// the finished ones.
+/// only the finished ones.
 fn run_variants(model: &Model, seed: u64, interrupted: &AtomicBool) -> BTreeMap<usize, RequestTally> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(model.variants.len());
     let next = AtomicUsize::new(0);

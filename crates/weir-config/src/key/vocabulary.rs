@@ -28,7 +28,7 @@ enum Fit {
     Whole,
     /// The term without the word for its kind, or a parameter without its directive: `fails` of `health_check fails=`.
     Parameter,
-    /// The directive without what follows: `return` of `return 308`.
+    /// The directive without its arguments: `return` of `return 308`.
     Directive,
 }
 
@@ -41,7 +41,7 @@ struct Term {
     key: &'static str,
 }
 
-/// The declared tables, and what other products call their keys.
+/// The declared tables, and the equivalents of their keys in other products.
 #[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
     sections: Vec<&'static SectionSchema>,

@@ -1,4 +1,4 @@
-//! What lies between two configs: which parts and keys, where they stand, and what a reload does with connections.
+//! The differences between two configs: which parts and keys, where they are, and the effect of a reload on connections.
 
 use weir_config::{ChangeKind, CheckedConfig, ConfigDiff, Effect};
 
@@ -125,7 +125,7 @@ fn every_added_removed_or_changed_part_is_reported() {
 }
 
 #[test]
-fn a_route_without_a_name_is_known_by_what_it_takes() {
+fn a_route_without_a_name_is_identified_by_its_conditions() {
     let new = OLD.replace("path = \"/api\"", "path = \"/v2\"");
     assert_eq!(
         told(OLD, &new),

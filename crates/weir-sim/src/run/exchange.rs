@@ -1,7 +1,7 @@
 //! One request, from its beginning to its one end: admit, attempt, perhaps again, finish.
 //!
 //! Every exchange ends in `finish`, once. Its effects on others (a slot that becomes free, a place in the queue that is
-//! taken) is carried out by `carry_out` after it, never within, so nothing here calls itself.
+//! taken) are carried out by `carry_out` after it, never within, so nothing here calls itself.
 
 use std::time::Duration;
 
