@@ -18,7 +18,7 @@ pub(super) struct CookieJar {
 }
 
 impl CookieJar {
-    /// Keeps what the value of a Set-Cookie field says, in the place of what there was. An empty value takes the cookie away.
+    /// Replaces the cookie by that of a Set-Cookie field. An empty value removes it.
     /// Says whether there is one now.
     pub(super) fn keep(&mut self, set_cookie: &[u8]) -> bool {
         let pair = set_cookie.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
@@ -47,7 +47,7 @@ impl CookieJar {
         self.made_for = Some(number);
     }
 
-    /// What to send for exchange `number`.
+    /// The bytes to send for exchange `number`.
     pub(super) fn request<'a>(&'a self, number: usize, exchange: &'a PreparedExchange) -> &'a [u8] {
         if self.made_for == Some(number) { &self.request } else { &exchange.request }
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_last_is_sent_with_every_request() {
+    fn the_latest_cookie_is_sent_with_every_request() {
         let (mut jar, plain) = (CookieJar::default(), "POST / HTTP/1.1\r\nHost: a\r\n\r\nbody\r\n\r\n");
         assert_eq!(sent(&mut jar, 0, plain), plain);
         for (given, line) in [

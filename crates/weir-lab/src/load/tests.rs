@@ -316,7 +316,7 @@ fn nothing_listening_is_a_fault_and_ends_the_run() {
 }
 
 #[test]
-fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
+fn a_target_that_does_not_close_as_requested_is_detected() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let addr = scripted(PAGE, false);
     let mut plan = plan(addr, 0, Connections::PerExchange);

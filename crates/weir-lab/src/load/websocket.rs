@@ -47,7 +47,7 @@ pub(super) struct WebSocketOpening {
 }
 
 impl WebSocketOpening {
-    /// Takes what arrived; says whether the tunnel is open.
+    /// Takes arrived bytes; returns whether the tunnel is open.
     ///
     /// # Errors
     /// When the answer is not that of a server that speaks WebSocket, or more than it.

@@ -1,4 +1,4 @@
-//! How far apart the two CPUs of a run are: what it takes to tell the other one something, through a cache line.
+//! How far apart the two CPUs of a run are: the time to pass a message to the other one through a cache line.
 //!
 //! A hypervisor moves the CPUs of a virtual machine about. When they come to lie in parts of the processor that share no cache, all that
 //! passes from client to target costs more, for minutes, and nothing in `/proc` tells. Must not run while a load does.

@@ -1,4 +1,4 @@
-//! What a process tree and a CPU did between two moments, from `/proc`.
+//! The use of a process tree and a CPU between two moments, from `/proc`.
 //!
 //! `metric` names the figures and their units. `cpu`: time on CPU of every thread of a tree, user and system apart.
 //! `busy`: how busy a whole CPU was. `memory`: resident memory of a tree, and what it is for. `sockets`: connections in

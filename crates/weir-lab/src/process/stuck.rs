@@ -10,10 +10,10 @@ use crate::clock;
 /// From one look to the next.
 const APART: Duration = Duration::from_secs(1);
 
-/// So many looks in a row have to find the same: threads also wait for each other in passing.
+/// This many polls in a row have to find the same: threads also wait for each other in passing.
 const LOOKS: u32 = 3;
 
-/// Looks at a program now and then.
+/// Polls a program.
 #[derive(Debug)]
 pub struct StuckWatch {
     pid: i32,
@@ -23,7 +23,7 @@ pub struct StuckWatch {
 }
 
 impl StuckWatch {
-    /// Looks at `pid` from `begin` on.
+    /// Polls `pid` from `begin` on.
     pub fn new(pid: i32, begin: Instant) -> Self {
         Self { pid, next: begin, found: 0 }
     }

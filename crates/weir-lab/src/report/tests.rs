@@ -1,4 +1,4 @@
-//! Reports of made-up runs: ratios, verdicts, what is written and saved.
+//! Reports of made-up runs: ratios, verdicts, and saved files.
 
 use std::collections::BTreeMap;
 
@@ -229,7 +229,7 @@ fn a_failed_target_is_named_and_has_no_figures() {
 }
 
 #[test]
-fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
+fn a_report_names_machine_command_and_versions_and_is_saved_with_its_figures() {
     let mut run = run_with(&[("weir", &[8.0, 8.1]), ("nginx", &[10.0, 10.1])]);
     run.targets.insert(
         "nginx".to_owned(),
@@ -425,7 +425,7 @@ fn a_figure_that_is_void_is_called_that_and_judges_nothing() {
 }
 
 #[test]
-fn what_is_void_in_most_rounds_is_void() {
+fn a_figure_that_is_void_in_most_rounds_is_void() {
     let mut run = run_with(&[("weir", &[8.0; 5]), ("nginx", &[10.0; 5])]);
     let own = run.measurements.iter_mut().filter(|it| it.target == "nginx");
     own.skip(2).for_each(|it| it.void = [Metric::RequestsPerSecond].into());
