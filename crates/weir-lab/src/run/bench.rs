@@ -1,4 +1,4 @@
-//! The bench: what all measurements of a run share, and a target's configuration in the words of its product.
+//! The bench: the state that all measurements of a run share, and a target's configuration in the words of its product.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::{LabTarget, TuningClass};
 use crate::topology::upstream::UpstreamSetup;
 
-/// What all measurements of a run share.
+/// The state that all measurements of a run share.
 #[derive(Debug)]
 pub struct Bench<'a> {
     /// The user's choices.
@@ -30,19 +30,19 @@ pub struct Bench<'a> {
     pub products: Catalogue,
     /// How targets are configured.
     pub class: TuningClass,
-    /// What they speak with clients.
+    /// Their protocol with clients.
     pub listener: ListenerSetup,
-    /// What they show clients that speak TLS.
+    /// Their certificate for clients with TLS.
     pub certificate: Option<TargetCertificate>,
     /// The suite that clients offer now, where the scenario has several.
     pub suite: Cell<Option<Suite>>,
-    /// What passes through them.
+    /// The traffic through them.
     pub traffic: Traffic,
     /// The servers behind them.
     pub upstream: UpstreamSetup,
     /// The servers keep a journal.
     pub journal: bool,
-    /// The work does something to the servers or the target, or reads what they noted.
+    /// The work changes the servers or the target, or reads their journals.
     pub needs_servers: bool,
     /// The two CPUs; `None` leaves everything to the kernel.
     pub placement: Option<Placement>,
@@ -97,7 +97,7 @@ impl Bench<'_> {
         )
     }
 
-    /// What of the run `target` cannot do, found out before anything is started.
+    /// The feature of the run that `target` lacks, found before anything is started.
     pub fn cannot(&self, target: LabTarget) -> Option<ProductLacks> {
         if target.product == Product::Url {
             return self.url_cannot();
@@ -112,7 +112,7 @@ impl Bench<'_> {
         told.or(self.render(target, installed, somewhere, &configuration, room).err())
     }
 
-    /// What cannot be asked of a balancer that the lab does not start.
+    /// The feature that a balancer lacks that the lab does not start.
     fn url_cannot(&self) -> Option<ProductLacks> {
         if self.listener.tls.is_some() {
             Some(ProductLacks("was given with http://, and this is about TLS"))

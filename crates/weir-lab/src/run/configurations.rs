@@ -11,16 +11,16 @@ use crate::origin::journal::JournalEntry;
 use crate::target::{PathBranch, ReloadableParts};
 use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
-/// What begins the path that no configuration touches.
+/// The beginning of the path that no configuration touches.
 pub(super) const STILL: &str = "/still";
 
-/// What begins the path that has servers of its own in every other configuration.
+/// The beginning of the path that has servers of its own in every other configuration.
 pub(super) const NOW_AND_THEN: &str = "/now-and-then";
 
 /// The configuration that a target gets for its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// Those of every request without a path of its own.
+    /// The servers of every request without a path of its own.
     pub servers: Vec<SocketAddr>,
     /// How it uses them.
     pub upstream: UpstreamSetup,
@@ -80,9 +80,9 @@ fn gone(number: u32, servers: usize) -> Option<usize> {
 /// When configurations were in effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// The longest time until one was, ns; of those that were.
+    /// The longest time until one was in effect, ns; of those that were.
     pub(super) longest: u64,
-    /// The numbers of those that were not in effect before the next one was given.
+    /// The numbers of configurations that were not in effect before the next one was given.
     pub(super) late: Vec<usize>,
 }
 
@@ -136,7 +136,7 @@ mod tests {
             assert_ne!(one.extra.weights, next.extra.weights, "{number}");
             assert_ne!(one.upstream, next.upstream, "{number}");
             assert_ne!(one.extra.branches, next.extra.branches, "{number}");
-            // What is to be left alone is the same in all of them.
+            // The part that must not change is the same in all of them.
             assert_eq!(one.extra.branches[0], next.extra.branches[0]);
             assert_eq!((one.extra.branches[0].path, one.extra.branches[0].servers[0]), (STILL, servers[3]));
         }

@@ -37,7 +37,7 @@ impl<T> LingeringThread<'_, T> {
         self.is_done.load(Ordering::Relaxed) || self.thread.is_finished()
     }
 
-    /// Lets it go and waits for what it has found; an error when it has panicked.
+    /// Stops it and waits for its result; an error when it has panicked.
     pub(super) fn join(self) -> Result<T> {
         drop(self.held);
         self.thread.join()
@@ -53,7 +53,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_it_has_spent_is_seen_when_its_work_is_done() {
+    fn its_cpu_time_is_seen_when_its_work_is_done() {
         let work = Duration::from_millis(20);
         let (tell, told) = mpsc::channel();
         std::thread::scope(|scope| {

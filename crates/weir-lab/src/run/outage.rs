@@ -103,7 +103,7 @@ pub(super) fn kill_and_return<'a>(
     ]
 }
 
-/// The figures of a run, from what the client and what the server concerned wrote down.
+/// The figures of a run, from the notes of the client and of the server concerned.
 fn figures(
     work: &OutageWork,
     outcome: &LoadOutcome,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_killed_server_cannot_have_had_is_held_against_the_target() {
+    fn only_requests_that_the_killed_server_cannot_have_had_count_against_the_target() {
         // Requests 99 and 100 began before or as the server went, 101 and 400 when it was gone.
         for (lost, unsent) in [(&[][..], 0.0), (&[99, 100][..], 0.0), (&[100, 101, 400][..], 2.0)] {
             let seen = figures(&work(ServerOutage::Kill), &outcome(lost), &[], ABSENCE);

@@ -38,12 +38,12 @@ use crate::topology::target::LabTarget;
 /// Bytes of a message in the tunnels.
 const MESSAGE: usize = 32;
 
-/// What was done, and seen meanwhile.
+/// The reloads, and the readings meanwhile.
 #[derive(Debug, Default)]
 struct ReloadLog {
     /// When each configuration was given to the target, in nanoseconds of `clock::uptime_ns`.
     told: Vec<u64>,
-    /// Resident memory after so many reloads, bytes.
+    /// Resident memory after this many reloads, bytes.
     rss: Vec<(f64, f64)>,
 }
 
@@ -144,7 +144,7 @@ fn drive(
     })
 }
 
-/// Those that do not, beside those of `kept`.
+/// The connections that are not kept, beside those of `kept`.
 fn short(testbed: &Testbed, work: &ReloadWork, kept: &LoadPlan) -> LoadPlan {
     let at = |path| {
         let host = &testbed.authority;
@@ -186,7 +186,7 @@ fn steps<'a>(
     (1..=times).map(step).chain(std::iter::once(last)).collect()
 }
 
-/// What memory did from one reload to the next.
+/// The course of memory from one reload to the next.
 fn note_memory(measurement: &mut Measurement, rss: &[(f64, f64)]) {
     let (Some((_, first)), Some((reloads, last))) = (rss.first(), rss.last()) else { return };
     measurement.values.insert(Metric::Rss, *last);

@@ -31,7 +31,7 @@ use crate::topology::target::{LabTarget, TuningClass};
 /// Runs `scenario`.
 ///
 /// # Errors
-/// When it cannot begin, or was interrupted. What goes wrong with single targets is in the result.
+/// When it cannot begin, or was interrupted. Faults of single targets are in the result.
 pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     placement::raise_descriptor_limit();
     let mut scenario = scenario.clone();
@@ -83,7 +83,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     Ok(run)
 }
 
-/// Takes what was asked for, otherwise what the scenario names; leaves out, when allowed, what is not installed.
+/// Takes the requested targets, otherwise those of the scenario; leaves out, when allowed, targets that are not installed.
 fn choose_targets(
     scenario: &mut Scenario,
     options: &Options,
@@ -224,7 +224,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     }
     let cases = cases(scenario);
     for round in 1..=scenario.rounds.count {
-        // Those that have had enough of it, where clients are doubled until then.
+        // Targets that are over, where clients are doubled until then.
         let mut over = BTreeSet::new();
         for case in &cases {
             for target in &scenario.targets {
@@ -357,7 +357,7 @@ fn measure(
     }
 }
 
-/// What is left out when it fails: a target, or one load on it.
+/// The part that is left out when it fails: a target, or one load on it.
 fn name_of(target: LabTarget, case: Option<LoadCase>) -> String {
     case.map_or_else(|| target.to_string(), |case| format!("{target}, {case}"))
 }
@@ -382,7 +382,7 @@ fn note(
         run.failed.insert(name_of(target, case), format!("round {round}: {failure}"));
     }
     if round > 1 {
-        // One round of single requests shows what there is to see.
+        // One round of single requests is enough.
         measurement.responses.clear();
     }
     run.measurements.push(measurement);

@@ -1,6 +1,6 @@
 //! One server behind a target: an origin in a process of its own, which can hang, be killed, and come back.
 //!
-//! Its journal, when it keeps one, outlives it: what it saw is read when the measurement is over.
+//! Its journal, when it keeps one, outlives it, and is read when the measurement is over.
 
 use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
@@ -35,7 +35,7 @@ pub struct ServerSetup {
     pub journal: bool,
     /// CPU time it spends on every answer.
     pub burn: Option<Duration>,
-    /// So many percent of its answers are 500.
+    /// This many percent of its answers are 500.
     pub errors: Option<u8>,
 }
 
@@ -44,7 +44,7 @@ pub struct ServerSetup {
 pub struct ServerProcess {
     /// `None` while it is killed.
     process: Option<Guarded>,
-    /// Those that were killed: waiting for their guards can take seconds while the CPU is busy.
+    /// Killed servers: waiting for their guards can take seconds while the CPU is busy.
     killed: Vec<Guarded>,
     /// Where it listens.
     pub addr: SocketAddr,

@@ -116,7 +116,7 @@ pub(super) fn slow_plan(testbed: &Testbed, work: &SlowClientsWork, usual: &LoadP
         connections: Connections::PerExchange,
         arrival: crate::load::LoadPattern::Closed,
         warm_up: Duration::ZERO,
-        // Those that began in the window may take as long as they need.
+        // Exchanges that began in the window may take as long as they need.
         window: usual.warm_up + usual.window,
         timeout: Duration::from_secs(4 * longest),
         pace: Some(work.pace),
@@ -124,7 +124,7 @@ pub(super) fn slow_plan(testbed: &Testbed, work: &SlowClientsWork, usual: &LoadP
     }
 }
 
-/// What client number so and so sends: first the readers, then the writers.
+/// The requests of the client with this number: first the readers, then the writers.
 fn slow_exchanges(host: &str, work: &SlowClientsWork) -> Vec<PreparedExchange> {
     let path = format!("/bytes/{}", work.answer);
     let shape = |body_len| RequestShape {

@@ -140,7 +140,7 @@ impl Bench<'_> {
     /// How clients speak TLS with `target`, with no session to resume yet; `None` when they do not. The origin has none.
     ///
     /// # Errors
-    /// What the TLS library says against it.
+    /// The error of the TLS library.
     pub fn secure_with(&self, target: LabTarget) -> anyhow::Result<Option<TlsClient>> {
         let tls = self.listener.tls.filter(|_| target.product != Product::Direct);
         let given = tls.zip(self.certificate.as_ref());
@@ -232,7 +232,7 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// Gives a target that runs another configuration, and tells it so as its product wants it.
+    /// Writes another configuration for a target, and makes it reload in the way of its product.
     ///
     /// # Errors
     /// When the product has no means for that, or the target is gone.
@@ -265,7 +265,7 @@ impl Bench<'_> {
 }
 
 impl Testbed {
-    /// What each server has seen so far.
+    /// The counters of each server so far.
     ///
     /// # Errors
     /// When one keeps no journal, or it cannot be read.

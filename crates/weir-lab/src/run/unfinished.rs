@@ -1,4 +1,4 @@
-//! Handshakes that never end: what each costs in memory, whether others are served meanwhile, and when the last is gone.
+//! Handshakes that never end: the memory of each, whether others are served meanwhile, and when the last is gone.
 //!
 //! Each number of connections gets a fresh target, as in `idle`. With the largest, one client sends requests all the time, with a new
 //! connection for each request, until the target has ended the last of the others.

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::target::admin_socket;
 
-/// What is asked for.
+/// The path to request.
 const PLACES: [&str; 3] = ["/", "/metrics", "/api/overview"];
 
 const EVERY: Duration = Duration::from_secs(1);

@@ -51,7 +51,7 @@ pub(super) fn note_cost(measurement: &mut Measurement, before: &WindowMark, afte
     measurement.values.insert(Metric::SwitchesPerRequest, spent.switches as f64 / exchanges as f64);
 }
 
-/// Which CPU was full and by which process, and what other processes used.
+/// Which CPU was full and by which process, and the use by other processes.
 pub(super) fn note_limit(
     measurement: &mut Measurement,
     before: &WindowMark,

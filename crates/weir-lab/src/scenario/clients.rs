@@ -14,7 +14,7 @@ use crate::topology::upstream::UpstreamSetup;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LadderWork {
-    /// Numbers of clients, rising; each is a case. Those for which there are no descriptors give way to the most that fit.
+    /// Numbers of clients, rising; each is a case. Numbers without enough descriptors are replaced by the largest that fits.
     pub clients: Vec<usize>,
     /// A target with more failed requests than this, in percent, is spared the larger cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ use crate::target::search::{self, Catalogue};
 
 pub(crate) use command::SuiteArgs;
 
-/// What became of one scenario.
+/// The outcome of one scenario.
 #[derive(Debug)]
 enum SuiteOutcome {
     /// It was run, now or before. Judged once, for the intervals of its ratios take their time.
@@ -31,14 +31,14 @@ enum SuiteOutcome {
     Failed(String),
 }
 
-/// One scenario of a suite and what became of it.
+/// One scenario of a suite and its outcome.
 #[derive(Debug)]
 struct SuiteEntry {
     scenario: Scenario,
     outcome: SuiteOutcome,
 }
 
-/// What a suite came to.
+/// The outcome of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The page above all reports.
@@ -93,7 +93,7 @@ pub fn run(
                 ));
                 let (start, expected) = (clock::now(), left.remove(0));
                 let outcome = run_one(&scenario, options, root);
-                // What a machine needs besides, the others will need as well; a scenario that failed at once says nothing.
+                // A lack of the machine would affect the other scenarios as well; a scenario that failed at once says nothing.
                 if matches!(outcome, SuiteOutcome::Run(..)) {
                     pace.spent += start.elapsed();
                     pace.thought += expected;
@@ -112,7 +112,7 @@ pub fn run(
     Ok(Summary { page: root.join(index::FILE), failures: failures(&entries), missed: missed(&entries) })
 }
 
-/// What this machine has needed so far, and what was thought that it would.
+/// The time that this machine has needed so far, and the estimate for it.
 #[derive(Debug, Clone, Copy, Default)]
 struct SuitePace {
     spent: Duration,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_run_again() {
+    fn existing_runs_are_not_repeated() {
         let root = tempfile::tempdir().unwrap();
         let scenario = catalogue::find("l7-keepalive").unwrap();
         assert!(of_before(root.path(), &scenario, RunLength::Trial).is_none());

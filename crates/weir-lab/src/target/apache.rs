@@ -249,7 +249,7 @@ ProxyPass \"/\" \"balancer://origin/\"
     )
 }
 
-/// What is said of each server. Requests that could not be sent go to another one by default.
+/// The lines about each server. Requests that could not be sent go to another one by default.
 fn options(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let mut text = String::new();

@@ -83,7 +83,7 @@ fn proxy(description: &Description<'_>) -> String {
     }
 }
 
-/// How a server is chosen, at random by default, and what happens when it cannot take the request.
+/// How a server is chosen, at random by default, and the retry when it cannot take the request.
 fn balance(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let mut text = String::new();

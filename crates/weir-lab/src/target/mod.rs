@@ -1,7 +1,7 @@
-//! The targets: what stands between client and origin, each configured from one neutral description.
+//! The targets: the programs between client and origin, each configured from one neutral description.
 //!
 //! One file per product turns the description into that product's configuration and command line; every tuned line carries
-//! its reason. Two classes: tuned by the product's own documentation, and as shipped. What a product cannot do, it says instead.
+//! its reason. Two classes: tuned by the product's own documentation, and as shipped. A feature that a product lacks is reported instead.
 
 mod weir;
 mod nginx;
@@ -33,7 +33,7 @@ use crate::topology::product::{Product, ProductLacks};
 /// The words of `product` for `description`.
 ///
 /// # Errors
-/// What of it the product cannot do.
+/// The part of it that the product lacks.
 pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     let is_plain = *description.extra == ReloadableParts::default();
     match product {

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_admin_address_answers_explain_what_they_can() {
+    fn without_an_admin_address_answers_are_the_explanation() {
         let nowhere = "127.0.0.1:1".parse().unwrap();
         assert_eq!(
             (ExplanationSource::find(Some(nowhere)), ExplanationSource::find(None)),
