@@ -239,11 +239,11 @@ fn a_target_that_answers_wrongly_fails_the_run_and_is_left_out() {
         .spawn()
         .unwrap();
     let mut listen = String::new();
-    let told = wait_until(LIMIT, || {
+    let listens = wait_until(LIMIT, || {
         listen = std::fs::read_to_string(dir.path().join("listen")).unwrap_or_default();
         listen.ends_with('\n')
     });
-    assert!(told);
+    assert!(listens);
     let listener = std::net::TcpListener::bind(listen.trim()).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

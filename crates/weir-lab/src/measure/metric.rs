@@ -372,7 +372,7 @@ impl Metric {
             Self::Resets => "requests whose connection was reset",
             Self::ClosedConnections => "kept connections that the target closed between requests",
             Self::LostTouched => "tunnels lost whose servers were taken away",
-            Self::LateConfigurations => "configurations not in effect when the next one was told",
+            Self::LateConfigurations => "configurations not in effect when the next one was given",
             Self::Unexplained => "failed requests without an explanation",
             Self::RssPerMinute => "growth of resident memory per minute",
             Self::RssPerMinuteLow => "least growth of resident memory per minute that its noise allows",

@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_another_is_known_by_its_place() {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let waiter = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid()).unwrap();
+            sender.send(rustix::thread::gettid()).unwrap();
             // Ends when the other end is dropped.
             let _ = released.recv();
         });
-        let tid = told.recv().unwrap().as_raw_nonzero();
+        let tid = receiver.recv().unwrap().as_raw_nonzero();
         let place = || std::fs::read_to_string(format!("/proc/self/task/{tid}/wchan")).unwrap();
         let is_seen = clock::wait_until(Duration::from_secs(20), || is_wait_for_thread(&place()));
         let (place, me) = (place(), std::process::id() as i32);

@@ -354,10 +354,10 @@ fn rounds_on_cpus_that_are_farther_apart_are_not_compared_with_others() {
     assert!(line(&near, &mixed).contains("inside the noise"), "{}", line(&near, &mixed));
     assert!(line(&near, &far).contains("not measured alike"), "{}", line(&near, &far));
     assert!(line(&near, &at([12.0, 12.1, 12.0, 12.1], [50.0; 4])).contains("worse"));
-    let told = |run: &Run| {
+    let warns = |run: &Run| {
         markdown::findings(run).contains("1 of 4 measurements the two CPUs were far apart: 400 ns")
     };
-    assert_eq!([&near, &mixed, &far].map(told), [false, true, false]);
+    assert_eq!([&near, &mixed, &far].map(warns), [false, true, false]);
 }
 
 #[test]

@@ -107,9 +107,9 @@ impl Bench<'_> {
         let servers: Vec<SocketAddr> =
             (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
         let room = ConnectionRoom { clients: 1, servers: 0 };
-        let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
+        let reload = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
         let configuration = Configuration::of(&servers, &self.upstream);
-        told.or(self.render(target, installed, somewhere, &configuration, room).err())
+        reload.or(self.render(target, installed, somewhere, &configuration, room).err())
     }
 
     /// The feature that a balancer lacks that the lab does not start.
@@ -124,13 +124,13 @@ impl Bench<'_> {
     }
 
     /// The command line without the folders of this machine, which mean nothing elsewhere.
-    pub(super) fn told_command(&self, job: &Job) -> String {
+    pub(super) fn recorded_command(&self, job: &Job) -> String {
         let program = job.program.file_name().unwrap_or_default().to_string_lossy();
         let line = Job { program: program.as_ref().into(), ..job.clone() }.command_line();
-        self.told(&line)
+        self.without_folders(&line)
     }
 
-    pub(super) fn told(&self, text: &str) -> String {
+    pub(super) fn without_folders(&self, text: &str) -> String {
         text.replace(&self.dir.path().display().to_string(), "RUN")
     }
 }

@@ -88,13 +88,13 @@ pub(super) struct Effects {
 
 /// A configuration is in effect when the last request has gone to the server that it leaves out, and the server that came back
 /// with it has got one, if it is its turn: with `least-requests` a server that still has its tunnels has its share of the work
-/// already. `told`: when each was; the last one had as long as `every` says. The first one brings none back. `journals`: those
+/// already. `given`: when each was; the last one had as long as `every` says. The first one brings none back. `journals`: those
 /// of the servers that change.
-pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<JournalEntry>]) -> Effects {
+pub(super) fn effects(given: &[u64], every: Duration, journals: &[Vec<JournalEntry>]) -> Effects {
     let requests: Vec<Vec<u64>> = journals.iter().map(|journal| of_clients(journal)).collect();
     let mut effects = Effects::default();
-    for (index, at) in told.iter().enumerate() {
-        let until = told.get(index + 1).copied().unwrap_or(at + every.as_nanos() as u64);
+    for (index, at) in given.iter().enumerate() {
+        let until = given.get(index + 1).copied().unwrap_or(at + every.as_nanos() as u64);
         let within =
             |server: usize| requests[server].iter().copied().filter(|got| (*at..until).contains(got));
         let number = index as u32 + 1;
@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn a_configuration_is_in_effect_when_one_server_gets_requests_again_and_the_other_no_more() {
-        let (told, every) = ([1000, 2000, 3000], Duration::from_nanos(1000));
+        let (given, every) = ([1000, 2000, 3000], Duration::from_nanos(1000));
         // The first server is out from 1000 to 2000, the second from 2000 to 3000, the third from 3000 on.
         let right = [visits(&[900, 2050, 2060]), visits(&[1500, 3070]), visits(&[2500, 3020])];
         let seen = |journals: &[Vec<JournalEntry>]| {
-            let Effects { longest, late } = effects(&told, every, journals);
+            let Effects { longest, late } = effects(&given, every, journals);
             (longest, late)
         };
         assert_eq!(seen(&right), (50, vec![]));

@@ -142,10 +142,10 @@ impl ServerProcess {
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
         kill_process(pid, Signal::KILL)?;
         let limit = Timespec::try_from(LIMIT)?;
-        let told = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))?;
+        let ended_events = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))?;
         let gone = clock::uptime_ns();
         self.killed.push(process);
-        ensure!(told == 1, "the server was killed and is still there");
+        ensure!(ended_events == 1, "the server was killed and is still there");
         Ok(gone)
     }
 

@@ -73,7 +73,7 @@ pub fn run(
     tell(&format!(
         "{count} scenarios, of which {} are to be run: about {}",
         left.len(),
-        told(&left, pace.ratio())
+        duration_text(&left, pace.ratio())
     ));
     let mut entries = Vec::new();
     for (index, (scenario, before)) in scenarios.into_iter().zip(before).enumerate() {
@@ -85,11 +85,11 @@ pub fn run(
                 judged(run)
             }
             None => {
-                let time = told(&left[..1], pace.ratio());
+                let time = duration_text(&left[..1], pace.ratio());
                 tell(&format!(
                     "{place}: {} (about {time}, all that is left {})",
                     scenario.question,
-                    told(&left, pace.ratio())
+                    duration_text(&left, pace.ratio())
                 ));
                 let (start, expected) = (clock::now(), left.remove(0));
                 let outcome = run_one(&scenario, options, root);
@@ -143,7 +143,7 @@ fn expected(scenario: &Scenario, options: &Options, products: &Catalogue) -> Dur
 }
 
 /// The sum of times, in minutes, on a machine that needs `pace` times as long as was thought.
-fn told(times: &[Duration], pace: f64) -> String {
+fn duration_text(times: &[Duration], pace: f64) -> String {
     let seconds = times.iter().sum::<Duration>().as_secs_f64() * pace;
     if seconds < 90.0 {
         format!("{:.0} s", seconds.max(1.0))
@@ -236,7 +236,10 @@ mod tests {
         let sum: f64 = scenarios.map(|scenario| seconds(&scenario)).sum();
         assert!(sum < 40.0 * 60.0, "{:.1} minutes with every product", sum / 60.0);
         assert_eq!(
-            [told(&[Duration::from_secs(30); 2], 1.0), told(&[Duration::from_secs(100)], 1.3)],
+            [
+                duration_text(&[Duration::from_secs(30); 2], 1.0),
+                duration_text(&[Duration::from_secs(100)], 1.3)
+            ],
             ["60 s", "3 min"]
         );
     }

@@ -72,8 +72,9 @@ impl<'a> SoakEvents<'a> {
         times(every, length).skip(1).zip(1..).map(move |(at, number)| {
             WindowEvent::new(at, move |testbed: &mut Testbed| {
                 let servers: Vec<SocketAddr> = testbed.servers.iter().map(|server| server.addr).collect();
-                let told = Configuration::numbered(number, &servers, &self.bench.upstream, self.admin);
-                self.bench.reload(self.target, testbed, &told, self.room)
+                let configuration =
+                    Configuration::numbered(number, &servers, &self.bench.upstream, self.admin);
+                self.bench.reload(self.target, testbed, &configuration, self.room)
             })
         })
     }

@@ -47,8 +47,8 @@ pub(super) fn measure(
     let admin = if target == LabTarget::of(Product::Weir) { Some(free_addr()?) } else { None };
     let clients = loads::clients(work);
     let room = ConnectionRoom { clients, servers: clients };
-    let told = |servers: &[SocketAddr]| Configuration::numbered(0, servers, &bench.upstream, admin);
-    let mut testbed = bench.set_up_as(target, room, &told)?;
+    let configure = |servers: &[SocketAddr]| Configuration::numbered(0, servers, &bench.upstream, admin);
+    let mut testbed = bench.set_up_as(target, room, &configure)?;
     let loads = loads::of(&testbed, work, rounds);
     let samples = RefCell::new(Vec::new());
     let events = SoakEvents { bench, target, room, admin, samples: &samples };
