@@ -1,4 +1,4 @@
-//! Forwarding fields: whatever was claimed, what Weir writes on from it is well-formed and reads back the same.
+//! Forwarding fields: whatever was claimed, the fields that Weir writes are well-formed and read back the same.
 
 #![no_main]
 

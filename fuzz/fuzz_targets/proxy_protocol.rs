@@ -1,4 +1,4 @@
-//! PROXY protocol headers: the same however they arrive, and what they say reads back the same when written again.
+//! PROXY protocol headers: the same however they arrive, and their values read back the same when written again.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ fn parse_grown<'a>(
     progress
 }
 
-/// What Weir would say on: the last value of each type, as far as it has a place.
+/// The values that Weir would pass on: the last of each type, if it has a place.
 fn claims<'a>(header: &ProxyHeader<'a>) -> TlvValues<'a> {
     let mut claims = TlvValues::default();
     for tlv in header.tlvs.iter() {

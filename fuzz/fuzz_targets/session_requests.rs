@@ -1,8 +1,8 @@
 //! Whole sessions with a hostile client: the requests that a server behind Weir reads are those that `hyper` reads from
-//! the client's own bytes, and what the client gets is a well-formed response for each.
+//! the client's own bytes, and the client gets a well-formed response for each.
 //!
-//! Weir may be stricter: it may refuse what `hyper` accepts, and ends the session then. Where else it may differ stands
-//! in the functions `may_*`, one each.
+//! Weir may be stricter: it may reject messages that `hyper` accepts, and ends the session then. The functions `may_*` are
+//! the other permitted differences, one each.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use weir_fuzz::session::{
     read_requests,
 };
 
-/// Every so many inputs, a good request must be served as if nothing had happened.
+/// After this many inputs, a good request must be served as if nothing had happened.
 const INPUTS_BETWEEN_CHECKS: u64 = 64;
 
 /// The fields of a request that Weir writes itself.
@@ -66,7 +66,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 impl RecordingServer {
-    /// What `hyper` reads from `input`, what it reads behind Weir, and what the client gets.
+    /// The requests that `hyper` reads from `input`, the requests that it reads behind Weir, and the responses to the client.
     fn pass(&self, input: &[u8]) -> (ReadRequests, ReadRequests, Vec<u8>) {
         self.rig.run(async {
             let direct = read_requests(input).await;
@@ -129,11 +129,11 @@ fn judge(direct: &ReadRequests, behind: &ReadRequests, replies: &[ReadReply]) {
     }
     assert_eq!(forwarded.next(), None, "requests without response");
     let whole = direct.requests.iter().filter(|request| request.whole).count();
-    let told = replies.last().is_some_and(ReadReply::closes);
-    assert!(replies.len() >= whole || told, "the session ends without a word: {replies:?}, {direct:?}");
+    let announced = replies.last().is_some_and(ReadReply::closes);
+    assert!(replies.len() >= whole || announced, "the session ends without notice: {replies:?}, {direct:?}");
 }
 
-/// Fails unless a server behind Weir got what the client sent.
+/// Fails unless a server behind Weir got the bytes that the client sent.
 fn assert_same(request: &ReadRequest, read: &ReadRequest) {
     assert_head(request, read);
     assert!(read.whole, "half a request came out whole: {request:?}, {read:?}");

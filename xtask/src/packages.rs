@@ -1,7 +1,7 @@
 //! Programs of the operating system that the checks start, and how they get onto a Debian machine.
 //!
 //! The one list of them, each with its reason: what is not here is not needed. Installs only as root on Debian; anywhere
-//! else it says what is missing. Must not start a service: Debian does so on installation unless told otherwise.
+//! else it says what is missing. Must not start a service: Debian does so on installation by default.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -25,7 +25,7 @@ pub struct ConfigFile {
     path: PathBuf,
     /// The config in use and its text, where parts of it can be taken over.
     in_use: Option<LastRead>,
-    /// What was read since and is not in use yet.
+    /// The text that was read since and is not in use yet.
     read: Option<LastRead>,
 }
 
@@ -60,7 +60,7 @@ impl ConfigFile {
         }
     }
 
-    /// What was read last is in use, as `config`, which may share its parts with the one before.
+    /// The text that was read last is in use, as `config`, which may share its parts with the one before.
     pub fn follow(&mut self, config: Config) {
         self.in_use = self.read.take().map(|read| LastRead { config, ..read });
     }
@@ -80,7 +80,7 @@ struct LastRead {
     parts: u32,
 }
 
-/// After so many parts the whole is read again.
+/// After this many parts the whole is read again.
 const PARTS_MAX: u32 = 1000;
 
 /// A text that is read fast anyway; from here on parts of more than a half are not worth reading twice, as they were and as they are.
@@ -196,7 +196,7 @@ fn headers(document: &Document, text: &str) -> Vec<usize> {
 /// Tables of upstreams that were cut out of a text.
 struct Tables {
     document: Document,
-    /// What each means, without anything in another file.
+    /// The meaning of each, without anything in another file.
     upstreams: Vec<Upstream>,
 }
 
@@ -226,8 +226,8 @@ fn tables(text: &str, path: &Path) -> Option<Tables> {
     diagnostics.is_empty().then_some(Tables { document, upstreams })
 }
 
-/// The upstreams of the tables with their places in the config, if the old tables are all that it has of them and the new ones say nothing
-/// else but what their servers are.
+/// The upstreams of the tables with their places in the config, if the old tables are all that it has of them and the new ones change
+/// nothing but their servers.
 fn changed_servers(before: &Tables, after: &Tables, config: &Config) -> Option<Vec<(usize, Upstream)>> {
     let (old, new) = (&before.document.upstream.0, &after.document.upstream.0);
     let have_the_same_keys =
@@ -293,7 +293,7 @@ host = "d.test"
 upstream = "d"
 "#;
 
-    /// A file that is read again after each change, beside what reading the whole of it gives.
+    /// A file that is read again after each change, compared with reading the whole of it.
     struct ReloadComparison {
         folder: tempfile::TempDir,
         file: ConfigFile,
@@ -317,11 +317,11 @@ upstream = "d"
                 checked => Err(checked.diagnostics),
             };
             let read = self.file.read();
-            let told = |result: &Result<(Config, Diagnostics), Diagnostics>| match result {
+            let outcome = |result: &Result<(Config, Diagnostics), Diagnostics>| match result {
                 Ok((config, warnings)) => format!("{config:#?}\n{warnings:#?}"),
                 Err(diagnostics) => format!("{diagnostics:#?}"),
             };
-            assert_eq!(told(&read), told(&whole), "{text}");
+            assert_eq!(outcome(&read), outcome(&whole), "{text}");
             let is_part = self.file.read.as_ref().is_some_and(|read| read.parts > 0);
             if let Ok((config, _)) = read {
                 self.file.follow(config);
@@ -403,7 +403,7 @@ upstream = "d"
 
     /// A removed folder of an access log is an error; a file that is included from now on is read.
     #[test]
-    fn what_comes_and_goes_beside_the_file_counts() {
+    fn files_that_come_and_go_beside_the_file_count() {
         let mut pair = ReloadComparison::new();
         let folder = pair.folder.path().join("logs");
         std::fs::create_dir(&folder).unwrap();
@@ -440,7 +440,7 @@ upstream = "d"
         assert!(bytes.is_some_and(|bytes| bytes <= 2 * SMALL.max(20_000)), "{bytes:?}");
     }
 
-    /// Bytes cut, doubled and moved anywhere: what is read is what reading the whole gives, again and again from what was in use.
+    /// Bytes cut, doubled and moved anywhere: the result equals that of reading the whole, again and again from the config in use.
     #[test]
     fn any_change_reads_as_the_whole_does() {
         let mut pair = ReloadComparison::new();

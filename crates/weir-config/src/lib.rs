@@ -31,7 +31,7 @@ mod key;
 mod source;
 mod value;
 
-// What is wrong, and where.
+// Diagnostics, and their places.
 mod diagnostic;
 mod source_map;
 

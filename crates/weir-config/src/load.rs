@@ -12,7 +12,7 @@ use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::value::{ListenAddress, ServerAddress, ValueError};
 
-/// What reading a configuration led to.
+/// The result of reading a configuration.
 #[derive(Debug, Clone, Default)]
 pub struct CheckedConfig {
     /// The configuration, if there are no errors.
@@ -20,7 +20,7 @@ pub struct CheckedConfig {
     /// All errors and warnings.
     pub diagnostics: Diagnostics,
     document: Document,
-    /// What the document was read from.
+    /// The tree that the document was read from.
     tree: Option<TreeNode>,
     /// The files that it names, if they are all that the check has read.
     named: Option<NamedFiles>,

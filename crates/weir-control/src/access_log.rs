@@ -53,8 +53,8 @@ impl AccessLogs {
         Ok(logs)
     }
 
-    /// Opens what the next config names besides. The outputs of before stay open as long as it names them, and their writers end when the
-    /// last worker has let go of them.
+    /// Opens the outputs that the next config adds. The others stay open as long as it names them, and the writers of removed ones end when the
+    /// last worker has released them.
     ///
     /// # Errors
     /// As [`AccessLogs::open`]; then nothing has changed.
@@ -190,7 +190,7 @@ impl LogDestination {
 }
 
 fn open_file(path: &PathBuf) -> io::Result<File> {
-    // A FIFO opened for writing alone waits for somebody who reads it.
+    // Opening a FIFO for writing alone blocks until a process reads it.
     let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
     OpenOptions::new()
         .create(true)

@@ -1,4 +1,4 @@
-//! What the config allows at the admin listener and the runtime socket, and how many requests were answered and refused there.
+//! The permissions of the admin listener and the runtime socket, and how many requests were answered and rejected there.
 //!
 //! Each refusal is counted by its reason, and logged once in a while with the client that it was for.
 
@@ -22,7 +22,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) enum AdminPeer {
     /// Over TCP.
     Network(SocketAddr),
-    /// Over a Unix socket, whose file mode has decided already.
+    /// Over a Unix socket, whose file mode is the access control.
     Local,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for AdminPeer {
     }
 }
 
-/// What the config says, exchanged by a reload.
+/// The settings from the config, exchanged by a reload.
 #[derive(Debug, Default)]
 pub(crate) struct AccessRules {
     pub(crate) credentials: Credentials,
@@ -62,7 +62,7 @@ impl AccessRules {
 #[derive(Debug)]
 pub(crate) struct AdminAccess {
     rules: ArcSwap<AccessRules>,
-    /// What only a page knows that was read from this process.
+    /// A token that only a page read from this process knows.
     page_token: String,
     shard: AdminShard,
     logged: Mutex<Logged>,
@@ -76,7 +76,7 @@ struct Logged {
 }
 
 impl AdminAccess {
-    /// Decides by what `config` says.
+    /// Decides by `config`.
     ///
     /// # Errors
     /// When the system has no random numbers.
@@ -100,7 +100,7 @@ impl AdminAccess {
         self.shard.stats()
     }
 
-    /// What Weir's own page has to send with a change; `None` when it can change nothing.
+    /// The token that Weir's own page has to send with a change; `None` when it can change nothing.
     pub(crate) fn page_token(&self) -> Option<&str> {
         self.allows_changes().then_some(&*self.page_token)
     }
@@ -120,7 +120,7 @@ impl AdminAccess {
         self.rules.load().socket_changes
     }
 
-    /// What the config says now.
+    /// The settings of the config now.
     pub(crate) fn rules(&self) -> Arc<AccessRules> {
         self.rules.load_full()
     }

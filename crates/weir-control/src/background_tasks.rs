@@ -1,8 +1,8 @@
-//! What runs on the control thread for each listener, upstream and server: one task for each, from its first config to its last; and one
+//! The tasks on the control thread for each listener, upstream and server: one task for each, from its first config to its last; and one
 //! for the ejections of all upstreams.
 //!
-//! A reload leaves alone whatever is as before: a name that was just resolved is not asked for again, a comparison that has begun
-//! goes on. Must not hold a snapshot: it would never be freed.
+//! A reload does not disturb unchanged parts: a name that was just resolved is not resolved again, a comparison that has begun
+//! continues. Must not hold a snapshot: it would never be freed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) async fn run(mut configs: UnboundedReceiver<TaskConfig>, due_upstream
     }
 }
 
-/// What a task looks after: the address of something that it holds, and that nobody else has as long as it does.
+/// The object of a task: the address of something that it holds, which is unique as long as the task holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum TaskKey {
     Name(usize),
@@ -111,7 +111,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// Has every upstream judged whose servers may be ejected, or that has a panic threshold.
+    /// Starts the review of every upstream whose servers may be ejected, or that has a panic threshold.
     fn review(&self, snapshot: &Snapshot) {
         let is_reviewed = |plan: &&Arc<UpstreamPlan>| {
             plan.config.servers.len() >= 2 || plan.config.panic_threshold.is_some()

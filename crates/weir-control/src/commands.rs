@@ -22,7 +22,7 @@ pub struct AdminCommand {
     pub requester: String,
 }
 
-/// What a command asks for; each comes with the channel for its outcome.
+/// The requested command; each comes with the channel for its outcome.
 #[derive(Debug)]
 pub enum CommandKind {
     /// Read the config again and apply it.
@@ -56,7 +56,7 @@ impl ServerChange {
         Self { upstream: upstream.to_owned(), server: server.to_owned(), ..Self::default() }
     }
 
-    /// Changes the server in `config`; `file_config` is the config as its file has it. Gives the server as it was and as it is.
+    /// Changes the server in `config`; `file_config` is the config as its file has it. Returns the server before and after.
     ///
     /// # Errors
     /// When there is no such server, or it cannot be so.
@@ -126,7 +126,7 @@ pub enum CommandRejected {
 pub struct ReloadReport {
     /// Which config is in use now: 1 is that of the start.
     pub generation: u64,
-    /// Keys whose new values do not hold before Weir is started anew.
+    /// Keys whose new values take effect only after a restart.
     pub needs_restart: Vec<&'static str>,
 }
 

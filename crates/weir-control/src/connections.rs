@@ -1,4 +1,4 @@
-//! Ends client connections on request, and logs which ones and by whose request. Must not decide about permissions: the admin
+//! Ends client connections on request, and logs which ones and at whose request. Must not decide about permissions: the admin
 //! listener and the runtime socket do.
 
 use crate::worker_queries::{FoundConnections, WorkerQueries};
@@ -6,10 +6,10 @@ use weir_proxy::net::deadline::Cut;
 use weir_proxy::net::peer::Peer;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 
-/// Sessions that one answer tells at most.
+/// The most sessions that one answer lists.
 pub(crate) const TOLD_MAX: usize = 1000;
 
-/// Ends one session; nothing is told if it is not there (any more).
+/// Ends one session; the result is empty if it does not exist (any more).
 pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) -> FoundConnections {
     let query = ConnectionQuery {
         connection: Some(id),
@@ -50,7 +50,7 @@ pub(crate) async fn end_all(
     found
 }
 
-/// Ends what is on a server that has gone down.
+/// Ends sessions and tunnels on a server that has gone down.
 pub(crate) async fn end_down(queries: &WorkerQueries, upstream: &str, server: &str) {
     let query = ConnectionQuery {
         upstream: Some(upstream.into()),

@@ -1,4 +1,4 @@
-//! The figures of the whole process at one moment: what the workers have counted, and what is known of servers and certificates.
+//! The figures of the whole process at one moment: the counters of the workers, and the state of servers and certificates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::trace_counts::TraceCounts;
 use weir_proxy::net::tls::terms::Terms;
 use weir_proxy::state::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
-/// What the workers have counted, and what the health checks and the traffic say of the servers.
+/// The counters of the workers, and the health and ejection of the servers.
 pub(crate) fn collect(
     shards: &[Arc<WorkerShard>],
     snapshot: &Snapshot,
@@ -31,10 +31,10 @@ pub(crate) fn collect(
 /// The upstreams that are shown, and the places of their servers that are.
 pub(super) type ShownServers = Vec<(usize, Vec<usize>)>;
 
-/// Servers on one page: what is shown of them takes about 10 MB.
+/// Servers on one page: their part of it takes about 10 MB.
 pub(super) const SERVERS_PER_PAGE: usize = 1_000;
 
-/// The servers that are shown now. It differs from moment to moment: whoever brings figures and servers together asks once.
+/// The servers that are shown now. They change over time: a caller that combines figures and servers must ask once for both.
 pub(super) fn shown(snapshot: &Snapshot) -> ShownServers {
     snapshot.upstreams.iter().map(|plan| shown_servers(plan)).enumerate().collect()
 }
@@ -64,7 +64,7 @@ pub(super) fn page(
     is_there.then_some((shown, PageOverview { number, pages, servers, upstreams }))
 }
 
-/// The figures with those of these servers.
+/// The figures including these servers.
 pub(super) fn collect_of(
     shown: &ShownServers,
     shards: &[Arc<WorkerShard>],
@@ -149,7 +149,7 @@ pub(super) fn revocations(tls: &Terms) -> Option<CertificateStats> {
     Some(CertificateStats { file, expiry_seconds })
 }
 
-/// What the operator wants of a server, or that the config does not name it any more.
+/// The operator's mode of a server, or that the config does not name it any more.
 pub(super) fn mode(plan: &UpstreamPlan, server: usize) -> &'static str {
     let is_leaving = plan.leaves_at[server].is_some();
     if is_leaving { LEAVING } else { plan.balancer().states()[server].mode().name() }
@@ -160,7 +160,7 @@ pub(super) fn idle_shared(plan: &UpstreamPlan, server: usize) -> usize {
     plan.shared_pool[server].as_ref().map_or(0, |shared| shared.count())
 }
 
-/// What is counted of the probes of a server; `None` when it is not probed.
+/// The probe counters of a server; `None` when it is not probed.
 pub(super) fn probes(plan: &UpstreamPlan, server: usize) -> Option<&ProbeShard> {
     plan.probes[server].as_deref().filter(|_| plan.leaves_at[server].is_none())
 }
@@ -181,8 +181,8 @@ fn route(plan: &RoutePlan) -> RouteStats {
     figures
 }
 
-/// The places of the servers that are shown: those of the config, and those that something still runs on. A name stands for one server
-/// only: of two, for the one of the config.
+/// The places of the servers that are shown: those of the config, and those that still have requests. A name means one server
+/// only: of two, the one of the config.
 pub(super) fn shown_servers(plan: &UpstreamPlan) -> Vec<usize> {
     let servers = &plan.config.servers;
     let of_config = |place: &usize| plan.leaves_at[*place].is_none();

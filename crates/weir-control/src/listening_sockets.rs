@@ -1,6 +1,6 @@
-//! The addresses where the process accepts connections, over all workers, and what a reload makes of them.
+//! The addresses where the process accepts connections, over all workers, and their changes by a reload.
 //!
-//! A socket stays open as long as some listener of the config has its address: nobody who waits in its backlog is lost, also when the
+//! A socket stays open as long as some listener of the config has its address: no connection in its backlog is lost, even when the
 //! listener has another name now. New addresses are bound before anything else changes.
 
 use std::io;
@@ -40,7 +40,7 @@ struct ListeningSocket {
     address: ListenAddress,
     bound: BoundAddress,
     file: Option<SocketFile>,
-    /// Those of the workers, as long as they are open.
+    /// The sockets of the workers, as long as they are open.
     sockets: Vec<Weak<OwnedFd>>,
 }
 
@@ -48,7 +48,7 @@ struct ListeningSocket {
 #[derive(Debug)]
 pub(crate) struct OpenedSockets {
     pub(crate) listening_sockets: ListeningSockets,
-    /// What each worker is told.
+    /// The sockets of each worker.
     pub(crate) assignments: Vec<Vec<SocketAssignment>>,
     /// Files of sockets that are not used any more.
     pub(crate) stale_files: Vec<SocketFile>,
@@ -108,7 +108,7 @@ impl ListeningSockets {
     ) -> Result<(), StartError> {
         let taken: Vec<ListenAddress> = self.open.iter().map(ListeningSocket::takes).collect();
         for (place, address) in wanted {
-            // Nor are those that this process has already, whether they stay or go.
+            // Addresses that this process has already are not probed, whether they stay or go.
             if !taken.iter().any(|taken| taken.overlaps(address)) {
                 let listener = &config.listeners[place];
                 listening::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
@@ -138,9 +138,9 @@ impl ListeningSockets {
         found
     }
 
-    /// Has new connections refused from now on; those that are in a backlog, or on their way there, are still accepted.
+    /// Rejects new connections from now on; those that are in a backlog, or on their way there, are still accepted.
     ///
-    /// All at once: the sockets of an address share its connections as long as one of them takes any, and a SYN that one gets which
+    /// All at once: the sockets of an address share its connections as long as one of them accepts any, and a SYN to one that
     /// does not is lost.
     pub(crate) fn refuse_new(&self) {
         let inet = self.open.iter().filter(|socket| matches!(socket.bound, BoundAddress::Inet(_)));
@@ -167,7 +167,7 @@ impl ListeningSockets {
 }
 
 impl ListeningSocket {
-    /// What nobody else can have, with the port that the system chose.
+    /// The address that it occupies, with the port that the system chose.
     fn takes(&self) -> ListenAddress {
         match (&self.address, &self.bound) {
             (ListenAddress::AllTcp { .. }, BoundAddress::Inet(addr)) => {

@@ -1,8 +1,8 @@
 //! Live rates: rates and quantiles of the last seconds, from the counters, which are sampled once a second.
 //!
-//! Costs nothing where nobody can ask for it: it beats only when there is an admin listener. What no worker has used yet is passed
-//! over, and what has rested for long costs a look at its counters. Kept by name, so a reload does not lose the history of what it
-//! leaves alone.
+//! Costs nothing without an admin listener: only then the counters are sampled. Parts that no worker has used yet are skipped,
+//! and parts without traffic cost one read of their counters. Kept by name, so a reload does not lose the history of
+//! unchanged parts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,10 @@ use weir_proxy::state::snapshot::Snapshot;
 /// How often figures are taken.
 pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many beats a window of response times takes in; the quantiles that are shown cover one to two of them.
+/// How many samples a window of response times contains; the quantiles that are shown cover one to two of them.
 const WINDOW_SAMPLES: u32 = 5;
 
-/// What is known of the last seconds.
+/// The rates of the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct LiveRates(Mutex<RateTable>);
 
@@ -30,11 +30,11 @@ struct RateTable {
     last: Option<Instant>,
     workers: Vec<(EventRate, u64)>,
     listeners: HashMap<Box<str>, TrackedPart>,
-    /// Those that were used.
+    /// The upstreams that were used.
     upstreams: HashMap<Box<str>, TrackedUpstream>,
 }
 
-/// A part, and what was counted of it at the last beat.
+/// A part, and its counters at the last sample.
 #[derive(Debug, Default)]
 struct TrackedPart {
     counts: PartCounts,
@@ -65,7 +65,7 @@ pub(crate) struct RecentRates {
     idle_samples: usize,
 }
 
-/// Response times of the last seconds, in two windows: however long it goes on, there is no more to keep.
+/// Response times of the last seconds, in two windows: memory does not grow with time.
 #[derive(Debug, Clone, Default)]
 struct TimeWindows {
     whole: Option<HistogramSnapshot>,
@@ -123,7 +123,7 @@ impl RecentRates {
     }
 }
 
-/// What was counted of a part.
+/// The counters of a part.
 #[derive(Debug, Clone, Copy, Default)]
 struct PartCounts {
     connections: u64,
@@ -158,7 +158,7 @@ impl PartCounts {
         })
     }
 
-    /// Without what is counted of its servers.
+    /// Without the counters of its servers.
     fn of_upstream(shards: &PerWorker<UpstreamShard>) -> Self {
         shards.used().fold(Self::default(), |sum, shard| Self {
             requests: sum.requests + shard.requests.value(),
@@ -188,7 +188,7 @@ impl PartCounts {
 struct UsedUpstream<'a> {
     name: &'a str,
     shards: &'a PerWorker<UpstreamShard>,
-    /// Those of its servers that were used.
+    /// The servers that were used.
     servers: Vec<(&'a str, &'a PerWorker<ServerShard>)>,
 }
 
@@ -207,7 +207,7 @@ impl<'a> UsedUpstream<'a> {
 }
 
 impl TrackedPart {
-    /// What was counted since the last beat.
+    /// The increase since the last sample.
     fn follow(&mut self, counts: PartCounts) -> PartCounts {
         let before = std::mem::replace(&mut self.counts, counts);
         counts.since(before)
@@ -215,7 +215,7 @@ impl TrackedPart {
 }
 
 impl TrackedServer {
-    /// Takes note of a beat; gives what was counted since the last one. The response times go to `all`, too.
+    /// Takes a sample; returns the increase since the last one. The response times go to `all`, too.
     fn follow(
         &mut self,
         shards: &PerWorker<ServerShard>,
@@ -267,12 +267,12 @@ impl TrackedUpstream {
 }
 
 impl LiveRates {
-    /// Takes note of what was counted up to now.
+    /// Notes the counters up to now.
     pub(crate) fn sample(&self, snapshot: &Snapshot, shards: &[Arc<WorkerShard>]) {
         let now = clock::now();
         let at_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What came before the first beat belongs to the first second.
+        // Events before the first sample belong to the first second.
         let since = table.last.replace(now).map(|last| now.saturating_duration_since(last));
         let seconds = since.unwrap_or(SAMPLE_INTERVAL).as_secs_f64();
         table.follow_workers(shards, seconds);
@@ -298,7 +298,7 @@ impl LiveRates {
         table.upstreams.get(name).map(|tracked| tracked.whole.recent.clone()).unwrap_or_default()
     }
 
-    /// What the last seconds of a server came to.
+    /// The rates of a server in the last seconds.
     pub(crate) fn server(&self, upstream: &str, server: &str) -> (EventRates, Quantiles) {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let server = table.upstreams.get(upstream).and_then(|tracked| tracked.servers.get(server));
@@ -334,7 +334,7 @@ impl RateTable {
         seconds: f64,
         at_ms: u64,
     ) {
-        // What is left in the old map belongs to upstreams that are gone.
+        // The rest of the old map belongs to upstreams that are gone.
         let mut before = std::mem::take(&mut self.upstreams);
         for now in used {
             let known = before.remove_entry(now.name);
@@ -368,7 +368,7 @@ mod tests {
         );
     }
 
-    /// A beat at which the servers of an upstream, which has one worker, have had so many attempts.
+    /// A sample at which the servers of an upstream, which has one worker, have had this many attempts.
     fn sample(table: &mut RateTable, shards: &PerWorker<UpstreamShard>, servers: &[(&str, u64)]) {
         let parts: Vec<_> = servers
             .iter()
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rests_is_forgotten_but_for_its_peaks() {
+    fn parts_without_traffic_are_forgotten_except_their_peaks() {
         let (mut table, shards) = (RateTable::default(), PerWorker::<UpstreamShard>::new(1));
         shards.of(0).requests.add(9);
         sample(&mut table, &shards, &[("a", 9)]);

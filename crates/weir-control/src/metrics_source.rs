@@ -1,4 +1,4 @@
-//! What `/metrics` reads, piece by piece while it is written: the counters of the workers, and what is known of servers and
+//! The data of `/metrics`, read piece by piece while it is written: the counters of the workers, and the state of servers and
 //! certificates.
 //!
 //! Holds the snapshot that was current at its beginning, and of each server one number. Must not take the figures of all servers at once.
@@ -16,7 +16,7 @@ use crate::overview::Sources;
 use crate::process;
 use weir_proxy::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
 
-/// What one scrape shows.
+/// The data of one scrape.
 pub(crate) struct MetricsReading {
     snapshot: Arc<Snapshot>,
     general: Stats,
@@ -28,10 +28,10 @@ pub(crate) struct MetricsReading {
     upstreams: Vec<UpstreamMetrics>,
 }
 
-/// What a listener shows.
+/// The data of a listener.
 struct ListenerMetrics(Arc<ListenerPlan>);
 
-/// What an upstream and its servers show.
+/// The data of an upstream and its servers.
 struct UpstreamMetrics(Arc<UpstreamPlan>);
 
 /// Why nothing is shown.
@@ -74,7 +74,7 @@ impl MetricsReading {
     }
 }
 
-/// The places of what has these names, in the order of the config; without names all.
+/// The places of the parts with these names, in the order of the config; without names all.
 fn places(
     names: &[String],
     count: usize,

@@ -1,4 +1,4 @@
-//! What an operator sees and changes, shared by the admin listener and the runtime socket.
+//! Reports and changes for an operator, shared by the admin listener and the runtime socket.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::worker_queries::WorkerQueries;
 /// Scrapes that run at once.
 pub(crate) const SCRAPES_MAX: usize = 8;
 
-/// What is served.
+/// The sources of all answers.
 pub(crate) struct Operations {
     pub(crate) sources: Arc<Sources>,
     pub(crate) modes: Arc<ServerModes>,
@@ -36,7 +36,7 @@ impl Default for ScrapeSlots {
 }
 
 impl ScrapeSlots {
-    /// Waits for a turn, which lasts until what this gives is dropped.
+    /// Waits for a turn, which lasts until the returned guard is dropped.
     pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0).acquire_owned().await.ok()
     }

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_history_tells_what_happened_and_when() {
+    fn a_history_lists_outcomes_with_their_times() {
         let mut verdict = HealthState::new(Thresholds { rise: 2, fall: 3 });
         assert_eq!(describe(verdict.history()), "");
         let status = Fault::unexpected_status(500);

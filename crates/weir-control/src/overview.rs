@@ -1,6 +1,6 @@
-//! The overview of the process at one moment: its figures, its live rates, and what holds of each part.
+//! The overview of the process at one moment: its figures, its live rates, and the state of each part.
 //!
-//! Read by whoever shows it, on the control thread; the workers do not notice.
+//! Read on the control thread by the code that shows it; the workers do not notice.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ use weir_proxy::net::clock;
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
 
-/// The addresses in use, for those who show them.
+/// The addresses in use, for reports.
 pub(crate) type BoundListeners = Arc<ArcSwap<Vec<BoundListener>>>;
 
 /// Everything that an overview is made of.
@@ -36,7 +36,7 @@ pub(crate) struct Sources {
     pub(crate) shared: Arc<Shared>,
     pub(crate) current: Current,
     pub(crate) reloads: Arc<ReloadCounts>,
-    /// What became of spans.
+    /// The counts of spans.
     pub(crate) traces: Arc<TraceCounts>,
     pub(crate) modes: Arc<ServerModes>,
     pub(crate) bound: BoundListeners,
@@ -274,7 +274,7 @@ fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usi
     Ok((place, figures::shown_server(plan, server).ok_or_else(unknown)?))
 }
 
-/// What the probes of an upstream look at.
+/// The layer that the probes of an upstream check.
 fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
     match plan.config.health.as_ref() {
         Some(check) if check.dialogue.is_some() => CheckLayer::Answer,
@@ -286,7 +286,7 @@ fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
 
 const HTTP: &str = "http";
 
-/// What is spoken with each upstream: `tcp` where only TCP listeners send to it.
+/// The protocol of each upstream: `tcp` where only TCP listeners send to it.
 fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
     let mut senders = vec![(false, false); snapshot.upstreams.len()];
     for listener in &snapshot.listeners {
@@ -306,7 +306,7 @@ fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
     senders.into_iter().map(|found| if found == (true, false) { "tcp" } else { HTTP }).collect()
 }
 
-/// What holds of a server.
+/// The state of a server.
 fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
     let state = &plan.balancer().states()[place];
     match state.mode() {

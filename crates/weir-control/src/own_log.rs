@@ -1,8 +1,8 @@
 //! Weir's own log on its way to standard error: a bounded queue and a thread that writes, so that a reader of standard error that is too slow,
 //! or reads nothing, does not stop the workers.
 //!
-//! Of lines that say the same, the first ten in 10 s are written, then one that says how many more there were. What does not fit in the
-//! queue is dropped and counted. Must not be used for the access log, which loses nothing to repetition.
+//! Of equal lines, the first ten in 10 s are written, then one that says how many more there were. Lines that do not fit in the
+//! queue are dropped and counted. Must not be used for the access log, which loses nothing to repetition.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const LINES_MAX: usize = 1_000;
 /// Bytes that wait to be written.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Lines that are looked at for repetition at once.
+/// Distinct lines that are compared for repetition at once.
 const KINDS_MAX: usize = 256;
 
 /// How long a line is remembered that was written.
@@ -45,14 +45,14 @@ pub struct OwnLog(Arc<LogQueue>);
 #[derive(Debug)]
 struct LogQueue {
     queue: Mutex<LineQueue>,
-    /// Told when there is something to write.
+    /// Notified when there is something to write.
     added: Condvar,
-    /// Told when everything is written.
+    /// Notified when everything is written.
     written: Condvar,
     form: LineFormat,
 }
 
-/// How a line looks, as far as it has to be known here.
+/// The form of a line: the part that the filter needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineFormat {
     Text,
@@ -63,9 +63,9 @@ enum LineFormat {
 struct LineQueue {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
-    /// What was written lately, by the hash of what it says.
+    /// The lines written lately, by the hash of their text.
     kinds: HashMap<u64, Repeated>,
-    /// Lines that were dropped and that the log has not told of.
+    /// Lines that were dropped and not yet reported in the log.
     dropped: u64,
     is_writing: bool,
 }
@@ -132,7 +132,7 @@ impl OwnLog {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, to the end of the process.
+    /// Writes all lines, to the end of the process.
     fn write_on(&self, mut output: impl Write) {
         loop {
             let (lines, dropped) = self.wait();
@@ -195,7 +195,7 @@ impl LineQueue {
             }
             Entry::Occupied(mut known) => {
                 let over = known.insert(Repeated { since: now, count: 1, last: None });
-                if let Some(line) = over.told(form) {
+                if let Some(line) = over.repetition_line(form) {
                     self.push(line);
                 }
                 true
@@ -219,13 +219,13 @@ impl LineQueue {
         self.lines.push_back(line);
     }
 
-    /// Tells of lines whose time is over at `now`, without one of all, that they were repeated; forgets them.
+    /// Reports repetitions of lines whose window is over at `now` (without `now`, of all), and forgets them.
     fn tell_repeated(&mut self, form: LineFormat, now: Option<Instant>) {
         let is_over = |_: &u64, known: &mut Repeated| {
             now.is_none_or(|now| now.saturating_duration_since(known.since) >= WINDOW)
         };
         let over: Vec<Repeated> = self.kinds.extract_if(is_over).map(|(_, known)| known).collect();
-        for line in over.into_iter().filter_map(|known| known.told(form)) {
+        for line in over.into_iter().filter_map(|known| known.repetition_line(form)) {
             self.push(line);
         }
     }
@@ -233,23 +233,23 @@ impl LineQueue {
 
 impl Repeated {
     /// The line that says how many more there were than were written.
-    fn told(self, form: LineFormat) -> Option<Box<[u8]>> {
+    fn repetition_line(self, form: LineFormat) -> Option<Box<[u8]>> {
         let (last, more) = (self.last?, self.count.saturating_sub(REPEATED_MAX));
         let (line, seconds) = (last.trim_ascii_end(), WINDOW.as_secs());
-        let mut told = line.to_vec();
+        let mut text = line.to_vec();
         match form {
-            LineFormat::Text => told.extend(format!(" (and {more} more like it in {seconds} s)\n").bytes()),
+            LineFormat::Text => text.extend(format!(" (and {more} more like it in {seconds} s)\n").bytes()),
             LineFormat::Json => {
-                told.truncate(line.len() - usize::from(line.ends_with(b"}")));
-                told.extend(format!(",\"repeated\":{more},\"seconds\":{seconds}}}\n").bytes());
+                text.truncate(line.len() - usize::from(line.ends_with(b"}")));
+                text.extend(format!(",\"repeated\":{more},\"seconds\":{seconds}}}\n").bytes());
             }
         }
-        Some(told.into())
+        Some(text.into())
     }
 }
 
 impl LineFormat {
-    /// What a line says, apart from when.
+    /// The text of a line, apart from its time.
     fn said(self, line: &[u8]) -> &[u8] {
         let end = match self {
             LineFormat::Text => b' ',
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// An output that says what is written and writes no further before it is told to.
+    /// An output that sends what is written to the test and blocks until the test lets it continue.
     struct Stalling(Sender<String>, Receiver<()>);
 
     impl Write for Stalling {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_now_and_then_is_always_said() {
+    fn a_line_that_is_logged_rarely_is_always_logged() {
         let lines: Vec<(&str, u64)> = (0..100).map(|at| ("t  INFO reloaded\n", at)).collect();
         assert_eq!(queue_of(&lines, LineFormat::Text).len(), 100, "one a second is no flood");
     }

@@ -1,4 +1,4 @@
-//! What the kernel says of this process: CPU time, memory, descriptors, when it was started, and the limit on open files.
+//! The kernel's figures of this process: CPU time, memory, descriptors, when it was started, and the limit on open files.
 //!
 //! Read for each request that shows it.
 
@@ -9,7 +9,7 @@ use weir_observe::ProcessStats;
 /// Microseconds of a second.
 const SECOND: u64 = 1_000_000;
 
-/// What is known now; what cannot be read is 0.
+/// The figures now; a figure that cannot be read is 0.
 pub(crate) fn figures() -> ProcessStats {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let mut figures =
@@ -28,7 +28,7 @@ fn open_files() -> u64 {
     fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
 }
 
-/// Raises the soft limit on open files to the hard one: nobody means the soft default of 1 024 for a proxy.
+/// Raises the soft limit on open files to the hard one: the soft default of 1 024 is too low for a proxy.
 pub(crate) fn raise_open_files() {
     let resource = rustix::process::Resource::Nofile;
     let mut limit = rustix::process::getrlimit(resource);

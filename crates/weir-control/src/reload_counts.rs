@@ -6,7 +6,7 @@ use weir_observe::ReloadStats;
 
 use weir_proxy::net::clock;
 
-/// What is counted of reloads.
+/// The counts of reloads.
 #[derive(Debug)]
 pub(crate) struct ReloadCounts {
     succeeded: AtomicU64,
@@ -38,7 +38,7 @@ impl ReloadCounts {
         }
     }
 
-    /// The figures, with what is known of the snapshots.
+    /// The figures, with those of the snapshots.
     pub(crate) fn figures(&self, generation: u64, snapshots: usize) -> ReloadStats {
         ReloadStats {
             succeeded: self.succeeded.load(Ordering::Relaxed),

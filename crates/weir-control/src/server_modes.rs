@@ -1,8 +1,8 @@
-//! What the operator wants of servers: serving, draining, maintenance; changed while Weir runs.
+//! The operator's mode of servers: serving, draining, maintenance; changed while Weir runs.
 //!
-//! A change holds from the next choice on; what runs on the server runs on. A task of the control thread watches a server
-//! that leaves service: it closes it at its deadline and tells when nothing is left. It gives up as soon as somebody else has
-//! decided about the server: a reload, or the operator anew.
+//! A change holds from the next choice on; running exchanges continue. A task of the control thread watches a server
+//! that leaves service: it closes it at its deadline and logs when nothing is left. It ends as soon as the mode is changed
+//! otherwise: by a reload, or by the operator again.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use weir_traffic::{Health, Mode, ServerId, ServerState};
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::snapshot::{Current, Snapshot, UpstreamPlan};
 
-/// How often a server that leaves service is looked at.
+/// How often a server that leaves service is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The mode of a server that the config does not name any more, as it is shown.
@@ -55,7 +55,7 @@ impl ServerModes {
         Arc::new(Self { current: Arc::clone(current), leaving: Mutex::default() })
     }
 
-    /// Sets what is wanted of a server; with a `deadline`, one that drains takes no bound requests either after it.
+    /// Sets the mode of a server; with a `deadline`, one that drains takes no bound requests either after it.
     ///
     /// # Errors
     /// When there is no such server.
@@ -99,12 +99,12 @@ impl ServerModes {
             leaving.insert(key, LeavingServer { drain, watch: task.abort_handle() });
         }
         drop(leaving);
-        // Those who wait may be served by a server that came back, or must not wait for one that went.
+        // Waiting requests may be served by a server that came back, or must not wait for one that went.
         plan.serve_queue();
         Ok(())
     }
 
-    /// When what is bound to a server that drains is cut off, in milliseconds from `now_ms` of its upstream.
+    /// When sessions that are bound to a draining server are cut off, in milliseconds from `now_ms` of its upstream.
     pub(crate) fn deadline_in(&self, upstream: &str, server: &str, now_ms: u64) -> Option<u64> {
         let leaving = self.lock();
         let drain = leaving.get(&(upstream.into(), server.into()))?.drain;
@@ -113,7 +113,7 @@ impl ServerModes {
         mode.filter(|mode| *mode != Mode::Serving).map(|_| deadline_ms.saturating_sub(now_ms))
     }
 
-    /// One line per server: what is wanted of it, whether it is up, and what runs on it.
+    /// One line per server: its mode, whether it is up, and its running requests.
     pub(crate) fn table(&self) -> String {
         let snapshot = self.current.load();
         let leaving = self.leaving(&snapshot);
@@ -132,7 +132,7 @@ impl ServerModes {
         text
     }
 
-    /// Those that leave service or have left it, without the ones that serve again because somebody else has said so.
+    /// Servers that leave service or have left it, without those that serve again by another change.
     fn leaving(&self, snapshot: &Snapshot) -> MutexGuard<'_, HashMap<ServerKey, LeavingServer>> {
         let mut leaving = self.lock();
         leaving.retain(|(upstream, server), leaving| match mode_of(snapshot, upstream, server) {
@@ -151,7 +151,7 @@ impl ServerModes {
     }
 }
 
-/// What is wanted of a server, if the config names it.
+/// The mode of a server, if the config names it.
 fn mode_of(snapshot: &Snapshot, upstream: &str, server: &str) -> Option<Mode> {
     let (_, plan) = snapshot.upstream(upstream)?;
     plan.in_service(server).map(|at| plan.balancer().states()[at].mode())
@@ -185,7 +185,7 @@ fn push_line(
     .expect("a string takes everything");
 }
 
-/// What looks after a server that leaves service, by its name: a change of its address is no change of what is wanted of it.
+/// Watches a server that leaves service, by its name: a change of its address does not change its mode.
 struct DrainWatch {
     modes: Arc<ServerModes>,
     key: ServerKey,
@@ -196,13 +196,13 @@ struct DrainWatch {
 }
 
 impl DrainWatch {
-    /// Looks at the server until nothing is left on it, or somebody else has decided about it.
+    /// Polls the server until nothing is left on it, or its mode was changed otherwise.
     async fn run(mut self) {
         let mut was_removed = false;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let server = self.find();
-            // One that comes back is what the config says.
+            // A server that comes back has the mode of the config.
             if server.is_some_and(|server| was_removed || !self.holds(server)) {
                 return self.forget();
             }
@@ -232,13 +232,13 @@ impl DrainWatch {
         plan.in_service(&self.key.1)
     }
 
-    /// Whether what is wanted of the server still is what this stands for.
+    /// Whether the server still has the mode that this task watches.
     fn holds(&self, server: usize) -> bool {
         let wanted = if self.drain.takes_bound { Mode::Draining } else { Mode::Maintenance };
         self.plan.balancer().state(ServerId(server as u32)).mode() == wanted
     }
 
-    /// Closes the server, unless somebody else decides about it in this moment.
+    /// Closes the server, unless its mode is changed at this moment.
     fn close(&mut self, server: usize, left: u32) {
         let plan = &self.plan;
         if !plan.balancer().state(ServerId(server as u32)).turn_mode(Mode::Draining, Mode::Maintenance) {

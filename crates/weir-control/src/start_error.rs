@@ -15,7 +15,7 @@ pub enum StartError {
         listener: Box<str>,
         /// The address as the config has it.
         address: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The admin address cannot be bound.
@@ -23,7 +23,7 @@ pub enum StartError {
     BindAdmin {
         /// The address as the config has it.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The runtime socket cannot be bound.
@@ -31,7 +31,7 @@ pub enum StartError {
     BindSocket {
         /// The address as the config has it.
         address: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// TLS of a listener cannot be made ready.

@@ -1,10 +1,10 @@
-//! What became of the spans of sampled exchanges: exported, dropped and why, and how many exports failed.
+//! Counts of the spans of sampled exchanges: exported, dropped and why, and how many exports failed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_observe::{TraceLoss, TraceStats};
 
-/// What is counted by whichever thread exports.
+/// The counters of the thread that exports.
 #[derive(Debug, Default)]
 pub(crate) struct TraceCounts {
     exported: AtomicU64,

@@ -1,4 +1,4 @@
-//! The HTTP/1 codec alone, a given number of times: what `cargo xtask instructions` counts.
+//! The HTTP/1 codec alone, a given number of times, for `cargo xtask instructions`.
 //!
 //! `http_codec (request-head|response-head|chunked-body) TIMES`. The messages are those of an ordinary page: a browser's
 //! request, a server's answer, a body in two chunks. Nothing is allocated per message. It measures no time.

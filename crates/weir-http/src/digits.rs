@@ -66,7 +66,7 @@ fn eight_digits(half: u32) -> [u8; 8] {
     digits.to_be_bytes()
 }
 
-/// Appends `address` as text, an IPv4-mapped IPv6 address as the IPv4 address it stands for, without brackets.
+/// Appends `address` as text, an IPv4-mapped IPv6 address as its IPv4 address, without brackets.
 #[inline]
 pub fn address(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {

@@ -1,6 +1,6 @@
 //! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
-//! No I/O, no clock, no unsafe: everything here takes slices and gives spans. What is exported at the root belongs to no
+//! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
 //! version of HTTP; that of HTTP/1 is in [`http1`].
 
 #![forbid(unsafe_code)]

@@ -53,7 +53,7 @@ enum LabCommand {
     /// List targets and tools: what is installed, and how to get the rest.
     Targets(SearchArgs),
     /// Run the comparisons of the field reports, or all scenarios, or some, and write one page above their reports. The same
-    /// command goes on where it was interrupted.
+    /// command resumes an interrupted suite.
     #[command(
         after_help = "Examples:\n  weir-lab suite reports --short\n  weir-lab suite reports --out reports-of-today\n  \
                             weir-lab suite all --only l7-keepalive,l7-short --out suite"

@@ -12,7 +12,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Nanoseconds since the machine was started, the same in every process: what happened in two of them can be put in order.
+/// Nanoseconds since the machine was started, the same in every process: events of two processes can be put in order.
 pub fn uptime_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // Neither is negative (`clock_gettime(2)`).

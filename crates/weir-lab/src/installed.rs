@@ -1,4 +1,4 @@
-//! Programs that are installed: where one is, and what it says about its version.
+//! Installed programs: their paths and versions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct Installed {
     /// Where it is.
     pub program: PathBuf,
-    /// What it says about its version.
+    /// Its version.
     pub version: String,
-    /// The TLS library it runs with, as far as it can be found out.
+    /// The TLS library it runs with, if it can be determined.
     pub tls_library: Option<String>,
     /// The file of nginx's stream module, where that is not part of the program.
     pub stream_module: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub(crate) fn by_go(name: &str) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// What vegeta says about itself.
+/// The version of vegeta.
 fn vegeta_version(said: &str) -> String {
     let field = |name: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix(name))?;

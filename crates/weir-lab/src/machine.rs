@@ -1,4 +1,4 @@
-//! What this machine is: the lines a reader needs to compare a result with one of their own.
+//! This machine: the lines a reader needs to compare a result with one of their own.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ const SETTINGS: &[&str] = &[
 ];
 
 impl Machine {
-    /// Looks at this machine.
+    /// Reads the data of this machine.
     pub fn look() -> Self {
         let cpuinfo = read("/proc/cpuinfo");
         let kilobytes = value(&read("/proc/meminfo"), "MemTotal")

@@ -1,4 +1,4 @@
-//! Who runs on which CPU, and the limits of the process.
+//! Which process runs on which CPU, and the limits of the process.
 //!
 //! Client and origin share one CPU, the target has another to itself: what it burns there is its own. On a machine
 //! with hardware threads the two CPUs are taken from different cores.
@@ -53,7 +53,7 @@ pub fn allowed() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// Restricts the calling thread, and what it starts, to `cpus`.
+/// Restricts the calling thread, and its children, to `cpus`.
 ///
 /// # Errors
 /// When there is no such CPU, or it is not allowed.
@@ -63,7 +63,7 @@ pub fn pin_to(cpus: &[usize]) -> std::io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Keeps the calling thread, and what it starts, on one CPU until dropped.
+/// Keeps the calling thread, and its children, on one CPU until dropped.
 #[derive(Debug)]
 pub struct Pinned {
     before: Vec<usize>,
@@ -88,7 +88,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Raises the limit of open descriptors to what the system allows this process.
+/// Raises the limit of open descriptors to the maximum that the system allows this process.
 pub fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     // Raising the soft limit to the hard one is always allowed.

@@ -19,7 +19,7 @@ use weir_stats::terminal::say;
 
 use crate::{clock, length, placement};
 
-/// What the relay is to do.
+/// The settings of the relay.
 #[derive(Debug, Args)]
 pub struct RelayArgs {
     /// Address to listen on.
@@ -42,13 +42,13 @@ const LISTENER: u64 = u64::MAX;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
 
-/// What may wait for one side before the other is no longer read, in bytes.
+/// The most bytes that may wait for one side before the other is no longer read.
 const PENDING_MAX: usize = 256 * 1024;
 
 /// One of the two connections of a pair.
 struct RelaySide {
     socket: OwnedFd,
-    /// What could not be sent yet.
+    /// Bytes that could not be sent yet.
     pending: Vec<u8>,
     /// The events it waits for.
     watched: EventFlags,
@@ -86,7 +86,7 @@ pub fn serve(args: &RelayArgs) -> anyhow::Result<()> {
 }
 
 impl RelayServer {
-    /// Relays, and burns this share of what it has spent.
+    /// Relays, and burns this share of its own CPU time.
     fn run(&mut self, slower: f64) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         let mut mark = clock::cpu_time();
@@ -131,7 +131,7 @@ impl RelayServer {
         }
     }
 
-    /// Moves what side `which` of a pair has for the other, and what it can take.
+    /// Moves bytes from side `which` of a pair to the other, as many as that accepts.
     fn serve(&mut self, key: usize, which: usize) {
         let Some(RelayedConnection(sides)) = self.pairs.get_mut(key) else { return };
         let is_over = match flush(&mut sides[which]) {
@@ -184,7 +184,7 @@ fn pass(sides: &mut [RelaySide; 2], which: usize, buf: &mut [u8], work: Duration
     Ok(())
 }
 
-/// Sends what waits, as far as the socket takes it. One that is still connecting takes nothing yet.
+/// Sends waiting bytes, as many as the socket accepts. One that is still connecting accepts none yet.
 fn flush(side: &mut RelaySide) -> Result<(), Errno> {
     while !side.pending.is_empty() {
         match rustix::net::send(&side.socket, &side.pending, SendFlags::NOSIGNAL) {

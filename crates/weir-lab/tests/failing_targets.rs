@@ -91,7 +91,7 @@ fn requests(listen: &str) -> Option<u64> {
 }
 
 #[test]
-fn targets_that_truncate_falsify_or_refuse_are_named_with_what_they_did() {
+fn targets_that_truncate_falsify_or_refuse_are_named_with_the_fault() {
     let _turn = measuring();
     let page = |body: &[u8]| [b"HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\n".as_slice(), body].concat();
     let mut false_page = pattern::run(0, 612).to_vec();
@@ -143,7 +143,7 @@ fn ctrl_c_leaves_no_process_of_any_target_behind() {
     ] {
         let mut child = lab(&["run", "l7-keepalive", "--targets", targets, "--window", "1000s"]);
         let mut pids = Vec::new();
-        // What client and origin do alone is measured before; the target comes then.
+        // Client and origin alone are measured before; the target comes then.
         let started = wait_until(LIMIT, || {
             pids = tree::members(child.id() as i32);
             pids.len() >= processes

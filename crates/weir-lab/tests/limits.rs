@@ -50,7 +50,7 @@ fn measured_once(target: &str, steady: &str) -> (serde_json::Value, serde_json::
     (run["measurements"][0].clone(), run["capacity"].clone(), said)
 }
 
-/// Whether `limit` is what a quiet machine shows; false on one that is disturbed.
+/// Whether `limit` is that of a quiet machine; false on one that is disturbed.
 fn is_quiet(measurement: &serde_json::Value, limit: &str) -> bool {
     let found = measurement["limit"].as_str().unwrap();
     assert!([limit, "disturbed"].contains(&found), "{measurement}");
@@ -133,7 +133,7 @@ fn cost(run: &serde_json::Value, target: &str) -> f64 {
     weir_stats::estimate::median(&costs).unwrap()
 }
 
-/// What the slowed relay costs in one short run, of what the plain one does.
+/// The CPU time of the slowed relay in one short run, relative to the plain one.
 fn slowed_by() -> f64 {
     let dir = tempfile::tempdir().unwrap();
     let save = format!("--save={}", dir.path().display());

@@ -1,4 +1,4 @@
-//! The program as a whole: it measures what is there, and no child ever outlives it.
+//! The program as a whole: it measures installed programs, and no child ever outlives it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -64,7 +64,7 @@ fn a_whole_tree_ends_with_its_handle_daemons_included() {
 }
 
 #[test]
-fn what_its_program_leaves_behind_ends_with_the_program() {
+fn remaining_children_of_a_target_end_with_the_target() {
     let dir = tempfile::tempdir().unwrap();
     let mut guarded = shell("sleep 1000 & echo child $!; exit 3", dir.path());
     let child: i32 = guarded.wait_for_line("child ", LIMIT).unwrap().parse().unwrap();
@@ -239,11 +239,11 @@ fn a_target_that_answers_wrongly_fails_the_run_and_is_left_out() {
         .spawn()
         .unwrap();
     let mut listen = String::new();
-    let told = wait_until(LIMIT, || {
+    let listens = wait_until(LIMIT, || {
         listen = std::fs::read_to_string(dir.path().join("listen")).unwrap_or_default();
         listen.ends_with('\n')
     });
-    assert!(told);
+    assert!(listens);
     let listener = std::net::TcpListener::bind(listen.trim()).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -281,7 +281,7 @@ fn serve_two_pages_then_502(mut stream: &std::net::TcpStream) {
 }
 
 #[test]
-fn what_is_missing_or_mistyped_is_an_error_that_says_so() {
+fn missing_or_mistyped_names_are_errors_that_say_so() {
     let dir = tempfile::tempdir().unwrap();
     let weir = fake_weir(dir.path(), "exit 1");
     let output = lab(&["targets", "--weir", &weir]).output().unwrap();

@@ -12,7 +12,7 @@ fn measuring() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a short steady load on nginx with a profile and this PATH; gives what was said and the report's page.
+/// Runs a short steady load on nginx with a profile and this PATH; returns the output and the report's page.
 fn profiled(dir: &Path, path: &str) -> (String, String) {
     let save = format!("--save={}", dir.display());
     let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|file| Path::new(file).is_file());

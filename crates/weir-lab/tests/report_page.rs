@@ -8,7 +8,7 @@ use std::process::Command;
 use weir_lab::load::Second;
 use weir_lab::report::{folder, html};
 
-/// What the page tells about itself, put into the document where the test finds it.
+/// The page's own measurements, put into the document where the test finds them.
 const PROBE: &str = "<script>addEventListener('load', () => {
   const style = getComputedStyle(document.body);
   const bright = colour => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 384;
@@ -33,7 +33,7 @@ const PROBE: &str = "<script>addEventListener('load', () => {
   document.body.dataset.facts = Object.entries(facts).map(([name, value]) => name + '=' + value).join(' ');
 });</script>";
 
-/// What the page tells in a window of this width.
+/// The page's measurements in a window of this width.
 fn facts(page: &Path, width: u32, is_dark: bool) -> String {
     let profile = tempfile::tempdir().unwrap();
     let out = Command::new("chromium")
@@ -68,9 +68,9 @@ fn a_browser_shows_all_of_it_on_any_screen() {
     }
 }
 
-/// What only newer runs have: single requests, the shares of servers, and seconds.
+/// Parts that only newer runs have: single requests, the shares of servers, and seconds.
 #[test]
-fn a_browser_shows_what_happened_within_a_round() {
+fn a_browser_shows_the_course_of_a_round() {
     let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/runs/2026-11-21-queue-single-slot");
     let mut run = folder::load(&run).unwrap();
     let before = html::page(&run).unwrap().matches("<figure>").count();
@@ -94,7 +94,7 @@ fn a_browser_shows_what_happened_within_a_round() {
 
 /// A run that others made is data, not markup.
 #[test]
-fn what_a_run_says_is_text() {
+fn the_text_of_a_run_is_escaped() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../lab/runs/2026-11-24-current-peers/l7-keepalive");
     let mut run = folder::load(&path).unwrap();

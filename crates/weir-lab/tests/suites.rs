@@ -97,7 +97,7 @@ fn a_soak_counts_failures_by_reason_and_clients_that_left() {
 }
 
 #[test]
-fn slow_clients_get_what_they_came_for_and_a_ladder_has_a_case_for_each_step() {
+fn slow_clients_complete_and_a_ladder_has_a_case_for_each_step() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let slow = measured(dir.path(), "slow-clients", "direct");
@@ -116,7 +116,7 @@ fn slow_clients_get_what_they_came_for_and_a_ladder_has_a_case_for_each_step() {
 }
 
 #[test]
-fn a_suite_says_what_is_left_goes_on_where_it_was_and_names_what_failed() {
+fn a_suite_reports_the_time_left_resumes_and_names_failures() {
     let _turn = measuring();
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().display().to_string();

@@ -60,7 +60,7 @@ fn html_specificity(media: &[u8]) -> u8 {
     }
 }
 
-/// Types such as `application/vnd.api+json` count as JSON: who asks for one reads JSON rather than HTML.
+/// Types such as `application/vnd.api+json` count as JSON: a client that accepts one reads JSON rather than HTML.
 fn json_specificity(media: &[u8]) -> u8 {
     match media {
         b"*/*" => 1,
@@ -71,7 +71,7 @@ fn json_specificity(media: &[u8]) -> u8 {
     }
 }
 
-/// The weight that a parameter gives: `None` when it is no weight, `Some(None)` when it is a malformed one.
+/// The weight of a parameter: `None` when it is no weight, `Some(None)` when it is a malformed one.
 fn weight_of(parameter: &[u8]) -> Option<Option<u16>> {
     let value = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="))?;
     Some(parse_weight(value))

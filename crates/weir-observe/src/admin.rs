@@ -1,4 +1,4 @@
-//! What is counted of requests to the admin listener: those that were answered, and why the others were refused.
+//! Counters of requests to the admin listener: those that were answered, and why the others were rejected.
 //!
 //! A closed set of reasons, as they become labels. None of them concerns an exchange: those have failures.
 
@@ -10,7 +10,7 @@ use crate::counter::Counter;
 pub enum AdminRefusal {
     /// No credentials came, or wrong ones.
     Credentials,
-    /// `Host` names somebody else: a page elsewhere may have had its own name resolved to this address.
+    /// `Host` has another name: a page elsewhere may have had its own name resolved to this address.
     Host,
     /// The page of another site is behind it, or one that does not know the token of this process.
     CrossSite,
@@ -18,7 +18,7 @@ pub enum AdminRefusal {
     ChangesOff,
     /// Its head or its body is too large.
     TooLarge,
-    /// It did not come to its end in time, or its answer was not taken.
+    /// It was not complete in time, or its answer was not read.
     TooSlow,
     /// It is not well-formed HTTP.
     Malformed,
@@ -57,7 +57,7 @@ impl AdminRefusal {
     }
 }
 
-/// What is counted; one writer, the thread that serves the admin listener.
+/// The counters; one writer, the thread that serves the admin listener.
 #[derive(Debug, Default)]
 pub struct AdminShard {
     requests: Counter,
@@ -84,7 +84,7 @@ impl AdminShard {
     }
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdminStats {
     /// Requests that were answered as asked.

@@ -1,6 +1,6 @@
 //! Whether persistence kept a client on its server: the words of log and metrics.
 
-/// What became of a client's bond to a server, told once per response.
+/// The outcome of affinity, recorded once per response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AffinityOutcome {
     /// It got the server that it belongs to.

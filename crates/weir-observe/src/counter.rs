@@ -81,7 +81,7 @@ impl Gauge {
     }
 }
 
-/// What a [`Gauge`] showed at one moment, or the sum of several.
+/// The value of a [`Gauge`] at one moment, or the sum of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Level {
     /// The value.

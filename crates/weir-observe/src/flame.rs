@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a frame of the kernel ends in, as in folded stacks everywhere.
+/// The suffix of a frame of the kernel, as in folded stacks everywhere.
 pub const KERNEL: &str = "_[k]";
 
-/// Longest name of a function that is kept: those of generics can fill a page.
+/// Longest name of a function that is kept: names of generics can fill a page.
 const NAME_MAX: usize = 160;
 
 /// Most frames of a stack that are drawn or folded.
@@ -21,7 +21,7 @@ const WIDTH: f64 = 1200.0;
 /// Height of a box.
 const HEIGHT: f64 = 17.0;
 
-/// Boxes narrower than this are not drawn: nobody could see them.
+/// Boxes narrower than this are not drawn: they would not be visible.
 const WIDTH_MIN: f64 = 0.4;
 
 /// Width of a letter of the font.
@@ -49,7 +49,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The name of a function as it stands in a folded stack: short, without the hash of Rust's older scheme.
+/// The name of a function in a folded stack: short, without the hash of Rust's older scheme.
 pub fn frame_name(symbol: &str) -> String {
     let name = symbol.trim().replace(';', ":").replace(['\n', '\r'], " ");
     let name = without_hash(&name);
@@ -100,7 +100,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// Draws a function and what it calls, from `left` on.
+    /// Draws a function and its callees, from `left` on.
     fn frame(&self, out: &mut String, name: &str, frame: &Frame<'_>, level: usize, left: f64) {
         let width = frame.samples as f64 / self.all * WIDTH;
         if width < WIDTH_MIN {
@@ -139,7 +139,7 @@ impl Drawing {
     }
 }
 
-/// At most so many letters, the last of them dots when there were more.
+/// At most this many letters, the last of them dots when there were more.
 fn shortened(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
         return name.to_owned();
@@ -157,7 +157,7 @@ fn colour(name: &str) -> String {
     format!("hsl({hue} 78% {light}%)")
 }
 
-/// Text as it may stand in XML (1.0, 2.4).
+/// Text that is valid in XML (1.0, 2.4).
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -169,7 +169,7 @@ mod tests {
     use super::{folded, frame_name, shortened, svg};
 
     #[test]
-    fn a_box_is_as_wide_as_its_share_and_stands_on_its_caller() {
+    fn a_box_is_as_wide_as_its_share_and_above_its_caller() {
         let stacks = [("weir;main;read", 1), ("weir;main;send_[k]", 3)];
         let stacks: BTreeMap<String, u64> = stacks.map(|(stack, count)| (stack.to_owned(), count)).into();
         let svg = svg("all", &stacks);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_see_is_not_drawn_and_labels_fit() {
+    fn invisible_boxes_are_not_drawn_and_labels_fit() {
         let mut stacks = BTreeMap::from([("weir;busy".to_owned(), 100_000)]);
         stacks.insert("weir;idle".to_owned(), 1);
         assert!(!svg("all", &stacks).contains("idle"));

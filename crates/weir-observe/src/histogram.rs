@@ -80,7 +80,7 @@ const fn lower_bound(bucket: usize) -> u64 {
     (SUB + (bucket & (SUB - 1))) << shift
 }
 
-/// The value that stands for all values of a bucket: its middle.
+/// The representative of all values of a bucket: its middle.
 fn middle(bucket: usize) -> u64 {
     if bucket == OVERFLOW {
         return lower_bound(OVERFLOW);
@@ -114,7 +114,7 @@ impl HistogramSnapshot {
         self.counts.get_or_insert_with(|| Box::new(NO_COUNTS))
     }
 
-    /// Adds what a histogram holds at this moment.
+    /// Adds the content of a histogram at this moment.
     pub fn add(&mut self, histogram: &Histogram) {
         let Some(counts) = histogram.counts.get() else { return };
         let mut added = 0;
@@ -137,7 +137,7 @@ impl HistogramSnapshot {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What was recorded since `earlier` was taken of the same histograms.
+    /// The values recorded since `earlier` was taken of the same histograms.
     pub fn since(&self, earlier: &HistogramSnapshot) -> HistogramSnapshot {
         if self.count == earlier.count {
             return HistogramSnapshot { sum: self.sum.wrapping_sub(earlier.sum), ..HistogramSnapshot::new() };
@@ -183,7 +183,7 @@ impl HistogramSnapshot {
     /// How many values lie below each of these bounds, which ascend, in microseconds: exact where a bound is that of a bucket, as all powers of
     /// two are; in a bucket that a bound divides, the values are taken to be spread evenly.
     ///
-    /// As values are whole microseconds rounded down, this is what Prometheus calls the count of the bucket with that
+    /// As values are whole microseconds rounded down, this equals Prometheus' count of the bucket with that
     /// upper bound.
     pub fn counts_below(&self, bounds: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
         let (mut start, mut below) = (0, 0);

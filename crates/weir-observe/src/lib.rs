@@ -1,18 +1,18 @@
-//! What Weir can say about itself: counters, histograms, failures, access-log lines, and their rendering.
+//! Reports of Weir about itself: counters, histograms, failures, access-log lines, and their rendering.
 //!
 //! No I/O, no clock, no locks, no unsafe: the data path records, a reader sums up, everything here is a pure function of
-//! what was recorded.
+//! the records.
 
 #![forbid(unsafe_code)]
 
-// What a reader makes of the counters: pages, tables, metrics.
+// Reports made from the counters: pages, tables, metrics.
 pub mod status_page;
 pub mod haproxy;
 pub mod overview;
 pub mod prometheus;
 mod stats;
 
-// What the workers count, one writer each.
+// The counters of the workers, one writer each.
 mod per_worker;
 mod shard;
 mod traces;

@@ -1,13 +1,13 @@
 //! The body of an answer that Weir gives itself: a small page for people, or an object for programs.
 //!
-//! It says the status, one sentence, the reason code and the request id, and nothing about what is behind Weir. It loads
+//! It contains the status, one sentence, the reason code and the request id, and nothing about servers or config. It loads
 //! nothing, so it also works where nothing else does. Everything that a peer sent is escaped.
 
 use crate::accept::ReplyFormat;
 use crate::access_log::escape;
 use crate::failure::Failure;
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalReply<'a> {
     /// The status of the response.
@@ -27,7 +27,7 @@ impl<'a> LocalReply<'a> {
         Some(LocalReply { status, text: failure.client_text(), reason: failure.reason(), request_id })
     }
 
-    /// Appends the body; its length is what the buffer grows by, below 2 KiB with a request id of up to 128 bytes.
+    /// Appends the body; the buffer grows by its length, below 2 KiB with a request id of up to 128 bytes.
     pub fn render(&self, format: ReplyFormat, out: &mut Vec<u8>) {
         match format {
             ReplyFormat::Html => self.render_html(out),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_what_the_page_says() {
+    fn json_has_the_same_content_as_the_page() {
         let failure = Failure::server(Phase::Response, Cause::TimedOut);
         let page = LocalReply::for_failure(failure, b"01J9-\"quoted\"").unwrap();
         assert_eq!(

@@ -1,13 +1,13 @@
-//! What each worker counts of one part, made when that worker has something to count: most parts of a large config are never used.
+//! The counters of each worker for one part, made when that worker has something to count: most parts of a large config are never used.
 
 use std::sync::{Arc, OnceLock};
 
-/// The shards of one part, by worker. A clone is the same: what is made under one config is there in the next.
+/// The shards of one part, by worker. A clone is the same: shards made under one config are there in the next.
 #[derive(Debug)]
 pub struct PerWorker<T>(Arc<[OnceLock<Arc<T>>]>);
 
 impl<T: Default> PerWorker<T> {
-    /// Nothing counted yet, by so many workers.
+    /// Without counts, for this many workers.
     pub fn new(workers: usize) -> PerWorker<T> {
         PerWorker((0..workers).map(|_| OnceLock::new()).collect())
     }
@@ -22,7 +22,7 @@ impl<T: Default> PerWorker<T> {
 }
 
 impl<T> PerWorker<T> {
-    /// Those of the workers that have counted something.
+    /// The shards of the workers that have counted something.
     pub fn used(&self) -> impl Iterator<Item = &Arc<T>> {
         self.0.iter().filter_map(OnceLock::get)
     }

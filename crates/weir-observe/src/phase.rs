@@ -1,7 +1,7 @@
 //! The ten phases of an exchange, and the time spent in each.
 //!
 //! The same ten words are the time limits of the config, fields of the log, labels of the metrics and the phase of a
-//! failure. A phase is a place in the story, not a clock: times are measured by the data path and stored here.
+//! failure. A phase is a place in the flow, not a clock: times are measured by the data path and stored here.
 
 use std::ops::{Index, IndexMut};
 

@@ -1,4 +1,4 @@
-//! The words under which retries are counted: what made an attempt go again, and what forbade it.
+//! The words under which retries are counted: the cause of a retry, and the reason against one.
 //!
 //! The decision is taken elsewhere; a test there holds the words together.
 

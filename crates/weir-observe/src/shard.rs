@@ -1,4 +1,4 @@
-//! What one worker counts, and what the probes of servers come to: plain structs of counters, shared with the reader
+//! The counters of one worker, and of the probes of servers: plain structs of counters, shared with the reader
 //! through `Arc`.
 //!
 //! A worker is the only writer of its shard. Each part is on cache lines of its own, and behind its own `Arc`, so that a
@@ -42,15 +42,15 @@ pub struct WorkerShard {
     pub exchanges: Counter,
     /// Exchanges that run.
     pub exchanges_open: Gauge,
-    /// Tunnels that run, also those whose listener the config does not name any more.
+    /// Running tunnels, including those whose listener the config does not name any more.
     pub tunnels_open: Gauge,
     /// Tunnels that were ended because their time was up.
     pub tunnels_drained: Counter,
     /// Buffers taken from the worker and not given back.
     pub buffers_in_use: Gauge,
-    /// Buffers that it keeps for the next ones who need some.
+    /// Free buffers that it keeps for later use.
     pub buffers_free: Gauge,
-    /// Exchanges that are over whose memory it keeps for the next ones.
+    /// Memory of finished exchanges that it keeps for later use.
     pub exchanges_kept: Gauge,
     /// Timers armed.
     pub timers: Gauge,
@@ -115,7 +115,7 @@ impl WorkerShard {
     }
 }
 
-/// What one worker counts for one listener.
+/// The counters of one worker for one listener.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ListenerShard {
@@ -143,7 +143,7 @@ pub struct ListenerShard {
     pub failures: FailureCounters,
 }
 
-/// What one worker counts for one route.
+/// The counters of one worker for one route.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct RouteShard {
@@ -151,14 +151,14 @@ pub struct RouteShard {
     pub requests: Counter,
     /// Responses sent to them, by class, Weir's own answers included.
     pub responses: ResponseCounters,
-    /// Those that failed.
+    /// Failed exchanges.
     pub failures: Counter,
 }
 
 /// The versions of TLS that handshakes are counted by.
 pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 
-/// What one worker counts for one upstream.
+/// The counters of one worker for one upstream.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct UpstreamShard {
@@ -170,7 +170,7 @@ pub struct UpstreamShard {
     pub queued: Counter,
     /// Exchanges that wait.
     pub queue_length: Gauge,
-    /// Time spent waiting, of those that waited.
+    /// Time in the queue, of exchanges that waited.
     pub queue_time: Histogram,
     /// Time from the first byte of the request to the last of the response, of exchanges that were answered; tunnels are none.
     pub exchange_time: Histogram,
@@ -216,7 +216,7 @@ impl UpstreamShard {
     }
 }
 
-/// What one worker counts for one server.
+/// The counters of one worker for one server.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ServerShard {
@@ -234,7 +234,7 @@ pub struct ServerShard {
     pub connect_errors: Counter,
     /// TLS handshakes with the server that were completed.
     pub tls_handshakes: Counter,
-    /// Those of them that went on with an earlier session.
+    /// Handshakes among them that resumed an earlier session.
     pub tls_resumptions: Counter,
     /// Attempts that reused an idle connection.
     pub reuses: Counter,
@@ -254,11 +254,11 @@ pub struct ServerShard {
     pub connect_time: Histogram,
     /// Attempts that failed, by phase.
     pub failures: PhaseCounters,
-    /// Attempts that failed by the doing of the server, answers with a status that says so included: what ejection counts.
+    /// Attempts that failed by the fault of the server, including answers with a status that counts as one: the failures of outlier ejection.
     pub outlier_failures: Counter,
 }
 
-/// What the thread that probes counts of one server.
+/// The counters of the probing thread for one server.
 #[derive(Debug, Default)]
 pub struct ProbeShard {
     /// Probes that passed.
@@ -269,14 +269,14 @@ pub struct ProbeShard {
     pub last_micros: Gauge,
     /// Probes that could not be made for want of something on this machine.
     pub not_made: Counter,
-    /// What it came to: 0 before the first, 1 when it passed, the index of the reason and 2 when it failed.
+    /// The last result: 0 before the first, 1 when it passed, the index of the reason and 2 when it failed.
     last: Gauge,
-    /// How often the probes changed what holds of the server: from up to down, and back.
+    /// How often the probes changed the state of the server: from up to down, and back.
     pub changes: Counter,
 }
 
 impl ProbeShard {
-    /// Counts a probe and what it came to.
+    /// Counts a probe and its result.
     pub fn record(&self, failure: Option<Failure>) {
         match failure {
             None => {
@@ -290,7 +290,7 @@ impl ProbeShard {
         }
     }
 
-    /// What the last probe came to; `None` before the first.
+    /// The result of the last probe; `None` before the first.
     pub fn last(&self) -> Option<Result<(), Reason>> {
         match self.last.value() {
             0 => None,
@@ -403,7 +403,7 @@ mod tests {
     use crate::failure::Party;
 
     #[test]
-    fn a_shard_has_the_sizes_it_was_asked_for() {
+    fn a_shard_has_the_requested_sizes() {
         let shard = WorkerShard::new(ShardSizes { listeners: 2, servers: &[3, 0, 1] });
         assert_eq!(shard.listeners.len(), 2);
         assert_eq!(

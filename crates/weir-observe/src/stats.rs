@@ -1,6 +1,6 @@
 //! The figures of the whole process: the sums over the shards of all workers, as plain numbers with names.
 //!
-//! What is skipped when they are serialised is part of the overview in another form.
+//! Fields that are skipped when they are serialised are part of the overview in another form.
 //!
 //! Taken by a reader at one moment, off the workers; everything that shows figures (Prometheus, status page, runtime
 //! socket) shows these.
@@ -22,7 +22,7 @@ use crate::shard::{
 };
 use crate::traces::TraceStats;
 
-/// What the parts of a shard are called, in the order of the config.
+/// The names of the parts of a shard, in the order of the config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatNames {
     /// Names of the listeners.
@@ -31,7 +31,7 @@ pub struct StatNames {
     pub upstreams: Vec<UpstreamStatNames>,
 }
 
-/// What an upstream and its servers are called.
+/// The names of an upstream and its servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpstreamStatNames {
     /// Name of the upstream.
@@ -49,19 +49,19 @@ pub struct Stats {
     pub listeners: Vec<ListenerStats>,
     /// One per upstream.
     pub upstreams: Vec<UpstreamStats>,
-    /// What became of reloads.
+    /// The counts of reloads.
     pub reload: ReloadStats,
-    /// What the admin listener was asked.
+    /// The counts of requests to the admin listener.
     pub admin: AdminStats,
-    /// What became of spans.
+    /// The counts of spans.
     pub traces: TraceStats,
     /// Lines of Weir's own log that were dropped.
     pub own_log_lines_dropped: u64,
-    /// What the kernel says of the process.
+    /// The kernel's figures of the process.
     pub process: ProcessStats,
 }
 
-/// What the kernel says of the process; names and units are those of Prometheus' client libraries.
+/// The kernel's figures of the process; names and units are those of Prometheus' client libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessStats {
     /// CPU time, user and system, in microseconds.
@@ -78,12 +78,12 @@ pub struct ProcessStats {
     pub started_micros: u64,
 }
 
-/// What became of reloads of the config.
+/// The counts of reloads of the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ReloadStats {
-    /// Those that were taken over.
+    /// Reloads that took effect.
     pub succeeded: u64,
-    /// Those that were refused, and changed nothing.
+    /// Reloads that were rejected, and changed nothing.
     pub failed: u64,
     /// Whether the last one was taken over; true before the first.
     pub last_succeeded: bool,
@@ -120,40 +120,40 @@ impl Stats {
         }
     }
 
-    /// Adds what a worker counts of itself.
+    /// Adds the counters of a worker.
     pub fn add_worker(&mut self, shard: &WorkerShard) {
         self.workers.push(WorkerStats::of(shard));
     }
 
-    /// Adds what a worker counts for a listener. Positions without a name are left out, here and below.
+    /// Adds the counters of a worker for a listener. Positions without a name are left out, here and below.
     pub fn add_listener(&mut self, listener: usize, shard: &ListenerShard) {
         if let Some(total) = self.listeners.get_mut(listener) {
             total.add(shard);
         }
     }
 
-    /// Adds what the routes of a listener took.
+    /// Adds the counters of the routes of a listener.
     pub fn note_routes(&mut self, listener: usize, routes: Vec<RouteStats>) {
         if let Some(listener) = self.listeners.get_mut(listener) {
             listener.routes = routes;
         }
     }
 
-    /// Adds what a worker counts for an upstream and the servers that are part of its shard.
+    /// Adds the counters of a worker for an upstream and the servers that are part of its shard.
     pub fn add_upstream(&mut self, upstream: usize, shard: &UpstreamShard) {
         if let Some(total) = self.upstreams.get_mut(upstream) {
             total.add(shard);
         }
     }
 
-    /// Adds what a worker counts for a server whose shard is none of its upstream's.
+    /// Adds the counters of a worker for a server whose shard is not part of its upstream's.
     pub fn add_server(&mut self, upstream: usize, server: usize, shard: &ServerShard) {
         if let Some(total) = self.server(upstream, server) {
             total.add(shard);
         }
     }
 
-    /// Adds what is known of the ejections of a server: whether it is ejected now, and how often it was, by reason. Positions
+    /// Adds the ejections of a server: whether it is ejected now, and how often it was, by reason. Positions
     /// without a name are left out.
     pub fn note_ejection(
         &mut self,
@@ -168,7 +168,7 @@ impl Stats {
         }
     }
 
-    /// Adds what is known of the certificates of a listener: those in use, and how often changed files were taken over and could not be.
+    /// Adds the certificates of a listener: those in use, and how often changed files were taken over and could not be.
     pub fn note_certificates(
         &mut self,
         listener: usize,
@@ -194,7 +194,7 @@ impl Stats {
         }
     }
 
-    /// Adds what the operator wants of a server, in the word of the config. Positions without a name are left out.
+    /// Adds the operator's mode of a server, in the word of the config. Positions without a name are left out.
     pub fn note_mode(&mut self, upstream: usize, server: usize, mode: &'static str) {
         if let Some(server) = self.server(upstream, server) {
             server.mode = mode;
@@ -221,7 +221,7 @@ impl Stats {
         }
     }
 
-    /// Adds what is known of the health of a server: whether it is up, and of its probes if there are any. Positions
+    /// Adds the health of a server: whether it is up, and its probes if there are any. Positions
     /// without a name are left out.
     pub fn note_health(&mut self, upstream: usize, server: usize, is_up: bool, probes: Option<&ProbeShard>) {
         if let Some(server) = self.server(upstream, server) {
@@ -231,7 +231,7 @@ impl Stats {
     }
 }
 
-/// What one worker counted, apart from its listeners and upstreams; the fields are those of [`WorkerShard`].
+/// The counters of one worker, apart from its listeners and upstreams; the fields are those of [`WorkerShard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in WorkerShard")]
 pub struct WorkerStats {
@@ -276,7 +276,7 @@ impl WorkerStats {
     }
 }
 
-/// What all workers counted for one listener; the fields are those of [`ListenerShard`].
+/// The counters of all workers for one listener; the fields are those of [`ListenerShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ListenerShard")]
 pub struct ListenerStats {
@@ -301,12 +301,12 @@ pub struct ListenerStats {
     pub tunnels_open: Level,
     #[serde(skip)]
     pub failures: FailureStats,
-    /// What its routes took, in the order of the config.
+    /// The counters of its routes, in the order of the config.
     #[serde(skip)]
     pub routes: Vec<RouteStats>,
 }
 
-/// What all workers counted for one route; the fields are those of [`RouteShard`].
+/// The counters of all workers for one route; the fields are those of [`RouteShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in RouteShard")]
 pub struct RouteStats {
@@ -323,7 +323,7 @@ impl RouteStats {
         RouteStats { name: name.to_owned(), ..RouteStats::default() }
     }
 
-    /// Adds what a worker counted.
+    /// Adds the counters of a worker.
     pub fn add(&mut self, shard: &RouteShard) {
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());
@@ -362,7 +362,7 @@ impl ListenerStats {
     }
 }
 
-/// What all workers counted for one upstream; the fields are those of [`UpstreamShard`].
+/// The counters of all workers for one upstream; the fields are those of [`UpstreamShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in UpstreamShard")]
 pub struct UpstreamStats {
@@ -371,7 +371,7 @@ pub struct UpstreamStats {
     pub requests: u64,
     /// By class.
     pub responses: [u64; 5],
-    /// By status, those that occurred.
+    /// By status; only the ones that occurred.
     #[serde(skip)]
     pub statuses: BTreeMap<u16, u64>,
     pub queued: u64,
@@ -423,7 +423,7 @@ impl UpstreamStats {
     }
 }
 
-/// What all workers counted for one server; the fields are those of [`ServerShard`].
+/// The counters of all workers for one server; the fields are those of [`ServerShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ServerShard")]
 pub struct ServerStats {
@@ -452,16 +452,16 @@ pub struct ServerStats {
     #[serde(skip)]
     pub failures: [u64; Phase::COUNT],
     pub outlier_failures: u64,
-    /// Whether it gets no requests because of those that failed.
+    /// Whether it is ejected, so that it gets no requests.
     pub is_ejected: bool,
     /// How often it was ejected, by reason; empty when it never is.
     #[serde(skip)]
     pub ejections: Vec<(&'static str, u64)>,
-    /// What the operator wants of it: serving, draining, maintenance.
+    /// The operator's mode: serving, draining, maintenance.
     pub mode: &'static str,
-    /// Whether its health checks have nothing against it. A server that nobody probes is up.
+    /// Whether its health checks have nothing against it. A server without probes is up.
     pub is_up: bool,
-    /// What its probes came to; `None` when it is not probed.
+    /// The counters of its probes; `None` when it is not probed.
     #[serde(skip)]
     pub probes: Option<ProbeStats>,
 }
@@ -493,7 +493,7 @@ impl ServerStats {
     }
 }
 
-/// What the probes of one server came to; the fields are those of [`ProbeShard`].
+/// The counters of the probes of one server; the fields are those of [`ProbeShard`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in ProbeShard")]
 pub struct ProbeStats {
@@ -501,7 +501,7 @@ pub struct ProbeStats {
     pub failures: FailureStats,
     pub not_made: u64,
     pub last_micros: u64,
-    /// What the last one came to; `None` before the first.
+    /// The result of the last one; `None` before the first.
     pub last: Option<Result<(), Reason>>,
     pub changes: u64,
 }
@@ -623,7 +623,7 @@ mod tests {
         stats.note_health(0, 2, false, None);
         stats.note_health(1, 0, false, None);
         let [a, b] = &stats.upstreams[0].servers[..] else { panic!("two servers") };
-        assert!(a.is_up && a.probes.is_none(), "nobody judges it");
+        assert!(a.is_up && a.probes.is_none(), "it is not probed");
         let probed = b.probes.as_ref().expect("it is probed");
         assert_eq!((b.is_up, probed.passed, probed.failures.total(), probed.last_micros), (false, 3, 1, 250));
     }

@@ -1,6 +1,6 @@
-//! What is counted of traces on their way to the collector: the spans that it took, and why the others were lost.
+//! Counts of traces on their way to the collector: the spans that it took, and why the others were lost.
 //!
-//! A closed set of reasons, as they become labels. What becomes of exchanges before they are spans is counted by the workers.
+//! A closed set of reasons, as they become labels. Exchanges that are lost before they are spans are counted by the workers.
 
 /// Why spans did not reach the collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,7 +10,7 @@ pub enum TraceLoss {
     Refused,
     /// It could not be reached, and newer ones needed the room.
     Undelivered,
-    /// Weir has stopped, or was told of another collector, before they could be sent.
+    /// Weir has stopped, or was configured with another collector, before they could be sent.
     Stopped,
 }
 
@@ -32,13 +32,13 @@ impl TraceLoss {
     }
 }
 
-/// What was counted since the start, whichever collectors there were.
+/// The counts since the start, over all collectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceStats {
     /// Spans that a collector took.
     pub spans_exported: u64,
     /// Spans that were lost, in the order of [`TraceLoss::ALL`].
     pub spans_dropped: [u64; TraceLoss::COUNT],
-    /// Requests to a collector that failed, those that were made again among them.
+    /// Failed requests to a collector, including those that were repeated.
     pub exports_failed: u64,
 }

@@ -1,4 +1,4 @@
-//! The command: read the file, run its variants under one seed, tell what came of it.
+//! The command: read the file, run its variants under one seed, print the results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::tally::RequestTally;
 pub struct SimulateArgs {
     /// The simulation: a .toml file, described in docs/simulator.md; some are in crates/weir-sim/simulations.
     file: PathBuf,
-    /// The seed: the same one gives the same figures. Without it a random one is taken, and printed.
+    /// The seed: the same one gives the same figures. Without it a random one is drawn, and printed.
     #[arg(long)]
     seed: Option<u64>,
     /// Write report, raw data and plots into this folder.
@@ -36,7 +36,7 @@ pub struct SimulateArgs {
 }
 
 /// Simulates and prints; writes files when a folder is given. Once `interrupted` is set it only prints the variants that are
-/// finished, and gives false.
+/// finished, and returns false.
 ///
 /// # Errors
 /// When the file cannot be read or has mistakes, or the results cannot be written.
@@ -81,7 +81,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// All variants by their place in the file, as many at a time as there are CPUs; they share nothing. Once `interrupted` is set,
-/// those that are finished.
+/// only the finished ones.
 fn run_variants(model: &Model, seed: u64, interrupted: &AtomicBool) -> BTreeMap<usize, RequestTally> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(model.variants.len());
     let next = AtomicUsize::new(0);

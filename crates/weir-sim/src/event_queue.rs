@@ -1,4 +1,4 @@
-//! What happens next: the events of a simulated world in the order of their times.
+//! The agenda: the events of a simulated world in the order of their times.
 //!
 //! Events of one moment happen in the order in which they were entered, so a simulation has no other order than its own.
 //! Times that are always the same distance ahead (time limits) wait in a line each and cost nothing to enter; most of them

@@ -5,11 +5,11 @@
 pub(crate) enum SimFailure {
     /// No server may be chosen at all.
     NoServer,
-    /// All slots are taken and nobody may wait.
+    /// All slots are taken and the queue has no places.
     AllServersFull,
-    /// As many wait as may.
+    /// All places in the queue are taken.
     QueueFull,
-    /// Somebody with a better claim took the place.
+    /// A request with precedence took its place in the queue.
     QueueEvicted,
     /// It waited longer than the delay target under lasting overload.
     QueueOverload,

@@ -1,6 +1,6 @@
-//! What came of the requests of one variant: counts, distributions, and a sample of single requests.
+//! The figures of the requests of one variant: counts, distributions, and a sample of single requests.
 //!
-//! Counted are the requests that begin after the warm-up; rates are of what ended between warm-up and length. Memory does
+//! Only requests that begin after the warm-up count; rates are of requests that ended between warm-up and length. Memory does
 //! not grow with the number of requests. Times are nanoseconds, in histograms microseconds.
 
 use std::collections::{BinaryHeap, HashMap};
@@ -18,7 +18,7 @@ const SAMPLES: usize = 500;
 /// Changes of the health of servers that are kept.
 const VERDICTS_MAX: usize = 100;
 
-/// Everything that is known of the requests of one variant.
+/// All figures of the requests of one variant.
 #[derive(Debug, Clone)]
 pub(super) struct RequestTally {
     pub(super) window: (u64, u64),
@@ -38,7 +38,7 @@ pub(super) struct RequestTally {
     pub(super) verdicts: Vec<(u64, u32, bool)>,
 }
 
-/// What a server has done in the time that counts.
+/// The work of a server in the measured time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ServerTally {
     /// Requests that it began.
@@ -64,7 +64,7 @@ pub(super) struct RequestGroup {
     pub(super) line: TimeHistogram,
 }
 
-/// A distribution of times, and what of it is known exactly.
+/// A distribution of times, with its exact sum and maximum.
 #[derive(Debug, Clone)]
 pub(super) struct TimeHistogram {
     pub(super) histogram: Histogram<u64>,
@@ -77,7 +77,7 @@ pub(super) struct TimeHistogram {
 pub(super) struct TimeStretch {
     /// Response times, in microseconds, of the requests that began in it.
     pub(super) response: Histogram<u64>,
-    /// What ended in it.
+    /// The requests that ended in it.
     pub(super) answered: u64,
     pub(super) in_time: u64,
     pub(super) failed: u64,
@@ -227,7 +227,7 @@ impl RequestTally {
     }
 
     pub(super) fn server(&mut self, index: usize, figures: ServerTally) {
-        debug_assert_eq!(index, self.servers.len(), "servers are told in their order");
+        debug_assert_eq!(index, self.servers.len(), "servers are recorded in their order");
         self.servers.push(figures);
     }
 
@@ -288,7 +288,7 @@ impl RequestTally {
         total
     }
 
-    /// The length of what counts, in seconds.
+    /// The length of the measured time, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         (self.window.1 - self.window.0) as f64 / SECOND as f64
     }

@@ -1,4 +1,4 @@
-//! `weir-sim` as a whole: what it prints and writes, again with the same seed, and what it says of a wrong file.
+//! `weir-sim` as a whole: its output and files, repetition with the same seed, and its messages about a wrong file.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -79,7 +79,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn what_is_written_can_be_read() {
+fn written_files_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("test.toml"), FILE).unwrap();
     assert!(simulate(dir.path(), &["test.toml", "--seed", "1", "--out", "out"]).status.success());
@@ -105,7 +105,7 @@ fn what_is_written_can_be_read() {
 }
 
 #[test]
-fn without_a_seed_one_is_drawn_and_told() {
+fn without_a_seed_one_is_drawn_and_printed() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("test.toml"), FILE).unwrap();
     let drawn = text(&simulate(dir.path(), &["test.toml"]).stdout);
@@ -113,9 +113,9 @@ fn without_a_seed_one_is_drawn_and_told() {
     assert_eq!(drawn, text(&simulate(dir.path(), &["test.toml", "--seed", seed]).stdout));
 }
 
-/// The pipe says when the program is at work: it opens it when it has begun to look for signals.
+/// The pipe shows when the program is running: it opens it after it has begun to watch for signals.
 #[test]
-fn ctrl_c_is_said_and_saves_nothing() {
+fn ctrl_c_is_reported_and_saves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("test.toml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -131,14 +131,14 @@ fn ctrl_c_is_said_and_saves_nothing() {
     file.write_all(FILE.as_bytes()).unwrap();
     drop(file);
     let output = child.wait_with_output().unwrap();
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert_eq!(told, "weir-sim: interrupted when 0 of 2 variants were finished; nothing is saved\n");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert_eq!(stderr, "weir-sim: interrupted when 0 of 2 variants were finished; nothing is saved\n");
     assert!(!dir.path().join("out").exists());
 }
 
 #[test]
-fn without_a_file_it_says_where_some_are() {
+fn without_a_file_it_names_example_files() {
     let dir = tempfile::tempdir().unwrap();
     let output = simulate(dir.path(), &[]);
     assert!(!output.status.success());
@@ -146,14 +146,14 @@ fn without_a_file_it_says_where_some_are() {
 }
 
 #[test]
-fn a_wrong_file_is_refused_with_all_its_mistakes() {
+fn a_wrong_file_is_rejected_with_all_its_mistakes() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = FILE.replace("count = 30", "cuont = 30").replace("\"stop\"", "\"halt\"");
     std::fs::write(dir.path().join("wrong.toml"), wrong).unwrap();
     let output = simulate(dir.path(), &["wrong.toml", "--out", "out"]);
-    let told = text(&output.stderr);
-    assert!(!output.status.success() && told.contains("2 mistakes in wrong.toml"), "{told}");
-    assert!(told.contains("wrong.toml:8:1") && told.contains("did you mean `count`?"), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("2 mistakes in wrong.toml"), "{stderr}");
+    assert!(stderr.contains("wrong.toml:8:1") && stderr.contains("did you mean `count`?"), "{stderr}");
     assert!(!dir.path().join("out").exists());
     let missing = text(&simulate(dir.path(), &["nothing.toml"]).stderr);
     assert!(missing.contains("cannot read nothing.toml"), "{missing}");

@@ -47,7 +47,7 @@ pub enum Distribution {
         /// How much is slow, 0 to 1.
         slow_share: f64,
     },
-    /// One of these, equally likely: what somebody measured.
+    /// One of these, equally likely: measured values.
     OneOf(Vec<u64>),
 }
 

@@ -117,7 +117,7 @@ where
     Ok(svg)
 }
 
-/// A drawing that takes the colours of text and background from the page that it stands in.
+/// A drawing that takes the colours of text and background from the page that contains it.
 pub fn inline(svg: &str) -> String {
     svg.replace("fill=\"#FFFFFF\"", "fill=\"none\"")
         .replace("\"#000000\"", "\"currentColor\"")

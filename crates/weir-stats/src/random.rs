@@ -1,9 +1,9 @@
-//! Random numbers by coordinates: what a request needs does not depend on who was served before it.
+//! Random numbers by coordinates: the work of a request does not depend on which requests were served before it.
 //!
-//! Every stream is named by what it is for and grows from the seed alone. So two variants of one simulation see the same
-//! arrivals and the same work (common random numbers), and what differs between them is the variant's doing.
+//! Every stream is named by its purpose and follows from the seed alone. So two variants of one simulation see the same
+//! arrivals and the same work (common random numbers), and any difference between them is caused by the variant.
 
-/// What a stream is for: two purposes never share numbers.
+/// The purpose of a stream: two purposes never share numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {

@@ -92,7 +92,7 @@ mod tests {
             ratio_of_runs(two, one).is_some_and(|it| it.low > 1.0 || it.high < 1.0)
         };
         let falsely = of_many(5, 0.05, differ);
-        assert!(falsely <= 10, "{falsely} of 120, where 6 are what 95 % stands for");
+        assert!(falsely <= 10, "{falsely} of 120, where 95 % allows about 6");
         let slower = |one: &[f64], two: &[f64]| {
             let two: Vec<f64> = two.iter().map(|value| value * 1.2).collect();
             differ(one, &two)

@@ -10,7 +10,7 @@ pub const INTERRUPTED: u8 = 130;
 /// Writes a line to standard output. A closed pipe is no reason to stop: what was measured can still be saved.
 ///
 /// # Errors
-/// Those of the stream, except a closed pipe.
+/// The errors of the stream, except a closed pipe.
 pub fn say(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {

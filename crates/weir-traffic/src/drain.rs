@@ -1,19 +1,19 @@
-//! The end of a server's service: it takes less and less, and somebody wants to know when nothing is left.
+//! The end of a server's service: it takes fewer and fewer requests, and the caller learns when none is left.
 //!
-//! Pure: whoever drains a server looks at it from time to time and says what it saw.
+//! Pure: the caller passes what runs on the server from time to time, and gets the next step.
 
 /// One server on its way out of service. Times are milliseconds on any clock that does not go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
     /// When it began.
     pub began_ms: u64,
-    /// When requests that are bound to the server go elsewhere too; `None`: they may go on for good.
+    /// When requests that are bound to the server go elsewhere too; `None`: they may continue without limit.
     pub deadline_ms: Option<u64>,
     /// Whether requests that are bound to the server still reach it.
     pub takes_bound: bool,
 }
 
-/// What is to be done about a server that drains.
+/// The next step for a server that drains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainStep {
     /// Look again later.
@@ -25,7 +25,7 @@ pub enum DrainStep {
 }
 
 impl Drain {
-    /// What a look at the server comes to, on which `in_flight` requests and tunnels run.
+    /// The next step, given that `in_flight` requests and tunnels run on the server.
     pub fn step(&self, in_flight: u32, now_ms: u64) -> DrainStep {
         let over = self.deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms);
         match (self.takes_bound, over, in_flight) {

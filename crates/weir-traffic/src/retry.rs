@@ -10,7 +10,7 @@ pub use budget::RetryBudget;
 
 use std::time::Duration;
 
-/// What an upstream's config says about retries.
+/// The retry part of an upstream's config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The most attempts of one request, the first included; 1 means no retries.
@@ -68,7 +68,7 @@ pub struct FailedAttempt {
     /// Whether it ran on a kept connection that others had used before.
     pub reused_connection: bool,
     /// Whether the request may be done twice: its method is idempotent (RFC 9110 section 9.2.2: GET, HEAD, OPTIONS,
-    /// TRACE, PUT, DELETE), or somebody vouches for it.
+    /// TRACE, PUT, DELETE), or the config declares it repeatable.
     pub repeatable: bool,
     /// Whether all of the body that was sent is still at hand, which is so for a request without one.
     pub body_replayable: bool,
@@ -82,7 +82,7 @@ pub struct FailedAttempt {
     pub elapsed: Duration,
 }
 
-/// What is to be done about a failed attempt.
+/// The decision about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
     /// Go again.
@@ -104,8 +104,8 @@ pub enum NextServer {
     /// To another server, or to the same one when there is no other: see
     /// [`Excluded::avoid`](crate::balance::Excluded::avoid).
     OtherFirst,
-    /// To another server, or not at all, because the same one would only be given more of what it could not
-    /// do: see [`Excluded::insert`](crate::balance::Excluded::insert).
+    /// To another server, or not at all, because it was a timeout or a status, which the
+    /// same one would repeat: see [`Excluded::insert`](crate::balance::Excluded::insert).
     OtherOnly,
 }
 
@@ -124,7 +124,7 @@ pub enum RetryRefusal {
     AttemptsExhausted,
     /// Too much time has gone by.
     TimeLimit,
-    /// The same server would only be given more of what it could not do, and no other may take it.
+    /// The failure was a timeout or a status, which the same server would repeat, and no other may take it.
     NoOtherServer,
     /// The upstream's budget is used: more retries would feed an outage.
     BudgetExhausted,

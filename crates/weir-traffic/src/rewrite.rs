@@ -1,7 +1,7 @@
 //! Rewriting the path of a request before it is forwarded.
 //!
 //! Works on the raw bytes and never decodes. The query is kept. The result always begins with a slash. It may
-//! begin with two, when the request did so after the stripped prefix: whoever puts it into a `Location` must
+//! begin with two, when the request did so after the stripped prefix: a caller that puts it into a `Location` must
 //! write a full URL.
 
 use crate::route::{PathError, RouteRegex, check_path, has_prefix};
@@ -22,7 +22,7 @@ pub enum RewriteError {
     /// The prefix, or what replaces it, is not a path.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The replacement has a character that cannot stand in a path or query.
+    /// The replacement has a character that a path or query cannot contain.
     #[error("a replacement cannot contain {0:?}")]
     BadCharacter(char),
     /// The replacement names a group that the regular expression does not have.
@@ -52,12 +52,12 @@ impl Rewrite {
         Ok(Rewrite(RewriteKind::Prefix { from: prefix.as_bytes().into(), to: to.as_bytes().into() }))
     }
 
-    /// Replaces the first match of `pattern` by `replacement`, in which `$1`, `${1}` and `${name}` stand for
-    /// groups and `$$` for a dollar. A `?` in the replacement begins a query, which the request's own query
+    /// Replaces the first match of `pattern` by `replacement`, in which `$1`, `${1}` and `${name}` mean
+    /// groups and `$$` a dollar. A `?` in the replacement begins a query, which the request's own query
     /// is added to.
     ///
     /// # Errors
-    /// When `pattern` is malformed, or `replacement` names a group that is not there or could not stand in a
+    /// When `pattern` is malformed, or `replacement` names a group that is not there or has a character that is invalid in a
     /// request line.
     pub fn regex(pattern: &str, replacement: &str) -> Result<Rewrite, RewriteError> {
         let pattern =
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn prefixes_are_replaced() {
-        // The table of the Gateway API for ReplacePrefixMatch, and what it leaves open.
+        // The table of the Gateway API for ReplacePrefixMatch, and cases that it leaves open.
         for (path, prefix, to, expected) in [
             ("/foo/bar", "/foo", "/xyz", "/xyz/bar"),
             ("/foo/bar", "/foo", "/xyz/", "/xyz/bar"),

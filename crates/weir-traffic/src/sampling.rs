@@ -1,6 +1,6 @@
-//! Which exchanges are traced: a share of all traces, and so many a second at most.
+//! Which exchanges are traced: a share of all traces, with a maximum rate per second.
 //!
-//! The share is decided by the trace id alone, the way OpenTelemetry does, so that everybody who handles a trace decides alike. The
+//! The share is decided by the trace id alone, the way OpenTelemetry does, so that all services that handle a trace decide alike. The
 //! rate is a token bucket as one number, the time at which it is full again (the generic cell rate algorithm, ITU-T I.371).
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct SampleShare {
 }
 
 impl SampleShare {
-    /// So many of a million; more than that is all.
+    /// This many of a million; more than that is all.
     pub fn of_million(parts: u32) -> Self {
         let parts = u128::from(parts.min(SHARE_WHOLE));
         Self { bound: ((parts << 63) / u128::from(SHARE_WHOLE)) as u64 }
@@ -40,7 +40,7 @@ pub struct SampleRate {
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl SampleRate {
-    /// So many a second over `parts` that do not speak with each other; each of them gets one a second at least.
+    /// This many a second over `parts` that do not communicate; each of them gets at least one a second.
     pub fn of(per_second: u32, parts: usize) -> Self {
         let mine = (u64::from(per_second) / parts.max(1) as u64).max(1);
         Self { cost_ns: SECOND_NS / mine }

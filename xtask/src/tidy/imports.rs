@@ -2,7 +2,7 @@
 //!
 //! The `mod` declarations of a file are its table of contents, the top layer first. A module uses only siblings that are declared
 //! after it, whatever it uses of them; with all that lies below them, siblings form no circle. A module may use what its own parent
-//! defines: a parent with its children is the largest circle. What a file re-exports counts as what it stands for. Code for
+//! defines: a parent with its children is the largest circle. What a file re-exports counts as the original. Code for
 //! tests is left out.
 
 use std::collections::BTreeMap;

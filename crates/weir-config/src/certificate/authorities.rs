@@ -9,7 +9,7 @@ use rustls_pki_types::CertificateDer;
 
 use super::{CertificateError, FileProblem, pem, x509};
 
-/// What a file of authorities holds: at least one certificate, each of which can be read.
+/// The content of a file of authorities: at least one certificate, each of which can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorities {
     /// Where they were read from; `None`: from where this system keeps them.
@@ -32,7 +32,7 @@ impl Authorities {
         }
     }
 
-    /// Those that this system trusts.
+    /// The authorities that this system trusts.
     ///
     /// # Errors
     /// When it has none that can be used; the file is then the folder or bundle that was looked for.

@@ -40,12 +40,12 @@ fn write_attribute(line: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     let value = attribute.attr_value();
     match text(value).filter(|_| short.is_some()) {
         Some(text) => escape(line, &text),
-        // Section 2.4: what has no text, or no name, is the hexadecimal of its encoding.
+        // Section 2.4: a value without text, or an attribute without a name, is the hexadecimal of its encoding.
         None => write_encoded(line, value),
     }
 }
 
-/// What the types of attributes are called: RFC 4514 section 3, RFC 4519, and `emailAddress` of RFC 2985.
+/// The names of the types of attributes: RFC 4514 section 3, RFC 4519, and `emailAddress` of RFC 2985.
 const SHORT: &[(&str, &str)] = &[
     ("2.5.4.3", "CN"),
     ("2.5.4.4", "SN"),
@@ -83,7 +83,7 @@ fn text(value: &Any<'_>) -> Option<Vec<u8>> {
         Tag::Utf8String | Tag::PrintableString | Tag::Ia5String | Tag::NumericString | Tag::VisibleString => {
             Some(data.to_vec())
         }
-        // What writes such strings means ISO 8859-1 by them.
+        // Programs that write such strings mean ISO 8859-1 by them.
         Tag::T61String => of_words(&mut data.iter().map(|byte| u32::from(*byte))),
         Tag::BmpString => {
             let (words, []) = data.as_chunks() else { return None };
@@ -121,7 +121,7 @@ fn push_escaped(line: &mut String, byte: u8) {
 fn write_encoded(line: &mut String, value: &Any<'_>) {
     use x509_parser::der_parser::asn1_rs::ToDer as _;
     line.push('#');
-    // What was parsed can be written.
+    // A parsed name can be written.
     for byte in value.to_der_vec().unwrap_or_default() {
         write!(line, "{byte:02X}").expect("a string takes everything");
     }

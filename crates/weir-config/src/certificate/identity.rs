@@ -13,7 +13,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::distinguished_name::{common_name, print_name};
 use super::x509;
 
-/// What a certificate says about its owner.
+/// The identity of the owner of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The subject by RFC 4514, the most specific part first; may be empty.
@@ -35,7 +35,7 @@ impl Identity {
     pub fn read(certificate: &CertificateDer<'_>) -> Option<Self> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let serial = parsed.raw_serial();
-        // DER puts a zero in front of what would be negative otherwise.
+        // DER puts a zero in front of a value that would be negative otherwise.
         let serial = serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial);
         Some(Self {
             subject: print_name(parsed.subject()),

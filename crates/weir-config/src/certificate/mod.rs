@@ -27,7 +27,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 /// The files of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CertificateFiles {
-    /// PEM with the certificate first, then those that lead to a root.
+    /// PEM with the certificate first, then the chain to a root.
     pub certificate: PathBuf,
     /// PEM with the private key.
     pub key: PathBuf,
@@ -38,7 +38,7 @@ pub struct CertificateFiles {
 pub struct LoadedCertificate {
     /// Where it was read from.
     pub files: CertificateFiles,
-    /// The certificate, then those that lead to a root.
+    /// The certificate, then the chain to a root.
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key of the first of the chain.
     pub key: PrivateKeyDer<'static>,
@@ -57,9 +57,9 @@ pub struct CertificateError {
     pub file: PathBuf,
     /// Whether it is the one with the key.
     pub is_key: bool,
-    /// What is wrong with it, in one sentence without a full stop and without the name of the file.
+    /// The error, in one sentence without a full stop and without the name of the file.
     pub message: String,
-    /// What to do about it.
+    /// The hint.
     pub help: Option<&'static str>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// A sentence about a file and what to do about it.
+/// A sentence about a file and a hint.
 type FileProblem = (String, Option<&'static str>);
 
 fn problem(message: impl Into<String>) -> FileProblem {

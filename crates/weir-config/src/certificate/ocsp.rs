@@ -22,7 +22,7 @@ pub struct OcspResponse {
     statuses: Vec<SingleResponse>,
 }
 
-/// What a response says about one certificate.
+/// The status of one certificate in a response.
 #[derive(Debug, PartialEq, Eq)]
 struct SingleResponse {
     /// The hash of the name of the issuer, if it is one by an algorithm that is known.
@@ -156,7 +156,7 @@ fn read(der: &[u8]) -> Result<Vec<SingleResponse>, FileProblem> {
     let mut outer = DerElements(der);
     let mut response =
         outer.take(SEQUENCE).filter(|_| outer.0.is_empty()).map(DerElements).ok_or_else(no_response)?;
-    // Section 4.2.1: what is not 0 is an error, which carries nothing.
+    // Section 4.2.1: a status other than 0 is an error, which carries nothing.
     match response.take(ENUMERATED) {
         Some([0]) => {}
         Some([code]) => return Err(problem(format!("the response is an error: {}", status_name(*code)))),

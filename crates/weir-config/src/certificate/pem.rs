@@ -95,7 +95,7 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-/// What the first block of a file is, of those that are known.
+/// The type of the first block of a file, if it is a known one.
 fn first_kind(text: &[u8]) -> Option<SectionKind> {
     <(SectionKind, Vec<u8>)>::pem_slice_iter(text).next()?.ok().map(|(kind, _)| kind)
 }

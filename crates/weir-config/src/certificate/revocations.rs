@@ -17,7 +17,7 @@ use super::{Authorities, CertificateError, FileProblem, pem, problem, x509};
 /// The largest file that is taken for lists: authorities with millions of certificates have such.
 const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
-/// What a file of lists holds: at least one, each of which can be used.
+/// The content of a file of lists: at least one, each of which can be used.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RevocationLists {
     /// Where they were read from.

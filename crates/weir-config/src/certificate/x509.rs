@@ -7,7 +7,7 @@ use x509_parser::prelude::{ASN1Time, FromDer as _, GeneralName, X509Certificate}
 
 use super::{FileProblem, problem};
 
-/// What a certificate says.
+/// The parsed fields of a certificate.
 pub(super) struct ParsedCertificate {
     /// Host names in lower case.
     pub(super) names: Vec<Box<str>>,

@@ -30,7 +30,7 @@ pub(super) fn load_pair(
         Ok(loaded) => Some(loaded),
         Err(error) => {
             tell(&error);
-            // Without its certificate, the key has not been looked at.
+            // Without its certificate, the key has not been checked.
             if !error.is_key
                 && let Err(error) = named.load_key()
             {

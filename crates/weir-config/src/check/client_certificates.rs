@@ -24,7 +24,7 @@ pub(super) fn check(
     ClientCertificates { verify: *verify, authorities, revocations, headers: headers.value.clone() }
 }
 
-/// Compares the headers about certificates with what else becomes of the headers of a request.
+/// Compares the headers about certificates with other changes of the headers of a request.
 pub(super) fn check_headers(listener: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     let clients = listener.value.tls.as_ref().and_then(|tls| tls.value.client_certificates.as_ref());
     let Some(clients) = clients else { return };

@@ -37,7 +37,7 @@ fn file_mark(path: &Path) -> Option<FileMark> {
     let number = |number: u64| number.cast_signed();
     let (dev, ino) = (number(file.dev()), number(file.ino()));
     if file.is_dir() {
-        // What comes and goes in a folder is another matter.
+        // Files that come and go in the folder do not count.
         return Some([dev, ino, 0, 0, 0, 0, 0]);
     }
     let len = number(file.len());

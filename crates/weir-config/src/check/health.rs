@@ -77,7 +77,7 @@ pub(super) fn check(
     }
 }
 
-/// Reports what a probe without a request cannot have.
+/// Reports keys that a probe without a request cannot have.
 fn report_of_http(
     text: &SpannedTable<HealthText>,
     kind: ProbeKind,
@@ -153,7 +153,7 @@ fn http(text: &SpannedTable<HealthText>, diagnostics: &mut Vec<Diagnostic>) -> H
     }
 }
 
-/// The key that says what the body has to be like.
+/// The key with the condition on the body.
 fn body_key(text: &SpannedTable<HealthText>) -> Option<&'static str> {
     ["body_contains", "body_regex"].into_iter().find(|key| !text.is_missing(key))
 }

@@ -125,7 +125,7 @@ fn check_route_names(
     }
 }
 
-/// What the kernel takes in whole seconds has to be whole seconds.
+/// Values that the kernel takes in whole seconds have to be whole seconds.
 fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     for (key, value) in
         [("tcp_keepalive", text.value.tcp_keepalive), ("defer_accept", text.value.defer_accept)]
@@ -172,7 +172,7 @@ fn proxy_protocol(
     Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
 }
 
-/// Reports what only requests have, where there are none.
+/// Reports keys about requests, where there are none.
 fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
     if text.value.protocol != ListenerProtocol::Tcp {
         return;

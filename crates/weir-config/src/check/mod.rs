@@ -92,7 +92,7 @@ pub(crate) fn check(
     }
 }
 
-/// What a listener is checked against.
+/// The context that a listener is checked against.
 struct CheckScope<'a> {
     document: &'a Document,
     files: &'a Files<'a>,
@@ -107,7 +107,7 @@ struct UpstreamLookup<'a> {
     unknown: Cell<usize>,
 }
 
-/// Names that are compared with all others for what was meant: the first unknown ones, since a thousand are no slip.
+/// Names that are compared with all others for a suggestion: the first unknown ones, since a thousand are no slip.
 const GUESSES_MAX: usize = 100;
 
 impl<'a> UpstreamLookup<'a> {

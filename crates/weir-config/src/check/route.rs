@@ -42,7 +42,7 @@ pub(super) fn check(
     Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
 }
 
-/// What a route is called in logs and metrics.
+/// The name of a route in logs and metrics.
 pub(crate) fn route_name(text: &RouteText) -> Box<str> {
     text.name.as_ref().map_or_else(|| default_name(text), |name| name.value.clone())
 }
@@ -236,7 +236,7 @@ fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<D
     }
 }
 
-/// Reports keys that mean nothing to what the listener speaks.
+/// Reports keys that mean nothing to the protocol of the listener.
 fn report_of_other_protocol(
     text: &SpannedTable<RouteText>,
     protocol: ListenerProtocol,

@@ -7,7 +7,7 @@ use crate::source_map::SourceSpan;
 use crate::text::Document;
 use crate::value::ListenAddress;
 
-/// Reports addresses that two listeners, or one listener twice, bind; warns where one takes part of what another takes. The sockets of
+/// Reports addresses that two listeners, or one listener twice, bind; warns where one includes part of another. The sockets of
 /// `[admin]` share no port with others.
 pub(super) fn check(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     let addresses = listen_addresses(document);
@@ -35,11 +35,11 @@ pub(super) fn check(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The addresses before one, by what they could have in common with it.
+/// The addresses before one, by their possible overlaps with it.
 #[derive(Default)]
 struct Earlier<'a> {
     same: HashMap<&'a ListenAddress, Vec<usize>>,
-    /// Of each port: those that take every address of a family or of both.
+    /// Of each port: the addresses that include every address of a family or of both.
     wide: HashMap<u16, Vec<usize>>,
     /// Of each port: all.
     ports: HashMap<u16, Vec<usize>>,
@@ -65,7 +65,7 @@ impl<'a> Earlier<'a> {
             .find(|earlier| earlier.address == later.address)
     }
 
-    /// The first that takes some of the same: all of the port are looked at only for an address that takes the whole port.
+    /// The first that overlaps: all of the port are compared only for an address that includes the whole port.
     fn overlapping<'b>(&self, later: &SocketClaim, all: &'b [SocketClaim]) -> Option<&'b SocketClaim> {
         let overlapping = |list: Option<&Vec<usize>>| {
             let mut list = list.into_iter().flatten().copied();
@@ -106,7 +106,7 @@ struct SocketClaim {
     is_admin: bool,
 }
 
-/// Those of the listeners first.
+/// The addresses of the listeners first.
 fn listen_addresses(document: &Document) -> Vec<SocketClaim> {
     let mut bound = Vec::new();
     for (name, text) in &document.listener.0 {

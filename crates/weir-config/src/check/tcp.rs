@@ -72,7 +72,7 @@ fn check_upstream(
     }
 }
 
-/// Warns of what only requests make use of.
+/// Warns of keys that only requests use.
 fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
     let UpstreamText { timeouts, pool, retry, .. } = &text.value;
     let of_timeouts = ["send", "response", "relay", "idle"].map(|key| (key, timeouts.changed(key)));

@@ -3,7 +3,7 @@
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::SourceSpan;
 
-/// Warns when a value holds what other products would replace: here it stays as it is.
+/// Warns when a value has placeholders of other products: here it stays as it is.
 pub(super) fn warn(value: &str, span: SourceSpan, help: &str, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(variable) = find(value) {
         let message = format!("`{variable}` is sent as plain text: Weir has no such variable");

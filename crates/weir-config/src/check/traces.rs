@@ -25,7 +25,7 @@ const OWN: [(&str, &str); 5] = [
     ("expect", "spans are sent at once"),
 ];
 
-/// What is traced; `None`: nothing.
+/// The settings of traces; `None`: off.
 pub(super) fn check(
     text: &SpannedTable<TracesText>,
     files: &Files<'_>,
@@ -111,7 +111,7 @@ fn collector_headers(
     CollectorHeaders(named)
 }
 
-/// Warns when what may be a secret goes over a network as it is.
+/// Warns when a possible secret is sent over a network unencrypted.
 fn warn_in_the_clear(value: &TracesText, all: &Map<HeaderValue>, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(endpoint), Some((name, _))) = (&value.endpoint, all.0.first()) else { return };
     if !endpoint.value.is_tls && !is_here(&endpoint.value) {

@@ -21,14 +21,14 @@ pub struct AffinitySettings {
 pub enum CookieMode {
     /// Weir's own cookie.
     Insert {
-        /// What signs its value.
+        /// The key that signs its value.
         secret: Option<CookieSecret>,
         /// Its attributes.
         attributes: CookieAttributes,
     },
     /// The application's cookie, prefixed with the server.
     Prefix {
-        /// What signs the mark.
+        /// The key that signs the mark.
         secret: Option<CookieSecret>,
     },
     /// The application's cookie, unchanged; Weir remembers which server set it.

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use sha2::{Digest as _, Sha256};
 
-/// What has to be presented at the admin listener; nothing, when neither is set.
+/// The credentials for the admin listener; none, when neither is set.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Credentials {
     /// The digest of the user's name and password.
@@ -61,7 +61,7 @@ fn of_user(user: &[u8], password: &[u8]) -> [u8; 32] {
     digest.finalize().into()
 }
 
-/// Looks at every byte, wherever the first difference is.
+/// Compares every byte, wherever the first difference is.
 fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     let differing =
         one.iter().zip(other).fold(0, |differing, (one, other)| black_box(differing | (one ^ other)));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_set_is_accepted() {
+    fn only_configured_credentials_are_accepted() {
         let both = Credentials::new(Some(("ops", "correct horse")), Some("0123456789abcdef"));
         assert!(both.are_needed() && both.have_user());
         assert!(both.accept_user(b"ops", b"correct horse") && both.accept_token(b"0123456789abcdef"));

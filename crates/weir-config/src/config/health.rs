@@ -48,19 +48,19 @@ pub enum HealthProbe {
     Http(Box<HttpProbe>),
 }
 
-/// What a probe sends on a connection that is not HTTP, and what it expects.
+/// The conversation of a probe on a connection that is not HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dialogue {
     /// As the config has it.
     Script {
-        /// What is sent first; may be empty.
+        /// The bytes sent first; may be empty.
         send: Box<[u8]>,
-        /// What has to be found in what the server sends; not empty.
+        /// The bytes that the server's answer has to contain; not empty.
         expect: Box<[u8]>,
-        /// What is sent before the end; may be empty.
+        /// The bytes sent before the end; may be empty.
         quit: Box<[u8]>,
     },
-    /// Redis and what speaks its protocol.
+    /// Redis and compatible servers.
     Redis,
     /// PostgreSQL; with a user, up to the question for the password.
     Postgresql {
@@ -77,7 +77,7 @@ pub enum Dialogue {
 }
 
 impl Dialogue {
-    /// What it is called in sentences.
+    /// The name in sentences.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Script { .. } => "an answer to `send`",
@@ -102,9 +102,9 @@ pub struct HttpProbe {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The status has to be in one of these; at least one.
     pub status: Vec<StatusRange>,
-    /// What the body has to be like; `None`: it is not read.
+    /// The condition on the body; `None`: it is not read.
     pub body: Option<BodyRule>,
-    /// How much of the body is looked at.
+    /// How much of the body is read.
     pub body_size: Size,
 }
 
@@ -127,7 +127,7 @@ impl HealthCheck {
         }
     }
 
-    /// How many probes in a row it takes to change what holds of a server.
+    /// How many probes in a row it takes to change the state of a server.
     pub fn thresholds(&self) -> Thresholds {
         Thresholds { rise: self.rise, fall: self.fall }
     }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_equal_is_kept_once() {
+    fn equal_values_are_kept_once() {
         let mut interner = Interner::default();
         let first = interner.intern("a".to_owned());
         for number in 0..KEPT_MAX - 1 {

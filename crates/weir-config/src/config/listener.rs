@@ -19,7 +19,7 @@ pub struct Listener {
     pub name: Box<str>,
     /// Where it accepts connections; at least one, no two the same.
     pub addresses: Vec<ListenAddress>,
-    /// What clients speak.
+    /// The protocol of the clients.
     pub protocol: ListenerProtocol,
     /// Connections that the kernel holds until a worker accepts them, per worker and address.
     pub backlog: u32,
@@ -41,7 +41,7 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
     /// Time limits on the side of the client.
     pub timeouts: ListenerTimeouts,
-    /// Size and count limits on what a client sends.
+    /// Size and count limits on messages of clients.
     pub limits: ListenerLimits,
     /// Rules of HTTP/1 that are not enforced here.
     pub lenient: Leniency,
@@ -75,7 +75,7 @@ impl Listener {
 }
 
 choice! {
-    /// What the clients of a listener speak.
+    /// The protocol of the clients of a listener.
     pub enum ListenerProtocol {
         /// HTTP/1: each request is routed on its own.
         #[default]
@@ -224,7 +224,7 @@ pub struct TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Whether a peer is trusted; `None` stands for a peer on a Unix socket.
+    /// Whether a peer is trusted; `None` is a peer on a Unix socket.
     pub fn contains(&self, peer: Option<IpAddr>) -> bool {
         match peer {
             Some(addr) => self.networks.iter().any(|network| network.contains(&addr.to_canonical())),

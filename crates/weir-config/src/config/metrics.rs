@@ -101,7 +101,7 @@ fn read_bounds(node: &TreeNode, list: &[TreeNode], reader: &mut TreeReader<'_>) 
     (reader.found() == found).then_some(bounds)
 }
 
-/// What is wrong with a bound that follows another.
+/// The error in a bound that follows another.
 fn misplaced(micros: u64, before: Option<u64>) -> Option<ValueError> {
     let bound = print_bucket(micros);
     if micros == 0 || micros > BOUND_MICROS_MAX {

@@ -55,7 +55,7 @@ pub use upstream_tls::UpstreamTls;
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// What concerns the process as a whole.
+    /// The settings of the process as a whole.
     pub process: Process,
     /// Weir's own log: start-up, reload, trouble. Not the access log.
     pub log: LogSettings,
@@ -67,11 +67,11 @@ pub struct Config {
     pub credentials: Credentials,
     /// Every key with the value that holds, as TOML; secrets are left out.
     pub dump: ConfigDump,
-    /// What is kept of exchanges that are over.
+    /// The settings of the recorder of finished exchanges.
     pub recorder: RecorderSettings,
     /// How the metrics are written.
     pub metrics: Metrics,
-    /// What is traced; `None`: nothing.
+    /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,

@@ -69,14 +69,14 @@ pub enum WorkerCount {
 /// A maximum number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionsMax {
-    /// What the limit on open files leaves.
+    /// As many as the limit on open files allows.
     Auto,
-    /// Exactly so many.
+    /// Exactly this many.
     Exactly(u32),
 }
 
 impl ConnectionsMax {
-    /// The limit, where `left` is what the limit on open files leaves.
+    /// The limit, where `left` is the rest of the limit on open files.
     pub const fn resolve(self, left: u32) -> u32 {
         match self {
             Self::Exactly(connections) => connections,

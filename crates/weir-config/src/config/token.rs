@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// What is hashed under, when there is no secret.
+/// The hash key when there is no secret.
 const NO_SECRET: &[u8] = b"weir";
 
 /// The token of `server` in hexadecimal. `scope` keeps servers of the same name in other upstreams apart.

@@ -28,7 +28,7 @@ pub struct TraceSettings {
 pub struct Collector {
     /// Where it takes them.
     pub url: CollectorUrl,
-    /// What the spans say they are from.
+    /// The service name of the spans.
     pub service_name: Box<str>,
     /// Headers of the requests to it.
     pub headers: CollectorHeaders,

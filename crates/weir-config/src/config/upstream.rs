@@ -37,7 +37,7 @@ pub struct UpstreamSettings {
     pub slow_start: Option<Duration>,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
-    /// Size and count limits on what a server sends.
+    /// Size and count limits on messages of a server.
     pub limits: UpstreamLimits,
     /// Rules of HTTP/1 that are not enforced here.
     pub lenient: ServerLeniency,

@@ -26,10 +26,10 @@ pub struct UpstreamTls {
     pub cipher_suites: Vec<CipherSuite>,
     /// The groups in the order of preference.
     pub groups: Vec<KeyExchangeGroup>,
-    /// Whether a new connection goes on with the session of an earlier one, where the server allows it.
+    /// Whether a new connection resumes the session of an earlier one, where the server allows it.
     pub session_reuse: bool,
     /// The file that gets the secrets of every connection.
     pub key_log: Option<PathBuf>,
-    /// How often the files are looked at.
+    /// How often the files are polled.
     pub reload: Option<Duration>,
 }

@@ -18,7 +18,7 @@ pub(crate) use suggest::{did_you_mean, nearest, one_of};
 pub struct Diagnostic {
     /// Which rule is broken.
     pub kind: DiagnosticKind,
-    /// What is wrong, in one sentence without a full stop.
+    /// The error, in one sentence without a full stop.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
@@ -60,7 +60,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// What sort of diagnostic it is.
+/// The kind of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiagnosticKind {
     /// The file cannot be read.
@@ -146,7 +146,7 @@ impl Diagnostic {
         self
     }
 
-    /// Replaces what would move the cursor of a terminal or begin a new line: messages quote the config.
+    /// Replaces characters that would move the cursor of a terminal or begin a new line: messages quote the config.
     fn make_printable(&mut self) {
         let help = self.help.iter_mut();
         let labels = self.labels.iter_mut().map(|(_, message)| message);
@@ -182,7 +182,7 @@ impl Diagnostics {
         &self.sources
     }
 
-    /// The files that were read, or could not be: the configuration itself first, then those that it includes.
+    /// The files that were read, or could not be: the configuration itself first, then its includes.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.sources.files().map(|file| &*file.name)
     }
@@ -197,12 +197,12 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Those that keep the configuration from working.
+    /// The errors.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter().filter(|diagnostic| !diagnostic.kind.is_warning())
     }
 
-    /// Those that do not.
+    /// The warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter().filter(|diagnostic| diagnostic.kind.is_warning())
     }

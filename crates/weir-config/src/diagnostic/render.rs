@@ -42,7 +42,7 @@ impl Diagnostics {
         rendered
     }
 
-    /// Those that are rendered, in the order of the text: if there are too many, the errors before the warnings.
+    /// The diagnostics that are rendered, in the order of the text: if there are too many, the errors before the warnings.
     fn rendered(&self) -> Vec<&Diagnostic> {
         if self.list.len() <= RENDERED_MAX {
             return self.list.iter().collect();

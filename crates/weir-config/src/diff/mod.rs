@@ -26,7 +26,7 @@ const HIDDEN: &str = "(secret)";
 pub struct ConfigDiff {
     /// The parts that are not the same: removed ones where they stood before, the others in the order of the new text.
     pub changes: Vec<ConfigChange>,
-    /// `process.reload_grace` of the new config: how long what is removed may go on.
+    /// `process.reload_grace` of the new config: how long removed parts may remain in use.
     pub grace: Duration,
 }
 
@@ -35,13 +35,13 @@ pub struct ConfigDiff {
 pub struct ConfigChange {
     /// Which.
     pub part: ConfigPart,
-    /// What happened to it.
+    /// Its change.
     pub kind: ChangeKind,
     /// Its location in the new text, or else in the old one; `None` if neither contains it.
     pub location: Option<Location>,
 }
 
-/// What happened to a part.
+/// The change of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It is new.
@@ -109,7 +109,7 @@ impl ConfigDiff {
                 location: flat.location(old_sources),
             });
         }
-        // Routes and servers stay with what they belong to.
+        // Routes and servers stay with their listener or upstream.
         changes.sort_by_key(|change| rank(&change.part, &new, &old));
         Self { changes, grace: after.document().process.value.reload_grace }
     }
@@ -123,7 +123,7 @@ impl ConfigDiff {
 /// The identity of a part.
 fn name<'a>(flat: &'a FlatPart<'_>) -> (ConfigPart, &'a str) {
     let part = match &flat.part {
-        // What it is called follows from what it takes.
+        // Its name follows from its conditions.
         ConfigPart::Route(listener, _) if !flat.identity.is_empty() => {
             ConfigPart::Route(listener.clone(), Box::default())
         }

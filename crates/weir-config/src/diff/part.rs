@@ -32,11 +32,11 @@ pub enum ConfigPart {
     Traces,
     /// `[listener.NAME]` without its routes.
     Listener(Box<str>),
-    /// A route: the listener, and what the route is called.
+    /// A route: the listener, and the name of the route.
     Route(Box<str>, Box<str>),
     /// `[upstream.NAME]` without its servers.
     Upstream(Box<str>),
-    /// A server: the upstream, and what the server is called.
+    /// A server: the upstream, and the name of the server.
     Server(Box<str>, Box<str>),
 }
 

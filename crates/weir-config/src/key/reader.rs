@@ -158,7 +158,7 @@ impl<'a> TreeReader<'a> {
         self.report(diagnostic.help(help.unwrap_or_else(|| format!("it is {}", kind.describe()))));
     }
 
-    /// Reports a value of another type; what is not known at all has been reported already.
+    /// Reports a value of another type; unknown keys have been reported already.
     pub(crate) fn wrong_type(&mut self, node: &TreeNode, kind: &ValueKind) {
         if matches!(node.tree, Tree::Unknown) {
             return;
@@ -236,7 +236,7 @@ fn nested_help(entry: &TreeEntry, vocabulary: &Vocabulary) -> Option<String> {
     table.entries.iter().find_map(|inner| vocabulary.help(&format!("{} {}", entry.key, inner.key)))
 }
 
-/// What a bare number of a kind with units should have been.
+/// The suggestion for a bare number of a kind with units.
 fn unit_help(number: i128, kind: &str) -> Option<String> {
     match kind {
         "duration" => Some(format!("a duration has a unit: `\"{number}s\"`, `\"{number}ms\"`")),

@@ -11,7 +11,7 @@ use crate::value::{ByteRate, Size, print_duration};
 pub(crate) struct SectionSchema {
     /// Its path: `listener.NAME.timeouts`.
     pub(crate) path: &'static str,
-    /// What it is for; lines as in the source.
+    /// Its purpose; lines as in the source.
     pub(crate) about: &'static str,
     /// Its keys in the order of the reference.
     pub(crate) keys: &'static [KeySchema],
@@ -32,11 +32,11 @@ impl SectionSchema {
 #[derive(Debug)]
 pub(crate) struct KeySchema {
     pub(crate) name: &'static str,
-    /// What it means; lines as in the source.
+    /// Its meaning; lines as in the source.
     pub(crate) about: &'static str,
     pub(crate) kind: fn() -> ValueKind,
     pub(crate) presence: Presence,
-    /// What other products call it, in Markdown; empty when nothing is alike.
+    /// Its equivalents in other products, in Markdown; empty when there is none.
     pub(crate) like: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// What a key without bounds of its own has.
+    /// The bounds of a key without its own.
     pub(crate) const NONE: Bounds = Bounds { min: 0, max: u64::MAX };
 
     pub(crate) const fn from_range(range: std::ops::RangeInclusive<u64>) -> Self {
@@ -106,7 +106,7 @@ pub(crate) struct TextFormat {
     pub(crate) article: &'static str,
     /// Well-written values, the most usual first; the tests read each.
     pub(crate) examples: &'static [&'static str],
-    /// What it looks like as a regular expression of ECMA 262, for editors; it may allow more than the parser.
+    /// Its form as a regular expression of ECMA 262, for editors; it may allow more than the parser.
     pub(crate) pattern: &'static str,
     /// One paragraph for the reference.
     pub(crate) about: &'static str,
@@ -130,7 +130,7 @@ pub(crate) struct ChoiceWord {
     pub(crate) meaning: &'static str,
 }
 
-/// What limits are set to when there is to be none.
+/// The value of a limit that means no limit.
 pub(crate) const OFF: &[ChoiceWord] = &[ChoiceWord { name: "off", meaning: "no limit" }];
 
 impl ValueKind {
@@ -139,7 +139,7 @@ impl ValueKind {
         ValueKind::Either(vec![self, ValueKind::Choice(OFF)])
     }
 
-    /// What a message calls it: `a duration such as "10s", or "off"`.
+    /// Its name in messages: `a duration such as "10s", or "off"`.
     pub(crate) fn describe(&self) -> String {
         match self {
             ValueKind::Boolean => "`true` or `false`".to_owned(),

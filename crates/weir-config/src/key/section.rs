@@ -14,7 +14,7 @@ pub(crate) trait ConfigSection: ConfigValue {
     /// The keys that are set, with their values as TOML, in the order of the reference.
     fn entries(&self) -> Vec<(&'static str, String)>;
 
-    /// An inline table of what is set.
+    /// An inline table of the keys that are set.
     fn inline(&self) -> String {
         let entries: Vec<String> =
             self.entries().iter().map(|(key, value)| format!("{key} = {value}")).collect();
@@ -86,7 +86,7 @@ macro_rules! presence_value {
 /// Declares a table of the config as a struct: one field per key, read, written and documented from this one place.
 ///
 /// After `=` stands the default as TOML, or `required`, or `optional`; after `in` the bounds of a number in its base unit; after `like`
-/// what other products call it.
+/// the equivalents in other products.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+

@@ -32,7 +32,7 @@ impl<T: ConfigValue> ConfigValue for Spanned<T> {
     }
 }
 
-/// A table, its span and those of its keys.
+/// A table, its span and the spans of its keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SpannedTable<T> {
     pub(crate) value: T,

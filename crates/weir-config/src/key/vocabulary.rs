@@ -28,7 +28,7 @@ enum Fit {
     Whole,
     /// The term without the word for its kind, or a parameter without its directive: `fails` of `health_check fails=`.
     Parameter,
-    /// The directive without what follows: `return` of `return 308`.
+    /// The directive without its arguments: `return` of `return 308`.
     Directive,
 }
 
@@ -41,7 +41,7 @@ struct Term {
     key: &'static str,
 }
 
-/// The declared tables, and what other products call their keys.
+/// The declared tables, and the equivalents of their keys in other products.
 #[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
     sections: Vec<&'static SectionSchema>,
@@ -106,12 +106,12 @@ impl Vocabulary {
     /// The help text for a term of another product with an equivalent in this section.
     pub(super) fn help_here(&self, section: &SectionSchema, word: &str) -> Option<String> {
         let terms = self.index.get(&squashed(word))?;
-        told(terms.iter().filter(|term| term.section == section.path))
+        help_text(terms.iter().filter(|term| term.section == section.path))
     }
 
     /// The help text for a term of another product with equivalents in any section.
     pub(super) fn help(&self, word: &str) -> Option<String> {
-        told(self.index.get(&squashed(word))?.iter())
+        help_text(self.index.get(&squashed(word))?.iter())
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn squashed(word: &str) -> String {
     word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-fn told<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<String> {
+fn help_text<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<String> {
     let terms: Vec<&Term> = terms.collect();
     let mut places: Vec<String> = Vec::new();
     for term in &terms {

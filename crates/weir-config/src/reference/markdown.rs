@@ -125,7 +125,7 @@ fn quoted(text: &str) -> String {
     if text.contains('\\') { format!("'{text}'") } else { format!("\"{text}\"") }
 }
 
-/// What can be written, with links to what it consists of.
+/// The value types, with links to their parts.
 fn value(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Boolean => "`true`, `false`".to_owned(),

@@ -12,7 +12,7 @@ use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 
 /// Parses the text of a file and pushes a diagnostic for each syntax error and each unknown variable.
 ///
-/// After a syntax error the tree contains what could be parsed.
+/// After a syntax error the tree contains the part that could be parsed.
 pub(crate) fn parse_document(
     sources: &SourceMap,
     file: FileIndex,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_knows_whether_it_stands_in_the_file_as_it_is() {
+    fn a_text_knows_whether_it_is_in_the_file_unchanged() {
         let (node, _) = parse("a = \"b.c\"\nd = \"e\\tf\"\ng = '''h'''\n");
         let Tree::Table(table) = node.tree else { panic!("a document is a table") };
         let starts: Vec<Option<usize>> = table

@@ -38,7 +38,7 @@ pub(super) fn substitute(
     (replaced != value).then_some(replaced)
 }
 
-/// Replaces the variable that begins at `dollar`; returns where the text goes on.
+/// Replaces the variable that begins at `dollar`; returns where the text continues.
 fn variable(
     value: &str,
     dollar: usize,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_variable_holds_is_not_looked_at_again() {
+    fn the_value_of_a_variable_is_not_expanded_again() {
         assert_eq!(run("${TRICK}").0.as_deref(), Some("${HOST}\"\nx = 1"));
     }
 

@@ -15,7 +15,7 @@ use crate::source_map::{FileIndex, SourceMap, SourceSpan};
 /// Files that one configuration may consist of; more indicate a wrong pattern.
 const FILES_MAX: usize = 1000;
 
-/// What loading works with and what it leaves behind.
+/// The state and the result of loading.
 pub(crate) struct Loading<'a> {
     /// Where values of variables come from.
     pub(crate) environment: Environment<'a>,
@@ -79,7 +79,7 @@ fn load_file(loading: &mut Loading<'_>, file: FileIndex, whole: &mut TreeTable) 
     }
 }
 
-/// The patterns of an `include`; what is not a string is reported when the key is read.
+/// The patterns of an `include`; values other than strings are reported when the key is read.
 fn patterns(node: &TreeNode) -> Vec<(String, SourceSpan)> {
     match &node.tree {
         Tree::Text(text) => vec![(text.value.clone(), node.span)],
@@ -175,7 +175,7 @@ fn include_file(loading: &mut Loading<'_>, path: &Path, span: SourceSpan, whole:
     load_file(loading, file, whole);
 }
 
-/// Adds one entry to the whole, or joins it with what an earlier file has under the same key.
+/// Adds one entry to the whole, or joins it with the entry of an earlier file under the same key.
 fn join_entry(loading: &mut Loading<'_>, into: &mut TreeTable, entry: TreeEntry, path: &[&str]) {
     let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(

@@ -11,7 +11,7 @@ pub(crate) struct TreeNode {
     pub(crate) tree: Tree,
 }
 
-/// What a value is.
+/// A value.
 #[derive(Debug, Clone)]
 pub(crate) enum Tree {
     Text(TreeText),

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_what_a_request_may_ask_for() {
+    fn paths_are_valid_request_targets() {
         for text in ["/", "/healthz", "/a/b?c=d&e", "/%20", "/a|b"] {
             assert_eq!(parse_path(text).map(|path| path.0), Ok(text.into()));
         }

@@ -48,9 +48,9 @@ pub(crate) fn is_name(text: &str) -> bool {
 /// Why a text is not a value of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
-    /// What is wrong, in one sentence without a full stop.
+    /// The error, in one sentence without a full stop.
     pub message: String,
-    /// What to write instead, if that is known.
+    /// The suggestion, if there is one.
     pub help: Option<String>,
     /// The bytes of the text that are wrong; `None` when it is the whole.
     pub range: Option<Range<usize>>,

@@ -7,7 +7,7 @@ use crate::diagnostic::did_you_mean;
 
 /// The units of one kind of value.
 pub(crate) struct Scale {
-    /// What the value is called, with its article.
+    /// The name of the value, with its article.
     pub(crate) name: &'static str,
     /// Units with their worth in the base unit, in the order in which a message lists them.
     pub(crate) units: &'static [(&'static str, u64)],

@@ -10,7 +10,7 @@ use super::ValueError;
 pub struct Percent(u32);
 
 impl Percent {
-    /// So many hundredths.
+    /// This many percent.
     pub const fn new(percent: u32) -> Self {
         Self(percent)
     }

@@ -37,7 +37,7 @@ const SCALE: Scale = Scale {
 pub struct ByteRate(u64);
 
 impl ByteRate {
-    /// A rate of so many bytes per second.
+    /// A rate in bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         Self(bytes)
     }

@@ -28,12 +28,12 @@ const SCALE: Scale = Scale {
 pub struct Size(u64);
 
 impl Size {
-    /// A size of so many bytes.
+    /// A size in bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// A size of so many KiB (1024 bytes each).
+    /// A size in KiB (1024 bytes each).
     pub const fn from_kib(kib: u64) -> Self {
         Self(kib * 1024)
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::ValueError;
 
-/// The final status codes (RFC 9110 section 15): those of the class 1xx announce another one.
+/// The final status codes (RFC 9110 section 15): codes of the class 1xx announce another one.
 pub(crate) const STATUS_MIN: u16 = 200;
 pub(crate) const STATUS_MAX: u16 = 599;
 

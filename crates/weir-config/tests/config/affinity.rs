@@ -1,4 +1,4 @@
-//! What the keys of persistence come to.
+//! The meaning of the keys of affinity.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Files of certificates and keys: what can be used, and what is said of those that cannot.
+//! Files of certificates and keys: which can be used, and the messages about the others.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ fn load(folder: &Path, certificates: &str) -> CheckedConfig {
     CheckedConfig::load(&file)
 }
 
-/// What is said of the one mistake, with the name of the folder taken out of it.
+/// The message about the one mistake, with the name of the folder taken out of it.
 fn said(folder: &Path, certificates: &str) -> (DiagnosticKind, usize, String) {
     let checked = load(folder, certificates);
     let diagnostics: Vec<_> = checked.diagnostics.iter().collect();
@@ -199,7 +199,7 @@ fn a_chain_in_the_wrong_order_is_reported() {
 }
 
 #[test]
-fn the_default_stands_first() {
+fn the_default_is_first() {
     let site = folder(&["a.test"], &rcgen::PKCS_ED25519);
     let other = folder(&["b.test"], &rcgen::PKCS_ED25519);
     for file in ["site.pem", "site.key"] {
@@ -212,7 +212,7 @@ fn the_default_stands_first() {
     assert_eq!(firsts, ["b.test", "a.test"]);
 }
 
-/// What is said of the `tls` table with these certificates and `settings`, each behind its line.
+/// The messages about the `tls` table with these certificates and `settings`, each behind its line.
 fn doubts(folder: &Path, certificates: &str, settings: &str) -> Vec<String> {
     let file = folder.join("weir.toml");
     let text = config(certificates).replace("[upstream.app]", &format!("{settings}\n[upstream.app]"));

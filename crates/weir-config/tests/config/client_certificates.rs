@@ -43,7 +43,7 @@ fn openssl(pem: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_subject_is_what_openssl_and_nginx_print() {
+fn a_subject_is_printed_as_by_openssl_and_nginx() {
     let text = |text: &str| DnValue::Utf8String(text.to_owned());
     let bmp = |text: &str| DnValue::BmpString(rcgen::string::BmpString::try_from(text).expect("of the BMP"));
     let universal = |text: &str| {
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// A folder with an authority `ca.pem`, a site and what `lists` makes of the authority, in `crl.pem`.
+/// A folder with an authority `ca.pem`, a site and, in `crl.pem`, the lists that `lists` makes of the authority.
 fn folder(lists: impl FnOnce(&CertifiedIssuer<'static, KeyPair>) -> String) -> TempDir {
     let folder = TempDir::new().expect("the system has a folder for temporary files");
     let mut params = CertificateParams::default();
@@ -166,7 +166,7 @@ fn list(authority: &CertifiedIssuer<'static, KeyPair>, until: i32) -> String {
     list.signed_by(authority).and_then(|list| list.pem()).expect("an authority signs its list")
 }
 
-/// What is said of a config with this table, with the name of the folder taken out of it.
+/// The messages about a config with this table, with the name of the folder taken out of it.
 fn said(folder: &Path, table: &str) -> Vec<(DiagnosticKind, String)> {
     let file = folder.join("weir.toml");
     let text = format!(
@@ -226,7 +226,7 @@ fn revocation_lists_that_reject_every_certificate_are_a_warning() {
     );
 }
 
-/// What `openssl ca` makes without further settings.
+/// The output of `openssl ca` without further settings.
 #[test]
 fn a_list_of_version_1_is_explained() {
     let folder = folder(|_| String::new());

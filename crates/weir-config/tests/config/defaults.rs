@@ -1,4 +1,4 @@
-//! What holds when nothing is written, and what is printed.
+//! The defaults, and the printed config.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn shown(config: &Config) -> String {
 }
 
 #[test]
-fn what_is_printed_is_the_same_configuration() {
+fn the_printed_config_means_the_same() {
     let minimal = ("minimal".to_owned(), MINIMAL.to_owned());
     for (name, text) in examples().into_iter().chain([minimal]) {
         let first = CheckedConfig::parse_alone(&text, "weir.toml", &|_| None);
@@ -55,13 +55,13 @@ fn types_and_texts_have_the_same_defaults() {
     let listener = Listener::new("web", vec![":0".parse().unwrap()], vec![route]);
     let built =
         Config { listeners: vec![listener.into()], upstreams: vec![upstream.into()], ..Config::default() };
-    // What is shown of the text has none here.
+    // The part of the text that is shown has none here.
     let of_text = Config { dump: ConfigDump::default(), ..config(MINIMAL) };
     assert_eq!(shown(&of_text), shown(&built));
 }
 
 #[test]
-fn a_few_defaults_are_what_the_documents_promise() {
+fn documented_defaults_are_right() {
     let config = config(MINIMAL);
     let listener = &config.listeners[0];
     assert_eq!(listener.timeouts.idle, Duration::from_secs(75));

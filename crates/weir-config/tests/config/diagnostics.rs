@@ -1,4 +1,4 @@
-//! Bad configurations and what is said of them: each `mistakes/NAME.toml` has its `mistakes/NAME.txt`.
+//! Bad configurations and their messages: each `mistakes/NAME.toml` has its `mistakes/NAME.txt`.
 //!
 //! `UPDATE=1` writes the expected texts anew; read the difference before committing it.
 

@@ -1,4 +1,4 @@
-//! What lies between two configs: which parts and keys, where they stand, and what a reload does with connections.
+//! The differences between two configs: which parts and keys, where they are, and the effect of a reload on connections.
 
 use weir_config::{ChangeKind, CheckedConfig, ConfigDiff, Effect};
 
@@ -25,7 +25,7 @@ affinity = { mode = "learn", cookie = "id" }
 "#;
 
 /// `sign part: key before after effect` or `sign part: effect`, one for each change of a key or of a part.
-fn told(old: &str, new: &str) -> Vec<String> {
+fn difference_lines(old: &str, new: &str) -> Vec<String> {
     let old = CheckedConfig::parse(old, "old.toml");
     let new = CheckedConfig::parse(new, "new.toml");
     for checked in [&old, &new] {
@@ -50,9 +50,9 @@ fn told(old: &str, new: &str) -> Vec<String> {
 
 #[test]
 fn a_config_does_not_differ_from_itself_nor_from_its_effective_form() {
-    assert!(told(OLD, OLD).is_empty());
+    assert!(difference_lines(OLD, OLD).is_empty());
     let printed = CheckedConfig::parse(OLD, "old.toml").print();
-    assert_eq!(told(OLD, &printed), [""; 0]);
+    assert_eq!(difference_lines(OLD, &printed), [""; 0]);
     for (name, example) in crate::files(&crate::root().join("examples"), "toml") {
         let (read, again) = (CheckedConfig::parse(&example, &name), CheckedConfig::parse(&example, &name));
         assert!(ConfigDiff::between(&read, &again).is_empty(), "{name}");
@@ -66,7 +66,7 @@ fn the_order_of_tables_and_servers_means_nothing() {
         r#"["10.0.0.2:80", { address = "10.0.0.1:80", name = "a", weight = 1 }]"#,
     );
     assert_ne!(OLD, new);
-    assert!(told(OLD, &new).is_empty());
+    assert!(difference_lines(OLD, &new).is_empty());
 }
 
 #[test]
@@ -120,15 +120,15 @@ fn every_added_removed_or_changed_part_is_reported() {
     ] {
         let new = OLD.replacen(from, to, 1);
         assert_ne!(new, OLD, "{from}");
-        assert_eq!(told(OLD, &new), [line], "{to}");
+        assert_eq!(difference_lines(OLD, &new), [line], "{to}");
     }
 }
 
 #[test]
-fn a_route_without_a_name_is_known_by_what_it_takes() {
+fn a_route_without_a_name_is_identified_by_its_conditions() {
     let new = OLD.replace("path = \"/api\"", "path = \"/v2\"");
     assert_eq!(
-        told(OLD, &new),
+        difference_lines(OLD, &new),
         ["+ listener `web`, route `/v2`: next-request", "- listener `web`, route `/api`: next-request"]
     );
 }
@@ -137,10 +137,10 @@ fn a_route_without_a_name_is_known_by_what_it_takes() {
 fn whole_listeners_and_upstreams_come_and_go_with_all_that_is_in_them() {
     let other = OLD.replace("listener.web", "listener.site").replace("8080", "8081");
     let both = format!("{OLD}{}", other.split("[upstream.app]").next().unwrap());
-    let added = told(OLD, &both);
+    let added = difference_lines(OLD, &both);
     assert_eq!(added.len(), 4, "{added:?}");
     assert_eq!(added[0], "+ listener `site`: rebinds");
-    assert_eq!(told(&both, OLD)[0], "- listener `site`: closes");
+    assert_eq!(difference_lines(&both, OLD)[0], "- listener `site`: closes");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_secret_is_compared_and_not_shown() {
     let with = |secret: &str| {
         OLD.replace("\"learn\", cookie = \"id\"", &format!("\"insert\", secret = \"{secret}\""))
     };
-    let lines = told(&with("0123456789abcdef"), &with("fedcba9876543210"));
+    let lines = difference_lines(&with("0123456789abcdef"), &with("fedcba9876543210"));
     assert_eq!(lines, ["~ upstream `app`: affinity.secret (secret) (secret) next-request"]);
 }
 

@@ -1,4 +1,4 @@
-//! What the keys of ejection come to.
+//! The meaning of the keys of ejection.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ fn every_key_has_its_place() {
 }
 
 #[test]
-fn max_fails_is_what_nginx_knows() {
+fn max_fails_means_the_same_as_in_nginx() {
     let rules = |seconds, max_fails| {
         EjectionRules::MaxFails(MaxFailsRules { max_fails, fail_timeout: Duration::from_secs(seconds) })
     };
@@ -86,7 +86,7 @@ fn max_fails_is_what_nginx_knows() {
 }
 
 #[test]
-fn what_has_no_effect_is_said_and_holds() {
+fn keys_without_effect_are_reported_and_accepted() {
     for (more, warning) in [
         ("ejection = { interval = \"5s\", error_rate = \"off\" }", "`interval` has no effect without"),
         ("ejection = \"off\"", "`ejection` has no effect: no server of the upstream is ejected"),

@@ -23,7 +23,7 @@ fn checked(values: &[(&str, &str)]) -> CheckedConfig {
 }
 
 #[test]
-fn variables_stand_for_values_of_any_type() {
+fn variables_have_values_of_any_type() {
     let values = [("WORKERS", "4"), ("PIN", "true"), ("PORT", "8080"), ("LIMIT", "7"), ("SERVER", "a:80")];
     let checked = checked(&values);
     assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);

@@ -1,11 +1,11 @@
-//! Words of nginx, HAProxy, Envoy, Traefik and Caddy, written where people write them: each is reported with what it is called in Weir, or
+//! Words of nginx, HAProxy, Envoy, Traefik and Caddy, written where people write them: each is reported with its name in Weir, or
 //! that Weir does not have it.
 
 use weir_config::DiagnosticKind;
 
 use crate::diagnostics::diagnostics;
 
-/// What is said of a line in a table of a whole config.
+/// The messages about a line in a table of a whole config.
 fn said(table: &str, line: &str) -> (DiagnosticKind, String) {
     let tables = ["", "[process]", "[listener.web]", "[[listener.web.route]]", "[upstream.app]"];
     assert!(tables.contains(&table), "{table}");
@@ -64,7 +64,7 @@ fn keys_of_other_products_are_explained() {
 }
 
 #[test]
-fn what_weir_does_not_do_is_said() {
+fn missing_features_are_reported() {
     for (table, line) in [
         ("[listener.web]", "http2 = true"),
         ("[listener.web]", "limit_req = 10"),

@@ -1,4 +1,4 @@
-//! The examples of the repository: nothing is wrong with them, and each shows what it says.
+//! The examples of the repository: they have no mistakes, and each shows what it says.
 
 use weir_config::{CheckedConfig, Config, DiagnosticKind, RouteAction};
 

@@ -1,4 +1,4 @@
-//! What the keys of a health check come to.
+//! The meaning of the keys of a health check.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn http(text: &str) -> HttpProbe {
 }
 
 #[test]
-fn what_is_written_decides_the_kind() {
+fn the_keys_that_are_set_decide_the_kind() {
     for text in ["{}", "{ interval = \"5s\" }", "{ kind = \"tcp\" }"] {
         assert_eq!(health(text).probe, HealthProbe::Tcp, "{text}");
     }
@@ -41,7 +41,7 @@ fn what_is_written_decides_the_kind() {
     }
 }
 
-/// Probes use TLS as the traffic does unless they say otherwise; what they ask for where the traffic has none is the `host`.
+/// Probes use TLS as the traffic does by default; where the traffic has none, the server name is the `host`.
 #[test]
 fn tls_follows_the_traffic() {
     let probed = |upstream: &str, health: &str| {
@@ -94,7 +94,7 @@ fn times_follow_the_interval() {
 }
 
 #[test]
-fn a_request_and_what_is_expected() {
+fn a_request_and_its_expected_response() {
     let usual = http("{ path = \"/\" }");
     assert_eq!((&*usual.method, usual.host, usual.headers.len(), usual.body), ("GET", None, 0, None));
     let passes = |probe: &HttpProbe, status| probe.status.iter().any(|range| range.contains(status));
@@ -128,7 +128,7 @@ fn servers_may_differ() {
 }
 
 #[test]
-fn what_is_doubtful_is_said_and_holds() {
+fn doubtful_settings_are_reported_and_accepted() {
     for (health, warning) in [
         ("{ timeout = \"3s\" }", "a probe that runs into `timeout` (3s) delays the next one"),
         (

@@ -135,7 +135,7 @@ fn a_folder_that_is_closed_is_a_diagnostic() {
 }
 
 #[test]
-fn what_a_missing_file_would_hold_is_not_missed() {
+fn keys_of_a_missing_file_are_not_reported_as_missing() {
     for file in ["gone.toml", "broken.toml"] {
         let include =
             format!("include = \"{file}\"\n[listener.web]\naddress = \":0\"\nupstream = \"a\"\nport = 1\n");
@@ -157,7 +157,7 @@ fn the_name_of_a_folder_is_no_pattern() {
 }
 
 #[test]
-fn nothing_is_included_when_a_text_stands_alone() {
+fn nothing_is_included_in_a_text_without_a_file() {
     let checked = CheckedConfig::parse_alone("include = [\"/**\"]\n", "weir.toml", &|_| None);
     assert_eq!(checked.diagnostics.to_string().lines().count(), 1, "{}", checked.diagnostics);
 }

@@ -1,4 +1,4 @@
-//! What a configuration means, from the outside: one binary, a file per question.
+//! The meaning of a configuration, from the outside: one binary, a file per question.
 
 mod admin;
 mod arguments;
@@ -67,7 +67,7 @@ fn config(text: &str) -> Config {
     checked.config.expect("a text without mistakes is a configuration")
 }
 
-/// Whether a committed file is what is generated now; with `UPDATE=1` it is written anew first.
+/// Whether a committed file equals the generated one; with `UPDATE=1` it is written anew first.
 fn is_current(path: &Path, generated: &str) -> bool {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(path, generated).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

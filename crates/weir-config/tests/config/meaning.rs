@@ -1,4 +1,4 @@
-//! What the keys of routes and upstreams come to.
+//! The meaning of the keys of routes and upstreams.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -173,7 +173,7 @@ fn actions_without_a_server() {
 }
 
 #[test]
-fn an_upstream_is_what_the_text_says() {
+fn an_upstream_has_the_values_of_the_text() {
     let config = config(
         r#"
         [listener.web]

@@ -66,7 +66,7 @@ fn with_year(response: &[u8], from_behind: usize, year: &[u8; 4]) -> Vec<u8> {
     response
 }
 
-/// What is said of the config, with the name of the folder taken out of it.
+/// The messages about the config, with the name of the folder taken out of it.
 fn said(folder: &Path) -> Vec<(DiagnosticKind, String)> {
     let file = folder.join("weir.toml");
     let text = "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[listener.web.tls]\n\
@@ -104,7 +104,7 @@ fn a_response_is_of_use_for_its_certificate_and_in_its_time() {
 }
 
 #[test]
-fn what_is_no_response_is_a_diagnostic() {
+fn a_file_without_a_response_is_a_diagnostic() {
     let folder = folder();
     let path = folder.path();
     let none = "`site.ocsp`: the file cannot be read: No such file or directory (os error 2)";

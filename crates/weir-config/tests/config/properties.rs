@@ -6,7 +6,7 @@ use weir_config::{CheckedConfig, Colour};
 use crate::diagnostics::cases;
 use crate::examples;
 
-/// Reads a text and shows what came of it in every way there is.
+/// Reads a text and renders the result in every way there is.
 fn read_and_show(text: &str) {
     let checked =
         CheckedConfig::parse_alone(text, "weir.toml", &|name| (name.len() % 2 == 0).then(|| name.to_owned()));

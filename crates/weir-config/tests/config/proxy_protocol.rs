@@ -1,4 +1,4 @@
-//! What the keys of the PROXY protocol come to.
+//! The meaning of the keys of the PROXY protocol.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The reference, the schema and the parser say the same.
 //!
-//! The committed files are compared with what is generated; `UPDATE=1` writes them anew.
+//! The committed files are compared with the generated ones; `UPDATE=1` writes them anew.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ fn header(heading: &str) -> String {
     }
 }
 
-/// What is said of a document that consists of one table with one key.
+/// The messages about a document that consists of one table with one key.
 fn kinds_at(heading: &str, key: &str) -> Vec<DiagnosticKind> {
     let text = format!("{}\n{key} = {WRONG}\n", header(heading));
     let place = text.rfind(key).expect("the key was just written");
@@ -165,7 +165,7 @@ fn as_json(text: &str) -> Option<serde_json::Value> {
 }
 
 #[test]
-fn the_schema_accepts_what_the_parser_accepts() {
+fn the_schema_accepts_whatever_the_parser_accepts() {
     let validator = validator();
     let sample = reference_markdown()
         .split("```toml\n")

@@ -1,4 +1,4 @@
-//! The JSON API of changes, and the commands of the runtime socket over HTTP. Who may ask has been decided.
+//! The JSON API of changes, and the commands of the runtime socket over HTTP. Permissions are checked before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::runtime_commands::command::{self, LINE_BYTES_MAX};
 use crate::runtime_commands::run::{execute, explain};
 use crate::server_modes::UnknownServer;
 
-/// What the path of a server begins with: `/api/servers/UPSTREAM/SERVER`.
+/// The beginning of a server's path: `/api/servers/UPSTREAM/SERVER`.
 pub(super) const SERVERS: &[u8] = b"/api/servers/";
 
 const TOML: &str = "application/toml; charset=utf-8";
@@ -46,7 +46,7 @@ pub(super) async fn reload(operations: &Operations, peer: AdminPeer) -> Buffered
     }
 }
 
-/// `GET /api/raw?command=show%20stat`: what the runtime socket answers to a command that changes nothing.
+/// `GET /api/raw?command=show%20stat`: the runtime socket's answer to a command that changes nothing.
 pub(super) async fn raw_look(
     query: &[u8],
     operations: &Arc<Operations>,
@@ -75,7 +75,7 @@ pub(super) async fn raw(body: &[u8], operations: &Arc<Operations>, peer: AdminPe
     }
 }
 
-/// What is wanted of a server: what is not there stays as it is.
+/// Requested changes of a server: absent fields stay as they are.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ServerPatch {
@@ -99,7 +99,7 @@ pub(super) async fn change_server(
     };
     let patch: ServerPatch = match serde_json::from_slice(request.body()) {
         Ok(patch) => patch,
-        Err(error) => return bad(&format!("the body is not what is wanted of a server: {error}")),
+        Err(error) => return bad(&format!("the body is no change of a server: {error}")),
     };
     let (change, mode) = match read(upstream, server, &patch) {
         Ok(read) => read,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_of_a_server_is_read() {
+    fn requested_changes_of_a_server_are_read() {
         let of = || ServerChange::of("app", "a");
         let drain = Some((Mode::Draining, Some(Duration::from_secs(30))));
         for (body, read) in [

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_traffic::limit::ClientKey;
 
-/// Connections that may be open; what comes beyond is refused.
+/// The most open connections; further ones are rejected.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Of these, connections of one host, as [`ClientKey`] tells hosts: one that says nothing must not keep everybody out.
+/// Of these, connections of one host, as [`ClientKey`] defines a host: idle connections of one must not keep all others out.
 const CONNECTIONS_PER_HOST_MAX: usize = 16;
 
 /// Counts the connections that are open.
@@ -82,6 +82,6 @@ mod tests {
         drop(of_one);
         assert!(slots.take(address(1)).is_some());
         drop(others);
-        assert!(slots.open.lock().unwrap().is_empty(), "nobody is remembered");
+        assert!(slots.open.lock().unwrap().is_empty(), "no host is remembered");
     }
 }

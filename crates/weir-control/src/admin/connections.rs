@@ -1,4 +1,4 @@
-//! What runs now, and how it is ended.
+//! Running sessions, and requests that end them.
 //!
 //! `GET /api/sessions?listener=&upstream=&server=&min_age=&limit=`, `GET /api/sessions/ID`, `POST /api/sessions/ID/end`,
 //! `POST /api/sessions/end?upstream=&server=`. JSON; keys are only added, never renamed.
@@ -18,11 +18,11 @@ use crate::server_modes::UnknownServer;
 use crate::worker_queries::FoundConnections;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 
-/// What the path of all sessions is, and what that of one begins with.
+/// The path of all sessions, and the beginning of the path of one.
 pub(super) const ALL: &[u8] = b"/api/sessions";
 pub(super) const ONE: &[u8] = b"/api/sessions/";
 
-/// What the path ends with by which a session is ended, and the path that ends those of a server.
+/// The end of the path that ends a session, and the path that ends all sessions of a server.
 const END: &str = "/end";
 const END_ALL: &[u8] = b"/api/sessions/end";
 
@@ -43,7 +43,7 @@ pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> Buf
     }
 }
 
-/// `GET /api/sessions/ID`: one, with the story of its exchange so far.
+/// `GET /api/sessions/ID`: one, with the trace of its exchange so far.
 pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let id = decoded(&request.path()[ONE.len()..]);
     let Ok(connection) = id.parse() else { return unknown(&id, 0) };
@@ -52,10 +52,10 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Buff
     let report = ReportWriter::new(&operations.queries);
     match found.connections.first() {
         Some(connection) => {
-            let mut told = report.connection(connection);
-            told["exchange"] =
+            let mut body = report.connection(connection);
+            body["exchange"] =
                 connection.flight.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
-            BufferedResponse::json(200, &told)
+            BufferedResponse::json(200, &body)
         }
         None => unknown(&id, found.silent_workers),
     }
@@ -102,8 +102,8 @@ async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPee
 
 fn ended(found: &FoundConnections) -> BufferedResponse {
     let ids: Vec<String> = found.connections.iter().map(|connection| connection.id.to_string()).collect();
-    let told = json!({ "ended": ids, "count": found.matching, "silent_workers": found.silent_workers });
-    BufferedResponse::json(200, &told)
+    let body = json!({ "ended": ids, "count": found.matching, "silent_workers": found.silent_workers });
+    BufferedResponse::json(200, &body)
 }
 
 fn bad(what: &str) -> BufferedResponse {
@@ -119,12 +119,12 @@ fn unknown(id: &str, silent_workers: usize) -> BufferedResponse {
     BufferedResponse::json(404, &json!({ "errors": [what] }))
 }
 
-fn with_counts(found: &FoundConnections, mut told: Value) -> Value {
-    told["matching"] = found.matching.into();
-    told["asked"] = found.asked.into();
-    told["silent"] = found.silent.into();
-    told["silent_workers"] = found.silent_workers.into();
-    told
+fn with_counts(found: &FoundConnections, mut body: Value) -> Value {
+    body["matching"] = found.matching.into();
+    body["asked"] = found.asked.into();
+    body["silent"] = found.silent.into();
+    body["silent_workers"] = found.silent_workers.into();
+    body
 }
 
 /// Which sessions a query means.

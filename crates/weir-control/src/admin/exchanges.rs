@@ -1,4 +1,4 @@
-//! Exchanges, from the flight recorders of the workers: one with its whole story, running or over; the last failures; the last ones at all.
+//! Exchanges, from the flight recorders of the workers: one with its whole trace, running or over; the last failures; the last ones at all.
 //!
 //! `GET /api/exchanges/ID`, `GET /api/failures`, `GET /api/exchanges?upstream=&server=&status=&min_time=&limit=`. JSON; keys are only
 //! added, never renamed.
@@ -17,17 +17,17 @@ use crate::reports::{ReportWriter, rfc3339};
 use crate::worker_queries::{ExchangeFilter, FoundConnections, FoundExchanges, RecorderQuery, WorkerQueries};
 use weir_proxy::state::connection_list::ConnectionQuery;
 
-/// What the path of one exchange begins with; its request id, or its number (`WORKER-NUMBER`), follows.
+/// The beginning of the path of one exchange; its request id, or its number (`WORKER-NUMBER`), follows.
 pub(super) const ONE: &[u8] = b"/api/exchanges/";
 
-/// Exchanges with the same id that are told; clients may send any id again.
+/// Exchanges with the same id that an answer contains; clients may send any id again.
 const SAME_ID_MAX: usize = 20;
 
 /// Exchanges in one answer, unless the query says otherwise, and at most.
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-/// One exchange, and those with the same id: what runs first, then what is over.
+/// One exchange, and those with the same id: the running ones first, then the finished ones.
 pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let queries = &operations.queries;
     let id = decoded(&request.path()[ONE.len()..]);
@@ -43,17 +43,17 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Buff
     }
     let report = ReportWriter::new(queries);
     let silent = found.silent.max(running.silent_workers);
-    let mut stories: Vec<Value> =
+    let mut traces: Vec<Value> =
         running.connections.iter().map(|connection| report.exchange_so_far(connection)).collect();
-    stories.extend(found.flights.iter().map(|(worker, flight)| report.story(*worker, flight)));
-    if stories.is_empty() {
-        let told = json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
-        return BufferedResponse::json(404, &told);
+    traces.extend(found.flights.iter().map(|(worker, flight)| report.trace(*worker, flight)));
+    if traces.is_empty() {
+        let body = json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
+        return BufferedResponse::json(404, &body);
     }
-    BufferedResponse::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
+    BufferedResponse::json(200, &json!({ "exchanges": traces, "silent_workers": silent }))
 }
 
-/// The exchanges that have this id, or those of the session that is called so: the running ones, and those that are over.
+/// The exchanges with this id, or those of the session with this name: the running ones, and the finished ones.
 fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
     let query = ConnectionQuery { count_max: SAME_ID_MAX, ..ConnectionQuery::default() };
     // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.

@@ -16,10 +16,10 @@ use crate::admin_access::{AdminAccess, AdminPeer};
 /// The field in which Weir's own page shows that it was read here.
 const TOKEN_FIELD: &str = "weir-page-token";
 
-/// Paths that tell nothing but whether traffic is welcome; who asks has no credentials.
+/// Paths that reveal only whether traffic is welcome; probes have no credentials.
 const OPEN_PATHS: [&[u8]; 2] = [b"/ready", b"/live"];
 
-/// Whether everybody may ask that.
+/// Whether the request needs no credentials.
 pub(super) fn is_open(request: &AdminRequest) -> bool {
     matches!(request.method(), Method::Get | Method::Head) && OPEN_PATHS.contains(&request.path())
 }
@@ -69,14 +69,14 @@ pub(super) fn may_change(
     Err(RefusedRequest::new(AdminRefusal::CrossSite, 403, what))
 }
 
-/// Whether a request may have a profile: it costs CPU time and shows what runs, so it takes the right to change something. A form of the
-/// status page will do, without a script: a page of another site can have none, since browsers say of every POST whose page made it.
+/// Whether a request may have a profile: it costs CPU time and shows running code, so it takes the right to change something. A form of the
+/// status page is enough, without a script: a page of another site cannot get one, since browsers name the origin of every POST.
 pub(super) fn may_profile(
     access: &AdminAccess,
     request: &AdminRequest,
     peer: AdminPeer,
 ) -> Result<(), RefusedRequest> {
-    check_changes(access, peer, "Profiles are for those who may change something:")?;
+    check_changes(access, peer, "A profile needs the right to make changes:")?;
     let (site, origin) = (request.field("sec-fetch-site"), request.field("origin"));
     let is_elsewhere = matches!(site, Some(b"cross-site" | b"same-site"))
         || origin.is_some_and(|origin| !is_origin_of(origin, request.field("host").unwrap_or_default()));
@@ -90,7 +90,7 @@ pub(super) fn may_profile(
     Ok(())
 }
 
-/// Whether the config lets anybody change something who comes this way.
+/// Whether the config allows changes over this connection.
 fn check_changes(access: &AdminAccess, peer: AdminPeer, what: &str) -> Result<(), RefusedRequest> {
     let (is_allowed, key) = match peer {
         AdminPeer::Local => (access.allows_socket_changes(), "admin.socket_changes"),
@@ -136,7 +136,7 @@ fn are_accepted(presented: &[u8], credentials: &Credentials) -> bool {
 }
 
 /// Against DNS rebinding: a page elsewhere can have its name lead here, but that is no address, none of our names, and none without a
-/// dot, since nobody can register such a one.
+/// dot, since such a name cannot be registered.
 fn check_host(request: &AdminRequest, hosts: &[Box<str>]) -> Result<(), RefusedRequest> {
     let Some(host) = request.field("host") else { return Ok(()) };
     if is_own_host(&String::from_utf8_lossy(host), hosts) {
@@ -165,7 +165,7 @@ fn is_own_host(authority: &str, hosts: &[Box<str>]) -> bool {
         || hosts.iter().any(|host| host.eq_ignore_ascii_case(&name))
 }
 
-/// Whether the page of another site wants to use an answer as a part of itself (Fetch Metadata). A link that somebody follows is fine.
+/// Whether the page of another site wants to use an answer as a part of itself (Fetch Metadata). A link that a user follows is fine.
 fn check_site(request: &AdminRequest) -> Result<(), RefusedRequest> {
     let elsewhere = matches!(request.field("sec-fetch-site"), Some(b"cross-site" | b"same-site"));
     if elsewhere && request.field("sec-fetch-mode") != Some(b"navigate") {

@@ -1,7 +1,7 @@
-//! The admin listener: what Weir tells of itself and takes orders by, over HTTP, served off the workers.
+//! The admin listener: reports and changes over HTTP, served off the workers.
 //!
-//! One short request per connection, with bounds on its size, its time and on how many there are; `guard` decides who is answered. Must
-//! not be reachable through the data path, nor through the pages of other sites in somebody's browser.
+//! One short request per connection, with bounds on its size, its time and on how many there are; `guard` decides which are allowed. Must
+//! not be reachable through the data path, nor by pages of other sites in a user's browser.
 
 mod reserve;
 mod routes;
@@ -45,14 +45,14 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long a wrong password or token takes: with the connections that one address may have, that is 32 guesses a second.
 const GUESS_TIME: Duration = Duration::from_millis(500);
 
-/// What is read and forgotten after a refusal, so that the client gets to read the answer before it hears of the close.
+/// Bytes that are read and dropped after a rejection, so that the client reads the answer before it sees the close.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// Binds the admin address.
 ///
 /// # Errors
-/// Those of `bind(2)`.
+/// The errors of `bind(2)`.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<(std::net::TcpListener, SocketAddr)> {
     let listener = std::net::TcpListener::bind(addr)?;
     listener.set_nonblocking(true)?;

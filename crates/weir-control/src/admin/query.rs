@@ -2,7 +2,7 @@
 
 use weir_traffic::route::query_value;
 
-/// The text of a parameter (RFC 3986 section 2.1). A percent sign without two digits stands for itself.
+/// The text of a parameter (RFC 3986 section 2.1). A percent sign without two digits is kept as it is.
 pub(super) fn decoded(value: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value;

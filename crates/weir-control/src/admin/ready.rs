@@ -1,4 +1,4 @@
-//! `GET /ready`: whether Weir should be sent connections, for those who decide that (a probe of Kubernetes, a load balancer in front).
+//! `GET /ready`: whether Weir should be sent connections, for a probe of Kubernetes or a load balancer in front.
 
 use weir_traffic::route::query_value;
 

@@ -22,7 +22,7 @@ pub(crate) struct AdminRequest {
     body_at: usize,
 }
 
-/// What a connection brought.
+/// The result of reading a connection.
 pub(super) enum ReceivedRequest {
     Whole(Box<AdminRequest>),
     Refused(RefusedRequest),
@@ -109,7 +109,7 @@ async fn read_whole(
     Ok(ReceivedRequest::Whole(Box::new(AdminRequest { head, received, body_at })))
 }
 
-/// What is answered to a head that breaks a rule.
+/// The answer to a head that breaks a rule.
 fn refusal(rule: Rule) -> RefusedRequest {
     let status = Failure::client(Phase::Request, Cause::Rule(rule)).reason_id().status().unwrap_or(400);
     let refusal = if matches!(status, 414 | 431) { AdminRefusal::TooLarge } else { AdminRefusal::Malformed };

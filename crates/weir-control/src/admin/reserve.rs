@@ -1,8 +1,8 @@
-//! Where the admin listener answers when all its seats are taken: whether traffic is welcome, and nothing else.
+//! The reserve of the admin listener when all its slots are taken: it answers `/ready` and `/live` only.
 //!
-//! A load balancer that asks `/ready` would take Weir out of service because other clients hold connections open. So those beyond the seats have
-//! places of their own, and the one that has had its place longest goes for a new one: who asks at once is answered, however many
-//! say nothing. Must not answer what costs more than a few bytes.
+//! A load balancer that probes `/ready` would take Weir out of service because other clients hold connections open. So further connections have
+//! a few places of their own, and the oldest is closed for a new one: a client that sends its request at once is answered, however many
+//! are idle. Must not serve expensive requests.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,11 +1,11 @@
-//! What the admin listener answers.
+//! Answers of the admin listener.
 
 use weir_http::Version;
 use weir_http::http1::write;
 use weir_observe::{AdminRefusal, status_text};
 
-/// On every answer: it is what it says it is, nobody frames it or makes it part of another page, and a page of it loads and runs nothing that
-/// does not come from here. Browsers say where a form comes from only where a page may be named to its own origin.
+/// On every answer: no content sniffing, no framing, no embedding in another site's page, and a page of it loads and runs nothing that
+/// does not come from here. Browsers send the origin of a form only where the referrer policy allows it.
 const SAFETY: [(&str, &str); 6] = [
     (
         "Content-Security-Policy",
@@ -83,7 +83,7 @@ impl RefusedRequest {
     }
 }
 
-/// Appends what the head of every response begins with.
+/// Appends the fields that the head of every response begins with.
 pub(super) fn head_begins(out: &mut Vec<u8>, status: u16, content_type: &str) {
     write::status_line(out, Version::Http11, status, status_text(status).as_bytes());
     write::field(out, b"Content-Type", content_type.as_bytes());

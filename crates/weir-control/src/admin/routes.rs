@@ -1,4 +1,4 @@
-//! What is where on the admin listener.
+//! The paths of the admin listener.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everyt
     /api/sessions, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
-/// What is sent.
+/// The answer to be sent.
 pub(super) enum AdminReply {
     Whole(BufferedResponse),
     /// Piece by piece.
@@ -138,7 +138,7 @@ fn beginning(config: &ConfigDump) -> String {
     let mut text = String::new();
     for line in config.lines() {
         if text.len() + line.len() >= CONFIG_SHOWN_MAX {
-            text.push_str("# The config goes on: /api/config has the whole of it.\n");
+            text.push_str("# The config continues: /api/config has the whole of it.\n");
             break;
         }
         text.push_str(line);
@@ -147,7 +147,7 @@ fn beginning(config: &ConfigDump) -> String {
     text
 }
 
-/// What a reason of failures means, by its code.
+/// The meaning of a reason of failures, by its code.
 fn failure_page(code: &[u8]) -> BufferedResponse {
     match std::str::from_utf8(code).ok().and_then(status_page::failure_page) {
         Some(page) => BufferedResponse::new(200, HTML, page),

@@ -39,7 +39,7 @@ pub(super) struct ActiveScrape {
     _turn: OwnedSemaphorePermit,
 }
 
-/// Reads what is asked for, and waits for a turn.
+/// Reads the requested metrics, and waits for a turn.
 pub(super) async fn begin(
     request: &AdminRequest,
     operations: &Operations,
@@ -71,7 +71,7 @@ impl ActiveScrape {
     /// Sends the whole text.
     ///
     /// # Errors
-    /// Those of the stream, and `TimedOut` when the client is too slow. Then it can tell that the text is not whole.
+    /// The errors of the stream, and `TimedOut` when the client is too slow. Then the client can detect that the text is not whole.
     pub(super) async fn send(
         mut self: Box<Self>,
         stream: &mut (impl AsyncWrite + AsFd + Unpin),

@@ -1,7 +1,7 @@
-//! Whom clients' certificates have to come from: files of authorities and of revoked certificates, read again when they change.
+//! The authorities of clients' certificates: files of authorities and of revoked certificates, read again when they change.
 //!
-//! Beside `certificates`, and by the same rules: files that cannot be used change nothing, and the log says why. When what is trusted
-//! changes, also because a list became outdated, no earlier session goes on without being verified anew.
+//! Beside `certificates`, and by the same rules: files that cannot be used change nothing, and the log says why. When the trust
+//! changes, also because a list became outdated, no earlier session is resumed without being verified anew.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use weir_proxy::net::tls::clients::Trusted;
 use weir_proxy::net::tls::terms::Terms;
 use weir_proxy::state::snapshot::ListenerPlan;
 
-/// Keeps what the clients of one listener are verified by current, if they are, until the task is dropped.
+/// Keeps the authorities of the clients of one listener current, if it verifies them, until the task is dropped.
 pub(super) async fn keep_current(plan: &ListenerPlan) {
     let (Some(terms), Some(tls)) = (&plan.tls, &plan.config.tls) else { return };
     let Some(clients) = &tls.client_certificates else { return };
     // Without them there would be no terms.
     let Ok(trusted) = Trusted::of(clients) else { return };
     let mut watch =
-        ClientAuthorityWatch { listener: &plan.config, terms, tls, trusted, stamps: [None; 2], told: None };
+        ClientAuthorityWatch { listener: &plan.config, terms, tls, trusted, stamps: [None; 2], logged: None };
     loop {
         let outdated_in = watch.tell_outdated();
         let pause = tls.reload.unwrap_or(DATE_INTERVAL);
@@ -33,7 +33,7 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
     }
 }
 
-/// The files of one listener and what is known of them.
+/// The files of one listener and their state.
 struct ClientAuthorityWatch<'a> {
     listener: &'a Listener,
     terms: &'a Terms,
@@ -42,11 +42,11 @@ struct ClientAuthorityWatch<'a> {
     /// Of authorities and lists, as they were when they were last read.
     stamps: [Option<FileStamp>; 2],
     /// The end of the lists of which the log has spoken.
-    told: Option<SystemTime>,
+    logged: Option<SystemTime>,
 }
 
 impl ClientAuthorityWatch<'_> {
-    /// Reads what has changed.
+    /// Reads changed files.
     async fn look(&mut self) {
         let mut trusted = self.trusted.clone();
         let mut changed = Vec::new();
@@ -84,7 +84,7 @@ impl ClientAuthorityWatch<'_> {
         }
     }
 
-    /// What was read, if it can be used.
+    /// The content that was read, if it can be used.
     fn usable<T>(&self, read: Option<Result<Arc<T>, CertificateError>>) -> Option<Arc<T>> {
         read?
             .inspect_err(|error| {
@@ -105,11 +105,11 @@ impl ClientAuthorityWatch<'_> {
         if !left.is_zero() {
             return Some(left);
         }
-        if self.told.replace(lists.next_update) != Some(lists.next_update) {
+        if self.logged.replace(lists.next_update) != Some(lists.next_update) {
             let (listener, file) = (&*self.listener.name, lists.file.display());
             tracing::error!(
                 listener, %file, since = seconds(lists.next_update),
-                "a list of revoked certificates is outdated: clients are refused whose authority issued it"
+                "a list of revoked certificates is outdated: clients with certificates of its authority are rejected"
             );
             if let Err(error) = self.terms.trust(&self.trusted, self.tls, self.listener.protocol) {
                 tracing::error!(listener, %error, "sessions from before can still be resumed");
@@ -119,7 +119,7 @@ impl ClientAuthorityWatch<'_> {
     }
 }
 
-/// What is in a file, unless it is as `before`.
+/// The content of a file, unless it is as `before`.
 async fn read_if_changed<T: Send + Sync + 'static>(
     file: &Path,
     before: &mut Option<FileStamp>,

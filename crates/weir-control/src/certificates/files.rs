@@ -7,28 +7,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_config::{CertificateError, CertificateFiles, LoadedCertificate};
 
-/// How often the date is compared where files are not looked at.
+/// How often the date is compared when no file is read.
 pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Days before its end from which on the log names a certificate, once a day.
 const EXPIRY_WARNING_DAYS: u64 = 14;
 
-/// What tells that a file is another one than before; `None` while there is none.
+/// Detects that a file is another one than before; `None` while there is none.
 pub(super) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
-/// How long a certificate is valid yet, if that is to be told now: it is not for long, and nobody was told of that many days.
+/// How long a certificate remains valid, if that is to be logged now: it expires soon, and was not logged with that many days.
 pub(super) fn days_to_tell(
-    told: &mut Option<u64>,
+    logged: &mut Option<u64>,
     certificate: &LoadedCertificate,
     now: SystemTime,
 ) -> Option<Duration> {
     let left = certificate.not_after.duration_since(now).unwrap_or_default();
     let days = left.as_secs() / 86_400;
     if days > EXPIRY_WARNING_DAYS {
-        *told = None;
+        *logged = None;
         return None;
     }
-    (told.replace(days) != Some(days)).then_some(left)
+    (logged.replace(days) != Some(days)).then_some(left)
 }
 
 /// Seconds since 1970.
@@ -38,7 +38,7 @@ pub(crate) fn seconds(time: SystemTime) -> u64 {
 
 pub(super) type CertificateLoad = Option<Result<Arc<LoadedCertificate>, CertificateError>>;
 
-/// The marks of both files, and what is in them if those are not the marks of before.
+/// The stamps of both files, and their content if the stamps have changed.
 pub(super) fn read_if_changed(
     files: &CertificateFiles,
     before: Option<[FileStamp; 2]>,
@@ -47,7 +47,7 @@ pub(super) fn read_if_changed(
     (now, (before != Some(now)).then(|| files.load()))
 }
 
-/// The mark of a file as it is now.
+/// The stamp of a file as it is now.
 pub(super) fn stamp(path: &Path) -> FileStamp {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))

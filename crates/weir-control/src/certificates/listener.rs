@@ -1,7 +1,7 @@
 //! Certificates whose files change: read again and used from the next handshake on, without a connection noticing.
 //!
-//! Files are looked at again and again rather than watched, which also sees what network file systems and swapped links do. Files
-//! that cannot be used change nothing, and the log says why; when the second of two has arrived as well, they are read again. Tells in time
+//! Files are polled rather than watched, which also detects changes on network file systems and swapped links. Files
+//! that cannot be used change nothing, and the log says why; when the second of two has arrived as well, they are read again. Warns in time
 //! when a certificate is about to expire.
 
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) async fn keep_current(plan: Arc<ListenerPlan>) {
     }
 }
 
-/// The certificates of one listener and what is known of their files.
+/// The certificates of one listener and the state of their files.
 struct ListenerWatch {
     listener: Box<str>,
     certificates: Arc<Certificates>,
@@ -60,7 +60,7 @@ impl ListenerWatch {
         }
     }
 
-    /// Reads what has changed.
+    /// Reads changed files.
     async fn look(&mut self) {
         let mut shown = self.certificates.in_use();
         let mut changed = Vec::new();
@@ -119,7 +119,7 @@ impl ListenerWatch {
         verdict.next
     }
 
-    /// Uses `certificates`, of which `changed` are new, from now on, or goes on with those of before.
+    /// Uses `certificates`, of which `changed` are new, from now on, or keeps the old ones if they cannot be used.
     fn replace(&self, certificates: Vec<ListenerCertificate>, changed: &[Arc<LoadedCertificate>]) {
         let replaced = self.certificates.replace(certificates);
         for certificate in changed {
@@ -138,9 +138,9 @@ impl ListenerWatch {
     fn tell_expiry(&mut self) {
         let now = UNIX_EPOCH + clock::unix_now();
         let shown = self.certificates.in_use();
-        for (ListenerCertificate { certificate, .. }, told) in shown.iter().zip(&mut self.told_days) {
+        for (ListenerCertificate { certificate, .. }, logged) in shown.iter().zip(&mut self.told_days) {
             let (listener, file) = (&*self.listener, certificate.files.certificate.display());
-            match days_to_tell(told, certificate, now) {
+            match days_to_tell(logged, certificate, now) {
                 None => {}
                 Some(Duration::ZERO) => {
                     tracing::error!(listener, %file, "a certificate has expired: clients refuse it");

@@ -1,4 +1,4 @@
-//! Certificates and authorities whose files change: those of listeners and of upstreams, read again while Weir runs.
+//! Certificates and authorities whose files change: for listeners and upstreams, read again while Weir runs.
 
 mod listener;
 mod upstream;

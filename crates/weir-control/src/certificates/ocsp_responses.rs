@@ -1,7 +1,7 @@
 //! Responses for stapling: read again when their files change, and not shown any more when they are outdated.
 //!
-//! Part of what `certificates` watches, by the same rules. A response that is of no use is no trouble for clients, who ask its
-//! authority themselves then, but the operator wanted to spare them that: the log says so when it begins.
+//! Polled with the files of `certificates`, by the same rules. A response that cannot be used does not break clients, which then ask the
+//! authority themselves, but stapling was to spare them that: the log says so when it begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use weir_proxy::net::clock;
 pub(super) struct OcspResponses {
     /// Their files as they were when they were last read.
     stamps: Vec<Option<FileStamp>>,
-    /// Why they are not shown, as the log has told it; `None` before it was looked at.
-    told: Vec<Option<Option<&'static str>>>,
+    /// The reason why each is not shown, as last logged; `None` before the first check.
+    logged: Vec<Option<Option<&'static str>>>,
 }
 
-/// What came of responses whose time had come.
+/// The result of checking responses against the date.
 #[derive(Debug, Default)]
 pub(super) struct OcspVerdict {
     /// Whether others are to be shown than before.
@@ -31,12 +31,12 @@ pub(super) struct OcspVerdict {
 }
 
 impl OcspResponses {
-    /// Those of `count` certificates.
+    /// The responses of `count` certificates.
     pub(super) fn new(count: usize) -> Self {
-        Self { stamps: vec![None; count], told: vec![None; count] }
+        Self { stamps: vec![None; count], logged: vec![None; count] }
     }
 
-    /// Reads those whose files have changed into `shown`; gives those that are new, and errors of those that cannot be used.
+    /// Reads changed files into `shown`; returns the new responses, and errors of files that cannot be used.
     pub(super) async fn look(
         &mut self,
         shown: &mut [ListenerCertificate],
@@ -61,18 +61,18 @@ impl OcspResponses {
         found
     }
 
-    /// Compares those in `shown` with the date and with their certificates.
+    /// Compares the responses in `shown` with the date and with their certificates.
     pub(super) fn review(&mut self, listener: &str, shown: &[ListenerCertificate]) -> OcspVerdict {
         let now = UNIX_EPOCH + clock::unix_now();
         let mut verdict = OcspVerdict::default();
-        for (ListenerCertificate { certificate, ocsp }, told) in shown.iter().zip(&mut self.told) {
+        for (ListenerCertificate { certificate, ocsp }, logged) in shown.iter().zip(&mut self.logged) {
             let Some(response) = ocsp else { continue };
             let doubt = response.warning(certificate, now);
             if doubt.is_none() {
                 let left = response.next_update(certificate).and_then(|until| until.duration_since(now).ok());
                 verdict.next = [verdict.next, left].into_iter().flatten().min();
             }
-            let before = told.replace(doubt);
+            let before = logged.replace(doubt);
             if before != Some(doubt) {
                 verdict.has_changed |= before.is_some();
                 if let Some(reason) = doubt {

@@ -1,7 +1,7 @@
 //! Files of TLS with servers that change: read again and used from the next connection on.
 //!
-//! As with the certificates that clients are shown, files that cannot be used change nothing, and the log says why. Connections that
-//! are open stay: what they were opened with held then. Must not decide who is trusted: that is `tls::trust`.
+//! As with the certificates of listeners, files that cannot be used change nothing, and the log says why. Open connections
+//! stay: they were verified when they were opened. Must not decide about trust: that is `tls::trust`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use weir_proxy::net::clock;
 use weir_proxy::net::tls::trust::{Material, Trust};
 use weir_proxy::state::snapshot::UpstreamPlan;
 
-/// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
+/// Keeps the TLS files of an upstream current until the task is dropped.
 pub(crate) async fn keep_current(plan: Arc<UpstreamPlan>) {
     UpstreamWatch::new(plan).run().await;
 }
 
-/// The files of one upstream and what is known of them.
+/// The files of one upstream and their state.
 struct UpstreamWatch {
     plan: Arc<UpstreamPlan>,
     /// As they were when they were last read.
@@ -37,7 +37,7 @@ struct FileStamps {
     certificate: Option<[FileStamp; 2]>,
 }
 
-/// What a look at the files has found.
+/// The result of polling the files.
 struct ChangedFiles {
     stamps: FileStamps,
     authorities: Option<Result<Arc<Authorities>, CertificateError>>,
@@ -63,7 +63,7 @@ impl UpstreamWatch {
         }
     }
 
-    /// Reads what has changed.
+    /// Reads changed files.
     async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
         let (before, stamps) = (trust.material(), self.stamps);
         let known = before.clone();
@@ -105,7 +105,7 @@ impl UpstreamWatch {
         }
     }
 
-    /// What was read, if it could be.
+    /// The content that was read, if it could be.
     fn usable<T>(&self, read: Option<Result<T, CertificateError>>) -> Option<T> {
         match read? {
             Ok(new) => Some(new),
@@ -131,7 +131,7 @@ impl UpstreamWatch {
             let (upstream, file) = (&*self.plan.config.name, lists.file.display());
             tracing::error!(
                 upstream, %file, since = seconds(lists.next_update),
-                "a list of revoked certificates is outdated: servers are refused whose authority issued it"
+                "a list of revoked certificates is outdated: servers with certificates of its authority are rejected"
             );
         }
     }
@@ -154,7 +154,7 @@ impl UpstreamWatch {
     }
 }
 
-/// Reads the files whose marks are not those of before.
+/// Reads the files whose stamps have changed.
 fn find(known: &Material, before: FileStamps) -> ChangedFiles {
     let mut found = ChangedFiles { stamps: before, authorities: None, revocations: None, certificate: None };
     if let Some(file) = known.authorities.as_ref().and_then(|known| known.file.as_ref()) {

@@ -1,7 +1,7 @@
-//! The times of ejections, the comparison of servers with each other, and what the log says of both.
+//! The times of ejections, the comparison of servers with each other, and log lines about both.
 //!
-//! Runs on the control thread. What is decided on the data path comes here to be told; that time is up is noticed here,
-//! whether there is traffic or not. What a server did is read from the counters that the workers keep anyway.
+//! Runs on the control thread. Decisions of the data path are logged here; timers run here,
+//! whether there is traffic or not. The requests of a server are read from the counters that the workers keep anyway.
 
 mod report;
 
@@ -20,13 +20,13 @@ use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::UpstreamPlan;
 
-/// How often it is looked whether health or the operator left nobody but those who are out.
+/// How often the task checks whether changes of health or by the operator have left ejected servers only.
 const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest sleep when nothing is to be done by time.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Upstreams that are looked at before other tasks of the thread have their turn.
+/// Upstreams that are reviewed before other tasks of the thread have their turn.
 const REVIEWS_AT_ONCE: usize = 64;
 
 /// Keeps the times of the upstreams that come last through `plans`, until the task is dropped.
@@ -61,11 +61,11 @@ pub(super) async fn review_ejections(
 struct ReviewSchedule {
     /// By the numbers of their books.
     upstreams: HashMap<u64, ReviewedUpstream>,
-    /// When which is looked at next. An entry that is not [`ReviewedUpstream::look_at`] is outdated.
+    /// The next review of each. An entry that is not [`ReviewedUpstream::look_at`] is outdated.
     reviews: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
-/// One upstream and what its servers had done at the last comparison.
+/// One upstream and the counters of its servers at the last comparison.
 struct ReviewedUpstream {
     plan: Arc<UpstreamPlan>,
     compared_at: Instant,
@@ -76,7 +76,7 @@ struct ReviewedUpstream {
 }
 
 impl ReviewSchedule {
-    /// Goes on by the next plans, with what was seen of those that it has too.
+    /// Continues with the next plans, and keeps the state of upstreams that they still have.
     fn follow(&mut self, plans: Vec<Arc<UpstreamPlan>>) {
         let mut before = std::mem::take(&mut self.upstreams);
         self.upstreams.reserve(plans.len());
@@ -100,7 +100,7 @@ impl ReviewSchedule {
         self.reviews.peek().map_or(now + SLEEP_MAX, |Reverse((at, _))| *at)
     }
 
-    /// Looks at some of those whose time has come; whether there may be more.
+    /// Reviews some of the upstreams that are due; returns whether there may be more.
     fn review_due(&mut self, now: Instant) -> bool {
         for _ in 0..REVIEWS_AT_ONCE {
             let Some(Reverse((at, number))) =
@@ -118,7 +118,7 @@ impl ReviewSchedule {
         true
     }
 
-    /// Looks at an upstream, and sees to it that it is looked at again in time.
+    /// Reviews an upstream, and schedules its next review.
     fn review_at(&mut self, number: u64) {
         let Some(upstream) = self.upstreams.get_mut(&number) else { return };
         let review = || {
@@ -128,7 +128,7 @@ impl ReviewSchedule {
         // A panic must not end the ejections of all others.
         let Ok(due) = catch_unwind(AssertUnwindSafe(review)) else {
             let upstream = &*upstream.plan.config.name;
-            tracing::error!(upstream, "the ejection of servers has ended; those that are ejected stay so");
+            tracing::error!(upstream, "the ejection of servers has ended; ejected servers stay ejected");
             self.upstreams.remove(&number);
             return;
         };
@@ -139,7 +139,7 @@ impl ReviewSchedule {
     }
 }
 
-/// What a server had done at the last comparison.
+/// The counters of a server at the last comparison.
 #[derive(Debug)]
 struct SeenCounts {
     attempts: u64,
@@ -155,7 +155,7 @@ impl SeenCounts {
         Self { latency: measures.then(HistogramSnapshot::new), attempts: 0, faults: 0 }
     }
 
-    /// What a server has done up to now.
+    /// The counters of a server now.
     fn of(plan: &UpstreamPlan, server: usize) -> Self {
         let mut total = Self::nothing(plan);
         for shard in plan.server_shards[server].used() {
@@ -186,7 +186,7 @@ impl ReviewedUpstream {
         new
     }
 
-    /// Goes on by the next plan, with what was seen of the servers that it has too.
+    /// Continues with the next plan, and keeps the counters of servers that it still has.
     fn followed_by(self, plan: &Arc<UpstreamPlan>) -> Self {
         let mut seen = self.seen.into_vec();
         if !seen.is_empty() {
@@ -223,7 +223,7 @@ impl ReviewedUpstream {
         }
     }
 
-    /// When there is something to do by time alone; `None`: never, as far as is known.
+    /// When there is something to do by time alone; `None`: not before another event.
     fn due(&self, now: Instant) -> Option<Instant> {
         let (next_ms, is_quiet) = {
             let book = self.plan.ejector.lock();
@@ -245,7 +245,7 @@ impl ReviewedUpstream {
         self.compared_at = now;
     }
 
-    /// What each server did since the last call.
+    /// The requests of each server since the last call.
     fn windows(&mut self) -> Vec<OutlierWindow> {
         let plan = &self.plan;
         let servers = plan.config.servers.len();

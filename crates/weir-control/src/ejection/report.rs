@@ -1,4 +1,4 @@
-//! What the log says when a server is ejected, tried and back: which, why, for how long, and what is left of the upstream.
+//! Log lines when a server is ejected, tried and back: which, why, for how long, and how many servers are left.
 
 use weir_traffic::ejection::{EjectionReason, OutlierChange, OutlierEvent, ReturnReason};
 use weir_traffic::{Health, ServerId};
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grounds_are_told_in_words() {
+    fn reasons_are_reported_in_words() {
         for (grounds, words) in [
             (EjectionReason::ConsecutiveFailures(5), "5 requests failed in a row"),
             (

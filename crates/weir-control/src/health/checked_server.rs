@@ -1,4 +1,4 @@
-//! One server that is probed: when, what is counted of its probes, and what their verdict leads to.
+//! One server that is probed: the times and counters of its probes, and the effect of their verdict.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ pub(super) struct CheckedServer {
     /// Shared with the check that follows, if the config changes it.
     pub(super) verdict: Rc<RefCell<HealthState<Fault>>>,
     pub(super) jitter: Jitter,
-    /// How sessions are told to end.
+    /// The way to end sessions.
     pub(super) queries: Arc<WorkerQueries>,
     /// Keeps the probes of all servers apart.
     pub(super) pacer: Rc<RefCell<ProbePacer>>,
@@ -59,7 +59,7 @@ impl CheckedServer {
             self.plan = Arc::clone(&self.plans.borrow_and_update());
             // Where the server is now, by the latest answer of DNS.
             let endpoints = self.plan.live[self.index].endpoints.load_full();
-            // Those that keep connections have a place each.
+            // Probes that keep connections have a place each.
             let place = self.places.acquire().await;
             let failure = self.probe.run(endpoints, self.jitter.next() as usize).await.err();
             drop(place);
@@ -109,7 +109,7 @@ impl CheckedServer {
         }
     }
 
-    /// Tells the balancer, and whoever waits for a server.
+    /// Informs the balancer and the waiting requests.
     fn carry_out(&self, change: HealthChange) {
         self.shard.changes.increment();
         match change.health {
@@ -129,7 +129,7 @@ impl CheckedServer {
         }
     }
 
-    /// Has the workers end what is on the server, after it has been marked: nothing new comes to it.
+    /// Lets the workers end the sessions on the server, after it has been marked: nothing new comes to it.
     fn close_connections(&self) {
         let (queries, plan, index) = (Arc::clone(&self.queries), Arc::clone(&self.plan), self.index);
         // The next probe does not wait for the workers' answers, which are for the log only.

@@ -1,6 +1,6 @@
-//! Which servers are probed: the checks that run, and what a reload makes of them.
+//! Which servers are probed: the running checks, and their changes by a reload.
 //!
-//! A check whose settings are those of before goes on undisturbed. One with other settings begins anew with what is known of the
+//! A check with unchanged settings continues undisturbed. One with other settings begins anew with the known state of the
 //! server: one that is down stays down until its probes pass.
 
 use std::cell::RefCell;
@@ -82,7 +82,7 @@ pub(super) async fn keep_checked(
     loop {
         tokio::select! {
             Some(ended) = tasks.join_next() => {
-                // A probe loop has no end; one that panics must not go unnoticed, as its server would stay what it is for ever.
+                // A probe loop has no end; one that panics must be logged, as the state of its server would never change again.
                 if let Err(error) = ended && !error.is_cancelled() {
                     tracing::error!(%error, "a health check has ended; its server is no longer probed");
                 }
@@ -139,7 +139,7 @@ impl ServerCheck {
 }
 
 impl ActiveChecks {
-    /// Makes the checks what the next config says.
+    /// Adapts the checks to the next config.
     fn follow(&mut self, snapshot: &Snapshot, pause_: &ThreadPause, tasks: &mut JoinSet<()>) {
         let per_second = probes_per_second(snapshot);
         self.may_keep = probed(snapshot) <= probes_max(open_files_max()) as usize;

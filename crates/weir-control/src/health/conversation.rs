@@ -1,4 +1,4 @@
-//! A probe that talks to a server that is no web server: what is said, and when the server has shown that it is well.
+//! A probe of a server that is no web server: the conversation, and when the server has shown that it is well.
 //!
 //! Bounded by [`RECEIVED_MAX`], and in time by the probe. The protocols themselves are in `protocols`.
 
@@ -14,13 +14,13 @@ use weir_proxy::net::buffer::BufferStock;
 use weir_proxy::net::connection::Connection;
 use weir_proxy::net::failure::Fault;
 
-/// How much of what the server says is looked at: a greeting or an answer, no transfer.
+/// How much of the server's answer is read: a greeting or an answer, no transfer.
 const RECEIVED_MAX: usize = 16 * 1024;
 
 /// How long a server has for the end of a conversation that went well; one that does not come is no fault.
 const LEAVE_TIME: Duration = Duration::from_millis(200);
 
-/// How much of an unexpected answer the log tells.
+/// How much of an unexpected answer the log shows.
 const TOLD_MAX: usize = 80;
 
 /// Whether the probe has the first word.
@@ -28,7 +28,7 @@ pub(super) fn speaks_first(dialogue: &Dialogue) -> bool {
     !protocols::opening(dialogue).is_empty()
 }
 
-/// Talks until the server has shown that it is well; gives what is to be said before the connection is closed.
+/// Runs the conversation until the server has shown that it is well; returns the bytes to send before the connection is closed.
 ///
 /// # Errors
 /// When it says something else, too much, or ends the connection.

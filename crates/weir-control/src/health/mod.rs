@@ -1,8 +1,8 @@
-//! Health checks: every server that is checked is probed on its own beat, and what the probes say goes to the balancer.
+//! Health checks: every checked server is probed at its own interval, and the balancer gets the verdict.
 //!
 //! Runs on a thread of its own: no probe waits behind traffic, none uses a connection of the traffic, and none takes time
-//! from a worker. One probe per server at most runs at a time, so that servers that hang hold up nobody else's. When and
-//! with what effect is decided by `weir_traffic::health`.
+//! from a worker. One probe per server at most runs at a time, so that hanging servers delay no others. The times and
+//! the verdict are decided by `weir_traffic::health`.
 
 mod thread;
 mod checks;

@@ -1,7 +1,7 @@
-//! One probe: a connection of the probes' own, a request if there is one, and what the response is worth.
+//! One probe: a connection of the probes' own, a request if there is one, and the verdict on the response.
 //!
 //! Bounded in time by the time limit of the config, in memory by the head that the upstream may send and the part of the
-//! body that is looked at. Must not know what a failure leads to.
+//! body that is read. Must not know what a failure leads to.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ pub(super) struct Probe {
     /// Which server it is.
     index: usize,
     stock: Rc<BufferStock>,
-    /// What is asked and expected; `None`: the connection is enough, or a conversation.
+    /// The request and the expected response; `None`: the connection is enough, or a conversation.
     http: Option<(Box<[u8]>, Expected)>,
-    /// What is said in place of a request.
+    /// The conversation in place of a request.
     dialogue: Option<Dialogue>,
     tls: ProbeTls,
-    /// What each connection begins with; `None`: nothing.
+    /// The first bytes of each connection (PROXY protocol); `None`: nothing.
     header: Option<Header>,
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
@@ -53,7 +53,7 @@ enum ProbeTls {
     None,
     /// As the traffic does.
     OfTraffic,
-    /// With anybody, for the traffic passes through encrypted.
+    /// Without verification, for the traffic passes through encrypted.
     Blind(Introduction),
 }
 
@@ -75,7 +75,7 @@ impl Probe {
         may_keep: bool,
     ) -> Self {
         let server = &plan.config.servers[index];
-        // A server that takes so many and no more may count connections: an idle one must not have a place of its own.
+        // A server that limits its connections must not lose a place to an idle one.
         let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
         let kept = if connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
         let http = match &check.probe {
@@ -117,7 +117,7 @@ impl Probe {
         Ok(())
     }
 
-    /// `phase` is what the probe is doing, for the caller that ends it. Gives a connection that is to end in order, with what is said before.
+    /// `phase` is the probe's current phase, for the caller that ends it. Returns a connection that is to be closed in order, with the bytes to send before.
     async fn ask(
         &mut self,
         endpoints: Arc<Vec<Endpoint>>,

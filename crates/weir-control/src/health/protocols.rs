@@ -1,12 +1,12 @@
-//! What is said in a conversation of a probe, protocol by protocol: pure, from what was received to what comes next.
+//! The conversations of probes, protocol by protocol: pure, from the bytes received to the next step.
 //!
-//! Each ends as a client ends that has nothing more to say, so that the server logs nothing but what it logs of any
+//! Each ends as a client ends that is done, so that the server logs no more than for any
 //! client.
 
 use memchr::memmem;
 use weir_config::Dialogue;
 
-/// What the bytes received so far mean.
+/// The meaning of the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// More has to come.
@@ -15,7 +15,7 @@ pub(super) enum Judgement {
     Reply { consumed: usize, bytes: Vec<u8> },
     /// The server is well; `quit` is said before the end.
     Passed { quit: Vec<u8> },
-    /// This is not what a server says that is well.
+    /// This is not the answer of a server that is well.
     Wrong,
 }
 
@@ -32,13 +32,13 @@ const TERMINATE: &[u8] = b"X\x00\x00\x00\x04";
 /// `COM_QUIT` of MySQL.
 const COM_QUIT: &[u8] = b"\x01\x00\x00\x00\x01";
 
-/// What a client of MySQL says that it can: long passwords, protocol 4.1, its authentication, and authentication by plugin.
+/// The capabilities of the probe as a client of MySQL: long passwords, protocol 4.1, its authentication, and authentication by plugin.
 const CAPABILITIES: u32 = 0x1 | 0x200 | 0x8000 | 0x8_0000;
 
 /// The plugin whose empty answer means that there is no password.
 const NATIVE_PASSWORD: &[u8] = b"mysql_native_password\0";
 
-/// What the probe says when it is connected; empty where the server speaks first.
+/// The first bytes that the probe sends; empty where the server speaks first.
 pub(super) fn opening(dialogue: &Dialogue) -> Vec<u8> {
     match dialogue {
         Dialogue::Script { send, .. } => send.to_vec(),
@@ -49,7 +49,7 @@ pub(super) fn opening(dialogue: &Dialogue) -> Vec<u8> {
     }
 }
 
-/// What is to be made of all that was received and not consumed.
+/// The verdict on all that was received and not consumed.
 pub(super) fn judge(dialogue: &Dialogue, received: &[u8]) -> Judgement {
     match dialogue {
         Dialogue::Script { expect, quit, .. } => match memmem::find(received, expect) {
@@ -103,7 +103,7 @@ fn postgresql_startup(user: &str) -> Vec<u8> {
     [&len.to_be_bytes()[..], &body].concat()
 }
 
-/// The answer to the question about encryption is one byte; that to a login a message, `R` where it goes on.
+/// The answer to the question about encryption is one byte; that to a login a message, `R` where the login proceeds.
 fn postgresql(received: &[u8], logs_in: bool) -> Judgement {
     match (received, logs_in) {
         ([], _) => Judgement::Incomplete,
@@ -131,7 +131,7 @@ fn mysql(received: &[u8], user: &str) -> Judgement {
         (0, [10, ..]) => reply(packet(1, &mysql_login(user))),
         (0, _) => Judgement::Wrong,
         (_, [0, ..]) => passed(COM_QUIT),
-        // Another plugin is asked for: an empty password is one NUL, with the native one nothing.
+        // Another plugin is requested: an empty password is one NUL, with the native one nothing.
         (_, [0xfe, plugin @ ..]) => {
             let empty: &[u8] = if plugin.starts_with(NATIVE_PASSWORD) { b"" } else { b"\0" };
             reply(packet(sequence.wrapping_add(1), empty))

@@ -1,4 +1,4 @@
-//! What the log says when a server goes down or comes back: which, why, since when, and what is left of the upstream.
+//! Log lines when a server goes down or comes back: which, why, since when, and how many servers are left.
 
 use weir_traffic::Health;
 use weir_traffic::health::{HealthChange, HealthState};

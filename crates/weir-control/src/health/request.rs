@@ -11,10 +11,10 @@ pub(super) enum ProbeReuse {
     No,
 }
 
-/// What Weir calls itself where the config does not say otherwise.
+/// The name of Weir unless the config has another.
 const USER_AGENT: &[u8] = concat!("weir-health/", env!("CARGO_PKG_VERSION")).as_bytes();
 
-/// The bytes of the request. Unless the connection is `kept`, the server is asked to close it.
+/// The bytes of the request. Unless the connection is `kept`, it tells the server to close it.
 pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: ProbeReuse) -> Box<[u8]> {
     let mut out = Vec::with_capacity(256);
     write::request_line(&mut out, probe.method.as_bytes(), probe.path.as_bytes(), Version::Http11);

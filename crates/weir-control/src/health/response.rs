@@ -1,4 +1,4 @@
-//! The response to a probe: read as strictly as any other, and as far as it matters.
+//! The response to a probe: read as strictly as any other, up to the part that matters.
 //!
 //! The head decides by its status; the body is read only if something is looked for in it, and only up to its bound.
 
@@ -16,7 +16,7 @@ use weir_proxy::state::snapshot::UpstreamPlan;
 /// Responses of the class 1xx before the final one; a probe asks for none.
 const INTERIM_MAX: u32 = 8;
 
-/// What the response of a server that is well looks like.
+/// The expected response of a server that is well.
 #[derive(Debug)]
 pub(super) struct Expected {
     method: Method,
@@ -39,11 +39,11 @@ impl Expected {
         }
     }
 
-    /// Reads the response and judges it; `phase` is where that stands. If the connection is to be `kept`, tells whether it
+    /// Reads the response and judges it; `phase` is updated on the way. If the connection is to be `kept`, returns whether it
     /// can be.
     ///
     /// # Errors
-    /// When it is not whole or well-formed as far as it is read, or not what is expected.
+    /// When the part that is read is not whole or well-formed, or not as expected.
     pub(super) async fn receive(
         &self,
         source: &mut ProbeStream<'_>,
@@ -74,18 +74,18 @@ impl Expected {
         Ok(if reusable { end } else { ProbeReuse::No })
     }
 
-    /// Reads a body that nobody looks at, up to its bound, so that the next response begins behind it.
+    /// Reads a body that is not needed, up to its bound, so that the next response begins behind it.
     async fn skip_body(
         &self,
         source: &mut ProbeStream<'_>,
         part: Vec<u8>,
         framing: ResponseFraming,
     ) -> ProbeReuse {
-        // What is wrong with it is no matter: the status has decided.
+        // An error in it does not matter: the status has decided.
         self.read_body(source, part, framing).await.map_or(ProbeReuse::No, |(_, end)| end)
     }
 
-    /// Reads the final head; gives the bytes behind it.
+    /// Reads the final head; returns the bytes behind it.
     async fn read_head(
         &self,
         source: &mut ProbeStream<'_>,
@@ -117,7 +117,7 @@ impl Expected {
         }
     }
 
-    /// Reads the body to its end, or as much of it as is looked at; `part` is what came with the head. Tells whether the
+    /// Reads the body to its end, or as much of it as is needed; `part` is the bytes that came with the head. Returns whether the
     /// next response would begin behind it.
     async fn read_body(
         &self,
@@ -139,7 +139,7 @@ impl Expected {
                 let broken = |rule| Failure::server(Phase::Relay, Cause::Rule(rule));
                 let decoded = chunks.decode(&mut part).map_err(broken)?;
                 body.extend_from_slice(&part[decoded.data]);
-                // Bytes behind the end of a response belong to nobody.
+                // Bytes behind the end of a response belong to no request.
                 is_whole = decoded.done && decoded.consumed == part.len();
                 if decoded.done && !is_whole {
                     body.truncate(wanted);

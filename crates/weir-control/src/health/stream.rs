@@ -26,7 +26,7 @@ pub(super) struct ProbeStream<'a> {
     pub(super) stock: &'a Rc<BufferStock>,
 }
 
-/// Appends what the server sends next; 0 at its end.
+/// Appends the next bytes from the server; 0 at its end.
 pub(super) async fn read(
     source: &mut ProbeStream<'_>,
     received: &mut Vec<u8>,

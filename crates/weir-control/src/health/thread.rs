@@ -1,7 +1,7 @@
-//! The thread that probes: one event loop for all of them, which looks up less often when there is more to do.
+//! The thread that probes: one event loop for all of them, which wakes up less often when there is more to do.
 //!
 //! A thousand probes per second would wake it two thousand times: once for each that becomes due, once for each
-//! answer. So above [`BUSY`] it rests after each look, and finds what has become due and what has been answered
+//! answer. So above [`BUSY`] it rests after each round, and handles the probes that became due and the answers that came
 //! meanwhile in one go.
 
 use std::io;
@@ -19,7 +19,7 @@ use crate::threads;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::state::snapshot::Snapshot;
 
-/// How long it may take to hear of another config: long for a thread that waits for nobody.
+/// Time limit for the thread to take over another config: long for a thread that never blocks.
 const FOLLOW_TIME: Duration = Duration::from_secs(2);
 
 /// The running thread; stopped and waited for when dropped.
@@ -65,7 +65,7 @@ impl ProbeThread {
         Ok(Some(started))
     }
 
-    /// Probes what the next config says. Returns when no probe goes by the one before any more, so that nobody says anything about servers
+    /// Probes by the next config. Returns when no probe runs by the old one any more, so that no verdict comes about servers
     /// that are not probed from now on.
     pub(crate) fn follow(&self, snapshot: &Arc<Snapshot>) {
         let (done, all_done) = channel();

@@ -1,4 +1,4 @@
-//! How long the thread that probes rests between two looks at what is due.
+//! How long the thread that probes rests between two rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_millis(16);
 pub(super) struct ThreadPause(Arc<AtomicU64>);
 
 impl ThreadPause {
-    /// Makes it right for so many probes per second; gives it.
+    /// Adapts it to this many probes per second; returns it.
     pub(super) fn set_for(&self, per_second: f64) -> Duration {
         let pause_ = if per_second < BUSY { Duration::ZERO } else { REST };
         self.0.store(pause_.as_millis() as u64, Ordering::Relaxed);

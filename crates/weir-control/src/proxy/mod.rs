@@ -1,4 +1,4 @@
-//! The running proxy: what it holds, and what is asked of it while it runs.
+//! The running proxy: its parts, and the requests to it while it runs.
 //!
 //! `start` brings it up, `reload` takes it over to another config, `stop` ends it.
 
@@ -52,7 +52,7 @@ pub struct Proxy {
     descriptors: DescriptorBudget,
     current: Current,
     around: Surroundings,
-    /// What a reload cannot change.
+    /// The parts that a reload cannot change.
     restart_only: RestartOnly,
     shards: Vec<Arc<WorkerShard>>,
     listening_sockets: ListeningSockets,
@@ -60,16 +60,16 @@ pub struct Proxy {
     runtime: Option<BoundListener>,
     /// That of the runtime socket, if it is a Unix socket.
     runtime_file: Option<SocketFile>,
-    /// The config as its file has it, and with what was changed since.
+    /// The config as its file has it, and with the changes since.
     file_config: FileConfig,
     in_use: Config,
     commands: CommandSender,
     admin_access: Option<Arc<AdminAccess>>,
-    /// What [`Proxy::bound_listeners`] says, for the control thread.
+    /// The value of [`Proxy::bound_listeners`], for the control thread.
     bound_now: BoundListeners,
     workers: Vec<JoinHandle<io::Result<()>>>,
     stop_workers: Vec<Arc<Notify>>,
-    /// How each worker hears of another config.
+    /// The channels by which the workers receive another config.
     changes: Vec<UnboundedSender<ConfigUpdate>>,
     control: Option<JoinHandle<()>>,
     stop_control: Arc<Notify>,
@@ -99,7 +99,7 @@ impl Proxy {
         self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
     }
 
-    /// The addresses in use, in the order of the config, those of the admin listener and the runtime socket last.
+    /// The addresses in use, in the order of the config; the admin listener and the runtime socket come last.
     pub fn bound_listeners(&self) -> Vec<BoundListener> {
         let mut bound = self.listening_sockets.bound_listeners();
         bound.extend(self.admin.clone());
@@ -107,7 +107,7 @@ impl Proxy {
         bound
     }
 
-    /// Who has which share of the descriptors of the process, by the config in use.
+    /// The shares of the descriptors of the process, by the config in use.
     pub const fn descriptor_budget(&self) -> &DescriptorBudget {
         &self.descriptors
     }
@@ -117,7 +117,7 @@ impl Proxy {
         self.shards.len()
     }
 
-    /// The sum of what all workers have counted.
+    /// The sum of the counters of all workers.
     pub fn figures(&self) -> Stats {
         collect(&self.shards, &self.current.load(), &self.reloads, &self.trace_counts)
     }

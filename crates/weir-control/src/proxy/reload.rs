@@ -1,8 +1,8 @@
 //! A reload: the running proxy goes over to another config.
 //!
-//! First everything that can fail, beside what runs: TLS, addresses, logs. Then the workers turn, each between two steps of its event
-//! loop. Only when all have turned do servers leave and limits change: until then there is a worker that knows no other. What survives
-//! stands in docs/reload.md, and why in docs/decisions/0029.
+//! First all steps that can fail, beside the running config: TLS, addresses, logs. Then the workers change over, each between two steps of its event
+//! loop. Only when all have done so do servers leave and limits change: until then some worker still uses the old config. docs/reload.md
+//! lists what survives, docs/decisions/0029 says why.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -40,12 +40,12 @@ impl Proxy {
         report
     }
 
-    /// The config of the last start or reload, without what was changed of servers since. It shares its parts with what is in use.
+    /// The config of the last start or reload, without changes of servers since. It shares its parts with the config in use.
     pub fn config_of_file(&self) -> Config {
         Config::clone(&self.file_config.load())
     }
 
-    /// Changes a server of the config in use, as a reload would; gives it as it was and as it is. The next reload takes what its file says.
+    /// Changes a server of the config in use, as a reload would; returns it before and after. The next reload restores the values of its file.
     ///
     /// # Errors
     /// When there is no such server, or it cannot be so; then nothing has changed.
@@ -107,7 +107,7 @@ impl Proxy {
         self.descriptors = DescriptorBudget::new(open_files_max(), config, self.around.workers);
         self.descriptors.take_effect();
         self.shared.connections.set_count_max(self.descriptors.clients);
-        // Before the rest: what the checks of before say must not follow what holds without them.
+        // Before the rest: no verdict of an old check may come after the new config has taken effect.
         self.follow_checks(&snapshot);
         snapshot.take_effect(&before);
         if let Some(traces) = &mut self.traces {

@@ -42,7 +42,7 @@ use weir_proxy::state::surroundings::Surroundings;
 use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment};
 use weir_proxy::worker::{self, WorkerStart};
 
-/// What a worker begins with, and where it hears of more.
+/// The sockets that a worker begins with, and its channel for changes.
 struct WorkerChannels {
     sockets: Vec<SocketAssignment>,
     inbox: UnboundedReceiver<Accepted>,
@@ -59,7 +59,7 @@ impl Proxy {
         Self::start_with_commands(config, CommandSender::disconnected())
     }
 
-    /// The same, with a runtime that takes commands: those that only the owner of the proxy can carry out go to `commands`.
+    /// The same, with a runtime that takes commands: those that only the owner of the proxy can execute go to `commands`.
     ///
     /// # Errors
     /// As [`Proxy::start`].
@@ -197,7 +197,7 @@ impl Proxy {
             runtime.block_on(stop.notified());
         })?);
         self.follow_in_background(snapshot);
-        // Only now: a server whose name has not been asked for yet is not dead.
+        // Only now: before its name is resolved, a server is not dead.
         self.checks = ProbeThread::start(snapshot, &self.queries, self.around.seed)?;
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// What an overview is made of.
+    /// The sources of an overview.
     fn sources(&self, access: &Arc<AdminAccess>, modes: &Arc<ServerModes>) -> Sources {
         Sources {
             shards: self.shards.clone(),
@@ -247,7 +247,7 @@ impl Proxy {
     }
 }
 
-/// What the workers share, made for as many as `hand_over` reaches.
+/// The parts that workers share, made for as many as `hand_over` reaches.
 fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
     Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
@@ -260,7 +260,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
     }
 }
 
-/// What the workers of `config` have in common.
+/// The parts that the workers of `config` share.
 fn surroundings(config: &Config) -> io::Result<Surroundings> {
     let workers = match config.process.workers {
         WorkerCount::Exactly(count) => count,
@@ -281,7 +281,7 @@ fn random_seed() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// The number of workers that [`WorkerCount::Auto`] stands for on this machine.
+/// The number of workers of [`WorkerCount::Auto`] on this machine.
 pub fn workers_by_default() -> NonZeroUsize {
     NonZeroUsize::new(cpus::usable().len().min(cpus::quota())).unwrap_or(NonZeroUsize::MIN)
 }

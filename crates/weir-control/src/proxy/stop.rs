@@ -17,7 +17,7 @@ const STOP_LOOK: Duration = Duration::from_millis(5);
 /// How long the workers have to end the sessions that a stop cuts: it is a matter of milliseconds, unless one is stuck.
 const CUT_TIME: Duration = Duration::from_secs(1);
 
-/// When those are told once more that did not hear of it, since they were not waiting.
+/// When sessions that missed the first signal, since they were not waiting for it, get a second one.
 const CUT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How the stop went.
@@ -28,7 +28,7 @@ pub struct StopReport {
 }
 
 impl Proxy {
-    /// Says where it is asked for that the process is about to stop, and goes on as before for `delay`, or until `hurry` says that there is
+    /// Lets `/ready` and reports say that the process is about to stop, and continues as before for `delay`, or until `hurry` says that there is
     /// no more time.
     pub fn announce_stop(&self, delay: Duration, mut hurry: impl FnMut(&Self) -> bool) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
@@ -38,11 +38,11 @@ impl Proxy {
         }
     }
 
-    /// Stops accepting and lets idle sessions end; running exchanges go on.
+    /// Stops accepting and lets idle sessions end; running exchanges continue.
     pub fn begin_stop(&self) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // New connections are refused from now on, and those in a backlog are accepted before it is closed.
+        // New connections are rejected from now on, and those in a backlog are accepted before it is closed.
         self.listening_sockets.refuse_new();
         self.listening_sockets.files().for_each(SocketFile::remove);
         for stop in &self.stop_workers {
@@ -67,7 +67,7 @@ impl Proxy {
         self.shards.iter().map(|shard| shard.tunnels_drained.value()).sum()
     }
 
-    /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time, then ends what is left.
+    /// Stops: waits up to `grace` for running exchanges, or until `hurry` says that there is no more time, then ends the rest.
     pub fn stop(mut self, grace: Duration, mut hurry: impl FnMut(&Self) -> bool) -> StopReport {
         let drained_before = self.tunnels_drained();
         self.begin_stop();
@@ -99,7 +99,7 @@ impl Proxy {
         StopReport { cut }
     }
 
-    /// Ends the sessions that are left as if somebody had asked for it, so that each is answered, counted and logged, and gives the
+    /// Ends the remaining sessions as the operator's command does, so that each is answered, counted and logged, and gives the
     /// workers a moment for that.
     fn cut_the_rest(&self) {
         let end = clock::now() + CUT_TIME;

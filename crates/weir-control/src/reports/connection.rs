@@ -1,4 +1,4 @@
-//! A client connection as JSON: what it does now, and the story of its exchange so far.
+//! A client connection as JSON: its present activity, and the trace of its exchange so far.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ impl ReportWriter {
     pub(crate) fn connection(&self, running: &ConnectionInfo) -> Value {
         let exchange = running.flight.as_deref().map(|flight| {
             let entry = &flight.entry;
-            let mut told = self.outline(running.id.worker, entry);
-            told.insert("id".into(), text_or_null(entry.words.id()));
-            told.insert("bytes_in".into(), entry.bytes_in.into());
-            told.insert("bytes_out".into(), entry.bytes_out.into());
-            // Those of an exchange that is over.
+            let mut fields = self.outline(running.id.worker, entry);
+            fields.insert("id".into(), text_or_null(entry.words.id()));
+            fields.insert("bytes_in".into(), entry.bytes_in.into());
+            fields.insert("bytes_out".into(), entry.bytes_out.into());
+            // These belong to an exchange that is over.
             for key in ["number", "link", "failure"] {
-                told.remove(key);
+                fields.remove(key);
             }
-            Value::Object(told)
+            Value::Object(fields)
         });
         json!({
             "id": running.id.to_string(),
@@ -46,11 +46,11 @@ impl ReportWriter {
         })
     }
 
-    /// The exchange that a connection carries, as far as it has come.
+    /// The exchange that a connection carries, so far.
     pub(crate) fn exchange_so_far(&self, running: &ConnectionInfo) -> Value {
         let id = running.id.to_string();
-        let mut told = match &running.flight {
-            Some(flight) => self.story(running.id.worker, flight),
+        let mut fields = match &running.flight {
+            Some(flight) => self.trace(running.id.worker, flight),
             None => json!({
                 "id": id,
                 "time": rfc3339(running.opened_at),
@@ -64,18 +64,18 @@ impl ReportWriter {
             }),
         };
         if running.flight.as_ref().is_some_and(|flight| flight.entry.words.id().is_empty()) {
-            told["id"] = id.clone().into();
+            fields["id"] = id.clone().into();
         }
-        told["number"] = id.clone().into();
-        told["link"] = format!("/api/sessions/{id}").into();
-        told["ended"] = Value::Null;
-        told["running"] = json!({
+        fields["number"] = id.clone().into();
+        fields["link"] = format!("/api/sessions/{id}").into();
+        fields["ended"] = Value::Null;
+        fields["running"] = json!({
             "session": id,
             "state": running.state(),
             "state_ms": millis(age(running.since)),
             "waits_for": running.activity.awaited(),
         });
-        told
+        fields
     }
 }
 

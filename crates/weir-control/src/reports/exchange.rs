@@ -1,4 +1,4 @@
-//! An exchange as JSON: a line of a list, or its whole story.
+//! An exchange as JSON: a line of a list, or its whole trace.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use weir_proxy::state::recorder::{Decision, Entry, EntryKind, Flight, NONE, TRIE
 const FAILURES: &str = "docs/failures.md";
 
 impl ReportWriter {
-    /// What a list says.
+    /// The fields of a list.
     pub(crate) fn line(&self, worker: usize, flight: &Flight) -> Value {
         Value::Object(self.outline(worker, &flight.entry))
     }
@@ -29,9 +29,9 @@ impl ReportWriter {
         let upstream = served.and_then(|names| names.upstream(entry.upstream));
         let number = format!("{worker}-{}", entry.number);
         let id = lossy(entry.words.id());
-        let mut told = Map::new();
+        let mut fields = Map::new();
         let mut put = |key: &str, value: Value| {
-            told.insert(key.to_owned(), value);
+            fields.insert(key.to_owned(), value);
         };
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
@@ -53,18 +53,18 @@ impl ReportWriter {
         put("attempts", entry.attempts.into());
         put("total_ms", millis(entry.ended.saturating_duration_since(entry.began)));
         put("failure", entry.failure.map_or(Value::Null, failure));
-        told
+        fields
     }
 
     /// Everything that is known.
-    pub(crate) fn story(&self, worker: usize, flight: &Flight) -> Value {
+    pub(crate) fn trace(&self, worker: usize, flight: &Flight) -> Value {
         let entry = &flight.entry;
-        let mut told = self.outline(worker, entry);
+        let mut fields = self.outline(worker, entry);
         let names = self.names(entry.generation);
         let listener = names.and_then(|names| names.listener(entry.listener));
         let upstream = self.names(entry.served_generation).and_then(|names| names.upstream(entry.upstream));
         let mut put = |key: &str, value: Value| {
-            told.insert(key.to_owned(), value);
+            fields.insert(key.to_owned(), value);
         };
         put("generation", entry.generation.into());
         put("names_known", names.is_some().into());
@@ -96,7 +96,7 @@ impl ReportWriter {
         let spent = |phase: Phase| millis(Duration::from_micros(entry.times[phase].into()));
         put("phases", phases.map(|phase| json!({ "phase": phase.name(), "ms": spent(phase) })).collect());
         put("ended", ended(entry));
-        Value::Object(told)
+        Value::Object(fields)
     }
 }
 
@@ -185,7 +185,7 @@ fn decision(decision: Decision) -> Value {
     }
 }
 
-/// Who ended it first and how.
+/// The party that ended it first, and how.
 fn ended(entry: &Entry) -> Value {
     let (by, how) = match (entry.failure, entry.ended_by) {
         (Some(failure), _) => {

@@ -13,7 +13,7 @@ use crate::worker_queries::{GenerationNames, WorkerQueries};
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::recorder::Entry;
 
-/// Tells stories by the names of the configs of then.
+/// Reports exchanges with the names of the configs of their time.
 pub(crate) struct ReportWriter {
     names: Vec<GenerationNames>,
 }
@@ -45,7 +45,7 @@ impl ReportWriter {
         self.names.iter().find(|names| names.generation == generation)
     }
 
-    /// Where an exchange came in and went, as far as that is decided and known.
+    /// Where an exchange came in and went, once that is decided and known.
     pub(crate) fn places(&self, entry: &Entry) -> ExchangePlace<'_> {
         let upstream = self.names(entry.served_generation).and_then(|names| names.upstream(entry.upstream));
         let listener = self.names(entry.generation).and_then(|names| names.listener(entry.listener));

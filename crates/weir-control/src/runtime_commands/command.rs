@@ -1,6 +1,6 @@
-//! The commands of the runtime socket, in the words of HAProxy: from a line to what somebody wants.
+//! The commands of the runtime socket, in the words of HAProxy: parsed from a line.
 //!
-//! Pure. Bytes that make no sense are answered, never a reason to panic.
+//! Pure. Invalid bytes get an answer, never a panic.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;
 /// Commands in a line.
 pub(crate) const COMMANDS_MAX: usize = 64;
 
-/// The longest that somebody may be silent, by `set timeout cli`.
+/// The longest silence of a client, by `set timeout cli`.
 const SILENCE_MAX_SECONDS: u64 = 3600;
 
 /// The greatest weight of a server.
@@ -32,7 +32,7 @@ pub(crate) struct ServerRef {
     pub(crate) server: String,
 }
 
-/// A weight as it is asked for.
+/// A requested weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WeightChange {
     Exactly(u16),
@@ -40,7 +40,7 @@ pub(crate) enum WeightChange {
     Percent(u32),
 }
 
-/// What somebody wants.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RuntimeCommand {
     ShowInfo(StatForm),
@@ -67,7 +67,7 @@ pub(crate) enum RuntimeCommand {
     Reload,
 }
 
-/// Which sessions somebody wants to see.
+/// The sessions to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionSelection {
     /// All, a line each.
@@ -99,11 +99,11 @@ impl RuntimeCommand {
 pub(crate) enum InvalidCommand {
     /// No command begins so: the words.
     Unknown(String),
-    /// The command is known, and what follows makes no sense: the sentence of HAProxy, where it has one.
+    /// The command is known, and its arguments are invalid: the sentence of HAProxy, where it has one.
     Said(String),
 }
 
-/// Every command with what it does, as `help` shows it.
+/// Every command with its description, as `help` shows it.
 pub(crate) const HELP: [(&str, &str); 22] = [
     ("disable server <bk>/<srv>", "take a server out of service: maintenance"),
     ("enable server <bk>/<srv>", "put a server back into service"),
@@ -131,7 +131,7 @@ pub(crate) const HELP: [(&str, &str); 22] = [
 
 const NEEDS_NAMES: &str = "Require 'backend/server'.";
 
-/// The commands of a line, in its order. A backslash keeps what follows it from ending a command or a word.
+/// The commands of a line, in its order. A backslash keeps the next character from ending a command or a word.
 pub(crate) fn split(line: &str) -> Vec<String> {
     let mut commands = vec![String::new()];
     let mut is_escaped = false;
@@ -212,7 +212,7 @@ fn first(words: &[&str]) -> Option<String> {
     words.first().map(|word| (*word).to_owned())
 }
 
-/// The last form that is asked for; other words mean nothing here.
+/// The last requested form; other words mean nothing here.
 fn form(words: &[&str]) -> StatForm {
     let named = |word: &&str| match *word {
         "json" => Some(StatForm::Json),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_answered_in_the_words_of_haproxy() {
+    fn invalid_commands_are_answered_in_the_words_of_haproxy() {
         for (text, what) in [
             ("set server app/a state up", "'set server <srv> state' expects 'ready', 'drain' and 'maint'."),
             ("disable server app", NEEDS_NAMES),

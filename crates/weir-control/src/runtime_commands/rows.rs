@@ -66,7 +66,7 @@ pub(super) fn error_row(worker: usize, flight: &Flight, report: &ReportWriter) -
     })
 }
 
-/// Method and path, or what came in place of them.
+/// Method and path, or their replacement.
 fn asked(entry: &Entry) -> Vec<u8> {
     let words = [entry.words.method(), entry.words.path()];
     // A session that has sent no request has the default method and no path.

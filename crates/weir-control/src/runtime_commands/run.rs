@@ -1,4 +1,4 @@
-//! What the runtime socket answers to a command: what is shown, and how a change went.
+//! Answers of the runtime socket to a command: reports, and the outcome of changes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::server_modes::UnknownServer;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 use weir_proxy::state::recorder::RecorderQuery;
 
-/// Failures that `show errors` tells one by one.
+/// Failures that `show errors` lists one by one.
 const ERRORS_TOLD: usize = 100;
 
 const NO_SESSION: &str = "No such session (use 'show sess').";
@@ -26,7 +26,7 @@ const NO_SESSION: &str = "No such session (use 'show sess').";
 /// Answers a command that concerns no session but the process.
 ///
 /// # Errors
-/// What is said instead when it is refused, which is counted.
+/// The answer to a command that is rejected, which is counted.
 pub(crate) async fn answer(
     command: RuntimeCommand,
     operations: &Arc<Operations>,
@@ -78,7 +78,7 @@ pub(crate) async fn execute(
         RuntimeCommand::SetMaxRequests(name, count) => {
             let change =
                 ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
-            told(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
+            change_reply(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
         }
         RuntimeCommand::ShutdownSession(id) => shutdown(id, operations, peer).await,
         RuntimeCommand::ShutdownSessions(name) => shutdown_all(&name, operations, peer).await,
@@ -166,8 +166,8 @@ fn line(text: &str) -> String {
     format!("{text}\n")
 }
 
-/// What somebody reads of a change: nothing, if it was done.
-fn told(outcome: Result<String, CommandRejected>) -> String {
+/// The answer to a change: nothing, if it was done.
+fn change_reply(outcome: Result<String, CommandRejected>) -> String {
     match outcome {
         Ok(text) => text,
         Err(CommandRejected::NoUpstream(_)) => line("No such backend."),
@@ -202,7 +202,7 @@ async fn set_weight(
         WeightChange::Exactly(weight) => ServerChange { weight: Some(weight), ..change(name) },
         WeightChange::Percent(percent) => ServerChange { weight_percent: Some(percent), ..change(name) },
     };
-    told(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
+    change_reply(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
 }
 
 fn get_weight(name: &ServerRef, operations: &Operations) -> String {
@@ -227,10 +227,10 @@ async fn set_addr(
 ) -> String {
     let change = ServerChange { ip: Some((ip, port)), ..change(name) };
     let done = operations.commands.change(change, &peer.to_string()).await;
-    told(done.map(|(before, after)| moved(&before, &after)))
+    change_reply(done.map(|(before, after)| moved(&before, &after)))
 }
 
-/// What HAProxy says of a server that was moved; programs look for its words.
+/// HAProxy's answer about a server that was moved; programs look for its words.
 fn moved(before: &Server, after: &Server) -> String {
     let at = |server: &Server| match &server.address {
         ServerAddress::Ip(addr) => (addr.ip().to_string(), addr.port().to_string()),
@@ -259,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_told_in_the_words_that_programs_look_for() {
-        for (before, after, told) in [
+    fn a_move_is_reported_in_the_words_that_programs_look_for() {
+        for (before, after, expected) in [
             (
                 "10.0.0.1:80",
                 "10.0.0.2:80",
@@ -270,12 +270,12 @@ mod tests {
             ("10.0.0.1:80", "10.0.0.1:80", "no need to change the addr, no need to change the port"),
         ] {
             let text = moved(&server(before), &server(after));
-            assert_eq!(text, format!("{told} by 'stats socket command'\n"));
+            assert_eq!(text, format!("{expected} by 'stats socket command'\n"));
         }
     }
 
     #[test]
-    fn help_is_for_what_was_begun() {
+    fn help_lists_commands_with_the_given_beginning() {
         let near = explain(&InvalidCommand::Unknown("show nothing".into()));
         assert!(
             near.starts_with("Unknown command, but maybe")

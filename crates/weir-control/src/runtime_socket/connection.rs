@@ -18,17 +18,17 @@ use crate::operations::Operations;
 use crate::runtime_commands::command::{self, COMMANDS_MAX, LINE_BYTES_MAX, RuntimeCommand};
 use crate::runtime_commands::run::{answer, explain};
 
-/// How long somebody may be silent before the first line, and between two in interactive mode. HAProxy's default.
+/// How long a client may be silent before the first line, and between two in interactive mode. HAProxy's default.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// How long somebody may take to read an answer.
+/// How long a client may take to read an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// What ends an answer.
+/// The end of an answer.
 const END: &str = "\n";
 const PROMPT: &str = "\n> ";
 
-/// What a line is that begins with one of these.
+/// A line that begins with one of these is HTTP.
 const METHODS: [&str; 9] =
     ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "];
 
@@ -57,7 +57,7 @@ pub(super) async fn serve(
         match line {
             ReceivedLine::Whole(line) if is_http(&line) => {
                 if peer != AdminPeer::Local {
-                    // A page in somebody's browser can send this; commands in the body would be next.
+                    // A page in a user's browser can send this; commands in the body would be next.
                     operations.access.count_refusal(AdminRefusal::Malformed, peer);
                     return Ok(());
                 }
@@ -83,7 +83,7 @@ pub(super) async fn serve(
     timeout(ANSWER_TIME, stream.shutdown()).await?
 }
 
-/// What a connection brought.
+/// The result of reading a connection.
 enum ReceivedLine {
     Whole(Vec<u8>),
     TooLong,
@@ -113,7 +113,7 @@ impl CommandConnection {
         }
     }
 
-    /// Answers the commands of a line; whether the session goes on.
+    /// Answers the commands of a line; returns whether the session continues.
     async fn run(
         &mut self,
         line: &[u8],
@@ -129,7 +129,7 @@ impl CommandConnection {
             return Ok(true);
         }
         for text in command::split(line).into_iter().take(COMMANDS_MAX) {
-            let told = match command::parse(&text) {
+            let outcome = match command::parse(&text) {
                 Ok(RuntimeCommand::Quit) => return Ok(false),
                 Ok(RuntimeCommand::Prompt) => {
                     self.is_interactive = !self.is_interactive;
@@ -142,10 +142,10 @@ impl CommandConnection {
                 Ok(command) => answer(command, operations, peer).await,
                 Err(wrong) => Ok(explain(&wrong)),
             };
-            if told.is_ok() {
+            if outcome.is_ok() {
                 operations.access.count_answer();
             }
-            let text = told.unwrap_or_else(|refusal| refusal);
+            let text = outcome.unwrap_or_else(|refusal| refusal);
             let end = if self.is_interactive { PROMPT } else { END };
             send(stream, &(text + end)).await?;
         }

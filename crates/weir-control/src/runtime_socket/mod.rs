@@ -1,6 +1,6 @@
 //! The runtime socket: the commands of HAProxy's, and on a Unix socket the admin API as well, served off the workers.
 //!
-//! Who may connect is decided by the mode of the socket's file, or by being on this machine. Bounded: lines, commands in a line,
+//! Access is controlled by the mode of the socket's file, or by being on this machine. Bounded: lines, commands in a line,
 //! connections, silence.
 
 mod connection;
@@ -35,7 +35,7 @@ pub(crate) enum RuntimeListener {
 /// Binds the address.
 ///
 /// # Errors
-/// Those of `bind(2)` and `chmod(2)`.
+/// The errors of `bind(2)` and `chmod(2)`.
 pub(crate) fn bind(address: &ListenAddress, mode: FileMode) -> io::Result<(RuntimeListener, BoundAddress)> {
     match address {
         ListenAddress::Unix(path) => {
@@ -53,7 +53,7 @@ pub(crate) fn bind(address: &ListenAddress, mode: FileMode) -> io::Result<(Runti
     }
 }
 
-/// A socket at `path` that has never had more permissions than `mode`: it has none until it is named, and nobody is let in before it listens.
+/// A socket at `path` that has never had more permissions than `mode`: it has none until it is named, and accepts no connection before it listens.
 fn bind_unix(path: &Path, mode: FileMode) -> io::Result<std::os::unix::net::UnixListener> {
     remove_stale(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;

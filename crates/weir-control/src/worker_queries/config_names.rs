@@ -1,6 +1,6 @@
-//! What listeners, routes, upstreams and servers were called in the configs of before: entries of the recorder hold numbers only.
+//! The names of listeners, routes, upstreams and servers in earlier configs: entries of the recorder hold numbers only.
 //!
-//! For whoever asks; workers never look here. An entry keeps no config alive.
+//! For reports; workers never read it. An entry keeps no config alive.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,7 +10,7 @@ use weir_http::EncodedSlashRule;
 
 use weir_proxy::state::snapshot::Snapshot;
 
-/// Configs whose names are kept; what has not changed from one to the next is kept once.
+/// Configs whose names are kept; unchanged parts are kept once.
 const GENERATIONS_MAX: usize = 32;
 
 /// The names of one config.
@@ -24,10 +24,10 @@ pub(crate) struct GenerationNames {
 #[derive(Debug)]
 pub(crate) struct KnownListener {
     pub(crate) name: Box<str>,
-    /// What an encoded slash in a path is.
+    /// How the listener treats an encoded slash in a path.
     pub(crate) encoded_slash: EncodedSlashRule,
     routes: Vec<KnownRoute>,
-    /// What they were read from: as long as that is the same, so are they.
+    /// The config that they were read from: as long as that is the same, so are they.
     config: Weak<Listener>,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct KnownUpstream {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KnownRoute {
     name: Box<str>,
-    /// What it asks for.
+    /// The conditions of the route.
     rule: Box<str>,
-    /// What all paths that it takes have in common, if it asks for any.
+    /// The common part of all paths that it takes, if it has a condition on paths.
     pub(crate) template: Option<Box<str>>,
 }
 
@@ -149,7 +149,7 @@ impl KnownListener {
         self.routes.get(place as usize)
     }
 
-    /// The name of a route and what it asks for.
+    /// The name of a route and its conditions.
     pub(crate) fn route(&self, place: u32) -> Option<(&str, &str)> {
         self.route_names(place).map(|names| (&*names.name, &*names.rule))
     }
@@ -170,7 +170,7 @@ impl KnownUpstream {
 pub(crate) struct ConfigNames(Mutex<VecDeque<GenerationNames>>);
 
 impl ConfigNames {
-    /// Takes in a config before it is used.
+    /// Adds a config before it is used.
     pub(crate) fn learn(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
         let names = GenerationNames::of(snapshot, kept.back());
@@ -180,7 +180,7 @@ impl ConfigNames {
         kept.push_back(names);
     }
 
-    /// Those that are known, the oldest first.
+    /// The known ones, the oldest first.
     pub(crate) fn all(&self) -> Vec<GenerationNames> {
         self.lock().iter().cloned().collect()
     }

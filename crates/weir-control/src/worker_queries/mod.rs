@@ -1,6 +1,6 @@
 //! Where the recorders of all workers are asked, from off the workers.
 //!
-//! A query goes to every worker as a message; what they find is brought together, newest first. A worker that is busy for longer than
+//! A query goes to every worker as a message; their results are merged, newest first. A worker that is busy for longer than
 //! a moment is left out, and that is said.
 
 mod config_names;
@@ -21,7 +21,7 @@ pub(crate) use weir_proxy::state::recorder::{ExchangeFilter, RecorderQuery, Reco
 /// How long an answer of a worker is waited for.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// What was found.
+/// The result of a recorder query.
 #[derive(Debug)]
 pub(crate) struct FoundExchanges {
     /// The newest first, each with its worker.
@@ -30,14 +30,14 @@ pub(crate) struct FoundExchanges {
     pub(crate) silent: usize,
 }
 
-/// What was found running.
+/// The running sessions that match a query.
 #[derive(Debug, Default)]
 pub(crate) struct FoundConnections {
     /// The oldest first.
     pub(crate) connections: Vec<ConnectionInfo>,
-    /// Sessions that the query means, those that are not told among them.
+    /// Sessions that match the query, including those that are not listed.
     pub(crate) matching: usize,
-    /// Sessions that were asked, and of these, those that did not answer.
+    /// Sessions that the query was sent to, and of these, those that did not answer.
     pub(crate) asked: usize,
     pub(crate) silent: usize,
     /// Workers that did not answer in time.
@@ -92,7 +92,7 @@ impl WorkerQueries {
         FoundExchanges { flights, silent }
     }
 
-    /// Asks all workers, or the one that it concerns, what runs now, or tells them what has to end.
+    /// Asks all workers, or the one that it concerns, for running sessions, or tells them which ones to end.
     pub(crate) async fn ask_running(&self, query: ConnectionQuery) -> FoundConnections {
         let (count_max, only) = (query.count_max, query.connection.map(|id| id.worker));
         let query = Arc::new(query);
@@ -115,11 +115,11 @@ impl WorkerQueries {
         found
     }
 
-    /// Tells all workers that every session has to end; waits for none.
+    /// Makes all workers end every session; does not wait for them.
     pub(crate) fn end_all(&self) {
         let query = Arc::new(ConnectionQuery { ends: Some(Cut::Asked), ..ConnectionQuery::default() });
         for queries in &self.queries {
-            let (answer, _nobody_waits) = oneshot::channel();
+            let (answer, _not_awaited) = oneshot::channel();
             let _ended = queries.send(WorkerQuery::Connections(connection_list::ConnectionQueryMessage {
                 query: Arc::clone(&query),
                 answer,
@@ -127,7 +127,7 @@ impl WorkerQueries {
         }
     }
 
-    /// What the workers answer, or the only one that is asked, and how many did not in time.
+    /// The answers of the workers, or of the only one that is asked, and how many did not answer in time.
     async fn gather<T>(
         &self,
         only: Option<usize>,

@@ -1,7 +1,7 @@
 //! Classes of bytes, and the scans every parser here is made of.
 //!
 //! Classes are tables of 256 entries, filled by the compiler from the grammar. Scans answer one question: where does
-//! the run of allowed bytes end? What the byte there means is the caller's business.
+//! the run of allowed bytes end? The caller decides about the byte there.
 
 pub(crate) mod words;
 

@@ -1,4 +1,4 @@
-//! Eight bytes looked at together: what makes a head cost a third of a table lookup per byte.
+//! Eight bytes compared at once: so a head costs a third of a table lookup per byte.
 //!
 //! A question about the bytes of a word is answered by a word with the top bit set in every byte where the answer is yes.
 //! The arithmetic carries upwards, so bits above the lowest yes may be wrong: only the lowest counts. Nothing here knows
@@ -51,7 +51,7 @@ pub(crate) fn find(bytes: &[u8], question: impl Fn(u64) -> u64) -> usize {
         }
         rest = tail;
     }
-    // Zeros fill the last word up; what is found there is no byte.
+    // Zeros fill the last word up; a match there is no byte.
     bytes.len() - rest.len() + lowest(question(word_of_few(rest)) & ANSWER).min(rest.len())
 }
 

@@ -1,7 +1,7 @@
 //! A handshake message in the records it came in, read as if it lay in one piece (RFC 8446 section 5.1).
 //!
 //! A client may cut its message into records wherever it likes, in the middle of a name even. Nothing is copied for that:
-//! the reader steps over the heads of the records. What the bytes mean is decided in the parent module.
+//! the reader steps over the heads of the records. The parent module interprets the bytes.
 
 use super::{CLIENT_HELLO, HANDSHAKE, HelloError};
 
@@ -25,10 +25,10 @@ pub(super) enum HelloStart<'a> {
     NotTls,
 }
 
-/// What is left of a message, or of a vector in it.
+/// The rest of a message, or of a vector in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HelloMessage<'a> {
-    /// What is left of the present record.
+    /// The rest of the present record.
     record: &'a [u8],
     /// The records behind it.
     rest: &'a [u8],

@@ -1,7 +1,7 @@
 //! The first message of a TLS connection, read without taking part in it (RFC 8446 section 4.1.2).
 //!
 //! Gives the host name that the client asks for and the protocols it offers, so that a connection can be routed while its
-//! bytes pass through unchanged. Only what these two values depend on is checked; versions, cipher suites and unknown
+//! bytes pass through unchanged. Only the parts that these two values depend on are checked; versions, cipher suites and unknown
 //! extensions are left to the server. Must not decrypt, and must not change a byte.
 
 mod names;
@@ -12,7 +12,7 @@ mod tests;
 use message::{HelloMessage, HelloStart};
 use names::{AlpnExtension, ServerNameExtension};
 
-/// The largest ClientHello looked at by default, in bytes as received. With post-quantum keys it is below 2 KiB.
+/// The largest ClientHello that is parsed by default, in bytes as received. With post-quantum keys it is below 2 KiB.
 pub const CLIENT_HELLO_BYTES_MAX: usize = 32 * 1024;
 
 /// Type of the record that a handshake message comes in (RFC 8446 section 5.1).
@@ -24,7 +24,7 @@ const SERVER_NAME: u16 = 0;
 /// Extension with the application protocols (RFC 7301 section 3.1).
 const PROTOCOLS: u16 = 16;
 
-/// What the bytes received so far are.
+/// The state of the bytes received so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelloProgress {
     /// The beginning of a ClientHello, of which the rest is missing.
@@ -34,7 +34,7 @@ pub enum HelloProgress {
     },
     /// A whole ClientHello.
     Complete,
-    /// Not TLS 1.0 or later: the first bytes are not those of a handshake record.
+    /// Not TLS 1.0 or later: the first bytes do not begin a handshake record.
     NotTls,
 }
 
@@ -56,7 +56,7 @@ pub enum HelloError {
 }
 
 impl HelloError {
-    /// One sentence that says what is wrong.
+    /// The error in one sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             HelloError::BadRecord => "A record of the TLS handshake is malformed.",
@@ -69,7 +69,7 @@ impl HelloError {
     }
 }
 
-/// What a ClientHello says about where the connection wants to go. Holds its own bytes and can be used again.
+/// The server name and application protocols of a ClientHello. Holds its own bytes and can be used again.
 #[derive(Debug, Clone, Default)]
 pub struct ClientHello {
     server_name: Option<ServerNameExtension>,
@@ -94,11 +94,11 @@ impl ClientHello {
 
     /// Parses `received`, all bytes of the connection since its start, of which the ClientHello takes `bytes_max` at most.
     ///
-    /// Costs a look at each record while the message is incomplete, so it may be asked after every read. What stands
-    /// behind the message is not looked at.
+    /// Costs a step over each record while the message is incomplete, so it may be called after every read. Bytes
+    /// behind the message are ignored.
     ///
     /// # Errors
-    /// What is wrong with the hello; further bytes do not make it better.
+    /// The error in the hello; further bytes do not make it better.
     pub fn parse(&mut self, received: &[u8], bytes_max: usize) -> Result<HelloProgress, HelloError> {
         self.clear();
         let mut message = match HelloMessage::begin(received, bytes_max)? {

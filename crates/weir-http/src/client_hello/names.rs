@@ -1,4 +1,4 @@
-//! The two extensions of a ClientHello that routing looks at: the server name and the application protocols.
+//! The two extensions of a ClientHello that routing uses: the server name and the application protocols.
 //!
 //! Names are kept in room of their own, as large as a name may be, so that a hello outlives the buffer it came in.
 
@@ -115,7 +115,7 @@ impl AlpnExtension {
 
     /// Reads the extension `application_layer_protocol_negotiation` (RFC 7301 section 3.1).
     ///
-    /// Of a list longer than the room for it the first names are kept, which are those that the client prefers; a name is
+    /// Of a list longer than the room for it the first names are kept, which the client prefers; a name is
     /// never cut.
     pub(super) fn read(&mut self, mut body: HelloMessage<'_>) -> Result<(), HelloError> {
         const BAD: HelloError = HelloError::BadProtocols;

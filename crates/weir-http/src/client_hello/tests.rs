@@ -1,4 +1,4 @@
-//! Hellos of real clients, of every shape that a client may choose, and of those that mean harm.
+//! Hellos of real clients, of every shape that a client may choose, and hostile ones.
 
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -77,7 +77,7 @@ fn parse(received: &[u8]) -> (ClientHello, Result<HelloProgress, HelloError>) {
     (hello, outcome)
 }
 
-/// What a whole hello asks for.
+/// The names of a whole hello.
 fn found(received: &[u8]) -> (Option<String>, Vec<Vec<u8>>) {
     let (hello, outcome) = parse(received);
     assert_eq!(outcome, Ok(HelloProgress::Complete));
@@ -113,7 +113,7 @@ fn a_hello_may_arrive_byte_by_byte_in_records_of_any_length() {
                 assert!(bytes_min > end && bytes_min <= cut.len() && bytes_min >= promised);
                 promised = bytes_min;
             }
-            // What follows is not looked at.
+            // The rest is ignored.
             cut.extend_from_slice(b"\x14\x03\x03\0\x01\x01");
             assert_eq!(found(&cut), expected, "records of {len}");
         }
@@ -167,7 +167,7 @@ fn names_are_host_names_and_addresses_are_none() {
 
 #[test]
 fn a_server_name_extension_holds_one_host_name() {
-    // Other types of names may stand beside it.
+    // Other types of names may be beside it.
     assert_eq!(found(&hello(&server_name(&[(1, b"?"), (0, b"a")]))).0.as_deref(), Some("a"));
     assert_eq!(found(&hello(&server_name(&[(7, b"")]))).0, None);
     let one = server_name(&[(0, b"a")]);
@@ -206,7 +206,7 @@ fn protocols_are_kept_in_their_order_as_far_as_there_is_room() {
 }
 
 #[test]
-fn the_first_bytes_show_what_is_not_tls() {
+fn the_first_bytes_show_that_it_is_not_tls() {
     for bytes in [
         b"GET / HTTP/1.1\r\n".as_slice(),
         b"G",
@@ -299,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_found(
+    fn written_names_are_found(
         name in "[a-z0-9]([a-z0-9_-]{0,20}[a-z0-9])?(\\.[a-z]{1,10}){0,4}",
         offered in vec(vec(any::<u8>(), 1..20), 1..8),
         len in 1_usize..400,

@@ -15,14 +15,14 @@ use crate::message::rule::Rule;
 /// No limit lets a trailer section grow further than positions in it fit a span.
 const TRAILER_BYTES_CEILING: usize = 1 << 30;
 
-/// What one call of [`ChunkedDecoder::decode`] found.
+/// The result of one call of [`ChunkedDecoder::decode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
     /// Where the payload now lies in the buffer, in one piece; may be empty.
     pub data: Range<usize>,
     /// Number of bytes taken from the front of the buffer. Less than the whole only when `done`.
     pub consumed: usize,
-    /// Whether the body has ended; the bytes behind `consumed` belong to what follows.
+    /// Whether the body has ended; the bytes behind `consumed` belong to the next message.
     pub done: bool,
 }
 
@@ -157,7 +157,7 @@ impl ChunkedDecoder {
         Ok(Decoded { data, consumed: at, done: self.is_done() })
     }
 
-    /// Decodes what is not payload at the start of `bytes`, which is not empty. Gives the number of bytes taken; none
+    /// Decodes the part before the payload at the start of `bytes`, which is not empty. Returns the number of bytes taken; none
     /// when only the state had to change.
     #[inline]
     fn decode_frame(&mut self, bytes: &[u8]) -> Result<usize, Rule> {
@@ -187,7 +187,7 @@ impl ChunkedDecoder {
         Ok(usize::from(self.state != ChunkedState::Trailers))
     }
 
-    /// Reads digits of a size and what ends them.
+    /// Reads digits of a size and the byte behind them.
     #[inline]
     fn read_size(&mut self, bytes: &[u8], mut size: u64, mut digits: u8) -> Result<usize, Rule> {
         for (index, &byte) in bytes.iter().enumerate() {

@@ -6,7 +6,7 @@
 use crate::bytes::{elements, is_token, trim};
 use crate::message::rule::Rule;
 
-/// Takes in the value of one Content-Length field, in a head that is chunked or not so far.
+/// Notes the value of one Content-Length field, in a head that is chunked or not so far.
 #[inline]
 pub(crate) fn add_length(length: &mut Option<u64>, is_chunked: bool, value: &[u8]) -> Result<(), Rule> {
     if is_chunked {
@@ -23,7 +23,7 @@ pub(crate) fn add_length(length: &mut Option<u64>, is_chunked: bool, value: &[u8
     }
 }
 
-/// Takes in the value of one Transfer-Encoding field, in a head that has this Content-Length so far. Only plain `chunked`
+/// Notes the value of one Transfer-Encoding field, in a head that has this Content-Length so far. Only plain `chunked`
 /// passes.
 pub(crate) fn add_transfer_encoding(
     is_chunked: &mut bool,

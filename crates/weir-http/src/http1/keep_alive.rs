@@ -15,7 +15,7 @@ pub fn keeps_alive(version: Version, options: ConnectionOptions) -> bool {
 }
 
 /// Seconds for which the server says it keeps an idle connection: `Keep-Alive: timeout=N` (RFC 2068 section
-/// 19.7.1.1). The smallest when there are several; what is malformed or above `u32::MAX` is passed over.
+/// 19.7.1.1). The smallest when there are several; malformed values and those above `u32::MAX` are ignored.
 pub fn keep_alive_timeout(fields: &Fields, text: &[u8]) -> Option<u32> {
     let values = fields.all(FieldName::KeepAlive).map(|field| field.value.of(text));
     values.flat_map(elements).filter_map(parse_timeout).min()

@@ -2,7 +2,7 @@
 //!
 //! A line is read from the left in one go, so the first wrong byte decides which rule is broken, however the bytes
 //! arrive. A line that ends in the middle is read again only when something else than more of the same has come, so a
-//! head costs linear time even byte by byte. Nothing here knows what a field means.
+//! head costs linear time even byte by byte. Nothing here interprets a field.
 
 use crate::bytes::{is_space, is_token_byte, target_run, token_run, trim, value_run, visible_run};
 use crate::message::fields::{Field, Fields};
@@ -17,11 +17,11 @@ pub(crate) struct Cursor {
     pub(crate) position: usize,
     /// End of the bytes of that line that have been read.
     read: usize,
-    /// What the line was in the middle of when the bytes ended.
+    /// The part of the line in which the bytes ended.
     within: PartialToken,
 }
 
-/// The long parts of a line. In the middle of one, new bytes that go on with it need not make the line be read again.
+/// The long parts of a line. In the middle of one, new bytes that continue it need not make the line be read again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum PartialToken {
     /// None: a short part, or a boundary.
@@ -42,7 +42,7 @@ impl Cursor {
         *self = Cursor { position, read: bytes.len(), within };
     }
 
-    /// Whether the new ones among `bytes` only go on with the part of the line in which the parser stopped.
+    /// Whether the new ones among `bytes` only continue the part of the line in which the parser stopped.
     #[inline]
     pub(crate) fn still_within(&mut self, bytes: &[u8]) -> bool {
         let run = match self.within {
@@ -116,7 +116,7 @@ struct FieldLine<'a> {
     /// Where the value starts, in bytes from the start of the line.
     value_start: usize,
     value: &'a [u8],
-    /// What follows the line.
+    /// The bytes behind the line.
     after: &'a [u8],
 }
 

@@ -1,6 +1,6 @@
 //! HTTP/1.0 and HTTP/1.1 (RFC 9112): heads parsed and validated, bodies unframed, messages written.
 //!
-//! The heads themselves, and what they mean beyond their lines, are in `message`, which knows no protocol; chunks, `Connection`
+//! The heads themselves, and their meaning beyond their lines, are in `message`, which knows no protocol; chunks, `Connection`
 //! and the life of a connection are known here alone. Must not decide what to answer or to forward.
 
 mod parsed;

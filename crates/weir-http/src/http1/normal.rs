@@ -1,6 +1,6 @@
 //! Heads that break a rule, rewritten line by line into heads that obey the rules which were relaxed for them.
 //!
-//! The strict parser then reads the rewritten text and never learns of it, so what is routed and what is forwarded are
+//! The strict parser then reads the rewritten text and never learns of it, so routing and forwarding use
 //! the same bytes, and relaxing one rule cannot loosen another. Off the usual path: only once the strict parser has met
 //! a broken rule that is relaxed.
 
@@ -11,7 +11,7 @@ use crate::digits::{self, HEX_UPPER};
 use crate::message::limits::Lenient;
 use crate::message::name::FieldName;
 
-/// Length of what is looked at before the first line end: enough for the longest method.
+/// Length of the part that is examined before the first line end: enough for the longest method.
 const PEEK_BYTES: usize = 64;
 
 /// How many empty lines may come before a status line.
@@ -30,7 +30,7 @@ pub(crate) struct NormalizedHead {
     taken: usize,
     /// End of the received bytes already searched for the end of the next line.
     searched: usize,
-    /// What the next line is.
+    /// The kind of the next line.
     next: NextLine,
     /// The Content-Length seen.
     length: Option<u64>,
@@ -86,12 +86,12 @@ impl NormalizedHead {
         self.taken
     }
 
-    /// Whether what was not rewritten yet may be an empty line that will be dropped.
+    /// Whether the bytes that were not rewritten yet may be an empty line that will be dropped.
     pub(crate) fn may_drop_next(&self, received: &[u8], lenient: &Lenient) -> bool {
         lenient.empty_lines && matches!(received[self.taken..], [] | [b'\r'])
     }
 
-    /// The text followed by the start of what was not rewritten yet: enough to see early that this is not HTTP.
+    /// The text followed by the start of the bytes that were not rewritten yet: enough to see early that this is not HTTP.
     pub(crate) fn peek(&self, received: &[u8]) -> Vec<u8> {
         let unseen = &received[self.taken..];
         [&self.text, &unseen[..unseen.len().min(PEEK_BYTES)]].concat()
@@ -115,7 +115,7 @@ impl NormalizedHead {
         }
     }
 
-    /// Rewrites one line, which was received without its line end; `end` is what to put in its place.
+    /// Rewrites one line, which was received without its line end; `end` is the line end to write.
     fn take_line(&mut self, line: &[u8], end: &[u8], lenient: &Lenient) {
         let start = self.text.len();
         let mut held = false;
@@ -140,7 +140,7 @@ impl NormalizedHead {
             }
             _ => {
                 if !self.push_field(line, lenient) {
-                    // What continues the dropped line must not continue the one before it.
+                    // A continuation of the dropped line must not continue the one before it.
                     self.ready = self.text.len();
                     return;
                 }
@@ -207,7 +207,7 @@ impl NormalizedHead {
     }
 
     /// Appends a continuation to the field line before it, one SP between. `false`: there is no such field, or it is
-    /// one where no relaxation may change what others understand.
+    /// one where no relaxation may change the meaning for others.
     fn unfold(&mut self, line: &[u8], end: &[u8]) -> bool {
         let field = &self.text[self.ready..];
         let Some(field) = field.strip_suffix(end) else { return false };
@@ -223,7 +223,7 @@ impl NormalizedHead {
     }
 }
 
-/// Fields in which no relaxation may change what others understand, but the ones made for them.
+/// Fields in which no relaxation may change the meaning for others, except the ones made for them.
 const FRAMING: [FieldName; 4] =
     [FieldName::Host, FieldName::ContentLength, FieldName::TransferEncoding, FieldName::Connection];
 
@@ -242,7 +242,7 @@ fn name_of(line: &[u8]) -> FieldName {
     FieldName::recognise(&line[..name_len])
 }
 
-/// The number that a Content-Length stands for by the rules that are relaxed, if it is one.
+/// The number of a Content-Length by the rules that are relaxed, if it is one.
 fn plain_length(value: &[u8], lenient: &Lenient) -> Option<u64> {
     let mut lengths = elements(value).map(|digits| {
         let zeros =

@@ -1,7 +1,7 @@
 //! The head of a request as lines: from received bytes to a fully validated head.
 //!
-//! This is where a client's bytes first mean something. What comes out is spans into the text of the head, with every
-//! rule of RFC 9110 and RFC 9112 already held against it. It must not decide what to answer, nor what to forward.
+//! This is where a client's bytes first get a meaning. The result is spans into the text of the head, with every
+//! rule of RFC 9110 and RFC 9112 already checked. It must not decide what to answer, nor what to forward.
 
 use super::HeadProgress;
 use super::framing::{add_length, add_transfer_encoding};
@@ -162,7 +162,7 @@ impl RequestParser {
     ) -> Result<Option<usize>, Rule> {
         let mut normal = std::mem::take(&mut self.normal);
         normal.take_lines(received, &limits.lenient);
-        // The bound holds for what was received; encoding may make up to three bytes of one.
+        // The bound is for the received bytes; encoding may make up to three bytes of one.
         let unbounded = HeadLimits { head_bytes_max: usize::MAX, ..*limits };
         let mut complete = self.advance(head, normal.ready(), &unbounded);
         if complete == Ok(None) && !self.line_read {
@@ -206,7 +206,7 @@ fn check_without_host(head: &RequestHead) -> Result<(), Rule> {
     }
 }
 
-/// Takes in one field.
+/// Notes one field.
 #[inline]
 fn take_field(
     facts: &mut RequestFacts,

@@ -33,8 +33,8 @@ pub(crate) fn skip_empty_lines(bytes: &[u8]) -> Result<Option<usize>, Rule> {
     Ok(Some(start))
 }
 
-/// Reads the request line at `start` into `head`. Gives the start of the next line, or `None` when bytes are missing and what
-/// was read means nothing yet.
+/// Reads the request line at `start` into `head`. Returns the start of the next line, or `None` when bytes are missing and
+/// those received mean nothing yet.
 #[inline]
 pub(crate) fn read_request_line(
     head: &mut RequestHead,
@@ -70,7 +70,7 @@ pub(crate) fn read_request_line(
     Ok(Some(target_end + 1 + Version::LEN + 2))
 }
 
-/// A later minor version, or the rule that is broken by what stands where version and line end should; `None` when bytes are missing.
+/// A later minor version, or the rule that is broken by the bytes in place of version and line end; `None` when bytes are missing.
 #[cold]
 fn unusual_version(rest: &[u8]) -> Result<Option<Version>, Rule> {
     if rest.first().is_some_and(|byte| !byte.eq_ignore_ascii_case(&b'H')) {

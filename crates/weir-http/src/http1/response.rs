@@ -120,7 +120,7 @@ impl ResponseParser {
                 return Ok(None);
             };
             (head.version, head.status, head.reason) = (line.version, line.status, line.reason);
-            // What announces no length lasts until its chunks or its connection end.
+            // A body without an announced length lasts until its chunks or its connection end.
             head.is_open = true;
             self.line_read = true;
             self.cursor.position = next;
@@ -170,7 +170,7 @@ impl ResponseParser {
     ) -> Result<Option<usize>, Rule> {
         let mut normal = std::mem::take(&mut self.normal);
         normal.take_lines(received, &limits.lenient);
-        // The bound holds for what was received.
+        // The bound is for the received bytes.
         let unbounded = HeadLimits { head_bytes_max: usize::MAX, ..*limits };
         let mut complete = self.advance(head, normal.ready(), &unbounded);
         if complete == Ok(None) && !self.line_read && !normal.may_drop_next(received, &limits.lenient) {

@@ -54,7 +54,7 @@ pub fn decimal_field(out: &mut Vec<u8>, name: &[u8], value: u64) {
 /// Longest line that [`chunk_size`] writes, in bytes.
 pub const CHUNK_SIZE_BYTES_MAX: usize = 18;
 
-/// What ends the data of a chunk.
+/// The end of the data of a chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// The last chunk of a body without trailers.

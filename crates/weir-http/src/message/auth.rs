@@ -1,6 +1,6 @@
 //! Authentication schemes that identify a connection instead of a request: NTLM and Negotiate (RFC 4559).
 //!
-//! Credentials and challenges are only classified here; what follows from that is decided elsewhere.
+//! Credentials and challenges are only classified here; the consequences are decided elsewhere.
 
 use crate::bytes::is_space;
 

@@ -1,4 +1,4 @@
-//! Whether a body follows a head, and how long it is, as far as the head tells (RFC 9110 section 8.6).
+//! Whether a body follows a head, and how long it is, by the head alone (RFC 9110 section 8.6).
 //!
 //! How the end of a body of unknown length is found is the affair of the protocol.
 

@@ -7,7 +7,7 @@ use super::fields::{Field, Fields};
 use super::name::FieldName;
 use crate::bytes::elements;
 
-/// What the `Connection` fields of one head say.
+/// The options of the `Connection` fields of one head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConnectionOptions {
     flags: u8,
@@ -25,7 +25,7 @@ impl ConnectionOptions {
         self.flags & Self::CLOSE != 0
     }
 
-    /// `keep-alive`: an HTTP/1.0 sender wants to go on.
+    /// `keep-alive`: an HTTP/1.0 sender wants to keep the connection.
     #[inline]
     pub const fn keep_alive(self) -> bool {
         self.flags & Self::KEEP_ALIVE != 0

@@ -1,6 +1,6 @@
 //! Fields on their way into a message, whatever the protocol that writes them.
 //!
-//! What passes, is dropped, set or added is decided once, by the caller; a writer of a protocol gives it its form on the wire.
+//! The caller decides once which fields pass, are dropped, set or added; a writer of a protocol gives them their form on the wire.
 
 use super::fields::Field;
 

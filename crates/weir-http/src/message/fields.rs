@@ -76,12 +76,12 @@ impl Fields {
         list.iter().filter(move |field| field.known == name)
     }
 
-    /// The first field called `name`, in any mixture of upper and lower case; `text` is what the head was parsed from.
+    /// The first field called `name`, in any mixture of upper and lower case; `text` is the text of the head.
     pub fn get_by_name<'f>(&'f self, text: &[u8], name: &str) -> Option<&'f Field> {
         self.all_by_name(text, name).next()
     }
 
-    /// Every field called `name`, in any mixture of upper and lower case; `text` is what the head was parsed from.
+    /// Every field called `name`, in any mixture of upper and lower case; `text` is the text of the head.
     pub fn all_by_name<'f, 'a>(
         &'f self,
         text: &'a [u8],
@@ -125,7 +125,7 @@ mod tests {
     use crate::{FieldName, HeadLimits};
 
     #[test]
-    fn fields_are_found_by_what_they_are_called() {
+    fn fields_are_found_by_name() {
         let text =
             b"GET / HTTP/1.1\r\nHost: a\r\nX-Foo: 1\r\nvia: 2\r\nx-foo: 3\r\nVIA: 4\r\nx_foo: 5\r\n\r\n";
         let mut head = ParsedRequest::new();

@@ -1,7 +1,7 @@
 //! The client and the proxies of a request: `X-Forwarded-For` and `Forwarded` (RFC 7239), read and written.
 //!
-//! The values of these fields are claims of their sender. [`client_address`] accepts them only as far as the chain of
-//! trusted proxies reaches; the caller decides which addresses are trusted.
+//! The values of these fields are claims of their sender. [`client_address`] accepts them only up to the end of the chain of
+//! trusted proxies; the caller decides which addresses are trusted.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -48,7 +48,7 @@ impl<'a> ForwardedNode<'a> {
     }
 }
 
-/// The nodes of one `X-Forwarded-For` value, the client's claimed address first; `None` for what is not a node.
+/// The nodes of one `X-Forwarded-For` value, the client's claimed address first; `None` for an element that is not a node.
 pub fn x_forwarded_for(value: &[u8]) -> impl DoubleEndedIterator<Item = Option<ForwardedNode<'_>>> {
     elements(value).filter(|element| !element.is_empty()).map(ForwardedNode::parse)
 }
@@ -82,7 +82,7 @@ pub fn client_address<'a>(
     client.unwrap_or(peer)
 }
 
-/// One element of a `Forwarded` value: what one proxy says about one hop.
+/// One element of a `Forwarded` value: the claims of one proxy about one hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForwardedElement<'a> {
     /// `for`: the node that sent the request to that proxy.
@@ -245,7 +245,7 @@ pub fn write_forwarded(
     }
 }
 
-/// Appends a node as the value of a parameter. What holds `:` goes in quotes, IPv6 in brackets as well.
+/// Appends a node as the value of a parameter. A node with `:` goes in quotes, IPv6 in brackets as well.
 fn write_node(out: &mut Vec<u8>, node: ForwardedNode<'_>) {
     match node {
         ForwardedNode::Unknown => out.extend_from_slice(b"unknown"),

@@ -1,6 +1,6 @@
-//! What a listener or an upstream allows a head to be: its bounds, and the few rules it may relax.
+//! The limits on a head of a listener or an upstream: its bounds, and the few rules that may be relaxed.
 //!
-//! Every relaxation normalises: what leaves the parser obeys the rule although what came in did not. The one exception
+//! Every relaxation normalises: the output of the parser obeys the rule although the input did not. The one exception
 //! is a status code of 600 and above, which has no other form.
 
 use super::path::PathRules;
@@ -17,7 +17,7 @@ pub struct HeadLimits {
     pub fields_max: usize,
     /// Refuse a path that holds `%00`. Default off: the byte is forwarded as it came, encoded.
     pub refuse_encoded_nul: bool,
-    /// What paths may be. Default: anything.
+    /// The form of paths. Default: anything.
     pub paths: PathRules,
     /// The rules that are relaxed. Default none.
     pub lenient: Lenient,
@@ -94,7 +94,7 @@ impl Lenient {
     }
 }
 
-/// Bounds of what a chunked body may carry besides its payload.
+/// Bounds of the overhead of a chunked body besides its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkedLimits {
     /// Chunk extensions in all, in bytes. Default 16 KiB.

@@ -1,4 +1,4 @@
-//! Request methods (RFC 9110 section 9, RFC 5789 for PATCH), and what their semantics promise.
+//! Request methods (RFC 9110 section 9, RFC 5789 for PATCH), and the guarantees of their semantics.
 //!
 //! Methods are case-sensitive: `get` is another method, about which nothing is known.
 

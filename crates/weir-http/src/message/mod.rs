@@ -1,4 +1,4 @@
-//! Messages without a protocol: heads, their methods, targets and fields and what they mean, and the rules that a message can break.
+//! Messages without a protocol: heads, their methods, targets and fields with their meaning, and the rules that a message can break.
 //!
 //! Takes slices, gives spans and values. Where a head begins and ends is decided by the protocol above.
 

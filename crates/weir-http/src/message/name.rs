@@ -1,7 +1,7 @@
 //! Field names Weir knows: recognised once while a head is parsed, compared as one byte ever after.
 //!
 //! Recognition is one lookup in a table that the compiler fills, then one comparison without regard to case.
-//! What a name means for framing or forwarding is asked here (`is_hop_by_hop`, `is_strippable`), acted on elsewhere.
+//! The meaning of a name for framing or forwarding is asked here (`is_hop_by_hop`, `is_strippable`), acted on elsewhere.
 
 use crate::bytes::words::{ANSWER, WORD_BYTES, below_lowest, equal, lowest, repeat, word_of_few};
 
@@ -218,7 +218,7 @@ impl FieldName {
     /// Whether a peer may have this field removed by naming it in `Connection`.
     ///
     /// Known end-to-end fields (`Host`, `Content-Length`, `Authorization`, `X-Forwarded-For` ...) never are: a client
-    /// that lists them would strip what the server behind relies on (CVE-2022-31813).
+    /// that lists them would strip fields that the server behind relies on (CVE-2022-31813).
     #[inline]
     pub const fn is_strippable(self) -> bool {
         self.is_hop_by_hop() || matches!(self, FieldName::Other | FieldName::Underscored | FieldName::Trailer)
@@ -255,7 +255,7 @@ fn first_words_of_few(words: &[[u8; WORD_BYTES]], rest: &[u8]) -> [u64; WORDS] {
 mod tests {
     use super::FieldName;
 
-    /// What `recognise` must give, found one by one.
+    /// The expected results of `recognise`, one by one.
     fn naive(name: &[u8]) -> FieldName {
         let same = |known: &&FieldName| known.as_str().as_bytes().eq_ignore_ascii_case(name);
         FieldName::KNOWN.iter().find(same).copied().unwrap_or(FieldName::Other)
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_may_have_stripped() {
+    fn fields_that_a_peer_may_have_stripped() {
         for known in FieldName::KNOWN {
             if known.is_hop_by_hop() {
                 assert!(known.is_strippable() && !known.is_allowed_in_trailers(), "{known:?}");

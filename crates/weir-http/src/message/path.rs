@@ -6,10 +6,10 @@
 use crate::bytes::{is_target_byte, is_unreserved};
 use crate::digits::HEX_UPPER;
 
-/// What becomes of `%2F` in a path.
+/// The treatment of `%2F` in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EncodedSlashRule {
-    /// It stays what it is, a byte inside a segment (RFC 3986 section 2.2).
+    /// It stays as it is, a byte inside a segment (RFC 3986 section 2.2).
     #[default]
     Keep,
     /// It becomes a slash, and counts as one.
@@ -18,10 +18,10 @@ pub enum EncodedSlashRule {
     Refuse,
 }
 
-/// What paths may be.
+/// The form of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathRules {
-    /// What becomes of `%2F`.
+    /// The treatment of `%2F`.
     pub encoded_slash: EncodedSlashRule,
     /// Whether a path in any other than its normal form is refused.
     pub refuse_other_forms: bool,
@@ -86,7 +86,7 @@ fn end_segment(out: &mut Vec<u8>, root: usize, segment: usize) -> bool {
     true
 }
 
-/// The byte that the two hexadecimal digits at the start of `digits` stand for.
+/// The byte of the two hexadecimal digits at the start of `digits`.
 fn encoded_byte(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
     Some((digit(0)? << 4 | digit(1)?) as u8)

@@ -1,7 +1,7 @@
 //! Percent-encoding in targets and hosts (RFC 3986 section 2.1).
 //!
 //! The strict parser only asks whether every `%` is followed by two hexadecimal digits; nothing is ever decoded here,
-//! so what is routed and what is forwarded stay the same bytes.
+//! so routing and forwarding use the same bytes.
 
 /// Whether every `%` in `bytes` is followed by two hexadecimal digits.
 pub(crate) fn is_well_formed(bytes: &[u8]) -> bool {

@@ -1,7 +1,7 @@
 //! The head of a request, whatever the protocol that brought it.
 //!
-//! A protocol fills it in place: HTTP/1 from lines, HTTP/2 from compressed fields. What it holds are spans into one text and
-//! what the fields mean as a whole; nothing further up needs to look at the grammar again. It must not decide what to
+//! A protocol fills it in place: HTTP/1 from lines, HTTP/2 from compressed fields. It holds spans into one text and
+//! the meaning of the fields as a whole; no later code needs the grammar again. It must not decide what to
 //! answer, nor what to forward.
 
 use super::authority::Authority;
@@ -16,7 +16,7 @@ use super::span::TextSpan;
 use super::target::{RequestTarget, TargetForm};
 use super::version::Version;
 
-/// What the `Expect` fields ask for (RFC 9110 section 10.1.1); always `None` in HTTP/1.0.
+/// The expectation of the `Expect` fields (RFC 9110 section 10.1.1); always `None` in HTTP/1.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expectation {
     /// Nothing.
@@ -44,7 +44,7 @@ pub struct RequestHead {
     normal_path: Vec<u8>,
 }
 
-/// What the fields say about the request as a whole.
+/// The meaning of the fields for the request as a whole.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestFacts {
     /// The Content-Length.
@@ -54,7 +54,7 @@ pub(crate) struct RequestFacts {
     /// Empty in a protocol without `Connection`.
     pub(crate) connection: ConnectionOptions,
     expectation: Expectation,
-    /// What names the host when the target does not.
+    /// The field that names the host when the target does not.
     pub(crate) host: Option<TextSpan>,
     pub(crate) host_len: u32,
     port: Option<u16>,
@@ -127,7 +127,7 @@ impl RequestHead {
         self.target.path
     }
 
-    /// The normal form of the path, which `text` holds only when the path came in it: what rules are matched on.
+    /// The normal form of the path, which rules are matched on; `text` holds it only when the path came in it.
     #[inline]
     pub fn normal_path<'a>(&'a self, text: &'a [u8]) -> &'a [u8] {
         if self.normal_path.is_empty() { self.target.path.of(text) } else { &self.normal_path }
@@ -205,7 +205,7 @@ impl RequestHead {
         connection::names_field(text, &self.fields, field)
     }
 
-    /// What the client expects before it sends the body.
+    /// The expectation of the client before it sends the body.
     #[inline]
     pub fn expectation(&self) -> Expectation {
         self.facts.expectation
@@ -237,7 +237,7 @@ impl RequestHead {
 }
 
 impl RequestFacts {
-    /// Takes in the value of what names the host: Host.
+    /// Notes the value of the field that names the host: Host.
     #[inline]
     pub(crate) fn add_host(&mut self, span: TextSpan, value: &[u8]) -> Result<(), Rule> {
         if self.host.is_some() {
@@ -250,7 +250,7 @@ impl RequestFacts {
         Ok(())
     }
 
-    /// Takes in the value of one Expect field.
+    /// Notes the value of one Expect field.
     pub(crate) fn add_expectation(&mut self, value: &[u8]) {
         let continues = value.eq_ignore_ascii_case(b"100-continue");
         self.expectation = match self.expectation {
@@ -260,7 +260,7 @@ impl RequestFacts {
         };
     }
 
-    /// Takes in one Upgrade field.
+    /// Notes one Upgrade field.
     pub(crate) fn add_upgrade(&mut self, span: TextSpan) {
         // Two Upgrade fields are one list; no protocol Weir tunnels is ever offered so. An empty span stands for
         // "several", which `upgrade` does not report.

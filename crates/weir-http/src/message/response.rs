@@ -1,6 +1,6 @@
 //! The head of a response, whatever the protocol that brought it.
 //!
-//! Filled in place, as that of a request is: spans into one text, and what the fields mean as a whole. It must not decide
+//! Filled in place, as that of a request is: spans into one text, and the meaning of the fields as a whole. It must not decide
 //! what to forward.
 
 use super::body::BodyLength;
@@ -91,7 +91,7 @@ impl ResponseHead {
         if bodiless { BodyLength::None } else { BodyLength::of(self.content_length, self.is_open) }
     }
 
-    /// The Content-Length, also where it only tells what GET would have brought (HEAD, 304).
+    /// The Content-Length, also where it only gives the length that a GET would have had (HEAD, 304).
     #[inline]
     pub fn content_length(&self) -> Option<u64> {
         self.content_length

@@ -22,7 +22,7 @@ macro_rules! rules {
                 match self { $(Rule::$variant => $name,)+ }
             }
 
-            /// One sentence that says what was wrong with the message.
+            /// The error in the message, in one sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Rule::$variant => $sentence,)+ }
             }

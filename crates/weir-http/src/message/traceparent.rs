@@ -1,6 +1,6 @@
 //! `traceparent` of W3C Trace Context, level 1: read strictly, and written.
 //!
-//! Whose word is taken, and what becomes of `tracestate`, is decided elsewhere.
+//! Whether a sender is trusted, and the treatment of `tracestate`, are decided elsewhere.
 
 use crate::digits::hexadecimal_16;
 
@@ -10,7 +10,7 @@ const LEN: usize = 55;
 /// Where the dashes stand.
 const DASHES: [usize; 3] = [2, 35, 52];
 
-/// What one party tells the next about the trace that a request belongs to.
+/// The trace context that one party passes to the next with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traceparent {
     /// The trace; never 0.
@@ -24,7 +24,7 @@ pub struct Traceparent {
 impl Traceparent {
     /// Reads the value of a `traceparent`; `None` when it breaks a rule, by which the trace begins anew.
     ///
-    /// Of versions to come, only what version 00 has is read (section 4.3 of the recommendation).
+    /// Of versions to come, only the fields of version 00 are read (section 4.3 of the recommendation).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (head, more) = value.split_at_checked(LEN)?;
         let (version, flags) = (number(&head[..2])?, number(&head[53..])?);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_recommendation_allows_is_read() {
+    fn valid_values_are_read() {
         for (value, expected) in [
             ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", true),
             ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", false),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_a_rule_is_not() {
+    fn values_that_break_a_rule_are_not_read() {
         for value in [
             "",
             "00",
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(trace_id in 1_u128.., span_id in 1_u64.., is_sampled: bool) {
+        fn written_values_are_read_back(trace_id in 1_u128.., span_id in 1_u64.., is_sampled: bool) {
             let traceparent = Traceparent { trace_id, span_id, is_sampled };
             let mut value = Vec::new();
             traceparent.write(&mut value);

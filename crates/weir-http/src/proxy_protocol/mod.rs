@@ -55,17 +55,17 @@ pub enum ProxyHeaderVersion {
 /// A whole valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyHeader<'a> {
-    /// Bytes that it takes; what follows belongs to the connection proper.
+    /// Bytes of the header; the bytes behind it belong to the connection proper.
     pub len: usize,
     /// How it is written.
     pub version: ProxyHeaderVersion,
     /// The ends of the connection that it speaks of.
     pub endpoints: Endpoints<'a>,
-    /// What else it says; nothing unless the endpoints are addresses.
+    /// Its other values; none unless the endpoints are addresses.
     pub tlvs: Tlvs<'a>,
 }
 
-/// What the bytes received so far are.
+/// The state of the bytes received so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeaderProgress<'a> {
     /// The beginning of a header.
@@ -102,7 +102,7 @@ pub enum ProxyHeaderError {
 }
 
 impl ProxyHeaderError {
-    /// One sentence that says what is wrong.
+    /// The error in one sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             ProxyHeaderError::Missing => "The connection does not begin with a PROXY protocol header.",
@@ -126,7 +126,7 @@ impl ProxyHeaderError {
 /// version 1 never more than [`LINE_BYTES_MAX`].
 ///
 /// # Errors
-/// What is wrong with the header, as soon as that is certain; further bytes do not make it better.
+/// The error in the header, as soon as that is certain; further bytes do not make it better.
 pub fn parse(received: &[u8], bytes_max: usize) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
     if begins(received, v2::SIGNATURE) {
         v2::parse(received, bytes_max)

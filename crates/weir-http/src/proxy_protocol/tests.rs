@@ -180,7 +180,7 @@ fn binary_headers_that_differ_in_anything_are_refused() {
     ] {
         assert_eq!(fault(&bytes), expected, "{bytes:?}");
     }
-    // What is wrong is said as soon as it can be known, not when the header is whole.
+    // An error is reported as soon as it is certain, not when the header is whole.
     assert_eq!(fault(&binary(0x11, 0x11, &four)[..13]), ProxyHeaderError::BadVersion);
     assert_eq!(fault(&binary(0x21, 0x12, &four)[..16]), ProxyHeaderError::BadFamily);
     assert_eq!(fault(&binary(0x21, 0x11, &[0; HEADER_BYTES_MAX])[..16]), ProxyHeaderError::TooLarge);
@@ -317,7 +317,7 @@ fn headers_are_written_as_the_specification_shows_them() {
     assert_eq!(written(four, &claims), binary4(tlvs));
     assert_eq!(written(Endpoints::Local, &claims), binary(0x20, 0, b""));
     assert_eq!(written(Endpoints::Unknown, &TlvValues::default()), binary(0x21, 0, b""));
-    // What is too long is left out as a whole.
+    // A value that is too long is left out as a whole.
     let long = "x".repeat(256);
     let too_long = TlvValues { authority: Some(&long), unique_id: Some(&[0; 129]), ..TlvValues::default() };
     assert_eq!(written(four, &too_long), binary4(b""));

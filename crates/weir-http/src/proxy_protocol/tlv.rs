@@ -1,4 +1,4 @@
-//! What a header of version 2 says besides the addresses: values, each behind its type and length (section 2.2).
+//! The values of a header of version 2 besides the addresses, each behind its type and length (section 2.2).
 //!
 //! All of them are checked when the header is parsed, so that reading them later cannot fail.
 
@@ -33,7 +33,7 @@ pub enum Tlv<'a> {
     Checksum(u32),
     /// Nothing: fills up.
     Noop,
-    /// What the sender calls the connection.
+    /// The sender's name of the connection.
     UniqueId(&'a [u8]),
     /// The TLS connection of the client.
     Ssl(SslTlv<'a>),
@@ -48,7 +48,7 @@ pub enum Tlv<'a> {
     },
 }
 
-/// What a header of version 2 says besides the addresses. A value that is too long is left out, not cut: half a name is
+/// The values of a header of version 2 besides the addresses. A value that is too long is left out, not cut: half a name is
 /// another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TlvValues<'a> {
@@ -56,7 +56,7 @@ pub struct TlvValues<'a> {
     pub alpn: Option<&'a [u8]>,
     /// The host name that the client asked for, as in SNI; 255 bytes at most.
     pub authority: Option<&'a str>,
-    /// What the sender calls the connection; 128 bytes at most.
+    /// The sender's name of the connection; 128 bytes at most.
     pub unique_id: Option<&'a [u8]>,
     /// The TLS connection of the client; absent when it has none.
     pub ssl: Option<SslTlv<'a>>,
@@ -64,10 +64,10 @@ pub struct TlvValues<'a> {
     pub checksum: bool,
 }
 
-/// What is said about the TLS connection of a client (section 2.2.6).
+/// The facts about the TLS connection of a client (section 2.2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SslTlv<'a> {
-    /// What there is, in bits: [`SslTlv::TLS`], [`SslTlv::CERTIFICATE_ON_CONNECTION`], [`SslTlv::CERTIFICATE_IN_SESSION`].
+    /// The facts, in bits: [`SslTlv::TLS`], [`SslTlv::CERTIFICATE_ON_CONNECTION`], [`SslTlv::CERTIFICATE_IN_SESSION`].
     pub client: u8,
     /// Zero when the client presented a certificate that was verified.
     pub verify: u32,
@@ -109,7 +109,7 @@ impl<'a> Tlvs<'a> {
         self.iter().find_map(|tlv| if let Tlv::Authority(name) = tlv { Some(name) } else { None })
     }
 
-    /// What the sender calls the connection, if it has a name for it.
+    /// The sender's name of the connection, if it has one.
     pub fn unique_id(self) -> Option<&'a [u8]> {
         self.iter().find_map(|tlv| if let Tlv::UniqueId(id) = tlv { Some(id) } else { None })
     }
@@ -157,7 +157,7 @@ fn raw(bytes: &[u8]) -> impl Iterator<Item = Result<(u8, &[u8]), ProxyHeaderErro
     })
 }
 
-/// Reads one value; `None` when it is not what its type promises.
+/// Reads one value; `None` when it is invalid for its type.
 fn read(kind: u8, value: &[u8]) -> Option<Tlv<'_>> {
     Some(match kind {
         ALPN => Tlv::Alpn(value),
@@ -194,7 +194,7 @@ fn ascii(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(value).ok().filter(|text| text.is_ascii())
 }
 
-/// Appends what `claims` say, without the checksum.
+/// Appends `claims`, without the checksum.
 pub(super) fn write(out: &mut Vec<u8>, claims: &TlvValues<'_>) {
     let name = |bytes: &&[u8]| bytes.len() <= NAME_BYTES_MAX;
     if let Some(protocol) = claims.alpn.filter(name) {

@@ -11,7 +11,7 @@ pub const LINE_BYTES_MAX: usize = 107;
 
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
-/// Parses a line that begins with [`PREFIX`], as far as it has been received.
+/// Parses a line that begins with [`PREFIX`], from the bytes received so far.
 pub(super) fn parse(received: &[u8]) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
     let window = &received[..received.len().min(LINE_BYTES_MAX)];
     let Some(end) = window.iter().position(|&byte| byte == b'\r' || byte == b'\n') else {
@@ -35,7 +35,7 @@ pub(super) fn parse(received: &[u8]) -> Result<ProxyHeaderProgress<'_>, ProxyHea
     }))
 }
 
-/// Reads what stands between the prefix and the end of the line.
+/// Reads the part between the prefix and the end of the line.
 fn endpoints(line: &[u8]) -> Result<Endpoints<'static>, ProxyHeaderError> {
     // Whatever stands behind UNKNOWN is to be ignored.
     if line == b"UNKNOWN" || line.starts_with(b"UNKNOWN ") {

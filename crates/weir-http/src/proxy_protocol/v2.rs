@@ -10,7 +10,7 @@ use super::{
 /// The largest header accepted by default, in bytes. Senders keep theirs below the size of a packet.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
-/// What must be accepted at least: a header with the longest addresses, in bytes.
+/// The size that must be accepted at least: a header with the longest addresses, in bytes.
 pub const HEADER_BYTES_MIN: usize = FIXED_BYTES + 2 * PATH_BYTES;
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -27,7 +27,7 @@ const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
 
-/// Parses a header that begins with [`SIGNATURE`], as far as it has been received.
+/// Parses a header that begins with [`SIGNATURE`], from the bytes received so far.
 pub(super) fn parse(received: &[u8], bytes_max: usize) -> Result<ProxyHeaderProgress<'_>, ProxyHeaderError> {
     let Some(&command) = received.get(SIGNATURE.len()) else { return Ok(ProxyHeaderProgress::Incomplete) };
     if command & 0xf0 != VERSION {
@@ -98,7 +98,7 @@ fn split_ports(ports: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// A path without what fills up its room: the zeros at the end.
+/// A path without its padding: the zeros at the end.
 fn without_zeros(path: &[u8]) -> &[u8] {
     let len = path.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &path[..len]

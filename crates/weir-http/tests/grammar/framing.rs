@@ -148,7 +148,7 @@ fn persistence() {
 }
 
 #[test]
-fn connection_strips_only_what_it_may() {
+fn connection_strips_only_permitted_fields() {
     let bytes = get(
         "Connection: close, X-Forwarded-For, Host, Authorization, Content-Length, x-hop, TE , Cookie,Content_Length\r\n\
          X-Forwarded-For: 1.2.3.4\r\nAuthorization: x\r\nContent-Length: 5\r\nX-Hop: y\r\nX-Hop2: y\r\nTE: trailers\r\n\

@@ -184,7 +184,7 @@ fn chunk() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A chunked body, whole or broken, with what may follow it.
+/// A chunked body, whole or broken, with bytes that may follow it.
 pub(crate) fn chunked_body() -> impl Strategy<Value = Vec<u8>> {
     let end = mostly(
         &["0\r\n\r\n", "0\r\nX-Sum: 1\r\n\r\n", "00;a\r\nX: y\r\nContent-Length: 3\r\n\r\n"],
@@ -221,12 +221,12 @@ fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u
         })
 }
 
-/// A request, or something like it, with what may follow its head.
+/// A request, or something like it, with bytes that may follow its head.
 pub(crate) fn request() -> impl Strategy<Value = Vec<u8>> {
     (mutated(head(request_line())), body()).prop_map(|(head, body)| [head, body].concat())
 }
 
-/// A response, or something like it, with what may follow its head.
+/// A response, or something like it, with bytes that may follow its head.
 pub(crate) fn response() -> impl Strategy<Value = Vec<u8>> {
     let head = (status_line(), vec(field(), 0..6), line_end());
     let head = mutated(head.prop_map(|(line, fields, end)| [line, fields.concat(), end].concat()));

@@ -119,7 +119,7 @@ fn later_minor_versions() {
     }
 }
 
-/// What is not HTTP/1 must be answered before the sender waits for an answer itself.
+/// Bytes that are not HTTP/1 must be answered before the sender waits for an answer itself.
 #[test]
 fn foreign_protocols_are_refused_early() {
     let rows: &[(&[u8], Rule)] = &[

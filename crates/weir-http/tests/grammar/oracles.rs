@@ -1,6 +1,6 @@
 //! Two independent parsers as a second opinion: `httparse` on what is valid, `hyper` on where a message ends.
 //!
-//! This crate may refuse what they accept. It must not accept what `httparse` refuses, and where both this crate and
+//! This crate may reject messages that they accept. It must not accept any that `httparse` rejects, and where both this crate and
 //! `hyper` accept a message, they must see the same method, target, fields and body.
 
 use std::cell::RefCell;
@@ -183,7 +183,7 @@ fn request_body(bytes: &[u8], body: BodyLength) -> Outcome {
     }
 }
 
-/// Compares a request that this crate accepts with what the others see.
+/// Compares a request that this crate accepts with the results of the others.
 fn check_request(bytes: &[u8]) -> Result<bool, proptest::test_runner::TestCaseError> {
     let mut head = ParsedRequest::new();
     let Ok(HeadProgress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else {

@@ -1,4 +1,4 @@
-//! Properties that hold for all bytes: how they are cut into pieces changes nothing, what is written is read back, and
+//! Properties that hold for all bytes: how they are cut into pieces changes nothing, written messages are read back, and
 //! nothing panics.
 
 use proptest::collection::vec;
@@ -11,7 +11,7 @@ use weir_http::{
 
 use crate::generate;
 
-/// What every test case of a split compares: the outcome, and everything that a head says.
+/// The result that every test case of a split compares: the outcome, and all fields of a head.
 #[derive(Debug, PartialEq)]
 struct Account {
     progress: Result<HeadProgress, Rule>,
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_relaxed_comes_out_strict(bytes in generate::request(), lenient in 1_u16..256) {
+    fn relaxed_input_has_strict_output(bytes in generate::request(), lenient in 1_u16..256) {
         let limits = HeadLimits { lenient: limits(lenient).lenient, ..HeadLimits::default() };
         let account = account_of_request(&bytes, &[bytes.len()], &limits);
         if let Ok(HeadProgress::Complete { len }) = account.progress {
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded(
+    fn encoded_text_is_decoded(
         chunks in vec(vec(any::<u8>(), 1..300), 0..6), trailer in "[a-z]{1,5}", value in "[!-~]{0,20}", cuts in generate::cuts(),
     ) {
         let mut body = encode(&chunks);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(
+    fn written_messages_are_read_back(
         names in vec("[A-Za-z-]{1,20}", 0..8), value in "[!-~]([ -~]{0,20}[!-~])?", status in 200_u16..600, number in any::<u64>(),
     ) {
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! Rules relaxed for legacy peers: what comes in breaks one, what comes out obeys all.
+//! Rules relaxed for legacy peers: the input breaks one, the output obeys all.
 
 use weir_http::http1::HeadProgress;
 use weir_http::{BodyLength, HeadLimits, Lenient, Method, Rule};

@@ -217,7 +217,7 @@ fn keep_alive_timeouts() {
 }
 
 #[test]
-fn connection_strips_only_what_it_may() {
+fn connection_strips_only_permitted_fields() {
     let bytes =
         b"HTTP/1.1 200 OK\r\nConnection: X-Hop, Set-Cookie, Keep-Alive\r\nX-Hop: 1\r\nSet-Cookie: a=b\r\n\
         Keep-Alive: timeout=5\r\n\r\n";
@@ -240,7 +240,7 @@ fn relaxed_rules_normalise() {
 }
 
 #[test]
-fn what_servers_send_by_mistake_is_normalised_or_refused() {
+fn mistakes_of_servers_are_normalised_or_rejected() {
     let none = Lenient::default();
     let control = Lenient { control_bytes: true, ..none };
     let lines_and_control = Lenient { empty_lines: true, ..control };

@@ -1,4 +1,4 @@
-//! What a request asks for: targets in all forms, and hosts.
+//! The targets of requests in all forms, and hosts.
 //!
 //! The numbers group rows by attack and are the same in the end-to-end tests.
 

@@ -1,6 +1,6 @@
 //! One simulated client: its connection, and how far its exchange has come.
 //!
-//! Does what its socket allows and says what came of it; when to begin, what to count and which events to wait for is
+//! Does what its socket allows and returns the outcome; when to begin, what to count and which events to wait for is
 //! the driver's business.
 
 use std::io::{self, ErrorKind};
@@ -22,7 +22,7 @@ use crate::wire::fields;
 /// The header in which a client says which exchange this is.
 const ID_HEADER: &str = "X-Request-Id";
 
-/// What a client is doing.
+/// The activity of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientStage {
     /// Nothing; its connection may be open.
@@ -35,7 +35,7 @@ pub(super) enum ClientStage {
     Closing,
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientStep {
     /// Nothing to report; wait for the next event.
@@ -126,7 +126,7 @@ impl LoadClient {
         self.id = id;
     }
 
-    /// Lets a slow one send and read so many bytes from now on.
+    /// Lets a slow one send and read this many bytes from now on.
     pub(super) fn allow(&mut self, bytes: usize) {
         self.allowance = bytes;
     }
@@ -155,7 +155,7 @@ impl LoadClient {
         self.stage = ClientStage::Idle;
     }
 
-    /// Sends what is left of the request; true when all is sent.
+    /// Sends the rest of the request; true when all is sent.
     pub(super) fn send(&mut self, exchange: &PreparedExchange) -> Result<bool, LoadFault> {
         let Some(socket) = &mut self.socket else { return Ok(false) };
         let request = match (&self.opening, &exchange.opening) {

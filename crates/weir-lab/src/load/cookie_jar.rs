@@ -1,7 +1,7 @@
 //! The cookie that a simulated client was given, and its requests with it (RFC 6265 5.2, 5.4).
 //!
 //! Holds one cookie, whatever its name: a target gives out one at most, and the lab's servers none. Path, domain and lifetime
-//! are not looked at, since a run has one host and is short. As long as there is no cookie, requests go out as prepared.
+//! are ignored, since a run has one host and is short. As long as there is no cookie, requests are sent as prepared.
 
 use super::exchange::PreparedExchange;
 use crate::wire::fields;
@@ -18,7 +18,7 @@ pub(super) struct CookieJar {
 }
 
 impl CookieJar {
-    /// Keeps what the value of a Set-Cookie field says, in the place of what there was. An empty value takes the cookie away.
+    /// Replaces the cookie by that of a Set-Cookie field. An empty value removes it.
     /// Says whether there is one now.
     pub(super) fn keep(&mut self, set_cookie: &[u8]) -> bool {
         let pair = set_cookie.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
@@ -47,7 +47,7 @@ impl CookieJar {
         self.made_for = Some(number);
     }
 
-    /// What to send for exchange `number`.
+    /// The bytes to send for exchange `number`.
     pub(super) fn request<'a>(&'a self, number: usize, exchange: &'a PreparedExchange) -> &'a [u8] {
         if self.made_for == Some(number) { &self.request } else { &exchange.request }
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_last_is_sent_with_every_request() {
+    fn the_latest_cookie_is_sent_with_every_request() {
         let (mut jar, plain) = (CookieJar::default(), "POST / HTTP/1.1\r\nHost: a\r\n\r\nbody\r\n\r\n");
         assert_eq!(sent(&mut jar, 0, plain), plain);
         for (given, line) in [

@@ -42,7 +42,7 @@ pub fn histogram() -> Histogram<u64> {
 /// Runs `plan` on the calling thread.
 ///
 /// # Errors
-/// When the event queue cannot be made. What goes wrong with exchanges is in the outcome.
+/// When the event queue cannot be made. Faults of exchanges are in the outcome.
 pub fn run(plan: &LoadPlan, progress: &LoadProgress) -> io::Result<LoadOutcome> {
     // The default slack of 50 us would make every constant-rate request late by that much.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
@@ -198,7 +198,7 @@ impl<'a> Driver<'a> {
         Timespec::try_from(Duration::from_nanos(until.saturating_sub(now))).expect("less than a second")
     }
 
-    /// Begins what is due under a constant rate.
+    /// Begins the exchanges that are due under a constant rate.
     fn issue(&mut self, now: u64) {
         let last = now.min(self.to.saturating_sub(1));
         while let Some(due) = self.plan.arrival.due_ns(self.arrivals).filter(|due| *due <= last) {
@@ -269,7 +269,7 @@ impl<'a> Driver<'a> {
         let token = epoll::EventData::new_u64(token(client.serial, index));
         self.outcome.opened += u64::from(is_new);
         if self.plan.pace.is_some() {
-            // Slow clients look at their sockets when they are allowed to, and not before.
+            // Slow clients read their sockets when they are allowed to, and not before.
             None
         } else if is_new {
             epoll::add(&self.epoll, socket, token, flags).err()
@@ -331,7 +331,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Counts a correct answer and goes on to what follows it.
+    /// Counts a correct answer and begins the next step.
     fn answered(&mut self, index: usize, closes: bool) {
         let now = self.now();
         let due = self.clients[index].due;
@@ -398,7 +398,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What a client does after an exchange.
+    /// Begins the next step of a client after an exchange.
     fn next(&mut self, index: usize, now: u64) {
         match self.plan.arrival {
             LoadPattern::Closed if now < self.to => self.begin(index, now),
@@ -410,7 +410,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Lets slow clients send and read what they may until the next time.
+    /// Lets slow clients send and read their share until the next time.
     fn pace(&mut self, pace: u64) {
         let bytes = (pace * SWEEP / 1_000_000_000).max(1) as usize;
         for index in 0..self.clients.len() {

@@ -1,4 +1,4 @@
-//! A request prepared as bytes, and what its answer must be.
+//! A request prepared as bytes, and its expected answer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::wire::{checksum, pattern};
 /// The body an answer must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedBody {
-    /// The body pattern, so many bytes of it.
+    /// The body pattern, this many bytes of it.
     Pattern(u64),
     /// These bytes.
     Literal(Vec<u8>),
@@ -29,7 +29,7 @@ impl ExpectedBody {
         self.len() == 0
     }
 
-    /// Whether `bytes` are what the body has from byte `position` on.
+    /// Whether `bytes` equal the body from byte `position` on.
     pub fn matches(&self, position: u64, bytes: &[u8]) -> bool {
         let end = position + bytes.len() as u64;
         match self {
@@ -50,7 +50,7 @@ pub struct PreparedExchange {
     pub opening: Option<Vec<u8>>,
 }
 
-/// What the requests of a load look like.
+/// The form of the requests of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestShape<'a> {
     /// Host field.

@@ -1,4 +1,4 @@
-//! What can be wrong with an exchange, and the tally of it. One fault fails a measurement: it is never averaged away.
+//! Faults of an exchange, and their tally. One fault fails a measurement: it is never averaged away.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub enum LoadFault {
     Transport(String),
     /// The target reset the connection after the request had begun; the operating system's words for it.
     Reset(String),
-    /// The target closed after so many bytes of the answer.
+    /// The target closed after this many bytes of the answer.
     Closed(u64),
     /// No complete answer in time.
     Timeout,
@@ -40,7 +40,7 @@ const SHOWN_MAX: usize = 200;
 pub const RESET: &str = "reset";
 
 impl LoadFault {
-    /// What sending or receiving on an open connection failed with.
+    /// The error of sending or receiving on an open connection.
     pub fn of(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as E;
         match error.kind() {
@@ -121,7 +121,7 @@ impl Faults {
         }
     }
 
-    /// Takes over those of another tally.
+    /// Adds the faults of another tally.
     pub fn join(&mut self, other: Self) {
         self.total += other.total;
         for (kind, number) in other.kinds {

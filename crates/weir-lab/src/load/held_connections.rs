@@ -1,4 +1,4 @@
-//! Connections that did one exchange and then idle: what a target's memory per idle client is measured with.
+//! Connections that did one exchange and then idle, for measuring a target's memory per idle client.
 //! Tunnels among them can be kept alive by a heartbeat, one message at a time.
 
 use std::net::{SocketAddr, TcpStream};

@@ -34,7 +34,7 @@ pub use fault::{Faults, LoadFault};
 pub use series::Second;
 pub use tls::TlsClient;
 
-/// What becomes of a connection after an exchange.
+/// The use of a connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
     /// It carries the client's next exchange.
@@ -48,7 +48,7 @@ pub enum Connections {
 pub enum LoadPattern {
     /// Each client begins the next when the last is complete.
     Closed,
-    /// So many per second, evenly spaced, over all clients.
+    /// A rate per second, evenly spaced, over all clients.
     Rate(f64),
     /// One rate for so long from the start on, then another.
     Change {
@@ -127,7 +127,7 @@ pub struct LoadPlan {
     pub target: SocketAddr,
     /// How the clients speak TLS, if they do.
     pub secure: Option<TlsClient>,
-    /// What to send.
+    /// The requests to send.
     pub exchanges: Vec<PreparedExchange>,
     /// Which of them comes next.
     pub choice: ExchangeOrder,
@@ -143,17 +143,17 @@ pub struct LoadPlan {
     pub window: Duration,
     /// An exchange that takes longer is a fault.
     pub timeout: Duration,
-    /// The run ends after so many faults.
+    /// The run ends after this many faults.
     pub faults_max: u64,
     /// Keep every single exchange of the run.
     pub trace: bool,
     /// Bytes that each client sends and reads in a second, and no more; without it, as many as it can.
     pub pace: Option<u64>,
-    /// What the ids of its requests begin with, which it tells the target; without it, they have none.
+    /// The beginning of the ids of its requests, which the target gets; without it, they have none.
     pub name: Option<String>,
 }
 
-/// What a run of the driver shows while it runs; written by the driver alone, except `stop`.
+/// The state of a run of the driver while it runs; written by the driver alone, except `stop`.
 #[derive(Debug, Default)]
 pub struct LoadProgress {
     /// Exchanges completed since the start, warm-up included.
@@ -173,7 +173,7 @@ pub struct FailedExchange {
     pub id: String,
 }
 
-/// What a run of the driver found out.
+/// The result of a run of the driver.
 #[derive(Debug)]
 pub struct LoadOutcome {
     /// Exchanges of the window that were answered correctly.
@@ -184,7 +184,7 @@ pub struct LoadOutcome {
     pub latency: Histogram<u64>,
     /// How late requests went out under a constant rate, in nanoseconds.
     pub lateness: Histogram<u64>,
-    /// What went wrong, in the warm-up as well.
+    /// The faults, including those of the warm-up.
     pub faults: Faults,
     /// Connections opened.
     pub opened: u64,
@@ -194,7 +194,7 @@ pub struct LoadOutcome {
     pub cookies: u64,
     /// Connections of the window that began with a full handshake.
     pub full_handshakes: u64,
-    /// Those that resumed an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub resumed_handshakes: u64,
     /// Intended starts for which no client was free before the end.
     pub unsent: u64,

@@ -1,4 +1,4 @@
-//! Reads one answer as it arrives and compares it with what it must be (RFC 9112 4, 6).
+//! Reads one answer as it arrives and compares it with the expected one (RFC 9112 4, 6).
 //!
 //! The usual answer comes in one piece: one search for the end of the head, one pass over the fields, one comparison of
 //! the body, no copy. Interim answers (1xx) are skipped.
@@ -87,10 +87,10 @@ impl ResponseReader {
         self.set_cookie.as_deref()
     }
 
-    /// Takes what arrived.
+    /// Takes arrived bytes.
     ///
     /// # Errors
-    /// What is wrong with the answer.
+    /// The error in the answer.
     pub fn feed(&mut self, input: &[u8], expected: &ExpectedBody) -> Result<ReadProgress, LoadFault> {
         self.total += input.len() as u64;
         if !matches!(self.state, ReaderState::Head) {

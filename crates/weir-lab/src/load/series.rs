@@ -1,4 +1,4 @@
-//! What happened second by second: a mean over the whole window does not show a stall in it.
+//! Figures second by second: a mean over the whole window does not show a stall in it.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! A client's socket, plain or with TLS: bytes out, bytes in, without waiting.
 //!
-//! With TLS what goes out waits inside until the handshake is done, which goes on whenever something is sent or received.
+//! With TLS outgoing bytes wait inside until the handshake is done, which proceeds whenever something is sent or received.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -32,7 +32,7 @@ pub(super) struct TlsSocket {
     /// Received and not yet read by the session: from `read` on.
     ciphertext: Vec<u8>,
     read: usize,
-    /// The session has taken what is being sent.
+    /// The session has taken the outgoing bytes.
     is_taken: bool,
     /// The kind of handshake has been asked for.
     is_told: bool,
@@ -42,7 +42,7 @@ impl LoadSocket {
     /// A socket that speaks TLS as `secure` says, if it is given.
     ///
     /// # Errors
-    /// What the TLS library says against it.
+    /// The error of the TLS library.
     pub(super) fn new(fd: OwnedFd, secure: Option<&TlsClient>) -> io::Result<Self> {
         let Some(TlsClient { config, name, .. }) = secure else { return Ok(Self::Plain(fd)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;

@@ -316,7 +316,7 @@ fn nothing_listening_is_a_fault_and_ends_the_run() {
 }
 
 #[test]
-fn a_target_that_keeps_open_what_it_should_close_is_found_out() {
+fn a_target_that_does_not_close_as_requested_is_detected() {
     const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let addr = scripted(PAGE, false);
     let mut plan = plan(addr, 0, Connections::PerExchange);
@@ -481,15 +481,15 @@ fn refusing() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 fn each_failure_is_reported_at_once_with_the_id_that_the_target_got() {
     let (addr, ids) = refusing();
     for (name, body_len) in [("get", 0), ("post", 100)] {
-        let (failed, told) = channel();
+        let (failed, received) = channel();
         let plan = LoadPlan { name: Some(name.to_owned()), ..plan(addr, body_len, Connections::Kept) };
         driver::run(&plan, &LoadProgress { failed: Some(failed), ..LoadProgress::default() }).unwrap();
-        let told: Vec<FailedExchange> = told.iter().collect();
-        assert!(told.len() >= 20, "{told:?}");
+        let received: Vec<FailedExchange> = received.iter().collect();
+        assert!(received.len() >= 20, "{received:?}");
         let ids = ids.lock().unwrap();
-        let distinct: BTreeSet<&String> = told.iter().map(|failed| &failed.id).collect();
-        assert_eq!(distinct.len(), told.len(), "each has its own");
-        for FailedExchange { fault, id } in &told {
+        let distinct: BTreeSet<&String> = received.iter().map(|failed| &failed.id).collect();
+        assert_eq!(distinct.len(), received.len(), "each has its own");
+        for FailedExchange { fault, id } in &received {
             assert!(id.starts_with(&format!("{name}-")) && ids.contains(id), "{id}");
             assert!(matches!(fault, LoadFault::Status(503, head) if head.contains("Weir-Reason: no-server")));
         }

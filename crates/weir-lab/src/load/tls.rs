@@ -14,7 +14,7 @@ use crate::topology::listener::{Suite, Tls};
 /// See the module.
 #[derive(Debug, Clone)]
 pub struct TlsClient {
-    /// What is offered and trusted, and the sessions that can be resumed.
+    /// The offered suites, the trusted certificate, and the sessions that can be resumed.
     pub config: Arc<ClientConfig>,
     /// The server name that the certificate must have.
     pub name: ServerName<'static>,
@@ -26,7 +26,7 @@ impl TlsClient {
     /// Clients that speak as `tls` says with a server called `name` that shows `certificate`.
     ///
     /// # Errors
-    /// What the TLS library says against it.
+    /// The error of the TLS library.
     pub fn new(tls: Tls, certificate: &CertificateDer<'static>, name: &'static str) -> anyhow::Result<Self> {
         let mut provider = default_provider();
         provider.cipher_suites = vec![match tls.suite {

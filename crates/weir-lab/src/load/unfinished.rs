@@ -19,7 +19,7 @@ use crate::clock;
 /// Endings taken in at a time.
 const EVENTS: usize = 1024;
 
-/// From one look at whether the user has enough to the next.
+/// The interval at which the progress is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Connections with an unfinished handshake, spread over the client's source addresses.
@@ -29,7 +29,7 @@ pub struct UnfinishedHandshakes {
     /// The first half of a ClientHello.
     half: Vec<u8>,
     connections: Vec<TcpStream>,
-    /// Tells of each connection once, when the target has ended it.
+    /// Reports each connection once, when the target has ended it.
     epoll: OwnedFd,
     ended: usize,
 }
@@ -38,7 +38,7 @@ impl UnfinishedHandshakes {
     /// None yet; their hello is that of `secure`.
     ///
     /// # Errors
-    /// What the TLS library or the system says against it.
+    /// The error of the TLS library or the system.
     pub fn new(target: SocketAddr, secure: &TlsClient) -> anyhow::Result<Self> {
         let mut half = Vec::new();
         ClientConnection::new(Arc::clone(&secure.config), secure.name.clone())?.write_tls(&mut half)?;
@@ -73,7 +73,7 @@ impl UnfinishedHandshakes {
     /// Number of connections that the target has not ended so far.
     ///
     /// # Errors
-    /// Those of `epoll_wait(2)`.
+    /// The errors of `epoll_wait(2)`.
     pub fn open_now(&mut self) -> io::Result<usize> {
         while self.take_in(Duration::ZERO)? > 0 {}
         Ok(self.connections.len() - self.ended)
@@ -82,7 +82,7 @@ impl UnfinishedHandshakes {
     /// Waits until the target has ended all of them, `limit` has passed or `is_over`; gives how many are left.
     ///
     /// # Errors
-    /// Those of `epoll_wait(2)`.
+    /// The errors of `epoll_wait(2)`.
     pub fn wait_until_gone(&mut self, limit: Duration, is_over: impl Fn() -> bool) -> io::Result<usize> {
         let start = clock::now();
         while self.ended < self.connections.len() && start.elapsed() < limit && !is_over() {
@@ -91,7 +91,7 @@ impl UnfinishedHandshakes {
         Ok(self.connections.len() - self.ended)
     }
 
-    /// Takes in endings, waiting for the first; gives how many there were.
+    /// Counts endings, waiting for the first; returns how many there were.
     fn take_in(&mut self, limit: Duration) -> io::Result<usize> {
         let limit = Timespec::try_from(limit).expect("it is short");
         let mut events = Vec::with_capacity(EVENTS);

@@ -40,14 +40,14 @@ pub fn prepare_at(host: impl Display, path: &str, len: usize) -> Vec<PreparedExc
         .collect()
 }
 
-/// The answer to an opening, as far as it has arrived.
+/// The answer to an opening, the part that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct WebSocketOpening {
     head: Vec<u8>,
 }
 
 impl WebSocketOpening {
-    /// Takes what arrived; says whether the tunnel is open.
+    /// Takes arrived bytes; returns whether the tunnel is open.
     ///
     /// # Errors
     /// When the answer is not that of a server that speaks WebSocket, or more than it.

@@ -13,7 +13,7 @@ pub struct Ticks {
     pub stolen: u64,
 }
 
-/// What a CPU did.
+/// The counters of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuUse {
     /// Part of the time it was busy, 0 to 1.
@@ -33,7 +33,7 @@ pub fn ticks(cpu: usize) -> Option<Ticks> {
     })
 }
 
-/// What the CPU did from `before` to `after`.
+/// The use of the CPU from `before` to `after`.
 pub fn between(before: Ticks, after: Ticks) -> CpuUse {
     let busy = after.busy.saturating_sub(before.busy) as f64;
     let idle = after.idle.saturating_sub(before.idle) as f64;

@@ -83,7 +83,7 @@ fn note(snapshot: &mut CpuSnapshot, pid: i32, thread: &procfs::process::Task) {
     }
 }
 
-/// What was spent from `before` to `after`.
+/// The CPU time from `before` to `after`.
 pub fn between(before: &CpuSnapshot, after: &CpuSnapshot) -> CpuSpent {
     let threads: u64 = after
         .threads

@@ -1,4 +1,4 @@
-//! How far apart the two CPUs of a run are: what it takes to tell the other one something, through a cache line.
+//! How far apart the two CPUs of a run are: the time to pass a message to the other one through a cache line.
 //!
 //! A hypervisor moves the CPUs of a virtual machine about. When they come to lie in parts of the processor that share no cache, all that
 //! passes from client to target costs more, for minutes, and nothing in `/proc` tells. Must not run while a load does.
@@ -15,7 +15,7 @@ use crate::placement::{Pinned, Placement};
 const TURNS: u64 = 100;
 const LOOKS: usize = 10;
 
-/// Length of a look; all together take some 30 ms.
+/// Length of a reading; all together take some 30 ms.
 const LOOK: Duration = Duration::from_millis(3);
 
 /// Longest wait for an answer: the other thread may have to wait for its CPU.

@@ -1,6 +1,6 @@
-//! Memory of a process tree, from `smaps_rollup` and, by what it is for, from `smaps`, in bytes.
+//! Memory of a process tree, from `smaps_rollup` and, by use, from `smaps`, in bytes.
 //!
-//! `anonymous` is what the program itself allocated: heap, stacks, private copies, and shared mappings without a file.
+//! `anonymous` is memory that the program itself allocated: heap, stacks, private copies, and shared mappings without a file.
 //! Kernel memory (socket buffers, page tables) is in none of these figures.
 
 use std::ops::{Add, Sub};
@@ -59,14 +59,14 @@ fn of_process(pid: i32) -> Memory {
     Memory { rss: sum("Rss"), pss: sum("Pss"), anonymous: sum("Pss_Anon") + sum("Pss_Shmem") }
 }
 
-/// The proportional part of a tree's memory by what it is for.
+/// The proportional part of a tree's memory by use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// What the program allocates: the heap, and private mappings without a file.
+    /// Allocated memory: the heap, and private mappings without a file.
     pub heap: u64,
     /// Stacks of all threads.
     pub stack: u64,
-    /// Shared mappings without a file that lasts: what processes of one program share.
+    /// Shared mappings without a file that lasts, shared by processes of one program.
     pub shared: u64,
     /// Pages of program, libraries and other files as they are in the page cache.
     pub file: u64,
@@ -77,7 +77,7 @@ pub struct Breakdown {
 /// A guard page below a stack: glibc and Rust take one page, some take a few.
 const GUARD_MAX: u64 = 64 * 1024;
 
-/// Memory of the tree under `root` by what it is for.
+/// Memory of the tree under `root` by use.
 pub fn breakdown(root: i32) -> Breakdown {
     let mut sum = Breakdown::default();
     for pid in tree::members(root) {
@@ -108,7 +108,7 @@ impl Breakdown {
                 MMapPath::Anonymous if is_thread_stack => self.stack += pss,
                 _ if map.perms.contains(MMPermissions::SHARED) && !is_file(map) => self.shared += pss,
                 MMapPath::Heap | MMapPath::Anonymous => self.heap += pss,
-                // An allocator may have named what it took: `[anon:...]`.
+                // An allocator may have named its mapping: `[anon:...]`.
                 MMapPath::Other(name) if name.starts_with("anon") => self.heap += pss,
                 MMapPath::Path(_) => {
                     let written = of("Anonymous").min(pss);

@@ -49,9 +49,9 @@ pub enum Metric {
     TimeWait,
     /// How busy the CPU of client and origin was, percent.
     ClientCpu,
-    /// What the origin used of its CPU, percent.
+    /// The origin's use of its CPU, percent.
     OriginCpu,
-    /// What plays the clients used of the same CPU, percent.
+    /// The load tool's use of the same CPU, percent.
     DriverCpu,
     /// CPU time of the origin per request, µs.
     OriginPerRequest,
@@ -69,13 +69,13 @@ pub enum Metric {
     OpenDescriptors,
     /// How busy the target's CPU was with the target, percent.
     TargetCpu,
-    /// What others than the lab and its children used of the two CPUs, percent of one.
+    /// The use of the two CPUs by other processes than the lab and its children, percent of one.
     ForeignCpu,
-    /// What the hypervisor took of the two CPUs, percent.
+    /// The time of the two CPUs taken by the hypervisor, percent.
     Stolen,
     /// 99 % of the requests of a constant rate went out so soon after they were due, µs.
     LatenessP99,
-    /// Throughput relative to what the servers can do, by the service time they measured.
+    /// Throughput relative to the capacity of the servers, by the service time they measured.
     OfCapacity,
     /// The longest response relative to the longest that an ideal queue in order of arrival would have.
     LongestOfIdeal,
@@ -123,7 +123,7 @@ pub enum Metric {
     MemoryOfMany,
     /// CPU that they would take, percent of a CPU.
     CpuOfMany,
-    /// How far the time between two probes of a server is from what was asked for, mean, µs.
+    /// How far the time between two probes of a server is from the configured one, mean, µs.
     ProbeOff,
     /// P99 of the usual clients relative to that without slow ones.
     P99OfPlain,
@@ -193,7 +193,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is worse where CPUs are farther apart: times and rates of what they are busy with.
+    /// Whether it is worse where CPUs are farther apart: busy times and rates.
     pub fn follows_distance(self) -> bool {
         matches!(
             self,
@@ -372,7 +372,7 @@ impl Metric {
             Self::Resets => "requests whose connection was reset",
             Self::ClosedConnections => "kept connections that the target closed between requests",
             Self::LostTouched => "tunnels lost whose servers were taken away",
-            Self::LateConfigurations => "configurations not in effect when the next one was told",
+            Self::LateConfigurations => "configurations not in effect when the next one was given",
             Self::Unexplained => "failed requests without an explanation",
             Self::RssPerMinute => "growth of resident memory per minute",
             Self::RssPerMinuteLow => "least growth of resident memory per minute that its noise allows",

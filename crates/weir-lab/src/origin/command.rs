@@ -11,7 +11,7 @@ use weir_stats::terminal::say;
 use super::{OriginServer, OriginSetup, SEED};
 use crate::{length, placement};
 
-/// What the origin is to be.
+/// The settings of the origin.
 #[derive(Debug, Args)]
 pub struct OriginArgs {
     /// Address to listen on; port 0 takes any free port.
@@ -20,7 +20,7 @@ pub struct OriginArgs {
     /// Event loops that share the address.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// So many addresses, counted upwards from that one, with the same port.
+    /// This many addresses, counted upwards from that one, with the same port.
     #[arg(long, default_value_t = 1)]
     addresses: u32,
     /// Requests with a delay that are worked on at once; the others wait. Without it, as many as come.
@@ -35,7 +35,7 @@ pub struct OriginArgs {
     /// CPU time to spend on every answer, such as `200us`: a server that has something to compute.
     #[arg(long, value_parser = length::read)]
     burn: Option<Duration>,
-    /// So many percent of its answers are 500, whatever was asked for.
+    /// This many percent of its answers are 500, for any request.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
     errors: u8,
 }

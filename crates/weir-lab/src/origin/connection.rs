@@ -30,7 +30,7 @@ static UPGRADED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What every connection of a loop shares.
+/// The state that all connections of a loop share.
 #[derive(Debug)]
 pub(super) struct OriginShared<'a> {
     pub(super) heads: &'a ReadyHeads,
@@ -72,7 +72,7 @@ struct DelayedResponse {
 enum RequestStage {
     /// The next byte begins a request.
     Head,
-    /// So many bytes of a request body are to come.
+    /// This many bytes of a request body are to come.
     Body(PendingResponse, u64),
     /// A chunked request body is coming.
     ChunkedBody(PendingResponse, ChunkedReader),
@@ -171,7 +171,7 @@ impl OriginConnection {
         self.out.is_empty() && self.tail.is_none() && self.delayed.is_none() && self.pieces.is_none()
     }
 
-    /// Takes what arrived.
+    /// Takes arrived bytes.
     pub(super) fn receive(&mut self, bytes: &[u8], shared: &OriginShared<'_>) {
         if self.kept.is_empty() {
             let used = self.read(bytes, shared);
@@ -182,7 +182,7 @@ impl OriginConnection {
         }
     }
 
-    /// Reads on in what is kept, after having been blocked.
+    /// Continues with the buffered bytes, after having been blocked.
     pub(super) fn resume(&mut self, shared: &OriginShared<'_>) {
         let kept = std::mem::take(&mut self.kept);
         let used = self.read(&kept, shared);

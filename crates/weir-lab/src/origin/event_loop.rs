@@ -2,7 +2,7 @@
 //!
 //! After a receive that did not fill the buffer the socket is known to be empty, so nothing is read again until the
 //! next edge: the usual second `recv` that only says EAGAIN would cost as much as the answer.
-//! What takes time is timed here: `Work` says how many requests are worked on at once, the others wait.
+//! Service times run here: `Work` says how many requests are worked on at once, the others wait.
 
 use std::cell::RefCell;
 use std::io;
@@ -27,7 +27,7 @@ use crate::origin::work_slots::WorkSlots;
 
 const WAKE: u64 = u64::MAX;
 
-/// From here on tokens are those of listeners. Connections have a serial of 31 bits in front.
+/// From here on tokens are of listeners. Connections have a serial of 31 bits in front.
 const LISTENERS: u64 = 1 << 63;
 
 /// Events taken from the kernel at once.
@@ -39,9 +39,9 @@ const TICK: Duration = Duration::from_millis(500);
 struct OriginClient {
     socket: OwnedFd,
     connection: OriginConnection,
-    /// Tells this connection from an earlier one in the same place.
+    /// Distinguishes this connection from an earlier one in the same place.
     serial: u32,
-    /// The kernel has announced the end of what the client sends.
+    /// The kernel has announced the end of the client's bytes.
     ends: bool,
     /// That end has been read.
     ended: bool,
@@ -88,7 +88,7 @@ impl EventLoop {
         })
     }
 
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub(super) fn run(&mut self) {
         // The default slack of 50 us would make all work longer by that much; without the call it does.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -211,7 +211,7 @@ fn token_of(key: usize, serial: u32) -> u64 {
     u64::from(serial) << 32 | key as u64
 }
 
-/// Alternates receiving and sending until neither can go on; false when the connection is over.
+/// Alternates receiving and sending until neither can continue; false when the connection is over.
 fn exchange(client: &mut OriginClient, buf: &mut [u8], shared: &OriginShared<'_>) -> bool {
     let mut drained = false;
     loop {

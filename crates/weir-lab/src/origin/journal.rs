@@ -1,7 +1,7 @@
 //! The journal of an origin: when each request came, when work on it began, when its answer was ready.
 //!
-//! One line per event, appended after each turn of the event loop, so that what a killed origin had written is all there.
-//! Times are those of `clock::uptime_ns`, which client and servers share. Read again by those who measure.
+//! One line per event, appended after each turn of the event loop, so that the journal of a killed origin is complete.
+//! Times are those of `clock::uptime_ns`, which client and servers share. Read by the measuring side.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -66,7 +66,7 @@ pub struct JournalEntry {
     pub began: Option<u64>,
     /// When its answer was ready.
     pub done: Option<u64>,
-    /// What was asked for.
+    /// The target of the request.
     pub target: String,
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::{JournalEntry, JournalWriter, read};
 
     #[test]
-    fn what_was_written_is_read_again_also_after_a_restart() {
+    fn written_entries_are_read_also_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         for _ in 0..2 {

@@ -46,7 +46,7 @@ const BACKLOG: i32 = 65_535;
 /// The seed where none is given.
 pub const SEED: u64 = 1;
 
-/// What the origin has seen since its start, summed over its threads.
+/// The counters of the origin since its start, summed over its threads.
 #[derive(Debug, Default)]
 pub struct OriginCounters {
     accepted: AtomicU64,
@@ -111,12 +111,12 @@ impl OriginCounters {
     }
 }
 
-/// What an origin is to be.
+/// The settings of an origin.
 #[derive(Debug, Clone)]
 pub struct OriginSetup {
     /// Where it listens; port 0: any free port.
     pub listen: SocketAddr,
-    /// So many addresses, counted upwards from that one, with the same port.
+    /// This many addresses, counted upwards from that one, with the same port.
     pub addresses: u32,
     /// Event loops that share the addresses.
     pub threads: usize,
@@ -126,9 +126,9 @@ pub struct OriginSetup {
     pub journal: Option<PathBuf>,
     /// Where the randomness of delays and failures begins.
     pub seed: u64,
-    /// CPU time it spends on every answer, besides what it takes.
+    /// Additional CPU time for every answer.
     pub burn: Duration,
-    /// So many percent of its answers are 500, whatever was asked for.
+    /// This many percent of its answers are 500, for any request.
     pub errors: u8,
 }
 
@@ -198,7 +198,7 @@ impl OriginServer {
         self.addr
     }
 
-    /// What it has seen so far.
+    /// Its counters so far.
     pub fn counters(&self) -> &OriginCounters {
         &self.counters
     }

@@ -24,7 +24,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// A body of `len` bytes, in chunks of so many bytes or as it is.
+    /// A body of `len` bytes, in chunks of this many bytes or as it is.
     pub(super) fn new(len: u64, chunk: Option<u64>, pause: Duration) -> Self {
         let piece = chunk.unwrap_or(PIECE_LEN);
         Self { position: 0, end: len, piece, is_chunked: chunk.is_some(), is_cut: false, pause }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_has_neither_its_second_half_nor_an_end() {
+    fn a_cut_body_has_neither_its_second_half_nor_an_end() {
         let (_, out) = all(Pieces::new(10, Some(100), Duration::ZERO).cut());
         assert_eq!(out, [b"5\r\n", pattern::run(0, 5), b"\r\n"].concat());
         let (count, out) = all(Pieces::new(6000, None, Duration::ZERO).cut());

@@ -1,6 +1,6 @@
 //! Reads one request head: method, target, version and how the body ends (RFC 9112 3, 6).
 //!
-//! Strict: what a correct proxy never sends is answered with 400, so that a proxy which passes it on is found out.
+//! Strict: input that a correct proxy never sends is answered with 400, so that a proxy which passes it on is detected.
 
 use crate::wire::fields::{self, BodyFraming, HeadFields, MalformedHead};
 use crate::wire::websocket;
@@ -104,7 +104,7 @@ mod tests {
     use crate::wire::fields::BodyFraming;
 
     #[test]
-    fn a_head_says_what_follows_it() {
+    fn a_head_determines_the_body_behind_it() {
         let bytes = b"POST /checksum HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET";
         let head = read(bytes).unwrap().unwrap();
         assert_eq!(
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_refused() {
+    fn input_that_is_not_http_is_rejected() {
         for bytes in [
             "GET /\r\n\r\n",
             "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",

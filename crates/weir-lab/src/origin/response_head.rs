@@ -9,7 +9,7 @@ use super::PAGE_LEN;
 use crate::clock;
 use crate::wire::pattern;
 
-/// What makes one answer's head different from another's.
+/// The parts in which the heads of answers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OriginResponseHead {
     pub(super) status: u16,
@@ -21,7 +21,7 @@ pub(super) struct OriginResponseHead {
 /// How the head says where the body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyLength {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// By a chunk without content.
     Chunked,

@@ -1,4 +1,4 @@
-//! What a URL asks the origin to do: pairs of segments, in any order and number. Everything else is the page.
+//! The meaning of the origin's URLs: pairs of segments, in any order and number. Everything else is the page.
 //!
 //! - `/bytes/N` body size; `/chunks/N` the body in chunks of so many bytes; `/drip/MS` a pause after each piece of it
 //! - `/delay/MS` wait before the answer, constant or drawn (`delay`); `/burn/US` CPU time spent on it
@@ -13,10 +13,10 @@ use weir_stats::distribution::Distribution;
 use super::{PAGE_LEN, delay};
 use crate::wire::fields::decimal;
 
-/// What the answer's body is made of.
+/// The content of the answer's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodySource {
-    /// The body pattern, so many bytes of it.
+    /// The body pattern, this many bytes of it.
     Pattern(u64),
     /// Length and CRC-32 of the request's body.
     Checksum,
@@ -39,7 +39,7 @@ pub enum ResponseFailure {
     TruncateReset,
     /// No answer ever comes; other connections are served.
     Silence,
-    /// What comes is not HTTP.
+    /// Bytes that are not HTTP.
     Garbage,
 }
 
@@ -77,7 +77,7 @@ pub struct ResponseSpec {
     pub share: u8,
 }
 
-/// The page: what a URL without wishes gets.
+/// The page: the answer to a URL without segments.
 pub const PAGE: ResponseSpec = ResponseSpec {
     status: 200,
     content: BodySource::Pattern(PAGE_LEN),
@@ -93,7 +93,7 @@ pub const PAGE: ResponseSpec = ResponseSpec {
 /// Largest body one answer may have, in bytes.
 const BYTES_MAX: u64 = 1 << 40;
 
-/// Largest chunk: what is held of one answer, in bytes.
+/// Largest chunk: the most that is held of one answer, in bytes.
 const CHUNK_MAX: u64 = 64 * 1024;
 
 /// Longest delay one answer may have, and longest time without answers, in milliseconds.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_say_what_is_wanted() {
+    fn segments_of_urls_are_read() {
         for (target, spec) in [
             ("/", PAGE),
             ("*", PAGE),

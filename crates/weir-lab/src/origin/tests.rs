@@ -211,7 +211,7 @@ fn three_at_one_slot() -> Vec<journal::JournalEntry> {
     for (number, client) in clients.iter_mut().enumerate() {
         client.send(format!("GET /delay/20/client/{number} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
     }
-    // What takes no time does not wait for the others.
+    // A request without service time does not wait for the others.
     let mut prober = TestClient::connect(&origin);
     prober.send(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(prober.answer().status, 200);
@@ -406,7 +406,7 @@ fn an_answer_fails_as_its_url_says() {
             "close" | "reset" => assert!(all.is_empty(), "{kind}: {all:?}"),
             "head" => assert!(all.starts_with(b"HTTP/1.1 200 OK\r\n") && head.is_none(), "{all:?}"),
             "garbage" => assert!(!all.is_empty() && !all.starts_with(b"HTTP"), "{all:?}"),
-            // What a reset overtakes is lost.
+            // Bytes that a reset overtakes are lost.
             "truncate-reset" => assert!(all.len() < 4000, "{}", all.len()),
             _ => assert_eq!(all.len() - head.unwrap(), 2000, "{kind}"),
         }

@@ -37,7 +37,7 @@ impl WorkSlots {
         Self { free: slots, running: BinaryHeap::new(), waiting: VecDeque::new() }
     }
 
-    /// Takes work of this length; says whether it has begun. What takes no time needs no slot.
+    /// Takes work of this length; returns whether it has begun. Work of no length needs no slot.
     pub(super) fn begin(&mut self, token: u64, length: Duration, now: Instant) -> bool {
         let has_slot = self.free.is_some() && !length.is_zero();
         if has_slot && self.free == Some(0) {

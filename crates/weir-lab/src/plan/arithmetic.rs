@@ -19,7 +19,7 @@ pub(super) const TIME_WAIT_S: f64 = 60.0;
 /// How long a listening socket must be able to keep a crowd waiting, seconds.
 const BACKLOG_S: f64 = 0.2;
 
-/// What it takes.
+/// The answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SizingAnswer {
     /// CPU per request that is planned with, µs.
@@ -50,12 +50,12 @@ pub(super) struct SizingAnswer {
 pub(super) enum Nodes {
     /// One carries it; the second is for when it fails.
     Pair,
-    /// So many carry it, the spare included.
+    /// This many carry it, the spare included.
     Cluster(u64),
 }
 
 pub(super) fn answer(planned: &PlannedLoad, measured: &Measured) -> SizingAnswer {
-    // What a request costs depends on how busy the core is; the dearer of both.
+    // The cost of a request depends on how busy the core is; the higher of both.
     let cost_us = measured.cost_full.median.max(measured.cost_usual.median);
     let rate = planned.rate as f64;
     let cores_full = rate * cost_us / 1e6;

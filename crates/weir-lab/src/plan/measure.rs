@@ -1,4 +1,4 @@
-//! What a request and a client cost on this machine, from runs of the target alone.
+//! The cost of a request and of a client on this machine, from runs of the target alone.
 
 use anyhow::{Context as _, bail, ensure};
 use weir_stats::estimate::Spread;
@@ -22,7 +22,7 @@ const MANY_MAX: u64 = 4000;
 /// The share of a core's peak at which the cost of a request is taken: where a service is run.
 const USUAL_SHARE: f64 = 0.5;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
     pub(super) machine: Machine,
@@ -42,13 +42,13 @@ pub(super) struct Measured {
     pub(super) caveat: Option<&'static str>,
     /// Whether the figures mean anything at all.
     pub(super) is_sound: bool,
-    /// Rates that the target was given and did not hold: clients, and what each measurement was about.
+    /// Rates that the target was given and did not hold: clients, and the purpose of each measurement.
     pub(super) missed: Vec<String>,
-    /// What went wrong on the side: requests that failed.
+    /// Requests that failed meanwhile.
     pub(super) faults: u64,
 }
 
-/// Measures what the wish needs.
+/// Measures the costs that the plan needs.
 pub(super) fn measure(planned: &PlannedLoad, options: &Options) -> anyhow::Result<Measured> {
     ensure!(
         !matches!(planned.target.product, Product::Direct | Product::Url),

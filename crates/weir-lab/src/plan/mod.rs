@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::run::Options;
 use crate::topology::target::LabTarget;
 
-/// What is to be carried.
+/// The planned load.
 #[derive(Debug, Clone, Args)]
 pub struct PlannedLoad {
     /// Requests per second.

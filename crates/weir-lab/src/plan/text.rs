@@ -1,4 +1,4 @@
-//! The answer in words, with the arithmetic behind each number and what it leaves out.
+//! The answer in words, with the arithmetic behind each number and the parts that it leaves out.
 
 use super::arithmetic::{BUSY_MAX, Nodes, PORTS_SHARE, SizingAnswer};
 use super::measure::Measured;
@@ -42,7 +42,7 @@ fn question(planned: &PlannedLoad) -> String {
     )
 }
 
-/// What is recommended; nothing where the measurements behind it did not show what it would rest on.
+/// The recommendation; none where the measurements behind it failed.
 fn verdict(answer: &SizingAnswer, measured: &Measured) -> String {
     if !measured.is_sound {
         return "No answer: it would rest on figures that mean nothing. Below is how one is made of them."
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_own_measurement_missed_is_not_recommended() {
+    fn nothing_is_recommended_after_a_failed_measurement() {
         let recommends = |text: &str| text.contains("One machine like this one") || text.contains("Take ");
         assert!(recommends(&said(&measured())));
         let missed = vec!["of 25000 requests per second from 4000 clients it held 17000".to_owned()];

@@ -1,6 +1,6 @@
 //! The guard: starts one program and ends its whole process tree when the line to the lab (standard input) closes.
 //!
-//! Being a child subreaper, it inherits what the program's own children leave behind, so daemons cannot slip away.
+//! Being a child subreaper, it inherits the remaining children of the program, so daemons cannot slip away.
 //! Reports `pid N`, then at the end `exit ...`, on standard output.
 
 use std::fs::File;

@@ -27,7 +27,7 @@ pub struct Launcher {
     pub prefix: Vec<String>,
 }
 
-/// What to start.
+/// The program to start.
 #[derive(Debug, Clone, Default)]
 pub struct Job {
     /// The executable.
@@ -59,7 +59,7 @@ impl Job {
 #[derive(Debug)]
 pub struct Guarded {
     guard: Child,
-    /// Closing it tells the guard to end everything.
+    /// Closing it makes the guard end everything.
     line: Option<ChildStdin>,
     reports: BufReader<ChildStdout>,
     pid: i32,
@@ -146,7 +146,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Waits for a line in the log that begins with `start`; gives what follows.
+    /// Waits for a line in the log that begins with `start`; returns the rest of it.
     ///
     /// # Errors
     /// When the program ends before that, or `limit` passes.

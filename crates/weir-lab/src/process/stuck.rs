@@ -10,10 +10,10 @@ use crate::clock;
 /// From one look to the next.
 const APART: Duration = Duration::from_secs(1);
 
-/// So many looks in a row have to find the same: threads also wait for each other in passing.
+/// This many polls in a row have to find the same: threads also wait for each other in passing.
 const LOOKS: u32 = 3;
 
-/// Looks at a program now and then.
+/// Polls a program.
 #[derive(Debug)]
 pub struct StuckWatch {
     pid: i32,
@@ -23,7 +23,7 @@ pub struct StuckWatch {
 }
 
 impl StuckWatch {
-    /// Looks at `pid` from `begin` on.
+    /// Polls `pid` from `begin` on.
     pub fn new(pid: i32, begin: Instant) -> Self {
         Self { pid, next: begin, found: 0 }
     }
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_another_is_known_by_its_place() {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let waiter = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid()).unwrap();
+            sender.send(rustix::thread::gettid()).unwrap();
             // Ends when the other end is dropped.
             let _ = released.recv();
         });
-        let tid = told.recv().unwrap().as_raw_nonzero();
+        let tid = receiver.recv().unwrap().as_raw_nonzero();
         let place = || std::fs::read_to_string(format!("/proc/self/task/{tid}/wchan")).unwrap();
         let is_seen = clock::wait_until(Duration::from_secs(20), || is_wait_for_thread(&place()));
         let (place, me) = (place(), std::process::id() as i32);

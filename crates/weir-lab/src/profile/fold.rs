@@ -1,4 +1,4 @@
-//! Reads what `perf script` prints and counts equal stacks. Pure.
+//! Reads the output of `perf script` and counts equal stacks. Pure.
 //!
 //! A sample is a line that names the program, then a frame a line, innermost first: address and symbol. A blank line ends it.
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_profile_has_no_stacks() {
+    fn other_text_has_no_stacks() {
         for text in ["", "\n\n", "error: no such file\n", "\tffff x\n", "program\n"] {
             assert!(fold(text).is_empty(), "{text:?}");
         }

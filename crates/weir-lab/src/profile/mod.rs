@@ -33,7 +33,7 @@ impl Profile {
         }
     }
 
-    /// What a reader should know of it, in a sentence.
+    /// A note for the reader, in a sentence.
     pub fn sentence(&self) -> String {
         let stacks = match self {
             Self::Stacks(stacks) => stacks,

@@ -12,13 +12,13 @@ use super::{Profile, fold};
 use crate::installed;
 use crate::process::{Guarded, Job, Launcher, tree};
 
-/// Samples per second and CPU: few enough that what they cost is not seen, and no divisor of the kernel's ticks.
+/// Samples per second and CPU: few enough that their cost does not matter, and no divisor of the kernel's ticks.
 const PER_SECOND: u32 = 297;
 
 /// Bytes of each stack that are kept for unwinding.
 const STACK_LEN: u32 = 16 * 1024;
 
-/// Longest time for perf to end, and to read what it wrote.
+/// Longest time for perf to end, and to read its output.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How to get perf.

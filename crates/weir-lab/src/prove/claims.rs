@@ -1,4 +1,4 @@
-//! What the lab claims of itself, and how a claim is held against figures. Pure.
+//! The claims of the lab about itself, and how a claim is compared with figures. Pure.
 
 use serde::{Deserialize, Serialize};
 use weir_stats::estimate::{self, Estimate};
@@ -6,12 +6,12 @@ use weir_stats::runs::{self, Round};
 
 use crate::target::SLOWER;
 
-/// A claim, and what was found.
+/// A claim, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProofClaim {
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
-    /// What was found, in figures.
+    /// The result, in figures.
     pub found: String,
     /// Whether it holds; `None` when it could not be judged.
     pub holds: Option<bool>,
@@ -22,7 +22,7 @@ pub struct ProofClaim {
 /// Repeats, in percent, in which the same must be found to be the same.
 const SAME_MIN_PERCENT: usize = 90;
 
-/// What a target slowed by 20 % may be found slower by.
+/// The range in which a target slowed by 20 % must be found slower.
 const SLOWDOWN: (f64, f64) = (1.15, 1.25);
 
 /// How far two clients may be apart in throughput and in P99.
@@ -72,7 +72,7 @@ pub(super) fn repeats(figure: &str, pairs: &[RepeatedFigure]) -> ProofClaim {
     }
 }
 
-/// What the figures of a run are called; two runs are a repeat.
+/// The name of the figures of a run; two runs are a repeat.
 fn name(run: usize, of: &str) -> String {
     format!("repeat {}, run {}{of}", run / 2 + 1, run % 2 + 1)
 }
@@ -88,7 +88,7 @@ pub(super) fn slowdown(plain: &[f64], slower: &[f64]) -> ProofClaim {
     }
 }
 
-/// What one client measured of a target, round by round.
+/// The measurements of one target by one client, round by round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ClientFigures {
     /// Requests per second.

@@ -34,7 +34,7 @@ pub(super) const FULL: ProofLength = ProofLength { repeats: 10, rounds: 9, windo
 /// Clients of every load.
 const CLIENTS: usize = 64;
 
-/// The constant rate: what every client can hold beside the origin on one CPU.
+/// The constant rate, which every client can hold beside the origin on one CPU.
 const RATE: f64 = 2000.0;
 
 const RELAY: LabTarget = LabTarget::of(Product::Relay);
@@ -61,7 +61,7 @@ fn scenario(rate: Option<f64>, service: Option<&str>, extent: ProofLength) -> an
     Scenario::read("prove", &text)
 }
 
-/// How many measurements were disturbed by what else ran on the machine.
+/// How many measurements were disturbed by other processes on the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DisturbedCount {
     pub(super) count: usize,

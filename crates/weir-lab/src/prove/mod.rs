@@ -1,4 +1,4 @@
-//! `weir-lab prove`: the lab measures what it knows, and says whether it has found it.
+//! `weir-lab prove`: the lab measures quantities with known results, and reports whether it has found them.
 //!
 //! `measure` runs the lab on its own relay and with other clients, `claims` holds the figures against what is claimed, and this file
 //! tells and saves the outcome. What is proven is the lab on this machine, now: nothing about any product.
@@ -27,7 +27,7 @@ use measure::DisturbedCount;
 
 pub use claims::ProofClaim;
 
-/// What a user may choose.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub struct ProveArgs {
     /// Shorter windows and fewer rounds: a few minutes.
@@ -54,7 +54,7 @@ pub struct Proof {
     pub short: bool,
     /// The lab was built for debugging.
     pub debug_build: bool,
-    /// Measurements, and how many of them were disturbed by what else ran on the machine.
+    /// Measurements, and how many of them were disturbed by other processes on the machine.
     pub measurements: usize,
     /// See there.
     pub disturbed: usize,
@@ -62,7 +62,7 @@ pub struct Proof {
     pub claims: Vec<ProofClaim>,
 }
 
-/// Looks at every claim, tells and saves what was found; says whether none failed.
+/// Checks every claim, prints and saves the results; returns whether none failed.
 ///
 /// # Errors
 /// When something cannot be measured, was interrupted, or cannot be saved.

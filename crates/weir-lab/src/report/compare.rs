@@ -1,4 +1,4 @@
-//! Two runs side by side: what has changed between them, and what only seems to have.
+//! Two runs side by side: which differences are real, and which may be chance.
 //!
 //! The runs need not be of one machine or one day, so nothing is paired: each side is condensed by itself, and a difference counts only
 //! where the bootstrap interval of the ratio excludes 1.
@@ -12,7 +12,7 @@ use crate::measure::metric::{Better, Metric};
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 
-/// What became of a figure.
+/// The change of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MetricChange {
     Better,
@@ -41,7 +41,7 @@ impl MetricChange {
     }
 }
 
-/// Every figure that both runs have of the same case and target, and what makes the runs hard to compare.
+/// Every figure that both runs have of the same case and target, and differences that make the runs hard to compare.
 pub fn compare(before: &Run, after: &Run) -> String {
     let named = |run: &Run| format!("{}, {}", run.scenario.name, run.started.strftime("%Y-%m-%d %H:%M UTC"));
     let mut text = format!("# {} against {}\n\n", named(after), named(before));

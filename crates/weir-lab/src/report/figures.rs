@@ -14,13 +14,13 @@ use crate::measure::metric::Metric;
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
 
-/// The columns before those of the figures. `void` names the figures that do not count.
+/// The columns before the figures. `void` names the figures that do not count.
 const KEYS: &str = "case,target,round,limit,cpu-distance,void";
 
-/// What the name of a column begins with that has the latency at a percentile.
+/// The beginning of the names of columns with the latency at a percentile.
 const PERCENTILE: &str = "latency-p";
 
-/// The file, its heading included: every measurement, those that failed as well.
+/// The file, its heading included: every measurement, including failed ones.
 ///
 /// # Errors
 /// When a figure has no name, which cannot be.
@@ -59,7 +59,7 @@ pub(super) fn csv(run: &Run) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The measurements of the file, with what else is known of some of them in `run.json`.
+/// The measurements of the file, with the other data of some of them from `run.json`.
 ///
 /// # Errors
 /// Where it is not such a file.
@@ -135,7 +135,7 @@ fn named<T: DeserializeOwned>(name: &str) -> anyhow::Result<T> {
     serde_json::from_value(name.into()).with_context(|| format!("`{name}` is unknown"))
 }
 
-/// What happened second by second; `None` where nothing was noted.
+/// The figures second by second; `None` where none were noted.
 pub(super) fn seconds(run: &Run) -> Option<String> {
     let mut text = String::from("case,target,round,second,requests,errors,p50,p99\r\n");
     let heading = text.len();

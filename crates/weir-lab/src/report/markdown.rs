@@ -9,7 +9,7 @@ use crate::measure::metric::Metric;
 use crate::report::summary::main_figure;
 use crate::results::run::Run;
 
-/// Verdicts, table and notes: what the terminal shows.
+/// Verdicts, table and notes: the output on the terminal.
 pub fn findings(run: &Run) -> String {
     let rows = rows(run);
     let mut text = format!("**{}**\n\n", run.scenario.question);

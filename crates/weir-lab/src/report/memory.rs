@@ -1,4 +1,4 @@
-//! The table *where the memory is*: each target's pages by what they are for, pages that several processes share counted once.
+//! The table *where the memory is*: each target's pages by use, pages that several processes share counted once.
 
 use super::summary::SummaryRow;
 use crate::measure::metric::Metric;
@@ -15,7 +15,7 @@ pub(super) const COLUMNS: [Metric; 8] = [
     Metric::OpenDescriptors,
 ];
 
-/// What it says, and what it does not.
+/// The note below it, with its limits.
 pub(super) const CAPTION: &str = "Medians at the end of the window, over the whole process tree. PSS is the sum of heap, stack, shared memory, pages of files \
 (program and libraries, in the page cache) and the rest (data of programs, mostly); RSS counts a page in every process that has it. \
 Socket buffers and page tables are the kernel's and in none of them.";

@@ -1,4 +1,4 @@
-//! The report: what a run found, in one type for people (Markdown) and machines (JSON).
+//! The report: the results of a run, in one type for people (Markdown) and machines (JSON).
 //!
 //! `summary` condenses rounds into medians, spreads and ratios; `verdict` holds them against the bars; `markdown` and `html`
 //! write it down, `figures` for spreadsheets; `folder` saves it with the configurations used. Nothing here measures.

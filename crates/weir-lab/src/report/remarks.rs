@@ -1,4 +1,4 @@
-//! What a reader should know beside the figures: how they were taken, and what may be wrong with them.
+//! Remarks beside the figures: how they were taken, and possible errors.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn placement(run: &Run) -> String {
     }
 }
 
-/// What a reader should know about the table, found in the measurements.
+/// Remarks about the table, found in the measurements.
 pub(super) fn of(run: &Run, rows: &[SummaryRow]) -> Vec<String> {
     let mut remarks = Vec::new();
     let rounds = run.scenario.rounds;

@@ -29,7 +29,7 @@ pub struct SummaryRow {
     pub ratios: BTreeMap<Metric, Ratio>,
     /// Each figure relative to that of each peer, and of each other variant of the same product.
     pub others: BTreeMap<(Metric, LabTarget), Ratio>,
-    /// What most often kept the throughput from being higher.
+    /// The most frequent limit of the throughput.
     pub limit: Option<Limit>,
     /// Requests that failed, over all rounds.
     pub faults: u64,

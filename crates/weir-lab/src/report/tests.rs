@@ -1,4 +1,4 @@
-//! Reports of made-up runs: ratios, verdicts, what is written and saved.
+//! Reports of made-up runs: ratios, verdicts, and saved files.
 
 use std::collections::BTreeMap;
 
@@ -229,7 +229,7 @@ fn a_failed_target_is_named_and_has_no_figures() {
 }
 
 #[test]
-fn a_report_says_where_how_and_with_what_and_is_saved_with_its_raw_data() {
+fn a_report_names_machine_command_and_versions_and_is_saved_with_its_figures() {
     let mut run = run_with(&[("weir", &[8.0, 8.1]), ("nginx", &[10.0, 10.1])]);
     run.targets.insert(
         "nginx".to_owned(),
@@ -354,10 +354,10 @@ fn rounds_on_cpus_that_are_farther_apart_are_not_compared_with_others() {
     assert!(line(&near, &mixed).contains("inside the noise"), "{}", line(&near, &mixed));
     assert!(line(&near, &far).contains("not measured alike"), "{}", line(&near, &far));
     assert!(line(&near, &at([12.0, 12.1, 12.0, 12.1], [50.0; 4])).contains("worse"));
-    let told = |run: &Run| {
+    let warns = |run: &Run| {
         markdown::findings(run).contains("1 of 4 measurements the two CPUs were far apart: 400 ns")
     };
-    assert_eq!([&near, &mixed, &far].map(told), [false, true, false]);
+    assert_eq!([&near, &mixed, &far].map(warns), [false, true, false]);
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn a_figure_that_is_void_is_called_that_and_judges_nothing() {
 }
 
 #[test]
-fn what_is_void_in_most_rounds_is_void() {
+fn a_figure_that_is_void_in_most_rounds_is_void() {
     let mut run = run_with(&[("weir", &[8.0; 5]), ("nginx", &[10.0; 5])]);
     let own = run.measurements.iter_mut().filter(|it| it.target == "nginx");
     own.skip(2).for_each(|it| it.void = [Metric::RequestsPerSecond].into());

@@ -1,4 +1,4 @@
-//! One sentence per bar: what Weir's figure is, what it should be, whether that is met, and whether noise could decide.
+//! One sentence per bar: Weir's figure, the bar, whether it is met, and whether noise could decide.
 
 use super::summary::{Ratio, SummaryRow};
 use crate::measure::metric::Metric;
@@ -30,7 +30,7 @@ pub fn verdicts(run: &Run, rows: &[SummaryRow]) -> Vec<BarVerdict> {
     judged.collect()
 }
 
-/// The sentence of a verdict without what it says about figures that mean nothing.
+/// The sentence of a verdict without the remark about figures that mean nothing.
 fn unjudged(sentence: &str) -> String {
     let sentence = sentence.trim_end_matches(": met").trim_end_matches(": missed");
     let sentence = sentence.replace(" met in all ", " in all ");

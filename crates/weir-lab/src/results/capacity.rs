@@ -1,4 +1,4 @@
-//! What client and origin can do without a target: the proof that the origin is fast enough.
+//! The throughput of client and origin without a target: the proof that the origin is fast enough.
 //!
 //! Both share a CPU, so the throughput alone says little. CPU time per request of each says what it could do with a CPU of
 //! its own, as much as the target has. Clients that speak TLS do without it here: the origin behind a target never sees it.
@@ -19,7 +19,7 @@ pub struct Capacity {
     pub requests_per_second: f64,
     /// CPU time of the origin per request, µs.
     pub origin_us: f64,
-    /// CPU time of what plays the clients per request, µs.
+    /// CPU time of the load tool per request, µs.
     pub driver_us: f64,
     /// The clients speak TLS with the targets; here they did not.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// What the origin could answer per second with a CPU of its own.
+    /// The answers per second of an origin with a CPU of its own.
     pub fn of_origin(&self) -> f64 {
         1e6 / self.origin_us
     }

@@ -10,7 +10,7 @@ use crate::load::{Faults, Second, TracedExchange};
 use crate::measure::metric::Metric;
 use crate::origin::journal::JournalEntry;
 
-/// What kept the throughput from being higher.
+/// The limit of the throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -58,10 +58,10 @@ pub struct Measurement {
     /// The figures.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<Metric, f64>,
-    /// Those of them that do not count, since the target was not the limit.
+    /// Figures among them that do not count, since the target was not the limit.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub void: BTreeSet<Metric>,
-    /// What kept the throughput from being higher.
+    /// The limit of the throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// Requests that went wrong.
@@ -73,7 +73,7 @@ pub struct Measurement {
     /// Memory at each number of idle clients: clients, anonymous bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<(f64, f64)>,
-    /// What happened second by second, where the driver played the clients.
+    /// Figures second by second, where the driver played the clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<Second>,
     /// Requests that came to each server, where servers keep journals.
@@ -86,7 +86,7 @@ pub struct Measurement {
     /// How far apart its CPUs were, before or after it, whichever is more; ns for a cache line there and back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<f64>,
-    /// What a reader should know about this measurement.
+    /// Remarks about this measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Why there are no figures, or why they do not count.

@@ -1,4 +1,4 @@
-//! The results of a run as data: what `run` measures and `report` writes down. Nothing here measures or writes.
+//! The results of a run as data: `run` measures them and `report` writes them. Nothing here measures or writes.
 
 pub mod run;
 pub mod capacity;

@@ -9,7 +9,7 @@ use crate::topology::target::TuningClass;
 pub struct TargetRecord {
     /// The product's words about its version.
     pub version: String,
-    /// The TLS library it ran with, as far as that is known.
+    /// The TLS library it ran with, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_library: Option<String>,
     /// How it was configured: tuned or as shipped.
@@ -28,7 +28,7 @@ pub struct TargetRecord {
 }
 
 impl TargetRecord {
-    /// What was run: version, class, TLS library, as far as they are known.
+    /// The program: version, class, TLS library, if known.
     pub fn sentence(&self) -> String {
         let class = self.class.map_or_else(String::new, |class| format!(", {}", class.label()));
         let tls = self.tls_library.as_ref().map_or_else(String::new, |tls| format!(", TLS library {tls}"));

@@ -19,13 +19,13 @@ use crate::topology::target::{LabTarget, TargetVariant};
 /// Everything a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What was asked, as it was run.
+    /// The scenario, as it was run.
     pub scenario: Scenario,
     /// When it began.
     pub started: jiff::Timestamp,
     /// Where.
     pub machine: Machine,
-    /// Who ran on which CPU; nothing when the kernel chose.
+    /// Which process ran on which CPU; nothing when the kernel chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Only a few seconds long: its figures mean nothing.
@@ -48,15 +48,15 @@ pub struct Run {
     /// Where targets spend their CPU time, if that was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub profiles: BTreeMap<String, Profile>,
-    /// Targets that have no means for what the scenario asks, and what they lack.
+    /// Targets that lack a feature of the scenario, and the feature.
     #[serde(default)]
     pub cannot: BTreeMap<String, String>,
     /// Targets, or single loads on them, that failed, and how.
     pub failed: BTreeMap<String, String>,
-    /// What client and origin can do without a target, where that could be found out.
+    /// The capacity of client and origin without a target, if it could be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
-    /// What a reader should know.
+    /// Remarks.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The bench: what all measurements of a run share, and a target's configuration in the words of its product.
+//! The bench: the state that all measurements of a run share, and a target's configuration in the words of its product.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::{LabTarget, TuningClass};
 use crate::topology::upstream::UpstreamSetup;
 
-/// What all measurements of a run share.
+/// The state that all measurements of a run share.
 #[derive(Debug)]
 pub struct Bench<'a> {
     /// The user's choices.
@@ -30,19 +30,19 @@ pub struct Bench<'a> {
     pub products: Catalogue,
     /// How targets are configured.
     pub class: TuningClass,
-    /// What they speak with clients.
+    /// Their protocol with clients.
     pub listener: ListenerSetup,
-    /// What they show clients that speak TLS.
+    /// Their certificate for clients with TLS.
     pub certificate: Option<TargetCertificate>,
     /// The suite that clients offer now, where the scenario has several.
     pub suite: Cell<Option<Suite>>,
-    /// What passes through them.
+    /// The traffic through them.
     pub traffic: Traffic,
     /// The servers behind them.
     pub upstream: UpstreamSetup,
     /// The servers keep a journal.
     pub journal: bool,
-    /// The work does something to the servers or the target, or reads what they noted.
+    /// The work changes the servers or the target, or reads their journals.
     pub needs_servers: bool,
     /// The two CPUs; `None` leaves everything to the kernel.
     pub placement: Option<Placement>,
@@ -97,7 +97,7 @@ impl Bench<'_> {
         )
     }
 
-    /// What of the run `target` cannot do, found out before anything is started.
+    /// The feature of the run that `target` lacks, found before anything is started.
     pub fn cannot(&self, target: LabTarget) -> Option<ProductLacks> {
         if target.product == Product::Url {
             return self.url_cannot();
@@ -107,12 +107,12 @@ impl Bench<'_> {
         let servers: Vec<SocketAddr> =
             (0..self.upstream.servers).map(|number| nth_addr(somewhere, number)).collect();
         let room = ConnectionRoom { clients: 1, servers: 0 };
-        let told = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
+        let reload = if self.traffic.is_reloaded { target.product.reload().err() } else { None };
         let configuration = Configuration::of(&servers, &self.upstream);
-        told.or(self.render(target, installed, somewhere, &configuration, room).err())
+        reload.or(self.render(target, installed, somewhere, &configuration, room).err())
     }
 
-    /// What cannot be asked of a balancer that the lab does not start.
+    /// The feature that a balancer lacks that the lab does not start.
     fn url_cannot(&self) -> Option<ProductLacks> {
         if self.listener.tls.is_some() {
             Some(ProductLacks("was given with http://, and this is about TLS"))
@@ -124,13 +124,13 @@ impl Bench<'_> {
     }
 
     /// The command line without the folders of this machine, which mean nothing elsewhere.
-    pub(super) fn told_command(&self, job: &Job) -> String {
+    pub(super) fn recorded_command(&self, job: &Job) -> String {
         let program = job.program.file_name().unwrap_or_default().to_string_lossy();
         let line = Job { program: program.as_ref().into(), ..job.clone() }.command_line();
-        self.told(&line)
+        self.without_folders(&line)
     }
 
-    pub(super) fn told(&self, text: &str) -> String {
+    pub(super) fn without_folders(&self, text: &str) -> String {
         text.replace(&self.dir.path().display().to_string(), "RUN")
     }
 }

@@ -1,4 +1,4 @@
-//! What client and origin can do without a target, found out before the rounds: the proof that the origin is fast enough.
+//! The capacity of client and origin without a target, measured before the rounds: the proof that the origin is fast enough.
 //!
 //! Both share a CPU, so the throughput alone says little. CPU time per request of each says what it could do with a CPU of
 //! its own, as much as the target has. Clients that speak TLS do without it here: the origin behind a target never sees it.

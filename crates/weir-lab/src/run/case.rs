@@ -8,11 +8,11 @@ use crate::topology::listener::Suite;
 pub(super) enum LoadCase {
     /// A crowd, played by one tool.
     Crowd { tool: LoadTool, clients: usize },
-    /// So many clients.
+    /// The number of clients.
     Clients(usize),
     /// Clients that offer this suite.
     Suite(Suite),
-    /// Requests with a body of so many bytes; 0: GET.
+    /// Requests with a body of this many bytes; 0: GET.
     Body(usize),
 }
 

@@ -11,16 +11,16 @@ use crate::origin::journal::JournalEntry;
 use crate::target::{PathBranch, ReloadableParts};
 use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
-/// What begins the path that no configuration touches.
+/// The beginning of the path that no configuration touches.
 pub(super) const STILL: &str = "/still";
 
-/// What begins the path that has servers of its own in every other configuration.
+/// The beginning of the path that has servers of its own in every other configuration.
 pub(super) const NOW_AND_THEN: &str = "/now-and-then";
 
 /// The configuration that a target gets for its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// Those of every request without a path of its own.
+    /// The servers of every request without a path of its own.
     pub servers: Vec<SocketAddr>,
     /// How it uses them.
     pub upstream: UpstreamSetup,
@@ -80,21 +80,21 @@ fn gone(number: u32, servers: usize) -> Option<usize> {
 /// When configurations were in effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// The longest time until one was, ns; of those that were.
+    /// The longest time until one was in effect, ns; of those that were.
     pub(super) longest: u64,
-    /// The numbers of those that were not in effect before the next one was given.
+    /// The numbers of configurations that were not in effect before the next one was given.
     pub(super) late: Vec<usize>,
 }
 
 /// A configuration is in effect when the last request has gone to the server that it leaves out, and the server that came back
 /// with it has got one, if it is its turn: with `least-requests` a server that still has its tunnels has its share of the work
-/// already. `told`: when each was; the last one had as long as `every` says. The first one brings none back. `journals`: those
+/// already. `given`: when each was; the last one had as long as `every` says. The first one brings none back. `journals`: those
 /// of the servers that change.
-pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<JournalEntry>]) -> Effects {
+pub(super) fn effects(given: &[u64], every: Duration, journals: &[Vec<JournalEntry>]) -> Effects {
     let requests: Vec<Vec<u64>> = journals.iter().map(|journal| of_clients(journal)).collect();
     let mut effects = Effects::default();
-    for (index, at) in told.iter().enumerate() {
-        let until = told.get(index + 1).copied().unwrap_or(at + every.as_nanos() as u64);
+    for (index, at) in given.iter().enumerate() {
+        let until = given.get(index + 1).copied().unwrap_or(at + every.as_nanos() as u64);
         let within =
             |server: usize| requests[server].iter().copied().filter(|got| (*at..until).contains(got));
         let number = index as u32 + 1;
@@ -111,7 +111,7 @@ pub(super) fn effects(told: &[u64], every: Duration, journals: &[Vec<JournalEntr
     effects
 }
 
-/// When the requests of clients came; others do not say who they are.
+/// When the requests of clients came; other requests carry no client number.
 fn of_clients(journal: &[JournalEntry]) -> Vec<u64> {
     journal.iter().filter(|visit| visit.client().is_some()).map(|visit| visit.got).collect()
 }
@@ -136,7 +136,7 @@ mod tests {
             assert_ne!(one.extra.weights, next.extra.weights, "{number}");
             assert_ne!(one.upstream, next.upstream, "{number}");
             assert_ne!(one.extra.branches, next.extra.branches, "{number}");
-            // What is to be left alone is the same in all of them.
+            // The part that must not change is the same in all of them.
             assert_eq!(one.extra.branches[0], next.extra.branches[0]);
             assert_eq!((one.extra.branches[0].path, one.extra.branches[0].servers[0]), (STILL, servers[3]));
         }
@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn a_configuration_is_in_effect_when_one_server_gets_requests_again_and_the_other_no_more() {
-        let (told, every) = ([1000, 2000, 3000], Duration::from_nanos(1000));
+        let (given, every) = ([1000, 2000, 3000], Duration::from_nanos(1000));
         // The first server is out from 1000 to 2000, the second from 2000 to 3000, the third from 3000 on.
         let right = [visits(&[900, 2050, 2060]), visits(&[1500, 3070]), visits(&[2500, 3020])];
         let seen = |journals: &[Vec<JournalEntry>]| {
-            let Effects { longest, late } = effects(&told, every, journals);
+            let Effects { longest, late } = effects(&given, every, journals);
             (longest, late)
         };
         assert_eq!(seen(&right), (50, vec![]));
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(seen(&stuck), (20, vec![2]));
         let [first, second, _] = right;
         assert_eq!(seen(&[first, second, visits(&[2500, 3020, 3990])]).1, [3]);
-        // A target that takes none of them over goes on with all servers.
+        // A target that takes none of them over keeps all servers.
         let all: Vec<u64> = (90..400).map(|number| number * 10).collect();
         assert_eq!(seen(&[visits(&all), visits(&all), visits(&all)]).1, [1, 2, 3]);
     }

@@ -18,7 +18,7 @@ use crate::run::testbed::Testbed;
 use crate::scenario::Rounds;
 use crate::topology::target::LabTarget;
 
-/// What the other tools wait for an answer.
+/// The time limit of the other tools for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Measures `target` once.

@@ -1,11 +1,11 @@
-//! What a target holds at one moment: memory and where it is, descriptors. Read when nothing is timed.
+//! The resources of a target at one moment: memory and where it is, descriptors. Read when nothing is timed.
 
 use crate::measure::memory::{self, Breakdown};
 use crate::measure::metric::Metric;
 use crate::measure::sockets;
 use crate::results::measurement::Measurement;
 
-/// Notes what the tree under `pid` holds.
+/// Notes the resources of the tree under `pid`.
 pub(super) fn note(measurement: &mut Measurement, pid: i32) {
     let whole = memory::of_tree(pid);
     let Breakdown { heap, stack, shared, file, other } = memory::breakdown(pid);

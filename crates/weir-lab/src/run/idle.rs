@@ -29,10 +29,10 @@ use crate::scenario::{IdleWork, Rounds};
 use crate::target::ConnectionRoom;
 use crate::topology::target::LabTarget;
 
-/// Exchanges of one of those who come before: no product ends a connection after so few.
+/// Exchanges of each earlier client: no product ends a connection after so few.
 const EXCHANGES_EACH: usize = 50;
 
-/// One connection in so many is used again at the end.
+/// One connection in this many is used again at the end.
 const SAMPLE: usize = 50;
 
 /// Measures `target` once.
@@ -61,7 +61,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-/// What `many` would take, if each one more took as much as those that were opened.
+/// The memory of `many`, if each further one took as much as those that were opened.
 fn extrapolate(measurement: &mut Measurement, many: usize) {
     let Some((most, bytes)) = measurement.series.last().copied() else { return };
     let values = &mut measurement.values;
@@ -117,7 +117,7 @@ fn with_clients(
     Ok(memory)
 }
 
-/// At least so many exchanges, by one client after the other.
+/// At least this many exchanges, by one client after the other.
 fn come_and_go(addr: SocketAddr, exchange: &PreparedExchange, exchanges: usize) -> Result<(), LoadFault> {
     for _ in 0..exchanges.div_ceil(EXCHANGES_EACH) {
         let mut held = HeldConnections::new(addr, exchange);
@@ -129,7 +129,7 @@ fn come_and_go(addr: SocketAddr, exchange: &PreparedExchange, exchanges: usize) 
     Ok(())
 }
 
-/// What each client does once before it idles, and with every heartbeat.
+/// The exchange of each client before it idles, and with every heartbeat.
 fn exchange(addr: SocketAddr, idle: &IdleWork) -> PreparedExchange {
     if let Some(tunnels) = idle.tunnels {
         return websocket::prepare(addr, tunnels.message).swap_remove(0);
@@ -171,7 +171,7 @@ mod tests {
     use super::{Measurement, Metric, extrapolate};
 
     #[test]
-    fn what_many_take_follows_from_the_slope() {
+    fn the_memory_of_many_follows_from_the_slope() {
         let mut measurement =
             Measurement { series: vec![(1000.0, 6e6), (2000.0, 10e6)], ..Measurement::default() };
         measurement.values.insert(Metric::MemoryPerClient, 4000.0);

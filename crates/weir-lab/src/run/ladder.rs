@@ -16,10 +16,10 @@ use crate::scenario::{Rounds, Scenario, SteadyWork};
 use crate::target::ConnectionRoom;
 use crate::topology::target::LabTarget;
 
-/// Descriptors that a target needs for other things: what nginx reserves, files, listeners.
+/// Descriptors that a target needs for other things: the reserve of nginx, files, listeners.
 const RESERVE: u64 = 1200;
 
-/// Measures `target` once, with so many clients.
+/// Measures `target` once, with this many clients.
 pub(super) fn measure(
     bench: &Bench<'_>,
     clients: usize,
@@ -91,7 +91,7 @@ fn fit_to(scenario: &mut Scenario, descriptors: u64) -> Option<String> {
     ))
 }
 
-/// Clients, each with a server connection, that fit into so many descriptors of a target: whole hundreds, where there are any.
+/// Clients, each with a server connection, that fit into this many descriptors of a target: whole hundreds, where there are any.
 fn clients_max(descriptors: u64) -> usize {
     // nginx closes idle clients when fewer than a sixteenth of its connections are free, hence a fifteenth more.
     let most = (descriptors.saturating_sub(RESERVE) * 15 / 32).max(1);
@@ -106,7 +106,7 @@ mod tests {
     use crate::scenario::catalogue;
 
     #[test]
-    fn what_does_not_fit_gives_way_to_the_most_that_does() {
+    fn a_number_that_does_not_fit_is_replaced_by_the_largest_that_does() {
         assert_eq!((clients_max(20_000), clients_max(1_000_000), clients_max(1024)), (8800, 468_100, 1));
         let mut scenario = catalogue::find("ladder").unwrap();
         assert_eq!(fit_to(&mut scenario, 1_000_000), None);

@@ -1,4 +1,4 @@
-//! What limited a load: the target, the client, the origin, or the number of clients; and which figures are void because of that.
+//! The limit of a load: the target, the client, the origin, or the number of clients; and which figures are void because of that.
 //!
 //! A closed loop is as fast as its slowest part. When that was not the target, throughput and latency are those of the
 //! client or the origin, and do not count: they are void. CPU per request and memory do not depend on the limit.
@@ -32,16 +32,16 @@ pub(super) struct Shares {
     pub(super) target: Option<f64>,
     /// The CPU of client and origin with anything.
     pub(super) shared: f64,
-    /// What the origin used.
+    /// The origin's use of the CPU.
     pub(super) origin: f64,
-    /// What plays the clients used.
+    /// The load tool's use of the CPU.
     pub(super) driver: f64,
     /// Others had a share of the CPUs.
     pub(super) is_disturbed: bool,
 }
 
 impl Shares {
-    /// What kept a closed loop from being faster.
+    /// The limit of a closed loop.
     pub(super) fn limit(self) -> Limit {
         let is_full = |share: f64| share >= FULL;
         match (self.target.is_some_and(is_full), is_full(self.shared)) {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_targets_doing_is_void_and_named_with_figures() {
+    fn figures_not_limited_by_the_target_are_void_and_explained() {
         let of_origin = judged(Limit::Origin, 70.0);
         assert_eq!(
             of_origin.notes,
@@ -127,7 +127,7 @@ mod tests {
             ]
         );
         assert!(of_origin.void.contains(&Metric::P99) && of_origin.void.contains(&Metric::RequestsPerSecond));
-        // What a request costs does not depend on how many there were.
+        // The cost of a request does not depend on how many there were.
         assert!(!of_origin.void.contains(&Metric::CpuPerRequest));
         assert!(judged(Limit::Client, 70.0).notes[0].contains("the client was the limit"));
         let waiting = judged(Limit::Waiting, 40.0);

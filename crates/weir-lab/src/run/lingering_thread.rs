@@ -37,7 +37,7 @@ impl<T> LingeringThread<'_, T> {
         self.is_done.load(Ordering::Relaxed) || self.thread.is_finished()
     }
 
-    /// Lets it go and waits for what it has found; an error when it has panicked.
+    /// Stops it and waits for its result; an error when it has panicked.
     pub(super) fn join(self) -> Result<T> {
         drop(self.held);
         self.thread.join()
@@ -53,15 +53,15 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_it_has_spent_is_seen_when_its_work_is_done() {
+    fn its_cpu_time_is_seen_when_its_work_is_done() {
         let work = Duration::from_millis(20);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::scope(|scope| {
             let thread = spawn(scope, move || {
                 clock::burn(work);
-                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             });
-            let id = told.recv().unwrap();
+            let id = receiver.recv().unwrap();
             assert!(clock::wait_until(Duration::from_secs(60), || thread.is_done()));
             let task = Process::myself().unwrap().task_from_tid(id).unwrap();
             assert!(u128::from(task.schedstat().unwrap().sum_exec_runtime) >= work.as_nanos());
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_panic_ends_it() {
         let result = std::thread::scope(|scope| {
-            let thread = spawn(scope, || -> u32 { panic!("as told") });
+            let thread = spawn(scope, || -> u32 { panic!("on purpose") });
             assert!(clock::wait_until(Duration::from_secs(60), || thread.is_done()));
             thread.join().err()
         });

@@ -1,7 +1,7 @@
 //! A run: rounds over targets, each measurement from nothing, the results gathered for the report.
 //!
 //! `testbed` starts servers and target for one measurement; `steady` to `reload` each know how to measure one kind of
-//! work; `rounds` interleaves them and leaves out what has failed. What is measured is a `Measurement`, whatever the kind.
+//! work; `rounds` interleaves them and leaves out failed ones. The result is a `Measurement`, whatever the kind.
 
 pub mod rounds;
 mod case;
@@ -49,14 +49,14 @@ use crate::target::TargetUrl;
 use crate::target::search::ProgramSearch;
 use crate::topology::target::LabTarget;
 
-/// What a user may choose about a run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How to start the lab's own program again.
     pub launcher: Launcher,
     /// Only these targets.
     pub targets: Option<Vec<LabTarget>>,
-    /// So many rounds.
+    /// The number of rounds.
     pub rounds: Option<u32>,
     /// Windows of this length.
     pub window: Option<std::time::Duration>,
@@ -68,7 +68,7 @@ pub struct Options {
     pub programs: ProgramSearch,
     /// A balancer that runs already, to be measured as well.
     pub url: Option<TargetUrl>,
-    /// What plays the clients of a steady load: the driver or wrk.
+    /// The load tool of a steady load: the driver or wrk.
     pub tool: LoadTool,
     /// CPU of client and origin, and of the target.
     pub cpus: Option<(usize, usize)>,

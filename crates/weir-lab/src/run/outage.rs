@@ -1,4 +1,4 @@
-//! A server that is killed, or hangs, under a constant rate, and comes back: who notices, and how soon.
+//! A server that is killed, or hangs, under a constant rate, and comes back: which clients are affected, and for how long.
 //!
 //! When the target knows is seen from where its requests come to: the last one that is sent to a server that hangs, the first
 //! one after it is well again. Failed requests are a figure here. One that began when the killed server was gone for good
@@ -103,7 +103,7 @@ pub(super) fn kill_and_return<'a>(
     ]
 }
 
-/// The figures of a run, from what the client and what the server concerned wrote down.
+/// The figures of a run, from the notes of the client and of the server concerned.
 fn figures(
     work: &OutageWork,
     outcome: &LoadOutcome,
@@ -118,7 +118,7 @@ fn figures(
         let unsent = unsent(&outcome.trace, outcome.started_ns, absence.from);
         figures.insert(Metric::FailedUnsent, unsent as f64);
     }
-    // When the requests of clients came; probes do not say who they are.
+    // When the requests of clients came; probes carry no client number.
     let came: Vec<u64> = visits.iter().filter(|visit| visit.client().is_some()).map(|it| it.got).collect();
     let end = outcome.started_ns + outcome.trace.iter().map(|event| event.ended).max().unwrap_or(0);
     if work.event == ServerOutage::Hang {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_killed_server_cannot_have_had_is_held_against_the_target() {
+    fn only_requests_that_the_killed_server_cannot_have_had_count_against_the_target() {
         // Requests 99 and 100 began before or as the server went, 101 and 400 when it was gone.
         for (lost, unsent) in [(&[][..], 0.0), (&[99, 100][..], 0.0), (&[100, 101, 400][..], 2.0)] {
             let seen = figures(&work(ServerOutage::Kill), &outcome(lost), &[], ABSENCE);

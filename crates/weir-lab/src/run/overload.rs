@@ -1,5 +1,5 @@
-//! More requests than the servers can take, then few again: what is still served in time, who waits how long, and whether
-//! things are as before afterwards.
+//! More requests than the servers can take, then few again: how many are served in time, how long requests wait, and whether
+//! the target recovers afterwards.
 //!
 //! Requests start at their rate whether or not earlier ones are answered, and a client leaves when its patience is over. Answers
 //! within that patience count, relative to the servers' capacity by the service time that they measured themselves.
@@ -21,7 +21,7 @@ use crate::scenario::work::OverloadWork;
 use crate::topology::target::LabTarget;
 use crate::topology::upstream::UpstreamSetup;
 
-/// When which load was on, and what the waits may be. In nanoseconds since the start of the run.
+/// The times of the loads, and the limits of the waits. In nanoseconds since the start of the run.
 #[derive(Debug, Clone, Copy)]
 struct OverloadPhases {
     /// The overload is in full swing.
@@ -73,7 +73,7 @@ impl OverloadPhases {
     }
 }
 
-/// The figures of a run, from what the client and what the servers wrote down.
+/// The figures of a run, from the notes of the client and of the servers.
 fn figures(
     outcome: &LoadOutcome,
     phases: OverloadPhases,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn goodput_is_what_is_answered_and_waits_are_those_of_all() {
+    fn goodput_counts_answered_requests_and_waits_all_requests() {
         // Every third is served after 2 s, the others leave then.
         let good = |number: u64| (2000, number >= 1500 || number.is_multiple_of(3));
         assert!((figure(good, Metric::OfCapacity) - 1.0).abs() < 0.01);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn afterwards_begins_when_the_queue_can_be_empty() {
-        // The load falls at 10 s; what comes until 12 s may still be lost.
+        // The load falls at 10 s; requests that come until 12 s may still be lost.
         let slow_end = |number: u64| (2000, number >= 1550);
         assert_eq!(figure(slow_end, Metric::AvailabilityAfter), 100.0);
         let collapsed = |number: u64| (2000, number < 1600);

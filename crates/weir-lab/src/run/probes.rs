@@ -1,4 +1,4 @@
-//! Health checks of many servers and nothing else: what they cost, and whether they come spread or in bursts.
+//! Health checks of many servers and nothing else: their cost, and whether they come spread or in bursts.
 //!
 //! One process plays all servers, with an address for each; it wrote down when each probe came.
 
@@ -59,7 +59,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-/// What the probes of `testbed` cost when there is nothing else, for so long, and how regular they are.
+/// The cost of the probes of `testbed` when there is nothing else, for this time, and how regular they are.
 pub(super) fn alone(
     bench: &Bench<'_>,
     testbed: &Testbed,

@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// client and the servers' clocks is not the target's doing.
 const ORDER_SHARE: f64 = 0.25;
 
-/// Measures `target` once, with so many clients.
+/// Measures `target` once, with this many clients.
 pub(super) fn measure(
     bench: &Bench<'_>,
     work: &QueueWork,
@@ -46,7 +46,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-/// The figures of a run, from what the client and what the servers wrote down.
+/// The figures of a run, from the notes of the client and of the servers.
 fn figures(
     outcome: &LoadOutcome,
     warm_up: Duration,
@@ -117,7 +117,7 @@ struct ServedRequest {
     service_ns: f64,
 }
 
-/// Brings together what the client and what the servers say of each answered request.
+/// Joins the notes of the client and of the servers about each answered request.
 fn served(trace: &[TracedExchange], started_ns: u64, visits: &[&JournalEntry]) -> Vec<ServedRequest> {
     let mut by_client: BTreeMap<usize, Vec<&JournalEntry>> = BTreeMap::new();
     for visit in visits {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_yardstick_is_what_servers_measured() {
+    fn the_yardstick_is_the_servers_own_measurement() {
         let visits = [visit(0, 0, 5, Some(25)), visit(1, 0, 25, Some(47)), visit(2, 0, 47, None)];
         assert_eq!(mean(visits.iter().filter_map(service_ns)), Some(21.0 * MS as f64));
         assert_eq!(mean(std::iter::empty()), None);

@@ -38,12 +38,12 @@ use crate::topology::target::LabTarget;
 /// Bytes of a message in the tunnels.
 const MESSAGE: usize = 32;
 
-/// What was done, and seen meanwhile.
+/// The reloads, and the readings meanwhile.
 #[derive(Debug, Default)]
 struct ReloadLog {
     /// When each configuration was given to the target, in nanoseconds of `clock::uptime_ns`.
-    told: Vec<u64>,
-    /// Resident memory after so many reloads, bytes.
+    given: Vec<u64>,
+    /// Resident memory after this many reloads, bytes.
     rss: Vec<(f64, f64)>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn measure(
     let (lost, lost_touched) = (still.lost(is_over), touched.lost(is_over));
     ensure!(!bench.options.is_interrupted(), "interrupted");
     testbed.is_alive()?;
-    let ReloadLog { told, rss } = log.take();
+    let ReloadLog { given, rss } = log.take();
     let (answered, mut faults) = (kept.exchanges + short.exchanges, kept.faults);
     faults.join(short.faults);
     let values = &mut measurement.values;
@@ -88,12 +88,12 @@ pub(super) fn measure(
     measurement.note_failed(faults);
     let mut journals = testbed.journals()?;
     journals.pop();
-    note_effects(&mut measurement, &effects(&told, work.every, &journals), told.len());
+    note_effects(&mut measurement, &effects(&given, work.every, &journals), given.len());
     Ok(measurement)
 }
 
 /// When the configurations were in effect. A target that takes few of them over loses nothing by the others: it fails.
-fn note_effects(measurement: &mut Measurement, effects: &Effects, told: usize) {
+fn note_effects(measurement: &mut Measurement, effects: &Effects, given: usize) {
     let Effects { longest, late } = effects;
     measurement.values.insert(Metric::TakesEffect, *longest as f64 / 1000.0);
     measurement.values.insert(Metric::LateConfigurations, late.len() as f64);
@@ -103,11 +103,11 @@ fn note_effects(measurement: &mut Measurement, effects: &Effects, told: usize) {
     let numbers: Vec<String> = late.iter().take(10).map(usize::to_string).collect();
     let more = if late.len() > 10 { " and others" } else { "" };
     let sentence = format!(
-        "{} of {told} configurations were not in effect when the next one was told: {}{more}",
+        "{} of {given} configurations were not in effect when the next one was given: {}{more}",
         late.len(),
         numbers.join(", ")
     );
-    if 2 * late.len() > told {
+    if 2 * late.len() > given {
         measurement.failure = Some(sentence);
     } else {
         measurement.notes.push(sentence);
@@ -144,7 +144,7 @@ fn drive(
     })
 }
 
-/// Those that do not, beside those of `kept`.
+/// The connections that are not kept, beside those of `kept`.
 fn short(testbed: &Testbed, work: &ReloadWork, kept: &LoadPlan) -> LoadPlan {
     let at = |path| {
         let host = &testbed.authority;
@@ -159,7 +159,7 @@ fn short(testbed: &Testbed, work: &ReloadWork, kept: &LoadPlan) -> LoadPlan {
     }
 }
 
-/// The reloads, and a look at the target's memory before each and some time after the last.
+/// The reloads, with a reading of the target's memory before each and some time after the last.
 fn steps<'a>(
     bench: &'a Bench<'_>,
     work: &ReloadWork,
@@ -175,7 +175,7 @@ fn steps<'a>(
         WindowEvent::new(work.every * number, move |testbed: &mut Testbed| {
             look(testbed, number - 1)?;
             let servers: Vec<SocketAddr> = testbed.servers.iter().map(|server| server.addr).collect();
-            log.borrow_mut().told.push(clock::uptime_ns());
+            log.borrow_mut().given.push(clock::uptime_ns());
             bench.reload(target, testbed, &numbered(bench, number, &servers), room)
         })
     };
@@ -186,7 +186,7 @@ fn steps<'a>(
     (1..=times).map(step).chain(std::iter::once(last)).collect()
 }
 
-/// What memory did from one reload to the next.
+/// The course of memory from one reload to the next.
 fn note_memory(measurement: &mut Measurement, rss: &[(f64, f64)]) {
     let (Some((_, first)), Some((reloads, last))) = (rss.first(), rss.last()) else { return };
     measurement.values.insert(Metric::Rss, *last);
@@ -222,14 +222,14 @@ mod tests {
 
     #[test]
     fn a_target_that_takes_most_configurations_over_is_measured_and_one_that_takes_few_fails() {
-        for (late, told, fails) in
+        for (late, given, fails) in
             [(0, 3, false), (1, 3, false), (2, 3, true), (50, 100, false), (51, 100, true)]
         {
             let mut measurement = Measurement::default();
-            note_effects(&mut measurement, &Effects { longest: 7000, late: (1..=late).collect() }, told);
+            note_effects(&mut measurement, &Effects { longest: 7000, late: (1..=late).collect() }, given);
             assert_eq!(measurement.values[&Metric::LateConfigurations], late as f64);
             assert_eq!(measurement.values[&Metric::TakesEffect], 7.0);
-            assert_eq!(measurement.failure.is_some(), fails, "{late} of {told}");
+            assert_eq!(measurement.failure.is_some(), fails, "{late} of {given}");
             assert_eq!(measurement.notes.len(), usize::from(late > 0 && !fails), "{measurement:?}");
         }
     }

@@ -31,7 +31,7 @@ use crate::topology::target::{LabTarget, TuningClass};
 /// Runs `scenario`.
 ///
 /// # Errors
-/// When it cannot begin, or was interrupted. What goes wrong with single targets is in the result.
+/// When it cannot begin, or was interrupted. Faults of single targets are in the result.
 pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     placement::raise_descriptor_limit();
     let mut scenario = scenario.clone();
@@ -83,7 +83,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
     Ok(run)
 }
 
-/// Takes what was asked for, otherwise what the scenario names; leaves out, when allowed, what is not installed.
+/// Takes the requested targets, otherwise those of the scenario; leaves out, when allowed, targets that are not installed.
 fn choose_targets(
     scenario: &mut Scenario,
     options: &Options,
@@ -141,10 +141,7 @@ fn left_out(product: Product) -> String {
 }
 
 /// Leaves out the targets that lack a feature which the scenario needs; returns their reasons.
-fn leave_out_unable(
-    scenario: &mut Scenario,
-    bench: &Bench<'_>,
-) -> anyhow::Result<BTreeMap<String, String>> {
+fn leave_out_unable(scenario: &mut Scenario, bench: &Bench<'_>) -> anyhow::Result<BTreeMap<String, String>> {
     let mut cannot = BTreeMap::new();
     scenario.targets.retain(|target| {
         let why = bench.cannot(*target);
@@ -200,7 +197,7 @@ fn choose_tools(
     Ok(versions)
 }
 
-/// Who runs where. Targets as shipped use what they find, as their users have it.
+/// The placement. Targets as shipped use all CPUs, as their users have it.
 fn placement(scenario: &Scenario, options: &Options) -> anyhow::Result<Option<Placement>> {
     match (scenario.class, options.cpus) {
         (TuningClass::AsShipped, _) => Ok(None),
@@ -227,7 +224,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     }
     let cases = cases(scenario);
     for round in 1..=scenario.rounds.count {
-        // Those that have had enough of it, where clients are doubled until then.
+        // Targets that are over, where clients are doubled until then.
         let mut over = BTreeSet::new();
         for case in &cases {
             for target in &scenario.targets {
@@ -360,7 +357,7 @@ fn measure(
     }
 }
 
-/// What is left out when it fails: a target, or one load on it.
+/// The part that is left out when it fails: a target, or one load on it.
 fn name_of(target: LabTarget, case: Option<LoadCase>) -> String {
     case.map_or_else(|| target.to_string(), |case| format!("{target}, {case}"))
 }
@@ -385,13 +382,13 @@ fn note(
         run.failed.insert(name_of(target, case), format!("round {round}: {failure}"));
     }
     if round > 1 {
-        // One round of single requests shows what there is to see.
+        // One round of single requests is enough.
         measurement.responses.clear();
     }
     run.measurements.push(measurement);
 }
 
-/// One line per measurement, for who watches.
+/// One line per measurement, for a user who watches the run.
 fn progress_line(run: &Run, measurement: &Measurement) -> String {
     let mut line = format!(
         "{} round {}/{} {:<18}",

@@ -1,6 +1,6 @@
 //! One server behind a target: an origin in a process of its own, which can hang, be killed, and come back.
 //!
-//! Its journal, when it keeps one, outlives it: what it saw is read when the measurement is over.
+//! Its journal, when it keeps one, outlives it, and is read when the measurement is over.
 
 use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
@@ -35,7 +35,7 @@ pub struct ServerSetup {
     pub journal: bool,
     /// CPU time it spends on every answer.
     pub burn: Option<Duration>,
-    /// So many percent of its answers are 500.
+    /// This many percent of its answers are 500.
     pub errors: Option<u8>,
 }
 
@@ -44,7 +44,7 @@ pub struct ServerSetup {
 pub struct ServerProcess {
     /// `None` while it is killed.
     process: Option<Guarded>,
-    /// Those that were killed: waiting for their guards can take seconds while the CPU is busy.
+    /// Killed servers: waiting for their guards can take seconds while the CPU is busy.
     killed: Vec<Guarded>,
     /// Where it listens.
     pub addr: SocketAddr,
@@ -142,10 +142,10 @@ impl ServerProcess {
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
         kill_process(pid, Signal::KILL)?;
         let limit = Timespec::try_from(LIMIT)?;
-        let told = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))?;
+        let ended_events = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))?;
         let gone = clock::uptime_ns();
         self.killed.push(process);
-        ensure!(told == 1, "the server was killed and is still there");
+        ensure!(ended_events == 1, "the server was killed and is still there");
         Ok(gone)
     }
 

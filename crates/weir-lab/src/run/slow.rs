@@ -1,4 +1,4 @@
-//! A few requests that take long: what becomes of the others, compared with the same load without slow ones.
+//! A few requests that take long: their effect on the others, compared with the same load without slow ones.
 //!
 //! Which requests are slow is drawn once from a fixed seed, so all targets get the same ones in the same order. Both halves of a
 //! measurement have servers and a target of their own.
@@ -78,7 +78,7 @@ fn with(
     Ok((measurement, p95))
 }
 
-/// What became of the requests that are not slow.
+/// The figures of the requests that are not slow.
 struct UsualRequests {
     latency: Histogram<u64>,
     asked: usize,
@@ -91,7 +91,7 @@ impl UsualRequests {
     }
 }
 
-/// Those that were due from `from` on, in nanoseconds since the start.
+/// Requests that were due from `from` on, in nanoseconds since the start.
 fn others(trace: &[TracedExchange], is_slow: &[bool], from: u64) -> UsualRequests {
     let mut others = UsualRequests { latency: driver::histogram(), asked: 0 };
     let is_other =

@@ -1,4 +1,4 @@
-//! Clients that read and write slowly, beside usual ones: whether these suffer, and what becomes of the slow ones.
+//! Clients that read and write slowly, beside usual ones: whether these suffer, and whether the slow ones are served.
 //!
 //! The same load without slow clients is measured first, on a target of its own. A slow exchange is carried to its end, or the
 //! target ends it, by a rule that it has for such: both are figures. An answer that is wrong fails the target.
@@ -59,7 +59,7 @@ fn wrong(faults: &Faults) -> u64 {
     faults.kinds.iter().filter(|(kind, _)| WRONG.contains(&kind.as_str())).map(|(_, number)| number).sum()
 }
 
-/// Usual clients beside slow ones: what was measured with those, what came of these, and the memory of the target meanwhile.
+/// Usual clients beside slow ones: the figures of those, the outcome of these, and the memory of the target meanwhile.
 fn beside(
     bench: &Bench<'_>,
     work: &SlowClientsWork,
@@ -116,7 +116,7 @@ pub(super) fn slow_plan(testbed: &Testbed, work: &SlowClientsWork, usual: &LoadP
         connections: Connections::PerExchange,
         arrival: crate::load::LoadPattern::Closed,
         warm_up: Duration::ZERO,
-        // Those that began in the window may take as long as they need.
+        // Exchanges that began in the window may take as long as they need.
         window: usual.warm_up + usual.window,
         timeout: Duration::from_secs(4 * longest),
         pace: Some(work.pace),
@@ -124,7 +124,7 @@ pub(super) fn slow_plan(testbed: &Testbed, work: &SlowClientsWork, usual: &LoadP
     }
 }
 
-/// What client number so and so sends: first the readers, then the writers.
+/// The requests of the client with this number: first the readers, then the writers.
 fn slow_exchanges(host: &str, work: &SlowClientsWork) -> Vec<PreparedExchange> {
     let path = format!("/bytes/{}", work.answer);
     let shape = |body_len| RequestShape {

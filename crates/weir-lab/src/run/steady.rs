@@ -1,4 +1,4 @@
-//! A steady load on one target: throughput, latency, CPU per request, memory, and what the limit was.
+//! A steady load on one target: throughput, latency, CPU per request, memory, and the limit.
 //!
 //! The driver runs on its own thread; this one reads the CPU figures at both ends of the window, together with how many
 //! exchanges the driver has completed, so that cost and count belong to the same stretch of time.
@@ -31,13 +31,13 @@ use crate::topology::target::{LabTarget, TargetVariant};
 /// An exchange that takes longer is a fault.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the targets have room for: no limit of theirs is to be felt.
+/// The room of the targets: no limit of theirs may matter.
 const ROOM: u64 = 4096;
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// After so many faults a measurement is over.
+/// After this many faults a measurement is over.
 const FAULTS_MAX: u64 = 1000;
 
 /// Requests of a constant rate that go out later than this say that the client cannot keep up, µs.
@@ -103,7 +103,7 @@ pub(super) fn room(steady: &SteadyWork) -> ConnectionRoom {
     ConnectionRoom { clients: ROOM, servers: steady.message.map_or(0, |_| ROOM) }
 }
 
-/// What is asked of the origin.
+/// The request to the origin.
 fn path(steady: &SteadyWork) -> String {
     let service = steady.service.iter().map(|service| format!("/delay/{service}"));
     let answer = (steady.answer != crate::origin::PAGE_LEN).then(|| format!("/bytes/{}", steady.answer));

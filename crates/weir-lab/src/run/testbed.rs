@@ -65,7 +65,7 @@ impl Bench<'_> {
         self.set_up_as(target, room, &|servers| Configuration::of(servers, &self.upstream))
     }
 
-    /// The same with the configuration that `told` makes for the servers.
+    /// The same with the configuration that `configure` makes for the servers.
     ///
     /// # Errors
     /// When one of them does not start, or the page is wrong.
@@ -73,14 +73,14 @@ impl Bench<'_> {
         &self,
         target: LabTarget,
         room: ConnectionRoom,
-        told: ConfigurationFor<'_>,
+        configure: ConfigurationFor<'_>,
     ) -> anyhow::Result<Testbed> {
         let mut testbed = match (target.product, &self.options.url) {
             (Product::Url, Some(url)) => {
                 let authority = url.authority.clone();
                 Testbed { servers: Vec::new(), target: None, addr: url.addr, authority }
             }
-            _ => self.start(target, room, told)?,
+            _ => self.start(target, room, configure)?,
         };
         let shape = RequestShape {
             host: &testbed.authority,
@@ -115,13 +115,13 @@ impl Bench<'_> {
         &self,
         target: LabTarget,
         room: ConnectionRoom,
-        told: ConfigurationFor<'_>,
+        configure: ConfigurationFor<'_>,
     ) -> anyhow::Result<Testbed> {
         let servers = self.start_servers().context("origin")?;
         let addr = servers.first().context("an upstream has servers")?.addr;
         let mut testbed = Testbed { servers, target: None, addr, authority: addr.to_string() };
         if target.product != Product::Direct {
-            let configuration = told(&self.addrs(&testbed.servers));
+            let configuration = configure(&self.addrs(&testbed.servers));
             let (child, addr) = self.start_target(target, &configuration, room)?;
             (testbed.target, testbed.addr, testbed.authority) = (Some(child), addr, addr.to_string());
         }
@@ -140,7 +140,7 @@ impl Bench<'_> {
     /// How clients speak TLS with `target`, with no session to resume yet; `None` when they do not. The origin has none.
     ///
     /// # Errors
-    /// What the TLS library says against it.
+    /// The error of the TLS library.
     pub fn secure_with(&self, target: LabTarget) -> anyhow::Result<Option<TlsClient>> {
         let tls = self.listener.tls.filter(|_| target.product != Product::Direct);
         let given = tls.zip(self.certificate.as_ref());
@@ -220,10 +220,13 @@ impl Bench<'_> {
             version: installed.version.clone(),
             tls_library: installed.tls_library.clone(),
             class: Some(target.class(self.class)),
-            command: self.told_command(&job),
+            command: self.recorded_command(&job),
             file: rendered.file.to_owned(),
-            config: self.told(&rendered.text),
-            second: rendered.second.as_ref().map(|(file, text)| ((*file).to_owned(), self.told(text))),
+            config: self.without_folders(&rendered.text),
+            second: rendered
+                .second
+                .as_ref()
+                .map(|(file, text)| ((*file).to_owned(), self.without_folders(text))),
         });
         let mut child = Guarded::start(launcher, &job)?;
         child.wait_listening(addr, START_LIMIT)?;
@@ -232,7 +235,7 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// Gives a target that runs another configuration, and tells it so as its product wants it.
+    /// Writes another configuration for a target, and makes it reload in the way of its product.
     ///
     /// # Errors
     /// When the product has no means for that, or the target is gone.
@@ -250,7 +253,7 @@ impl Bench<'_> {
         let dir = self.dir_of(target);
         let second = rendered.second.as_ref().map(|(file, text)| (*file, text));
         for (file, text) in std::iter::once((rendered.file, &rendered.text)).chain(second) {
-            // In one step, for those who watch the file.
+            // In one step, for targets that watch the file.
             let new = dir.join(format!("{file}.new"));
             std::fs::write(&new, text)?;
             std::fs::rename(new, dir.join(file))?;
@@ -265,7 +268,7 @@ impl Bench<'_> {
 }
 
 impl Testbed {
-    /// What each server has seen so far.
+    /// The counters of each server so far.
     ///
     /// # Errors
     /// When one keeps no journal, or it cannot be read.

@@ -1,7 +1,7 @@
 //! A load whose every exchange is written down: by the clients in a trace, by the servers in their journals.
 //!
 //! How the works on queues, outages, overload, slow requests and persistence send it, and what they all note of it. Failed
-//! requests are figures there, not a reason to stop. What else trace and journals say is for each of them to find out.
+//! requests are figures there, not a reason to stop. Each of them evaluates the trace and the journals by itself.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl TracedLoad {
     }
 }
 
-/// Runs `plan`, and `steps` in their order: what it cost the target and how its clients fared, and all that they wrote down.
+/// Runs `plan`, and `steps` in their order: the cost for the target, the outcome of its clients, and their notes.
 pub(super) fn drive(
     bench: &Bench<'_>,
     testbed: &mut Testbed,

@@ -1,6 +1,6 @@
-//! Handshakes that never end: what each costs in memory, whether others are served meanwhile, and when the last is gone.
+//! Handshakes that never end: the memory of each, whether others are served meanwhile, and when the last is gone.
 //!
-//! Each number of connections gets a fresh target, as in `idle`. With the largest, one client goes on all the time, with a new
+//! Each number of connections gets a fresh target, as in `idle`. With the largest, one client sends requests all the time, with a new
 //! connection for each request, until the target has ended the last of the others.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::run::testbed::Testbed;
 use crate::scenario::work::UnfinishedWork;
 use crate::topology::target::LabTarget;
 
-/// Room besides the unfinished ones: for the client that goes on, and one that looks.
+/// Room besides the unfinished ones: for the active client, and one that watches.
 const ROOM: u64 = 16;
 
 /// Time limits that may pass until the target has to be rid of all.
@@ -110,7 +110,7 @@ fn watch(
     clients: usize,
     limit: Duration,
 ) -> anyhow::Result<(Memory, Duration)> {
-    // The client that goes on has begun by then.
+    // The active client has begun by then.
     clock::pause(work.settle);
     connections.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
     let opened = clock::now();
@@ -121,7 +121,7 @@ fn watch(
     Ok((memory, opened.elapsed()))
 }
 
-/// The client that goes on, for longer than is needed.
+/// The load of the active client, for longer than is needed.
 fn plan(testbed: &Testbed, work: &UnfinishedWork, secure: TlsClient, limit: Duration) -> LoadPlan {
     let shape = RequestShape {
         host: &testbed.authority,

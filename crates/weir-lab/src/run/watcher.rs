@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::target::admin_socket;
 
-/// What is asked for.
+/// The path to request.
 const PLACES: [&str; 3] = ["/", "/metrics", "/api/overview"];
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Watcher {
 fn look(socket: &PathBuf, place: &str) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // In one piece: who answers may close before it has read a second one.
+    // In one piece: the server may close after its answer before it has read a second one.
     stream.write_all(format!("GET {place} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -76,7 +76,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn what_is_not_answered_with_200_is_told() {
+    fn answers_other_than_200_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(admin_socket(dir.path())).unwrap();
         let server = std::thread::spawn(move || {

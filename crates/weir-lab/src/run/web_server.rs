@@ -1,6 +1,6 @@
 //! A web server as the origin: nginx or Apache with the lab's page as a file, so that every byte of an answer is compared as always.
 //!
-//! Knows the one page. What an origin of the lab's own can be asked for in the URL, these cannot.
+//! Has the one page only. It does not know the URLs of the lab's own origin.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) fn product(origin: OriginKind) -> Option<Product> {
     }
 }
 
-/// Writes page and configuration into `dir`; gives what is to be started.
+/// Writes page and configuration into `dir`; returns the program to start.
 ///
 /// # Errors
 /// When a file cannot be written.

@@ -1,4 +1,4 @@
-//! The driver's run against a testbed: readings at both ends of its window, and what happens to the servers in between.
+//! The driver's run against a testbed: readings at both ends of its window, and steps on the servers in between.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::run::bench::Bench;
 use crate::run::testbed::Testbed;
 use crate::run::window_mark::{WindowMark, mark};
 
-/// What a step does to the servers.
+/// The effect of a step on the servers.
 type WindowAction<'a> = Box<dyn FnMut(&mut Testbed) -> anyhow::Result<()> + 'a>;
 
 /// Something that happens at a time, after the start of the window.
@@ -27,7 +27,7 @@ impl<'a> WindowEvent<'a> {
     }
 }
 
-/// What came of it.
+/// The outcome of a window.
 pub(super) struct WindowOutcome {
     pub(super) before: WindowMark,
     pub(super) after: WindowMark,
@@ -44,7 +44,7 @@ pub(super) fn drive(
     drive_as(bench, testbed, plan, steps, &LoadProgress::default())
 }
 
-/// The same, with what others are to see of it.
+/// The same, with the progress that others can see.
 pub(super) fn drive_as(
     bench: &Bench<'_>,
     testbed: &mut Testbed,

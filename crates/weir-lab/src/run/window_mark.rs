@@ -1,4 +1,4 @@
-//! Readings at both ends of a window: what the target and everybody else did with the CPUs in between.
+//! Readings at both ends of a window: the CPU time of the target and of all other processes in between.
 
 use super::limit::Shares;
 use super::server::ServerProcess;
@@ -51,7 +51,7 @@ pub(super) fn note_cost(measurement: &mut Measurement, before: &WindowMark, afte
     measurement.values.insert(Metric::SwitchesPerRequest, spent.switches as f64 / exchanges as f64);
 }
 
-/// Which CPU was full and by which process, and what other processes used.
+/// Which CPU was full and by which process, and the use by other processes.
 pub(super) fn note_limit(
     measurement: &mut Measurement,
     before: &WindowMark,

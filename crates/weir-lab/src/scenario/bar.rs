@@ -7,7 +7,7 @@ use crate::measure::metric::Metric;
 use crate::topology::product::Product;
 use crate::topology::target::LabTarget;
 
-/// What a figure is compared with.
+/// The reference of a figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum BarBase {
@@ -62,7 +62,7 @@ pub struct Bar {
     /// The one case it is for, by its name in the table; without it, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
-    /// What it is compared with.
+    /// The reference.
     #[serde(default)]
     pub of: BarBase,
     /// Largest allowed value.

@@ -75,7 +75,7 @@ pub const REPORTS: &[&str] = &[
 /// All shipped scenarios.
 ///
 /// # Errors
-/// What is wrong with one; a test makes sure that nothing is.
+/// The errors in one; a test makes sure that there are none.
 pub fn all() -> anyhow::Result<Vec<Scenario>> {
     SHIPPED.iter().map(|(name, text)| Scenario::read(name, text)).collect()
 }

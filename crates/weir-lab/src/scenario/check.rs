@@ -1,4 +1,4 @@
-//! What of a scenario does not fit together. Must not look at the machine: what fits on that is found out when it runs.
+//! Contradictions in a scenario. Must not depend on the machine: whether it fits there is found when it runs.
 
 use anyhow::ensure;
 
@@ -12,7 +12,7 @@ use crate::topology::target::{TargetVariant, TuningClass};
 use crate::topology::upstream::{OriginKind, UpstreamSetup};
 
 impl Scenario {
-    /// Finds what does not fit together.
+    /// Finds contradictions.
     ///
     /// # Errors
     /// The first such thing.
@@ -116,7 +116,7 @@ impl Scenario {
         self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
     }
 
-    /// Whether all that is asked of the servers is their page.
+    /// Whether the servers need nothing but their page.
     fn gets_pages(&self) -> bool {
         let has_no_tunnels = |idle: &IdleWork| idle.tunnels.is_none();
         self.steady.as_ref().is_some_and(SteadyWork::is_of_the_page)

@@ -1,4 +1,4 @@
-//! Works that differ in who the clients are: more and more of them, slow ones among others, and some of every kind while the
+//! Works that differ in their clients: more and more of them, slow ones among others, and some of every kind while the
 //! target gets new configurations.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::topology::upstream::UpstreamSetup;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LadderWork {
-    /// Numbers of clients, rising; each is a case. Those for which there are no descriptors give way to the most that fit.
+    /// Numbers of clients, rising; each is a case. Numbers without enough descriptors are replaced by the largest that fits.
     pub clients: Vec<usize>,
     /// A target with more failed requests than this, in percent, is spared the larger cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! How long a scenario will take, roughly: what `suite` tells before it begins and while it runs.
+//! How long a scenario will take, roughly: `suite` prints it before it begins and while it runs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SERVER: Duration = Duration::from_millis(60);
 const OPENED: usize = 3000;
 
 impl Scenario {
-    /// The time that its rounds on so many targets need, without what goes wrong.
+    /// The time that its rounds on this many targets need, without faults.
     pub fn expected(&self, targets: usize) -> Duration {
         let (count, targets) = (self.rounds.count, targets as u32);
         let processes = if self.upstream.one_process { 1 } else { self.upstream.servers };

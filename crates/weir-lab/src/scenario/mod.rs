@@ -1,4 +1,4 @@
-//! What to compare and how: the text of a scenario, read and checked.
+//! The text of a scenario, read and checked: the targets, the load and the bars.
 //!
 //! A scenario asks one question, names the targets and the servers behind them, describes exactly one kind of work and the
 //! bars its figures must meet. The shipped ones lie in `lab/scenarios/` and are built in (`catalogue`).
@@ -47,19 +47,19 @@ pub struct Scenario {
     /// Published comparisons that asked the same, by the numbers that BENCHMARKING.md gives them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<String>,
-    /// What is compared, in the order of the rounds.
+    /// The targets, in the order of the rounds.
     pub targets: Vec<LabTarget>,
-    /// What is compared besides, as far as it is installed.
+    /// Further targets to compare, if they are installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub optional: Vec<LabTarget>,
     /// How the targets are configured.
     pub class: TuningClass,
     /// Repetition.
     pub rounds: Rounds,
-    /// What the targets speak with the clients; without it, HTTP/1.1.
+    /// The protocol of the targets with the clients; without it, HTTP/1.1.
     #[serde(default)]
     pub listener: ListenerSetup,
-    /// The servers, and what the targets do with them; without it, one server.
+    /// The servers, and the targets' settings for them; without it, one server.
     #[serde(default)]
     pub upstream: UpstreamSetup,
     /// A steady load of closed-loop or constant-rate clients.
@@ -104,7 +104,7 @@ pub struct Scenario {
     /// Everything at once, for long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakWork>,
-    /// What the figures must meet.
+    /// The bars for the figures.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
 }
@@ -161,7 +161,7 @@ pub struct Tunnels {
 pub struct CrowdWork {
     /// Numbers of clients.
     pub clients: Vec<usize>,
-    /// What plays them.
+    /// The program that plays them.
     pub tools: Vec<LoadTool>,
 }
 
@@ -169,7 +169,7 @@ impl Scenario {
     /// Reads the text of a scenario.
     ///
     /// # Errors
-    /// What is wrong with it, with the place.
+    /// The errors in it, with the place.
     pub fn read(name: &str, text: &str) -> anyhow::Result<Self> {
         let mut scenario: Self = toml::from_str(text).with_context(|| format!("scenario {name}"))?;
         ensure!(scenario.name.is_empty(), "scenario {name}: a scenario is called like its file");
@@ -247,12 +247,12 @@ impl Scenario {
         columns
     }
 
-    /// Whether bodies are so large that they are what costs.
+    /// Whether bodies are so large that they dominate the cost.
     pub fn is_bulk(&self) -> bool {
         self.steady.as_ref().is_some_and(SteadyWork::is_bulk)
     }
 
-    /// What passes through the targets.
+    /// The traffic through the targets.
     pub fn traffic(&self) -> Traffic {
         let in_steady = self.steady.as_ref().and_then(|steady| steady.message);
         let in_idle = self.idle.as_ref().and_then(|idle| idle.tunnels);
@@ -269,13 +269,13 @@ impl Scenario {
         self.reload.is_some() || self.soak.is_some()
     }
 
-    /// Whether the servers are to keep a journal: it says what a client cannot see.
+    /// Whether the servers are to keep a journal of events that a client cannot see.
     pub fn needs_journal(&self) -> bool {
-        let is_told = self.idle.is_some() || self.unfinished.is_some() || self.soak.is_some();
-        !self.is_only_seen_from_outside() && !is_told
+        let has_other_source = self.idle.is_some() || self.unfinished.is_some() || self.soak.is_some();
+        !self.is_only_seen_from_outside() && !has_other_source
     }
 
-    /// Whether all that is measured of the servers is what their clients see.
+    /// Whether the servers are only measured through their clients.
     pub fn is_only_seen_from_outside(&self) -> bool {
         let steady = self.steady.is_some() || self.ladder.is_some() || self.slow_clients.is_some();
         steady || self.crowd.is_some()

@@ -120,7 +120,7 @@ impl Scenario {
         brief
     }
 
-    /// What differs in loads on one server.
+    /// The differences of loads on one server.
     fn brief_loads(&mut self) {
         let rounds = &mut self.rounds;
         if let Some(idle) = &mut self.idle {
@@ -156,7 +156,7 @@ impl Scenario {
         }
     }
 
-    /// What differs where something happens to servers: it takes as long as it takes, so there is one round.
+    /// The differences of works with events on the servers: their length is fixed, so there is one round.
     fn brief_servers(&mut self) {
         let rounds = &mut self.rounds;
         if self.queue.is_some() {

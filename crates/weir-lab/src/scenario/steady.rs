@@ -31,7 +31,7 @@ pub struct SteadyWork {
     /// A cookie of the application in every request, name and value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<String>,
-    /// Clients have a WebSocket tunnel each, and send messages of so many bytes that come back; each counts as a request.
+    /// Clients have a WebSocket tunnel each, and send messages of this many bytes that come back; each counts as a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<usize>,
     /// A constant rate; without it the loop is closed.
@@ -43,7 +43,7 @@ pub struct SteadyWork {
 }
 
 impl SteadyWork {
-    /// The page, over and over, for so many clients that keep their connections.
+    /// The page, over and over, for this many clients that keep their connections.
     pub fn of(clients: usize) -> Self {
         Self {
             clients,
@@ -64,7 +64,7 @@ impl SteadyWork {
         is_plain && self.body == 0 && self.answer == page_len()
     }
 
-    /// Whether bodies are so large that they are what costs.
+    /// Whether bodies are so large that they dominate the cost.
     pub(super) fn is_bulk(&self) -> bool {
         self.answer >= BULK_MIN
     }
@@ -100,7 +100,7 @@ impl SteadyWork {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields, rename_all_fields = "kebab-case")]
 pub enum RequestRate {
-    /// So many requests per second.
+    /// Requests per second.
     Fixed(f64),
     /// A share of the closed-loop peak of one target, found at the start of the run.
     OfPeak {

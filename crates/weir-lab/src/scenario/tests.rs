@@ -39,7 +39,7 @@ fn every_file_in_the_folder_is_in_the_catalogue_and_sound() {
 }
 
 #[test]
-fn a_scenario_says_what_it_says() {
+fn a_scenario_is_read_as_written() {
     let text = format!(
         "{SMALL}[steady]\nclients = 3\nrate = {{ share = 0.5, of-peak = \"nginx\" }}\n[[bar]]\nmetric = \"p99\"\nof = \"best-peer\"\nat-most = 1.0\n"
     );

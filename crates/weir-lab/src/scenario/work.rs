@@ -1,4 +1,4 @@
-//! Works on an upstream of several servers: what the clients do, and what happens to the servers meanwhile.
+//! Works on an upstream of several servers: the requests of the clients, and the events on the servers meanwhile.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct QueueWork {
     pub service: Duration,
 }
 
-/// What happens to a server.
+/// An event on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerOutage {
@@ -34,7 +34,7 @@ pub enum ServerOutage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OutageWork {
-    /// What happens.
+    /// The event.
     pub event: ServerOutage,
     /// Requests per second.
     pub rate: f64,
@@ -60,11 +60,11 @@ pub struct OutageWork {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OverloadWork {
-    /// Offered load relative to what the servers can do.
+    /// Offered load relative to the capacity of the servers.
     pub times: f64,
     /// The same afterwards.
     pub then: f64,
-    /// How long that lasts. What begins before the queue can be empty is not judged.
+    /// How long that lasts. Requests that begin before the queue can be empty are not judged.
     #[serde(with = "length")]
     pub after: Duration,
     /// How long a server works on a request.
@@ -89,7 +89,7 @@ pub struct SlowWork {
     /// How long it works on a slow one.
     #[serde(with = "length")]
     pub slow: Duration,
-    /// One request in so many is slow, drawn from a fixed seed.
+    /// One request in this many is slow, drawn from a fixed seed.
     pub one_in: usize,
 }
 
@@ -121,7 +121,7 @@ pub struct PersistenceWork {
     pub settle: Duration,
 }
 
-/// Connections whose TLS handshake never ends, and one client that goes on meanwhile.
+/// Connections whose TLS handshake never ends, and one client that sends requests meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UnfinishedWork {

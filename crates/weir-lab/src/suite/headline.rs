@@ -47,7 +47,7 @@ enum FigureUnit {
 /// One figure of a report.
 #[derive(Debug, Clone, Copy)]
 struct QuotedFigure {
-    /// What it is, in which unit, and in which report.
+    /// The figure, its unit, and its report.
     what: &'static str,
     /// How it is measured here.
     how: &'static str,
@@ -291,7 +291,7 @@ const FIGURES: &[QuotedFigure] = &[
     },
 ];
 
-/// A figure of one product: the report's, and what became of it here.
+/// A figure of one product: the report's, and the one measured here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeadlineCell {
     /// On their machine.
@@ -303,7 +303,7 @@ pub(super) struct HeadlineCell {
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeadlineRow {
-    /// What the figure is.
+    /// The figure.
     pub(super) what: &'static str,
     /// How it was measured here, with the scenario.
     pub(super) how: String,
@@ -311,7 +311,7 @@ pub(super) struct HeadlineRow {
     pub(super) cells: Vec<HeadlineCell>,
 }
 
-/// The table, as far as `entries` go; empty when none of its scenarios is among them.
+/// The rows of the table for `entries`; empty when none of its scenarios is among them.
 pub(super) fn lines(entries: &[SuiteEntry]) -> Vec<HeadlineRow> {
     let by_name: BTreeMap<&str, &SuiteEntry> =
         entries.iter().map(|entry| (entry.scenario.name.as_str(), entry)).collect();
@@ -336,7 +336,7 @@ fn cell(figure: &QuotedFigure, entry: Option<&SuiteEntry>, product: Product) -> 
     HeadlineCell { theirs, ours }
 }
 
-/// What a cell means that says so.
+/// The meaning of a cell without a figure.
 pub(super) const VOID: &str = "Void: client or origin was the limit and not the target, so it is no result; in brackets what came through.";
 
 /// The median of the rounds that count, or why there is none.
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_limits_is_no_figure() {
+    fn a_value_limited_by_the_client_is_no_figure() {
         let metric = Metric::RequestsPerSecond;
         let mut entry = entry("l7-short", &[("weir", "", metric, 10.0), ("haproxy", "", metric, 20.0)]);
         let SuiteOutcome::Run(run, _) = &mut entry.outcome else { panic!("it was run") };
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_of_a_report_stands_beside_the_one_measured_here() {
+    fn the_figure_of_a_report_is_shown_beside_the_one_measured_here() {
         let metric = Metric::RequestsPerSecond;
         let entries = [
             entry("l7-keepalive", &[("nginx", "", metric, 40_000.0), ("weir", "", metric, 50_000.0)]),

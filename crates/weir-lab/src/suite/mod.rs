@@ -1,7 +1,7 @@
 //! Many scenarios, one after the other, each saved in a folder of its own, with one page above them all.
 //!
 //! A scenario that fails is named and does not keep the others from running; what is there already is not run again, so a suite that was
-//! interrupted goes on where it stood. Measures nothing itself.
+//! interrupted is resumed. Measures nothing itself.
 
 mod command;
 mod index;
@@ -22,7 +22,7 @@ use crate::target::search::{self, Catalogue};
 
 pub(crate) use command::SuiteArgs;
 
-/// What became of one scenario.
+/// The outcome of one scenario.
 #[derive(Debug)]
 enum SuiteOutcome {
     /// It was run, now or before. Judged once, for the intervals of its ratios take their time.
@@ -31,14 +31,14 @@ enum SuiteOutcome {
     Failed(String),
 }
 
-/// One scenario of a suite and what became of it.
+/// One scenario of a suite and its outcome.
 #[derive(Debug)]
 struct SuiteEntry {
     scenario: Scenario,
     outcome: SuiteOutcome,
 }
 
-/// What a suite came to.
+/// The outcome of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The page above all reports.
@@ -73,7 +73,7 @@ pub fn run(
     tell(&format!(
         "{count} scenarios, of which {} are to be run: about {}",
         left.len(),
-        told(&left, pace.ratio())
+        duration_text(&left, pace.ratio())
     ));
     let mut entries = Vec::new();
     for (index, (scenario, before)) in scenarios.into_iter().zip(before).enumerate() {
@@ -85,15 +85,15 @@ pub fn run(
                 judged(run)
             }
             None => {
-                let time = told(&left[..1], pace.ratio());
+                let time = duration_text(&left[..1], pace.ratio());
                 tell(&format!(
                     "{place}: {} (about {time}, all that is left {})",
                     scenario.question,
-                    told(&left, pace.ratio())
+                    duration_text(&left, pace.ratio())
                 ));
                 let (start, expected) = (clock::now(), left.remove(0));
                 let outcome = run_one(&scenario, options, root);
-                // What a machine needs besides, the others will need as well; a scenario that failed at once says nothing.
+                // A lack of the machine would affect the other scenarios as well; a scenario that failed at once says nothing.
                 if matches!(outcome, SuiteOutcome::Run(..)) {
                     pace.spent += start.elapsed();
                     pace.thought += expected;
@@ -101,7 +101,7 @@ pub fn run(
                 outcome
             }
         };
-        anyhow::ensure!(!options.is_interrupted(), "interrupted; the same command goes on with {name}");
+        anyhow::ensure!(!options.is_interrupted(), "interrupted; the same command resumes with {name}");
         if let SuiteOutcome::Failed(why) = &outcome {
             tell(&format!("{name} could not be run: {why}"));
         }
@@ -112,7 +112,7 @@ pub fn run(
     Ok(Summary { page: root.join(index::FILE), failures: failures(&entries), missed: missed(&entries) })
 }
 
-/// What this machine has needed so far, and what was thought that it would.
+/// The time that this machine has needed so far, and the estimate for it.
 #[derive(Debug, Clone, Copy, Default)]
 struct SuitePace {
     spent: Duration,
@@ -143,7 +143,7 @@ fn expected(scenario: &Scenario, options: &Options, products: &Catalogue) -> Dur
 }
 
 /// The sum of times, in minutes, on a machine that needs `pace` times as long as was thought.
-fn told(times: &[Duration], pace: f64) -> String {
+fn duration_text(times: &[Duration], pace: f64) -> String {
     let seconds = times.iter().sum::<Duration>().as_secs_f64() * pace;
     if seconds < 90.0 {
         format!("{:.0} s", seconds.max(1.0))
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_run_again() {
+    fn existing_runs_are_not_repeated() {
         let root = tempfile::tempdir().unwrap();
         let scenario = catalogue::find("l7-keepalive").unwrap();
         assert!(of_before(root.path(), &scenario, RunLength::Trial).is_none());
@@ -236,7 +236,10 @@ mod tests {
         let sum: f64 = scenarios.map(|scenario| seconds(&scenario)).sum();
         assert!(sum < 40.0 * 60.0, "{:.1} minutes with every product", sum / 60.0);
         assert_eq!(
-            [told(&[Duration::from_secs(30); 2], 1.0), told(&[Duration::from_secs(100)], 1.3)],
+            [
+                duration_text(&[Duration::from_secs(30); 2], 1.0),
+                duration_text(&[Duration::from_secs(100)], 1.3)
+            ],
             ["60 s", "3 min"]
         );
     }

@@ -35,7 +35,7 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductL
 fn process(description: &Description<'_>) -> String {
     let dir = description.dir.display();
     let user = if description.is_root {
-        "# Nobody; as root it refuses to serve.\nUser #65534\nGroup #65534\n"
+        "# An unprivileged user; as root it refuses to serve.\nUser #65534\nGroup #65534\n"
     } else {
         ""
     };
@@ -249,7 +249,7 @@ ProxyPass \"/\" \"balancer://origin/\"
     )
 }
 
-/// What is said of each server. Requests that could not be sent go to another one by default.
+/// The lines about each server. Requests that could not be sent go to another one by default.
 fn options(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let mut text = String::new();

@@ -83,7 +83,7 @@ fn proxy(description: &Description<'_>) -> String {
     }
 }
 
-/// How a server is chosen, at random by default, and what happens when it cannot take the request.
+/// How a server is chosen, at random by default, and the retry when it cannot take the request.
 fn balance(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let mut text = String::new();
@@ -101,7 +101,7 @@ fn balance(description: &Description<'_>) -> String {
     }
     if let Some(max) = description.max_requests() {
         text.push_str(&format!(
-            "\t\t# A server with so many requests takes no more, and whoever finds no other looks again and again.
+            "\t\t# A server with this many requests takes no more; a request that finds no other server retries in intervals.
 \t\tunhealthy_request_count {max}
 \t\t# Versions before 2.7 take a server for unhealthy that has no more failures than this, and 0 is their default.
 \t\tmax_fails 1

@@ -35,7 +35,7 @@ impl TargetCertificate {
     pub fn make(key: CertificateKey, dir: &Path) -> anyhow::Result<Self> {
         let pair = match key {
             CertificateKey::EcdsaP256 => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
-            // 2048 bits, unless told otherwise.
+            // 2048 bits by default.
             CertificateKey::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256),
         };
         let pair = pair.context("no key")?;

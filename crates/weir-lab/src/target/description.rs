@@ -1,4 +1,4 @@
-//! What a target is to do, in no product's words, and what became of that in a product's words.
+//! The settings of a target, in no product's words, and the rendered configuration in a product's words.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::topology::listener::{ListenerSetup, TargetProtocol};
 use crate::topology::target::{TargetVariant, TuningClass};
 use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
 
-/// What passes through a target, as far as its documentation has advice for that.
+/// The traffic through a target, where its documentation has advice for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Answers have large bodies.
@@ -36,21 +36,21 @@ pub struct ConnectionRoom {
 pub struct Description<'a> {
     /// Where it takes requests.
     pub listen: SocketAddr,
-    /// What it speaks there.
+    /// Its protocol there.
     pub listener: &'a ListenerSetup,
     /// The servers it sends them to.
     pub servers: &'a [SocketAddr],
-    /// What it is to do with these.
+    /// Its settings for these.
     pub upstream: &'a UpstreamSetup,
     /// How it is configured.
     pub class: TuningClass,
     /// How that differs.
     pub variant: TargetVariant,
-    /// What passes.
+    /// The traffic.
     pub traffic: Traffic,
     /// Connections it must have room for.
     pub room: ConnectionRoom,
-    /// What it shows clients that speak TLS; without it, they do not.
+    /// Its certificate for clients with TLS; without it, they use none.
     pub certificate: Option<&'a TargetCertificate>,
     /// The file of nginx's stream module, where that is not part of the program.
     pub stream_module: Option<&'a Path>,
@@ -78,7 +78,7 @@ pub struct ReloadableParts {
 /// A path whose requests go to servers of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathBranch {
-    /// What such paths begin with.
+    /// The beginning of such paths.
     pub path: &'static str,
     /// A word for it.
     pub name: &'static str,
@@ -87,7 +87,7 @@ pub struct PathBranch {
 }
 
 impl Description<'_> {
-    /// What a handshake may take, if it is to be limited.
+    /// The time limit of a handshake, if any.
     pub(super) fn handshake_timeout(&self) -> Option<Duration> {
         self.listener.tls?.handshake_timeout
     }
@@ -115,7 +115,7 @@ impl Description<'_> {
         self.servers.iter().enumerate().map(|(index, addr)| (addr, self.extra.weights.get(index).copied()))
     }
 
-    /// Whether it is to pass bytes and look at none.
+    /// Whether it is to pass bytes without parsing them.
     pub(super) fn is_tcp(&self) -> bool {
         self.listener.protocol == TargetProtocol::Tcp
     }
@@ -131,7 +131,7 @@ impl Description<'_> {
     }
 }
 
-/// What probes ask servers for.
+/// The path of probes.
 pub const HEALTH_PATH: &str = "/health";
 
 /// A description in a product's words.
@@ -145,7 +145,7 @@ pub struct Rendered {
     pub second: Option<(&'static str, String)>,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its environment, besides what the lab has itself.
+    /// Its environment, besides that of the lab.
     pub env: Vec<(&'static str, String)>,
 }
 

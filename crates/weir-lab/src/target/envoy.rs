@@ -111,7 +111,7 @@ fn connection_manager(description: &Description<'_>) -> String {
     )
 }
 
-/// One route for everything, or one more for what must not be repeated.
+/// One route for everything, or one more for requests that must not be repeated.
 fn routes(description: &Description<'_>) -> String {
     let entry = |matches: &str, repeats: &str| {
         format!(
@@ -130,7 +130,7 @@ fn routes(description: &Description<'_>) -> String {
     entry(post, "connect-failure") + &entry("", "connect-failure,refused-stream,reset")
 }
 
-/// Time limits, when a request is repeated, and what a hash is taken of.
+/// Time limits, when a request is repeated, and the key of a hash.
 fn route(description: &Description<'_>, repeats: &str) -> String {
     let upstream = description.upstream;
     let mut text = String::new();
@@ -245,7 +245,7 @@ fn balance(description: &Description<'_>) -> String {
     match description.balance() {
         // Not without the limit: a server that is gone has the fewest requests, and each retry would find it again.
         Some(BalancePolicy::LeastRequests) if description.is_tuned() && description.max_requests().is_some() => format!(
-            "    # All servers are looked at, so that none waits while another is free; by default two, drawn at random.
+            "    # All servers are compared, so that none waits while another is free; by default two, drawn at random.
     load_balancing_policy:
       policies:
       - typed_extension_config:

@@ -23,7 +23,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     Rendered { file: "haproxy.cfg", text, args, ..Rendered::default() }
 }
 
-/// What the manual offers for large bodies.
+/// The manual's settings for large bodies.
 const BULK: &str = "    # The manual's offer for large answers: the kernel moves them without a copy. By default they are copied, and what
     # `splice-auto` thinks worth while was copied here as well.
     option splice-response
@@ -119,7 +119,7 @@ fn global(description: &Description<'_>) -> String {
     )
 }
 
-/// What the manual says about this traffic.
+/// The manual's settings for this traffic.
 fn traffic(description: &Description<'_>) -> &'static str {
     let Traffic { is_bulk, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
@@ -154,7 +154,7 @@ backend origin
     )
 }
 
-/// What is to be done with the servers.
+/// The settings for the servers.
 fn backend(description: &Description<'_>) -> String {
     let upstream = description.upstream;
     let mut text = match description.balance() {
@@ -255,7 +255,7 @@ backend origin
     )
 }
 
-/// What Debian's file says about TLS.
+/// The settings of Debian's file for TLS.
 const SHIPPED_TLS: &str =
     "    ssl-default-bind-ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
 ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:\

@@ -1,7 +1,7 @@
-//! The targets: what stands between client and origin, each configured from one neutral description.
+//! The targets: the programs between client and origin, each configured from one neutral description.
 //!
 //! One file per product turns the description into that product's configuration and command line; every tuned line carries
-//! its reason. Two classes: tuned by the product's own documentation, and as shipped. What a product cannot do, it says instead.
+//! its reason. Two classes: tuned by the product's own documentation, and as shipped. A feature that a product lacks is reported instead.
 
 mod weir;
 mod nginx;
@@ -33,13 +33,13 @@ use crate::topology::product::{Product, ProductLacks};
 /// The words of `product` for `description`.
 ///
 /// # Errors
-/// What of it the product cannot do.
+/// The part of it that the product lacks.
 pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     let is_plain = *description.extra == ReloadableParts::default();
     match product {
         Product::Direct | Product::Url => Err(ProductLacks("it is not started by the lab")),
         Product::Envoy | Product::Caddy | Product::Relay if !is_plain => {
-            Err(ProductLacks("is told nothing about weights and paths by the lab"))
+            Err(ProductLacks("gets no weights and paths from the lab"))
         }
         Product::Weir => Ok(weir::render(description)),
         Product::Nginx => nginx::render(description),

@@ -55,7 +55,7 @@ fn tuned(description: &Description<'_>) -> String {
     let ssl = description.certificate.map_or("", |_| " ssl");
     let tls = tls(description);
     let reuse = if description.reuses() {
-        // Those of tunnels are never idle.
+        // Connections of tunnels are never idle.
         let busy = if description.traffic.upgrades { 0 } else { description.room.servers };
         let kept = busy.max(KEPT_MIN);
         format!(
@@ -262,7 +262,7 @@ fn servers(description: &Description<'_>) -> String {
     text
 }
 
-/// Time limits and retries. What is not idempotent is not repeated by default.
+/// Time limits and retries. Requests that are not idempotent are not repeated by default.
 fn limits(description: &Description<'_>) -> String {
     description.upstream.response_timeout.map_or_else(String::new, |limit| {
         format!("            proxy_read_timeout {}ms;\n", limit.as_millis())
@@ -357,7 +357,7 @@ fn load_module(description: &Description<'_>) -> String {
     })
 }
 
-/// Started by root, workers would switch to a user who cannot reach the folder of the run.
+/// Started by root, workers would switch to a user that cannot reach the folder of the run.
 fn user_line(description: &Description<'_>) -> &'static str {
     if description.is_root { "# The folder of this run belongs to root.\nuser root;\n" } else { "" }
 }

@@ -25,6 +25,6 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductL
     let work = if description.variant == TargetVariant::Busy { BUSY_WORK } else { WORK };
     let line = format!("relay --listen {} --to {server} --work {work} --slower {slower}", description.listen);
     let args = line.split(' ').map(str::to_owned).collect();
-    let text = "# All that it is told stands on its command line.\n".to_owned();
+    let text = "# Its whole configuration is on its command line.\n".to_owned();
     Ok(Rendered { file: "relay.txt", text, args, ..Rendered::default() })
 }

@@ -1,6 +1,6 @@
-//! What is there: where each program is, which version, and with which TLS library.
+//! Installed programs: where each is, which version, and with which TLS library.
 //!
-//! Current releases that `cargo xtask peers` has unpacked beside the lab go before what the system has installed.
+//! Current releases that `cargo xtask peers` has unpacked beside the lab have precedence over installed ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ fn root_of(program: &Path) -> Option<&Path> {
     above.then(|| folder.parent()?.parent()).flatten()
 }
 
-/// What `program` is; nothing when it tells no version.
+/// The version of `program`; nothing when it reports none.
 fn look_at(product: Product, program: &Path) -> Option<Installed> {
     let mut said = installed::said(program, version::question(product))?;
     let is = version::version(product, &said)?;

@@ -18,7 +18,7 @@ use crate::topology::upstream::{BalancePolicy, HealthProbes, OriginKind, Upstrea
 
 mod golden;
 
-/// What this machine has.
+/// The programs on this machine.
 static INSTALLED: LazyLock<Catalogue> = LazyLock::new(|| find_products(&ProgramSearch::usual()).unwrap());
 
 #[test]
@@ -83,7 +83,7 @@ static NO_EXTRA: ReloadableParts = PLAIN_EXTRA;
 const PLAIN_EXTRA: ReloadableParts =
     ReloadableParts { weights: Vec::new(), branches: Vec::new(), admin: None };
 
-/// What `product` makes of a description that it can follow.
+/// The rendered configuration of `product` for a description that it supports.
 fn words_of(product: Product, description: &Description<'_>) -> String {
     let rendered = render(product, description).unwrap();
     rendered.text + &rendered.second.map(|(_, text)| text).unwrap_or_default()
@@ -318,7 +318,7 @@ fn server_connections_of_their_own_need_room_in_nginx() {
     assert!(text.contains("worker_connections 17579;") && text.contains("nofile 18091;"), "{text}");
 }
 
-/// Has the product itself check its configuration, as far as it can do that without starting to serve.
+/// Has the product itself check its configuration, where it can do that without starting to serve.
 fn check_with_the_product(product: Product, description: &Description<'_>) {
     let Some(installed) = installed(product) else { return };
     let rendered = render(product, description).unwrap();
@@ -329,7 +329,7 @@ fn check_with_the_product(product: Product, description: &Description<'_>) {
         Product::Apache => [&rendered.args[..], &["-t".to_owned()]].concat(),
         Product::Envoy => [&rendered.args[..], &["--mode", "validate"].map(str::to_owned)].concat(),
         Product::Caddy => [&["validate".to_owned()], &rendered.args[1..]].concat(),
-        // Weir's own tests check what it reads; Traefik checks nothing but by serving.
+        // Weir's own tests check its config; Traefik checks nothing except by serving.
         Product::Direct | Product::Weir | Product::Traefik | Product::Relay | Product::Url => return,
     };
     let output = Command::new(&installed.program).args(args).envs(rendered.env).output().unwrap();

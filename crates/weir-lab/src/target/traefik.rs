@@ -1,4 +1,4 @@
-//! Traefik's configuration, in two files as it wants it: what is fixed at the start, and what its file provider reads.
+//! Traefik's configuration, in two files as it wants it: static settings, and those of its file provider.
 //!
 //! Tuned by the reference pages of entry points, servers transports, services and middlewares. It comes without a
 //! configuration: as shipped is an entry point, a router and a service, and every other value is its default.

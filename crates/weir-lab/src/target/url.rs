@@ -1,6 +1,6 @@
 //! A balancer that runs already, anywhere on the user's network, given by its URL.
 //!
-//! Only requests are sent to it: what it costs the machine that it runs on cannot be seen from here.
+//! Only requests are sent to it: its cost on its machine cannot be seen from here.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetUrl {
-    /// Host and port as given: what the Host field says.
+    /// Host and port as given, for the Host field.
     pub authority: String,
     /// The address that the host has now.
     pub addr: SocketAddr,

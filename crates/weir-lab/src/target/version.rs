@@ -1,11 +1,11 @@
-//! What programs say about themselves, made short: their version, and the TLS library they run with.
+//! The version of a program and its TLS library, from its own output.
 
 use memchr::memmem;
 
 use crate::installed::first_with_digit;
 use crate::topology::product::Product;
 
-/// How a program is asked.
+/// The arguments that print it.
 pub(super) fn question(product: Product) -> &'static str {
     match product {
         Product::Weir | Product::Envoy => "--version",
@@ -16,12 +16,12 @@ pub(super) fn question(product: Product) -> &'static str {
     }
 }
 
-/// The version in what a program says; `None` when it tells none.
+/// The version in the output of a program; `None` when there is none.
 pub(super) fn version(product: Product, said: &str) -> Option<String> {
     let version = match product {
         // Commit, version, state of the tree, kind of build, TLS library, between slashes.
         Product::Envoy => said.trim().rsplit('/').nth(3).map(|version| format!("envoy {version}")),
-        // Who builds it without its makefile gets one that calls itself "dev".
+        // A binary that was built without the makefile calls itself "dev".
         Product::Traefik => return after(said, "Version:").map(|version| format!("traefik {version}")),
         Product::Caddy => {
             said.split_whitespace().next().map(|version| format!("caddy {}", version.trim_start_matches('v')))
@@ -32,7 +32,7 @@ pub(super) fn version(product: Product, said: &str) -> Option<String> {
     version.filter(|version| version.chars().any(|letter| letter.is_ascii_digit()))
 }
 
-/// The TLS library in what a program says; `None` when it does not say.
+/// The TLS library in the output of a program; `None` when there is none.
 pub(super) fn tls_library(product: Product, said: &str) -> Option<String> {
     match product {
         Product::Weir => Some("rustls with AWS-LC".to_owned()),
@@ -45,7 +45,7 @@ pub(super) fn tls_library(product: Product, said: &str) -> Option<String> {
             .or(after(said, "Running on SSL library version :"))
             .map(str::to_owned),
         Product::Envoy => said.trim().rsplit('/').next().map(str::to_owned),
-        // Both in what they say about how they were built.
+        // Both in their output about how they were built.
         Product::Traefik => after(said, "Go version:").map(|go| format!("crypto/tls of {go}")),
         Product::Caddy => after(said, "go\t").map(|go| format!("crypto/tls of {go}")),
         Product::Direct | Product::Apache | Product::Relay | Product::Url => None,
@@ -61,7 +61,7 @@ pub(super) fn openssl_in(library: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&text[..end.min(40)]).into_owned())
 }
 
-/// What follows `label` in the line that begins with it.
+/// The text after `label` in the line that begins with it.
 fn after<'a>(said: &'a str, label: &str) -> Option<&'a str> {
     said.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim)
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::{Product, openssl_in, tls_library, version};
 
     #[test]
-    fn what_each_product_says_is_understood() {
+    fn the_output_of_each_product_is_understood() {
         let nginx = "nginx version: nginx/1.22.1\nbuilt with OpenSSL 3.0.22 25 Aug 2026 (running with OpenSSL 3.0.19 27 Jan 2026)\nTLS SNI support enabled\n";
         let haproxy = "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/\nBuilt with OpenSSL version : OpenSSL 3.0.22 25 Aug 2026\nRunning on OpenSSL version : OpenSSL 3.0.19 27 Jan 2026\n";
         let envoy = "\n/opt/envoy/bin/envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_no_version_is_no_such_program() {
+    fn a_program_without_a_version_is_not_accepted() {
         for product in crate::topology::product::PRODUCTS {
             assert_eq!(version(product, ""), None);
             assert_eq!(version(product, "usage: something else\n"), None);

@@ -7,7 +7,7 @@ use super::{Description, HEALTH_PATH, PathBranch, Rendered, TargetCertificate};
 use crate::topology::target::TargetVariant;
 use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
 
-/// Connections beside those of the scenario's clients, such as the one that finds out whether it works.
+/// Connections beside those of the scenario's clients, such as the one that checks whether it works.
 const CLIENTS_MORE: u64 = 64;
 
 pub(super) fn render(description: &Description<'_>) -> Rendered {
@@ -78,12 +78,12 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     Rendered { file: "weir.toml", text, args, ..Rendered::default() }
 }
 
-/// Where Weir tells how it does, in the folder of its files.
+/// The socket of Weir's reports, in the folder of its files.
 pub fn admin_socket(dir: &Path) -> PathBuf {
     dir.join("admin.sock")
 }
 
-/// The servers and what is to be done with them. Retries are on by default.
+/// The servers and their settings. Retries are on by default.
 fn upstream(description: &Description<'_>) -> String {
     let server = |(addr, weight): (&SocketAddr, Option<u32>)| match weight {
         Some(weight) => format!("{{ address = \"{addr}\", weight = {weight} }}"),

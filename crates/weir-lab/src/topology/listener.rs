@@ -1,4 +1,4 @@
-//! What a target is to speak with its clients, in no product's words.
+//! The protocol of a target with its clients, in no product's words.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::length;
 
-/// What passes between client and server.
+/// The traffic between client and server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetProtocol {
@@ -17,7 +17,7 @@ pub enum TargetProtocol {
     Tcp,
 }
 
-/// The one suite that clients offer; what the targets would take besides does not matter.
+/// The one suite that clients offer; other suites of the targets do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Suite {
     /// TLS 1.2, for certificates with an RSA key.
@@ -57,14 +57,14 @@ pub enum CertificateKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tls {
-    /// What the clients offer.
+    /// The suite that the clients offer.
     pub suite: Suite,
-    /// What the certificate has.
+    /// The key of the certificate.
     pub key: CertificateKey,
     /// Clients resume the sessions of earlier connections; otherwise each handshake is a full one.
     #[serde(default)]
     pub resume: bool,
-    /// What a handshake may take; without it, what the target allows by default.
+    /// The time limit of a handshake; without it, the target's default.
     #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub handshake_timeout: Option<Duration>,
 }
@@ -73,7 +73,7 @@ pub struct Tls {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ListenerSetup {
-    /// What passes.
+    /// The traffic.
     #[serde(default)]
     pub protocol: TargetProtocol,
     /// Clients speak TLS with it.

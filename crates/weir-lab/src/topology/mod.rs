@@ -1,4 +1,4 @@
-//! What a scenario sets up, in no product's words: the target and its product, what it speaks with clients, and the servers behind it.
+//! The setup of a scenario, in no product's words: the target and its product, its protocol with clients, and the servers behind it.
 
 pub mod target;
 pub mod product;

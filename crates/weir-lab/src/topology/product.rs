@@ -58,7 +58,7 @@ impl Product {
         }
     }
 
-    /// What its executable may be called, the usual name first; nothing where there is none but the lab's own.
+    /// The names of its executable, the usual one first; none for the lab's own.
     pub fn executables(self) -> &'static [&'static str] {
         match self {
             Self::Direct | Self::Relay | Self::Url => &[],
@@ -67,7 +67,7 @@ impl Product {
             Self::Haproxy => &["haproxy"],
             Self::Envoy => &["envoy"],
             Self::Traefik => &["traefik"],
-            // Debian and its kin, and everybody else.
+            // The name on Debian and its derivatives, then elsewhere.
             Self::Apache => &["apache2", "httpd"],
             Self::Caddy => &["caddy"],
         }
@@ -113,10 +113,10 @@ impl Product {
         matches!(self, Self::Nginx | Self::Haproxy)
     }
 
-    /// The signal that tells it to read its configuration anew; `None` where it watches the file.
+    /// The signal that makes it read its configuration anew; `None` where it watches the file.
     ///
     /// # Errors
-    /// What it lacks.
+    /// The missing feature.
     pub fn reload(self) -> Result<Option<Signal>, ProductLacks> {
         match self {
             Self::Weir | Self::Nginx => Ok(Some(Signal::HUP)),
@@ -136,6 +136,6 @@ impl Product {
     }
 }
 
-/// What a product has no means for, as the end of a sentence that begins with its name.
+/// A feature that a product lacks, as the end of a sentence that begins with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProductLacks(pub &'static str);

@@ -32,7 +32,7 @@ pub enum TargetVariant {
     Slower,
     /// Busy with work of its own for most of the time.
     Busy,
-    /// Without what tells how it does: no admin listener, no flight recorder. Weir alone.
+    /// Without observability: no admin listener, no flight recorder. Weir alone.
     Blind,
     /// Asked for its page, its metrics and its overview every second. Weir alone.
     Watched,
@@ -55,7 +55,7 @@ const VARIANTS: [TargetVariant; 12] = [
 ];
 
 impl TargetVariant {
-    /// What stands behind the product's name.
+    /// The part behind the product's name.
     fn suffix(self) -> &'static str {
         match self {
             Self::Usual => "",
@@ -165,7 +165,7 @@ impl From<LabTarget> for String {
 pub enum TuningClass {
     /// For the load, on one CPU, by its own documentation; every line beyond the description has its reason.
     Tuned,
-    /// As its package configures it, with nothing added but what the description demands, in the plainest words.
+    /// As its package configures it, with nothing added except the demands of the description, in the plainest words.
     AsShipped,
 }
 

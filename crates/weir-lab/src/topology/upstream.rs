@@ -1,6 +1,6 @@
-//! The servers behind a target, and what the target is to do with them, in no product's words.
+//! The servers behind a target, and the target's settings for them, in no product's words.
 //!
-//! What is not said is left as each product has it. The work of a scenario decides what happens to the servers.
+//! Omitted settings are left as each product has them. The work of a scenario decides about events on the servers.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub enum BalancePolicy {
     LeastRequests,
     /// Each in turn.
     RoundRobin,
-    /// By who the client says it is; when a server goes, only its clients move.
+    /// By the number that the client sends; when a server goes, only its clients move.
     ConsistentHash,
 }
 
-/// What the servers are.
+/// The kind of the servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginKind {
@@ -66,7 +66,7 @@ pub struct UpstreamSetup {
     /// How many servers, each a process of its own.
     #[serde(default = "one")]
     pub servers: u32,
-    /// What they are.
+    /// Their kind.
     #[serde(default, skip_serializing_if = "OriginKind::is_own")]
     pub origin: OriginKind,
     /// One process plays all of them, with an address for each.
@@ -78,7 +78,7 @@ pub struct UpstreamSetup {
     /// CPU time that a server spends on every answer; the lab's own spends next to none.
     #[serde(default, with = "length::optional", skip_serializing_if = "Option::is_none")]
     pub burn: Option<Duration>,
-    /// The second to last server answers so many percent of its requests with 500.
+    /// The second to last server answers this many percent of its requests with 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u8>,
     /// How a server is chosen.

@@ -14,7 +14,7 @@ pub enum BodyFraming {
     Chunked,
 }
 
-/// What the fields of a head say about framing, persistence, cookies and upgrades.
+/// The meaning of the fields of a head: framing, persistence, cookies and upgrades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadFields<'a> {
     /// How the body ends.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_refused() {
+    fn input_that_is_not_http_is_rejected() {
         for (lines, rule) in [
             (&b"Host: a\n\r\n"[..], "a line ends with a bare LF"),
             (b"Host\r\n\r\n", "a field line without a colon"),

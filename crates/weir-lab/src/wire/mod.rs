@@ -1,4 +1,4 @@
-//! The lab's own reading of HTTP/1.1: what the origin needs of a request, what the driver needs of a response.
+//! The lab's own reading of HTTP/1.1: requests for the origin, responses for the driver.
 //!
 //! Written apart from the proxy's codec on purpose: were both made of the same code, a mistake in it would be
 //! invisible here. Covers heads, body framing, the known body pattern and WebSocket frames; it is not a general HTTP library.

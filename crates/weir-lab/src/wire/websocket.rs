@@ -1,14 +1,14 @@
-//! WebSocket as far as the lab needs it (RFC 6455): the words of the opening, and frames, written and read.
+//! The part of WebSocket that the lab needs (RFC 6455): the words of the opening, and frames, written and read.
 //!
 //! The opening has one key for all, that of the RFC's example, whose answer is known without a hash. A frame is read when all
-//! of it has arrived; what breaks a rule is named, so that a proxy that alters frames is found out.
+//! of it has arrived; a broken rule is named, so that a proxy that alters frames is detected.
 
 use super::fields::MalformedHead;
 
 /// The key of every opening (RFC 6455 1.3).
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// What the server answers to it.
+/// The server's answer to it.
 pub const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 /// Longest payload of a frame that is read, in bytes.
@@ -38,11 +38,11 @@ const MASKED: u8 = 0x80;
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHead {
-    /// What it is.
+    /// The kind.
     pub opcode: u8,
     /// It ends its message.
     pub is_last: bool,
-    /// What the payload is masked with; that of clients is, that of servers is not.
+    /// The mask of the payload; frames of clients have one, those of servers do not.
     pub mask: Option<[u8; 4]>,
     /// Its own length, in bytes.
     pub len: usize,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_of_the_lab_is_named() {
+    fn frames_that_the_lab_does_not_use_are_named() {
         for wire in [&[0xc2, 0x00][..], &[0x82, 0x7f, 0, 0, 0, 0, 0, 1, 0, 0]] {
             assert!(read(wire).is_err(), "{wire:?}");
         }
@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_once_it_is_whole(
+        fn written_frames_are_read_once_they_are_whole(
             payload in prop::collection::vec(any::<u8>(), 0..400),
             mask in any::<Option<[u8; 4]>>(),
             is_last in any::<bool>(),

@@ -5,7 +5,7 @@
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Where a value stands in a line of text.
+/// The kind of line that a value is written into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EscapeRule {
     /// Between double quotes: spaces are harmless.

@@ -1,4 +1,4 @@
-//! The placeholders of a log format: their names, what they mean, and their value in a record.
+//! The placeholders of a log format: their names, their meaning, and their value in a record.
 //!
 //! A value is found without allocating: numbers and borrowed bytes as they are, times and addresses in a small scratch
 //! buffer. Escaping is not done here.
@@ -14,7 +14,7 @@ use crate::phase::Phase;
 /// Declares the placeholders without parameters.
 macro_rules! fields {
     ($($variant:ident $name:literal $doc:literal,)+) => {
-        /// What a placeholder stands for.
+        /// The meaning of a placeholder.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(super) enum LogField {
             $(#[doc = $doc] $variant,)+
@@ -102,7 +102,7 @@ fields! {
     HaproxyRequest "haproxy.request" "Method, target and version, or `<BADREQ>`.",
 }
 
-/// What a field holds in one record.
+/// The value of a field in one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogValue<'a> {
     /// Nothing: `-` in text, `null` in JSON.
@@ -135,7 +135,7 @@ impl<'a> LogValue<'a> {
     }
 }
 
-/// Room for a time, an address or three names; what does not fit is cut, which none of them can need.
+/// Room for a time, an address or three names; longer text is cut, which none of them can need.
 pub(super) struct ValueBuf {
     bytes: [u8; ValueBuf::SIZE],
     len: usize,
@@ -234,7 +234,7 @@ impl LogField {
         }
     }
 
-    /// What the request says.
+    /// The value of a placeholder about request, client or connection.
     fn message_value<'a>(&self, record: &ExchangeRecord<'a>) -> Option<LogValue<'a>> {
         let line = [record.method, record.target, record.version];
         Some(match self {

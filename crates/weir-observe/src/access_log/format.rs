@@ -57,7 +57,7 @@ impl LogTemplate {
         if *self == named("httplog") { named("tcplog") } else { self.clone() }
     }
 
-    /// Names of the request fields that the format asks for, in lower case: what a caller must keep until the end.
+    /// Names of the request fields in the format, in lower case: a caller must keep them until the end.
     pub fn request_fields(&self) -> impl Iterator<Item = &str> {
         self.fields().filter_map(|field| match field {
             LogField::UserAgent => Some("user-agent"),
@@ -85,7 +85,7 @@ impl LogTemplate {
         NAMED.iter().map(|(name, _)| *name)
     }
 
-    /// Every placeholder with its meaning, for the reference; `NAME` stands for a lower-case field name.
+    /// Every placeholder with its meaning, for the reference; `NAME` is a lower-case field name.
     pub fn placeholders() -> impl Iterator<Item = (String, &'static str)> {
         let plain = super::field::PLAIN.iter().map(|(name, _, meaning)| ((*name).to_owned(), *meaning));
         let phases = crate::phase::Phase::ALL
@@ -105,14 +105,14 @@ impl LogTemplate {
     }
 }
 
-/// What is wrong with the text of a format.
+/// An error in the text of a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatError {
     /// Where, in characters from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
-    /// What to write instead, if there is a guess.
+    /// The suggested text, if there is a guess.
     pub hint: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! One line per exchange: what can be in it, how a format is written, and how it is rendered.
+//! One line per exchange: its fields, the syntax of formats, and rendering.
 //!
 //! A worker fills an [`ExchangeRecord`] with borrowed values when an exchange is over, a [`LogTemplate`] turns it into one
 //! line, and a writer elsewhere takes the line. Whatever bytes a peer sent, a line is one line: see `escape.rs`.

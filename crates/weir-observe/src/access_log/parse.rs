@@ -15,7 +15,7 @@ enum Piece<'a> {
 }
 
 impl LogTemplate {
-    /// Reads a format: one of the [`names`](LogTemplate::names); a text with `{placeholders}`, where `{{` and `}}` stand for
+    /// Reads a format: one of the [`names`](LogTemplate::names); a text with `{placeholders}`, where `{{` and `}}` mean
     /// braces; or `json` and a list of placeholders, which makes a JSON object with these keys.
     ///
     /// # Errors

@@ -10,14 +10,14 @@ use crate::affinity::AffinityOutcome;
 use crate::failure::{Failure, Party};
 use crate::phase::PhaseTimes;
 
-/// One exchange that is over. `..ExchangeRecord::default()` fills in what is not known.
+/// One exchange that is over. `..ExchangeRecord::default()` fills in unknown fields.
 #[derive(Clone, Copy)]
 pub struct ExchangeRecord<'a> {
     /// When the first byte of the request arrived (of a tunnel without a request: when the client connected).
     pub time: UnixMicros,
     /// Name of the listener.
     pub listener: &'a str,
-    /// Whom the exchange is for: the word of a trusted proxy counts. `None` on a Unix socket.
+    /// The client of the exchange: the address from a trusted proxy counts. `None` on a Unix socket.
     pub client: Option<SocketAddr>,
     /// The other end of the client connection. `None` on a Unix socket.
     pub peer: Option<SocketAddr>,
@@ -66,11 +66,11 @@ pub struct ExchangeRecord<'a> {
     pub reused: Option<bool>,
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
-    /// What became of the client's bond to a server; `None` without persistence or response.
+    /// The outcome of affinity; `None` without affinity or response.
     pub kept: Option<AffinityOutcome>,
-    /// What the TLS handshake with the client agreed on; `None` without TLS.
+    /// The result of the TLS handshake with the client; `None` without TLS.
     pub tls: Option<TlsRecord<'a>>,
-    /// Who ended a tunnel, or was the first to end its direction of it; `None` of what was none.
+    /// The party that ended a tunnel, or was the first to end its direction of it; `None` for other exchanges.
     pub ended_by: Option<Party>,
     /// Microseconds spent in each phase.
     pub phases: PhaseTimes,
@@ -79,7 +79,7 @@ pub struct ExchangeRecord<'a> {
 }
 
 impl ExchangeRecord<'_> {
-    /// The status for the log: what the client received, else what the failure stands for, else 0.
+    /// The status for the log: the one that the client received, else that of the failure, else 0.
     pub fn log_status(&self) -> u16 {
         self.status.or_else(|| self.failure.map(Failure::log_status)).unwrap_or(0)
     }
@@ -132,7 +132,7 @@ impl Default for ExchangeRecord<'_> {
     }
 }
 
-/// What a TLS handshake agreed on.
+/// The result of a TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlsRecord<'a> {
     /// `1.2` or `1.3`.
@@ -164,7 +164,7 @@ pub struct OpenConnections {
 
 /// Where the fields of a message are looked up that have no place of their own in the record.
 ///
-/// [`LogTemplate::request_fields`](super::LogTemplate::request_fields) tells early which ones will be asked for.
+/// [`LogTemplate::request_fields`](super::LogTemplate::request_fields) lists in advance the ones that are needed.
 pub trait FieldSource {
     /// The value of a request field by its lower-case name; of several, the first.
     fn request_field(&self, name: &str) -> Option<&[u8]>;

@@ -4,10 +4,10 @@
 
 use super::timestamp::UnixMicros;
 
-/// Bytes of a message at most: what one UDP datagram over IPv4 holds (RFC 5426 section 3.2).
+/// The most bytes of a message: one UDP datagram over IPv4 (RFC 5426 section 3.2).
 pub const MESSAGE_MAX: usize = 65_507;
 
-/// Who is writing (RFC 5424 section 6.2.1).
+/// The sender of a message (RFC 5424 section 6.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Facility {
@@ -58,7 +58,7 @@ pub struct SyslogFraming {
 }
 
 impl SyslogFraming {
-    /// Prepares the header; characters that may not stand in it are replaced by `_`, empty parts by `-`, and parts that are
+    /// Prepares the header; characters that are invalid in it are replaced by `_`, empty parts by `-`, and parts that are
     /// too long are cut (RFC 5424 section 6).
     pub fn new(
         facility: Facility,
@@ -77,7 +77,7 @@ impl SyslogFraming {
     }
 
     /// Appends one message; the newline that ends a line of the access log is left out, as the datagram ends it, and so is
-    /// what goes beyond [`MESSAGE_MAX`].
+    /// the part beyond [`MESSAGE_MAX`].
     pub fn frame(&self, severity: Severity, time: UnixMicros, line: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let priority = u16::from(self.facility as u8) * 8 + u16::from(severity as u8);
@@ -97,7 +97,7 @@ impl SyslogFraming {
     }
 }
 
-/// Whether a byte of UTF-8 goes on with the character before it.
+/// Whether a byte of UTF-8 continues the character before it.
 const fn is_inside_char(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }

@@ -1,4 +1,4 @@
-//! How an exchange ended, in the letters that readers of HAProxy's log know: who, where, and two for cookies.
+//! How an exchange ended, in the letters of HAProxy's log: the party, the phase, and two for cookies.
 
 use crate::failure::{Cause, Failure, Party};
 use crate::phase::Phase;
@@ -11,7 +11,7 @@ impl Termination {
     /// The state after an exchange; `local` says that Weir answered it without a server, as with a redirect.
     pub fn of(failure: Option<Failure>, local: bool) -> Termination {
         match failure {
-            Some(failure) => Termination([who(failure), place(failure), b'-', b'-']),
+            Some(failure) => Termination([party(failure), place(failure), b'-', b'-']),
             None if local => Termination(*b"LR--"),
             None => Termination(*b"----"),
         }
@@ -24,7 +24,7 @@ impl Termination {
 }
 
 /// Time limits in lower case, aborts in upper case.
-fn who(failure: Failure) -> u8 {
+fn party(failure: Failure) -> u8 {
     match (failure.cause, failure.party) {
         (Cause::Killed | Cause::Drained | Cause::ConnectionMaxAge, _) => b'K',
         (Cause::ServerDown, _) => b'D',

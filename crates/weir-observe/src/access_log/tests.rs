@@ -250,7 +250,7 @@ fn every_listed_placeholder_is_understood_and_never_blank() {
 }
 
 #[test]
-fn mistakes_are_told_with_column_and_hint() {
+fn mistakes_are_reported_with_column_and_hint() {
     let cases: &[(&str, usize, &str, Option<&str>)] = &[
         (
             "",
@@ -360,7 +360,7 @@ const HOSTILE_FORMATS: &[&str] = &[
     "\"{method}\"{target}\"{version}\" {path} {query} {request_line} \"{request_line}\"",
 ];
 
-/// What a peer may send: anything, and more often than by chance what could break out.
+/// Input from a peer: any bytes, with characters that could break out more often than by chance.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         any::<u8>(),
@@ -447,7 +447,7 @@ proptest! {
         }
     }
 
-    /// A JSON line is one line, parses, has the keys it always has, and holds what was sent.
+    /// A JSON line is one line, parses, always has the same keys, and contains the values sent.
     #[test]
     fn json_lines_round_trip(values in prop::collection::vec(hostile(), 5), micros in any::<u64>(), name in utf8_names()) {
         let no_fields = TestFields::default();

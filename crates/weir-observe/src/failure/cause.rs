@@ -1,4 +1,4 @@
-//! What can go wrong, without saying where and by whom: the closed list of causes.
+//! Causes of failures, without the place and the party: the closed list.
 //!
 //! A cause names the event as the data path sees it (a time limit, a reset, a full queue). Together with phase and party it
 //! becomes a reason; the sentences are in `table.rs`.
@@ -8,7 +8,7 @@ use weir_http::Rule;
 /// Declares [`Cause`] with the stable names of its variants.
 macro_rules! causes {
     ($($variant:ident $name:literal $doc:literal,)+) => {
-        /// What ended an exchange badly.
+        /// The cause of a failed exchange.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Cause {
             /// A message broke a rule of HTTP, or a limit on its head or framing.
@@ -74,7 +74,7 @@ causes! {
     TlsCertificateNameMismatch "tls-certificate-name-mismatch" "The certificate of the server is for another name than the one that it was asked for.",
     TlsCertificateExpired "tls-certificate-expired" "The certificate of the peer is not valid today.",
     TlsCertificateRevoked "tls-certificate-revoked" "The certificate of the peer has been revoked.",
-    TlsRevocationUnknown "tls-revocation-unknown" "Whether the certificate of the peer has been revoked cannot be told.",
+    TlsRevocationUnknown "tls-revocation-unknown" "Whether the certificate of the peer has been revoked cannot be determined.",
     TlsAlert "tls-alert" "The peer ended TLS with an alert, as when it rejects our certificate.",
     PlainHttpOnTlsPort "plain-http-on-tls-port" "Plain HTTP arrived where TLS is spoken.",
     Misdirected "misdirected" "The request is for a host that the TLS connection was not made for.",

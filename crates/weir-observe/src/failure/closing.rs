@@ -1,4 +1,4 @@
-//! Who ended a connection first, and how, as far as the failure tells.
+//! The party that ended a connection first, and how, by the failure.
 
 use super::{Cause, Failure, Party};
 
@@ -13,7 +13,7 @@ pub enum Closing {
     TimeLimit,
     /// It never came about.
     NeverOpened,
-    /// Nobody ended it: the exchange was refused or broken off for what it was.
+    /// Neither side ended it: the exchange was rejected or aborted because of its content.
     Refused,
 }
 
@@ -31,7 +31,7 @@ impl Closing {
 }
 
 impl Failure {
-    /// Who ended it first and how. It is Weir that ends what takes too long, whoever is slow.
+    /// The party that ended it first, and how. When a time limit has passed, Weir ends it, whichever party is slow.
     pub const fn closing(self) -> (Party, Closing) {
         match self.cause {
             Cause::Reset => (self.party, Closing::Reset),
@@ -62,7 +62,7 @@ mod tests {
     use crate::phase::Phase;
 
     #[test]
-    fn who_is_slow_is_ended_by_weir() {
+    fn slow_peers_are_ended_by_weir() {
         for (failure, expected) in [
             (Failure::server(Phase::Response, Cause::TimedOut), (Party::Weir, Closing::TimeLimit)),
             (Failure::server(Phase::Relay, Cause::Reset), (Party::Server, Closing::Reset)),

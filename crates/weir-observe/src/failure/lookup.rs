@@ -69,7 +69,7 @@ impl Reason {
         }
     }
 
-    /// What the client reads.
+    /// The text for the client.
     pub const fn client_text(self) -> &'static str {
         match self.kind() {
             // The sentence is about the client's own message, so it reveals nothing.
@@ -79,7 +79,7 @@ impl Reason {
         }
     }
 
-    /// What happened, for the operator.
+    /// The meaning, for the operator.
     pub const fn happened(self) -> &'static str {
         match self.kind() {
             ReasonKind::RequestRule(rule) | ReasonKind::ResponseRule(rule) => rule.sentence(),
@@ -87,7 +87,7 @@ impl Reason {
         }
     }
 
-    /// What to change, for the operator.
+    /// The advice, for the operator.
     pub const fn change(self) -> &'static str {
         match self.kind() {
             ReasonKind::RequestRule(rule) => rules::request_change(rule),
@@ -96,7 +96,7 @@ impl Reason {
         }
     }
 
-    /// Who is at fault.
+    /// The party at fault.
     pub const fn party(self) -> Party {
         match self.kind() {
             ReasonKind::RequestRule(_) => Party::Client,

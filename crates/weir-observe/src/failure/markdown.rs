@@ -17,7 +17,7 @@ last chunk, fewer bytes than announced, no `close_notify`. Where none of these c
 *Log only* means that no response can be sent. The access log then has the status that the client received before, or else the
 one in brackets: 499 if the client closed the connection.
 
-`NAME` stands for the name of a listener or an upstream. This page is generated from the table in `crates/weir-observe/src/failure/`.
+`NAME` is the name of a listener or an upstream. This page is generated from the table in `crates/weir-observe/src/failure/`.
 
 ";
 
@@ -29,7 +29,7 @@ of the rule, and begins with `response-` for a response.
 
 ";
 
-/// The page that lists every reason code with its phases, its party, its status, what it means and what to change.
+/// The page that lists every reason code with its phases, its party, its status, its meaning and the advice.
 pub fn failures_markdown() -> String {
     let mut page = String::with_capacity(64 * 1024);
     write_page(&mut page).expect("a string takes everything");

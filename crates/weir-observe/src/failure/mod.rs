@@ -1,7 +1,7 @@
 //! How an exchange can end badly: the phase it stood in, the party at fault, and the cause.
 //!
 //! A [`Failure`] is made where the data path notices it and travels by copy. Everything said about it later, to the client
-//! and to the operator, comes from one table (`table.rs`): the stable reason code, the status, and what to change.
+//! and to the operator, comes from one table (`table.rs`): the stable reason code, the status, and the advice.
 //! Whether to try again is decided in weir-traffic, not here.
 
 mod closing;
@@ -20,7 +20,7 @@ pub use markdown::{config_keys_named, failures_markdown};
 
 use crate::phase::Phase;
 
-/// Who did, or failed to do, what ended the exchange.
+/// The party whose action, or failure to act, ended the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Party {
@@ -54,9 +54,9 @@ impl Party {
 pub struct Failure {
     /// Where the exchange stood.
     pub phase: Phase,
-    /// Who ended it.
+    /// The party that ended it.
     pub party: Party,
-    /// What happened.
+    /// The cause.
     pub cause: Cause,
 }
 
@@ -92,8 +92,8 @@ impl Failure {
 
     /// The status to answer with, or `None` when nothing can be sent and the connection is aborted.
     ///
-    /// The phase tells whether there is a request to answer and whether the client has received a head already. Before
-    /// [`Phase::Request`] there is nobody to answer, unless plain HTTP came to a port with TLS. From [`Phase::Relay`] on there is never a status,
+    /// The phase determines whether there is a request to answer and whether the client has received a head already. Before
+    /// [`Phase::Request`] there is no request to answer, unless plain HTTP came to a port with TLS. From [`Phase::Relay`] on there is never a status,
     /// and a broken transfer ends so that it cannot be taken for a whole one: see decision 50.
     pub const fn status(self) -> Option<u16> {
         match (self.phase, self.cause) {
@@ -109,12 +109,12 @@ impl Failure {
         self.reason_id().log_status()
     }
 
-    /// What the client reads: short, and nothing about what is behind Weir.
+    /// The text for the client: short, and nothing about servers or config.
     pub const fn client_text(self) -> &'static str {
         self.reason_id().client_text()
     }
 
-    /// What the operator reads: where, who, what happened, and what to change.
+    /// The text for the operator: phase, party, cause, and advice.
     pub const fn explanation(self) -> FailureExplanation {
         let reason = self.reason_id();
         FailureExplanation {
@@ -131,11 +131,11 @@ impl Failure {
 pub struct FailureExplanation {
     /// Where the exchange stood.
     pub phase: Phase,
-    /// Who ended it.
+    /// The party that ended it.
     pub party: Party,
-    /// What happened, in one or two sentences.
+    /// The meaning, in one or two sentences.
     pub happened: &'static str,
-    /// What to do about it, naming keys of the config.
+    /// The advice, naming keys of the config.
     pub change: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What follows when a message breaks a rule of HTTP: status, where it can happen, and what to change.
+//! Failures by a message that breaks a rule of HTTP: status, phase, and advice.
 //!
 //! A request that breaks a rule is answered and never forwarded; a response that breaks one becomes 502. The sentences
 //! about the rules themselves are in weir-http.
@@ -61,7 +61,7 @@ const fn is_body_rule(rule: Rule) -> bool {
     )
 }
 
-/// What the operator can do about a request that breaks the rule.
+/// The advice about a request that breaks the rule.
 pub(super) const fn request_change(rule: Rule) -> &'static str {
     match rule {
         Rule::BareLf => "Correct the client, or set `listener.NAME.lenient.bare_lf`.",
@@ -114,7 +114,7 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
     }
 }
 
-/// What the operator can do about a response that breaks the rule.
+/// The advice about a response that breaks the rule.
 pub(super) const fn response_change(rule: Rule) -> &'static str {
     match rule {
         Rule::HeadTooLarge => {

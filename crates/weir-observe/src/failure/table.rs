@@ -29,7 +29,7 @@ const TOO_SLOW: &str = "The service took too long to respond.";
 const INTERNAL: &str = "Internal error.";
 const GONE: &str = "";
 
-/// Declares the rows: `code: cause, party, [phases], status, client text, what happened, what to change`, where the status
+/// Declares the rows: `code: cause, party, [phases], status, client text, meaning, advice`, where the status
 /// is `answer N`, or `log N` when nothing can be sent.
 macro_rules! rows {
     ($($code:literal: $cause:ident, $party:ident, [$($phase:ident)+], $how:ident $status:literal,
@@ -357,7 +357,7 @@ rows! {
 
     "response-unexpected-answer": UnexpectedAnswer, Server, [Response], answer 502, UNREACHED,
         "The response to a TCP health check is not the expected one.",
-        "At the log level `debug` Weir writes what the server said. Compare it with `upstream.NAME.health.expect`, or with what `upstream.NAME.health.preset` stands for: a user that may not log in, a server that starts up or turns clients away.";
+        "At the log level `debug` Weir writes what the server said. Compare it with `upstream.NAME.health.expect`, or with the exchange of `upstream.NAME.health.preset`: a user that may not log in, a server that starts up or turns clients away.";
 
     // Relaying the response, or a tunnel: the client has a head already.
     "response-incomplete": ResponseIncomplete, Server, [Relay], log 502, GONE,

@@ -111,11 +111,13 @@ fn known_failures_have_known_reasons_and_statuses() {
 }
 
 #[test]
-fn every_failure_can_be_told() {
+fn every_failure_has_an_explanation() {
     for failure in every_failure() {
-        let told = failure.explanation();
+        let explanation = failure.explanation();
         assert!(
-            !failure.reason().is_empty() && !told.happened.is_empty() && !told.change.is_empty(),
+            !failure.reason().is_empty()
+                && !explanation.happened.is_empty()
+                && !explanation.change.is_empty(),
             "{failure:?}"
         );
         assert!((200..=599).contains(&failure.log_status()), "{failure:?}");
@@ -142,7 +144,7 @@ fn nothing_is_sent_to_a_client_that_has_a_head_or_no_request() {
 
 /// A row can be reached: at least the failures that it names lead to it.
 #[test]
-fn every_row_stands_for_what_it_names() {
+fn every_row_is_reached_by_its_failures() {
     for reason in Reason::all().filter(|reason| reason.is_possible()) {
         assert!(!reason.phases().is_empty(), "{}", reason.code());
         for phase in reason.phases() {
@@ -157,7 +159,7 @@ fn codes_are_unique_and_lead_back() {
     let mut seen = HashSet::new();
     for reason in Reason::all() {
         let code = reason.code();
-        assert!(seen.insert(code), "{code} stands for two reasons");
+        assert!(seen.insert(code), "{code} is the code of two reasons");
         assert!(
             code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
             "{code}"
@@ -174,7 +176,7 @@ fn causes_have_unique_names() {
     assert_eq!(names.len(), every_cause().count());
 }
 
-/// What the client reads must not tell what is behind Weir, nor how it is configured.
+/// The text for the client must reveal neither the servers nor the config.
 #[test]
 fn client_texts_reveal_nothing() {
     let inside = ["upstream", "server", "connection refused", "`", "weir", "queue", "backend", "pool"];
@@ -254,9 +256,9 @@ fn config_keys_are_keys_and_nothing_else() {
     }
 }
 
-/// A limit or a permission in an advice has a key, or is one of the system: what no key says cannot be done.
+/// A limit or a permission in an advice has a key, or is one of the system: otherwise the operator cannot follow it.
 #[test]
-fn advice_names_what_it_wants_changed() {
+fn advice_names_the_key_to_change() {
     let vague: Vec<&str> = Reason::all()
         .map(Reason::change)
         .filter(|change| ["Raise ", "Lower ", "Set ", "Allow "].iter().any(|verb| change.starts_with(verb)))

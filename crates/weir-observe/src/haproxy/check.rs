@@ -1,16 +1,16 @@
-//! What the last probe of a server came to, in the words of HAProxy's `check_status`: the layer that it got to, and how.
+//! The result of the last probe of a server, in the words of HAProxy's `check_status`: the layer that it got to, and the outcome.
 
 use crate::failure::{Cause, Reason};
 use crate::phase::Phase;
 
-/// What a probe of a server looks at.
+/// The layer that a probe of a server checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckLayer {
     /// Whether it takes connections.
     Connection,
     /// Whether it completes a TLS handshake.
     Tls,
-    /// What it answers: a request, or a conversation of its own.
+    /// The answer of the application: to a request, or in a conversation.
     Answer,
 }
 

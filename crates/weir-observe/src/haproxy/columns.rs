@@ -1,4 +1,4 @@
-//! The columns of `show stat`, as HAProxy 2.6 has them, each with its tags: origin, nature and scope of what stands in it.
+//! The columns of `show stat`, as HAProxy 2.6 has them, each with its tags: origin, nature and scope of the value.
 //!
 //! Programs know them by name or by place, so the order is that of HAProxy, and columns that mean nothing here are there and empty.
 

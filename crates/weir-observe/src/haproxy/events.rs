@@ -12,11 +12,11 @@ use crate::overview::Overview;
 pub struct ErrorRow {
     /// When it came to its end.
     pub at: UnixMicros,
-    /// The number by which its story is asked for.
+    /// The number of its trace.
     pub number: String,
     /// Where it came in.
     pub listener: String,
-    /// Where it went, as far as that was decided.
+    /// Where it went, once that was decided.
     pub upstream: Option<String>,
     /// The server of the last attempt.
     pub server: Option<String>,
@@ -28,11 +28,11 @@ pub struct ErrorRow {
     pub request: Vec<u8>,
     /// How long it took.
     pub took: Duration,
-    /// What went wrong.
+    /// The failure.
     pub failure: Failure,
 }
 
-/// `show errors`: what was counted since the start, at the listeners where it happened, then `last`, the newest first.
+/// `show errors`: the counts since the start, at the listeners where they occurred, then `last`, the newest first.
 pub fn errors(overview: &Overview, last: &[ErrorRow]) -> String {
     let at = UnixMicros(overview.process.at_ms.saturating_mul(1000)).haproxy();
     let failures = || {

@@ -1,4 +1,4 @@
-//! A value with what HAProxy says about it: its type, where it comes from, what nature it has and for what it holds.
+//! A value with HAProxy's description of it: its type, origin, nature and scope.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub(super) enum StatValue {
     U32(u64),
     /// A number of 64 bits.
     U64(u64),
-    /// A text without commas, quotes and ends of lines, so that it stands in a line of CSV as it is.
+    /// A text without commas, quotes and ends of lines, so that a line of CSV can contain it as it is.
     Text(String),
 }
 
 impl StatValue {
-    /// A text; what would end its field becomes something else.
+    /// A text; characters that would end its field are replaced.
     pub(super) fn text(text: &str) -> Self {
         let harmless = |c: char| match c {
             ',' => ';',

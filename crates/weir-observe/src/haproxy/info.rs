@@ -8,7 +8,7 @@ use super::rows::whole;
 use crate::counter::Level;
 use crate::overview::{HandshakeCount, Overview, WorkerOverview};
 
-/// The version of HAProxy whose forms these are.
+/// The version of HAProxy that has these forms.
 const SPOKEN: &str = "2.6.12";
 
 /// `show info`.
@@ -36,9 +36,9 @@ fn fields(overview: &Overview) -> Vec<StatField> {
     let large = |place, name, tags, number| StatField { place, name, tags, value: StatValue::U64(number) };
     let text = |place, name, tags, text: &str| StatField { place, name, tags, value: StatValue::text(text) };
     vec![
-        // Programs look for this very name before they go on.
+        // Programs require this very name.
         text(0, "Name", "POS", "HAProxy"),
-        // Whose words these are, then who says them.
+        // The version of the forms, then that of Weir.
         text(1, "Version", "POS", &format!("{SPOKEN}-weir-{}", process.version)),
         // Programs insist on it, and Weir does not know it.
         text(2, "Release_date", "POS", "-"),

@@ -1,4 +1,4 @@
-//! What is known of a running Weir in the words of HAProxy's runtime socket, for the programs that read those.
+//! The state of a running Weir in the words of HAProxy's runtime socket, for programs that read those.
 //!
 //! Forms, columns, keys and their order are those of HAProxy 2.6 (its Management Guide, sections 9.1 to 9.3). Pure: an overview goes in, text
 //! comes out; commands are read elsewhere.
@@ -28,7 +28,7 @@ pub enum StatForm {
     /// CSV, or lines `key: value`.
     #[default]
     Text,
-    /// One line per value, with its type and what it means.
+    /// One line per value, with its type and its meaning.
     Typed,
     /// One line of JSON.
     Json,

@@ -1,4 +1,4 @@
-//! What is known of listeners, upstreams and servers as rows of `show stat`: which figure of Weir stands in which column.
+//! Listeners, upstreams and servers as rows of `show stat`: which figure of Weir is in which column.
 //!
 //! A listener is a frontend, an upstream a backend. What HAProxy counts as sessions of a server are requests here, which is what they are
 //! with HTTP in HAProxy as well. Pure.
@@ -16,7 +16,7 @@ use crate::overview::{
 /// The id of the first listener: HAProxy gives 1 to the proxy behind its own socket.
 const FIRST_ID: u64 = 2;
 
-/// What a row is about.
+/// The object of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Object {
     Frontend,
@@ -119,7 +119,7 @@ impl StatRow {
         self.u64("hrsp_other", 0);
     }
 
-    /// What stands in the row, in the order of the columns.
+    /// The values of the row, in the order of the columns.
     pub(super) fn fields(&self) -> impl Iterator<Item = StatField> + '_ {
         let values = self.values.iter().zip(COLUMNS).enumerate();
         values.filter_map(|(place, (value, (name, tags)))| {
@@ -133,7 +133,7 @@ impl StatRow {
         for (value, (name, _)) in self.values.iter().zip(COLUMNS) {
             match value {
                 Some(value) => line.push_str(&value.to_string()),
-                // Stands between the columns of all and those of modules.
+                // A separator between the columns of all and those of modules.
                 None if name == "-" => line.push('-'),
                 None => {}
             }
@@ -303,7 +303,7 @@ fn server(
     row
 }
 
-/// The word of HAProxy for what holds of a server.
+/// HAProxy's word for the state of a server.
 pub(super) fn status(server: &ServerOverview) -> &'static str {
     match server.status {
         ServerStatus::Leaving => "MAINT (leaving)",

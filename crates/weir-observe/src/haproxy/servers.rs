@@ -1,4 +1,4 @@
-//! `show servers state` and `show servers conn`: where each server is, what is wanted of it, and its connections.
+//! `show servers state` and `show servers conn`: the address of each server, its state and mode, and its connections.
 
 use std::net::IpAddr;
 
@@ -105,7 +105,7 @@ impl ServerEndpoint {
     }
 }
 
-/// What holds of a server and what is wanted of it, in the numbers of HAProxy: 0 stopped, 2 running, 3 stopping; 1 forced maintenance, 8 forced
+/// The state and the mode of a server, in the numbers of HAProxy: 0 stopped, 2 running, 3 stopping; 1 forced maintenance, 8 forced
 /// drain.
 fn states(server: &ServerOverview) -> (u8, u8) {
     match server.status {

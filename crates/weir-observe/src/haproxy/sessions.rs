@@ -1,6 +1,6 @@
-//! `show sess`: what runs now, a line for each session, or all that is known of one.
+//! `show sess`: the running sessions, a line for each, or all fields of one.
 //!
-//! The line is HAProxy's as far as its keys mean something here, with Weir's own behind them.
+//! The line has those keys of HAProxy that mean something here, with Weir's own behind them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::access_log::UnixMicros;
 /// A session that runs.
 #[derive(Debug, Clone)]
 pub struct SessionRow {
-    /// What HAProxy would show the pointer of.
+    /// The number in place of HAProxy's pointer.
     pub pointer: u64,
-    /// What Weir calls it.
+    /// Weir's id of it.
     pub id: String,
     /// When it began.
     pub opened: UnixMicros,
@@ -22,11 +22,11 @@ pub struct SessionRow {
     pub source: String,
     /// Its listener.
     pub listener: String,
-    /// What the listener speaks.
+    /// The protocol of the listener.
     pub mode: &'static str,
     /// Whether the client uses TLS.
     pub is_tls: bool,
-    /// Where its exchange goes, as far as that is decided.
+    /// The upstream of its exchange, once that is decided.
     pub upstream: Option<String>,
     /// The server of the present attempt.
     pub server: Option<String>,
@@ -36,7 +36,7 @@ pub struct SessionRow {
     pub state: &'static str,
     /// How long it has been in that state.
     pub state_age: Duration,
-    /// What it waits for.
+    /// The event that it waits for.
     pub awaited: &'static str,
     /// Requests that have come on it.
     pub requests: u64,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said() {
+    fn omitted_sessions_are_counted() {
         let text = sessions(&[row()], 4242, 2);
         assert!(
             text.ends_with("\n# the oldest 1 of 4242 sessions\n# 2 more did not answer in time\n"),
@@ -212,16 +212,16 @@ mod tests {
     }
 
     #[test]
-    fn one_session_is_told_with_all_that_is_known() {
-        let told = "0x10000000011: [01/Jan/1970:00:01:40.000] id=s0-17 proto=tcpv4 source=192.0.2.7:4711\n  frontend=web (mode=http), \
+    fn one_session_is_shown_with_all_its_fields() {
+        let text = "0x10000000011: [01/Jan/1970:00:01:40.000] id=s0-17 proto=tcpv4 source=192.0.2.7:4711\n  frontend=web (mode=http), \
                     tls=yes\n  backend=app, server=a, attempts=1\n  age=1m5s, requests=3, in=80, out=0\n  state=response since 3s, \
                     waits for the head of the server's response\n  request=\"GET /a\\\"\\x1b\", request_id=an-id\n";
-        assert_eq!(session_details(&[row()], 1, 0), told);
+        assert_eq!(session_details(&[row()], 1, 0), text);
     }
 
     #[test]
     fn times_have_two_units() {
-        for (seconds, told) in [
+        for (seconds, text) in [
             (0, "0s"),
             (59, "59s"),
             (60, "1m"),
@@ -230,7 +230,7 @@ mod tests {
             (90_061, "1d1h"),
             (86_400, "1d"),
         ] {
-            assert_eq!(human(Duration::from_secs(seconds)), told);
+            assert_eq!(human(Duration::from_secs(seconds)), text);
         }
     }
 }

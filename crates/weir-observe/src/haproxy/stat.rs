@@ -1,4 +1,4 @@
-//! `show stat`: rows as CSV, typed or JSON, all or those that are asked for.
+//! `show stat`: rows as CSV, typed or JSON, all or the requested ones.
 
 use serde_json::{Value as Json, json};
 
@@ -18,7 +18,7 @@ pub struct StatFilter {
     pub server_id: i64,
     /// Whether servers in maintenance are left out.
     pub without_maintenance: bool,
-    /// Whether what is not up is left out.
+    /// Whether objects that are not up are left out.
     pub only_up: bool,
 }
 
@@ -28,7 +28,7 @@ impl Default for StatFilter {
     }
 }
 
-/// A listener or an upstream as somebody asks for it.
+/// A listener or an upstream as a command names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyName {
     /// By the id of `show stat`.

@@ -161,7 +161,7 @@ fn the_columns_are_those_of_haproxy_in_their_order() {
 }
 
 #[test]
-fn each_row_says_what_is_known() {
+fn each_row_has_its_known_values() {
     let csv = stat(&overview(), &StatFilter::default(), StatForm::Text);
     let table = table(&csv);
     for (row, expected) in [
@@ -205,7 +205,7 @@ fn filters_take_by_id_name_type_and_state() {
     for id in [-7, 0, 1, 99, i64::MAX] {
         assert_eq!(rows(&StatFilter { proxy: Some(ProxyName::Id(id)), ..all() }), 0, "{id}");
     }
-    assert!(StatFilter { proxy: Some(ProxyName::Name("nobody".into())), ..all() }.is_vain(&overview()));
+    assert!(StatFilter { proxy: Some(ProxyName::Name("missing".into())), ..all() }.is_vain(&overview()));
 }
 
 #[test]
@@ -235,9 +235,9 @@ fn tags_are_known_words() {
 }
 
 #[test]
-fn info_has_what_programs_insist_on() {
+fn info_has_the_fields_that_programs_require() {
     let text = info(&overview(), StatForm::Text);
-    // What hatop cannot do without.
+    // Required by hatop.
     for line in [
         "Name: HAProxy",
         "Version: 2.6.12-weir-1.2.3",
@@ -277,14 +277,14 @@ fn the_state_of_servers_has_a_value_for_each_word_of_its_header() {
     assert_eq!(rows[0][..8], ["3", "app", "1", "a", "10.0.0.1", "2", "0", "5"]);
     assert_eq!(rows[2][5..7], ["0", "1"]);
     assert_eq!((rows[3][4], rows[3][17], rows[3][18]), ("-", "app.internal", "81"));
-    assert_eq!(servers_state(&overview(), Some("nobody")), None);
+    assert_eq!(servers_state(&overview(), Some("missing")), None);
 }
 
 #[test]
 fn the_connections_of_servers_are_told() {
     let text = servers_conn(&overview(), Some("app")).unwrap();
     assert_eq!(text.lines().nth(1), Some("app/a 3/1 10.0.0.1 80 - 0 2 5 5 0 1 -1 1 1"));
-    assert_eq!(servers_conn(&overview(), Some("nobody")), None);
+    assert_eq!(servers_conn(&overview(), Some("missing")), None);
 }
 
 #[test]
@@ -302,9 +302,9 @@ fn errors_are_counted_and_the_last_ones_told() {
         failure: Failure::weir(Phase::Queue, Cause::TimedOut),
     };
     let text = errors(&overview(), &[row]);
-    let told = "\n\n[01/Jan/1970:00:01:39.000] frontend web: queue-timeout\n  backend app, server <NONE>, event #0-7, src 192.0.2.7:4711\n  \
+    let expected = "\n\n[01/Jan/1970:00:01:39.000] frontend web: queue-timeout\n  backend app, server <NONE>, event #0-7, src 192.0.2.7:4711\n  \
                 phase queue, party weir, after 1500 ms\n  request \"GET /\\x1b\", id an-id\n  ";
-    assert!(text.contains(told), "{text}");
+    assert!(text.contains(expected), "{text}");
     assert!(text.starts_with("Total events captured on [01/Jan/1970:00:01:40.000] : 6\n"), "{text}");
     assert!(text.contains("frontend web: 6 x request-malformed, by the client, in phase request"), "{text}");
     assert_eq!(backends(&overview()), "# name\napp\n");

@@ -1,5 +1,5 @@
-//! Everything that is shown of a running Weir at one moment: the figures with their names, what holds of each part since when and why,
-//! and what happened in the last seconds.
+//! The state of a running Weir at one moment, as reports show it: the figures with their names, the state of each part since when and why,
+//! and the rates of the last seconds.
 //!
 //! The status page, the JSON API, the runtime socket and `weir top` show this and nothing else, so they agree. Times of the clock are
 //! milliseconds since 1970, durations carry their unit in their name.
@@ -61,7 +61,7 @@ impl Default for PageOverview {
 pub struct ProcessOverview {
     /// The version of Weir.
     pub version: &'static str,
-    /// What Weir calls itself in `Via`.
+    /// The name of Weir in `Via`.
     pub name: String,
     /// The id of the process.
     pub pid: u32,
@@ -69,7 +69,7 @@ pub struct ProcessOverview {
     pub at_ms: u64,
     /// When the process started, in milliseconds since 1970.
     pub started_ms: u64,
-    /// Whether it goes on, or is about to end.
+    /// Whether it is about to end.
     pub is_stopping: bool,
     /// Client connections that are open.
     pub connections_open: Level,
@@ -90,7 +90,7 @@ pub struct ProcessOverview {
 pub struct WorkerOverview {
     /// Exchanges begun, by second.
     pub exchanges_rate: EventRate,
-    /// What it counted.
+    /// Its counters.
     #[serde(flatten)]
     pub stats: WorkerStats,
 }
@@ -118,7 +118,7 @@ pub struct ListenerOverview {
     pub failures: Vec<FailureCount>,
     /// TLS handshakes that were completed.
     pub tls_handshakes: Vec<HandshakeCount>,
-    /// What it counted.
+    /// Its counters.
     #[serde(flatten)]
     pub stats: ListenerStats,
 }
@@ -130,11 +130,11 @@ pub struct RouteOverview {
     pub name: String,
     /// Which requests it takes.
     pub matches: String,
-    /// What becomes of them.
+    /// What the route does with them.
     pub action: String,
     /// The upstreams that it leads to.
     pub upstreams: Vec<String>,
-    /// What it counted.
+    /// Its counters.
     #[serde(flatten)]
     pub stats: RouteStats,
 }
@@ -166,18 +166,18 @@ pub struct UpstreamOverview {
     pub failures: Vec<FailureCount>,
     /// Attempts beyond the first, by cause.
     pub retries: Vec<NamedCount>,
-    /// Failed attempts that were not repeated, by what kept them from it.
+    /// Failed attempts that were not repeated, by reason.
     pub retries_refused: Vec<NamedCount>,
-    /// Responses under affinity, by what became of it.
+    /// Responses under affinity, by outcome.
     pub affinity: Vec<NamedCount>,
-    /// Its servers, in the order of the config, then those that leave.
+    /// Its servers, in the order of the config, then the leaving ones.
     pub servers: Vec<ServerOverview>,
-    /// What it counted.
+    /// Its counters.
     #[serde(flatten)]
     pub stats: UpstreamStats,
 }
 
-/// What holds of a server: the first of these that is true.
+/// The state of a server: the first of these that is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerStatus {
@@ -216,9 +216,9 @@ pub struct ServerOverview {
     pub name: String,
     /// Where it is, as the config says.
     pub address: String,
-    /// Where it is, as far as is known; empty until its name is resolved.
+    /// Its address, if known; empty until its name is resolved.
     pub endpoints: Vec<String>,
-    /// What holds of it.
+    /// Its state.
     pub status: ServerStatus,
     /// Since when, in milliseconds since 1970.
     pub since_ms: u64,
@@ -234,7 +234,7 @@ pub struct ServerOverview {
     pub max_requests: Option<u32>,
     /// Requests and tunnels that run on it or wait for a connection to it.
     pub in_flight: u32,
-    /// When what runs on a server that drains or leaves ends, in milliseconds from now.
+    /// When the sessions on a server that drains or leaves are ended, in milliseconds from now.
     pub deadline_in_ms: Option<u64>,
     /// Share of its attempts that reused a connection, in percent; `None` without attempts.
     pub reuse_percent: Option<f64>,
@@ -248,9 +248,9 @@ pub struct ServerOverview {
     pub failures: Vec<NamedCount>,
     /// How often it was ejected, by reason.
     pub ejections: Vec<NamedCount>,
-    /// What its probes came to; `None` when it is not probed.
+    /// The counters of its probes; `None` when it is not probed.
     pub probes: Option<ProbeOverview>,
-    /// What it counted.
+    /// Its counters.
     #[serde(flatten)]
     pub stats: ServerStats,
 }
@@ -258,17 +258,17 @@ pub struct ServerOverview {
 /// The probes of a server.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeOverview {
-    /// Those that passed.
+    /// Passed probes.
     pub passed: u64,
-    /// Those that failed.
+    /// Failed probes.
     pub failed: u64,
-    /// Those that failed, by reason.
+    /// Failed probes, by reason.
     pub failures: Vec<FailureCount>,
     /// How long the last one took.
     pub last_us: u64,
-    /// What it came to, in the words of HAProxy: `L7OK`, `L4TOUT` and so on.
+    /// The result in the words of HAProxy: `L7OK`, `L4TOUT` and so on.
     pub check: &'static str,
-    /// How often they changed what holds of the server.
+    /// How often they changed the state of the server.
     pub changes: u64,
 }
 
@@ -279,7 +279,7 @@ pub struct FailureCount {
     pub reason: &'static str,
     /// Where exchanges stood.
     pub phases: Vec<&'static str>,
-    /// Whose doing it was.
+    /// The party at fault.
     pub party: &'static str,
     /// How often.
     pub count: u64,
@@ -288,7 +288,7 @@ pub struct FailureCount {
 /// Something with a name, and how often it occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedCount {
-    /// What.
+    /// The name.
     pub name: &'static str,
     /// How often.
     pub count: u64,
@@ -301,7 +301,7 @@ pub struct HandshakeCount {
     pub version: &'static str,
     /// Whole ones.
     pub full: u64,
-    /// Those that went on with an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub resumed: u64,
 }
 
@@ -336,7 +336,7 @@ impl ListenerOverview {
 }
 
 impl UpstreamOverview {
-    /// Retries by cause, those refused by what refused them, and responses by what became of affinity.
+    /// Retries by cause, rejected ones by reason, and responses by the outcome of affinity.
     pub fn counts_of(stats: &UpstreamStats) -> [Vec<NamedCount>; 3] {
         [
             named_counts(RETRY_CAUSES, &stats.retries),

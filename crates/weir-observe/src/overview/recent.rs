@@ -1,4 +1,4 @@
-//! What happened in the last seconds and minutes, made from figures that were taken a second apart.
+//! Rates of the last seconds and minutes, made from figures that were taken a second apart.
 
 use std::collections::VecDeque;
 
@@ -16,14 +16,14 @@ pub struct EventRate {
 }
 
 impl EventRate {
-    /// Takes note of what was counted in a time, in seconds.
+    /// Adds the count of a period, in seconds.
     pub fn note(&mut self, count: u64, seconds: f64) {
         self.now = if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         self.peak = self.peak.max(self.now);
     }
 }
 
-/// What is counted of a listener, an upstream or a server, by second.
+/// The counts of a listener, an upstream or a server, by second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct EventRates {
     /// Sessions of a listener, connections opened to an upstream or server.
@@ -45,16 +45,16 @@ pub struct Quantiles {
     pub count: u64,
     /// The mean, in microseconds.
     pub mean_us: Option<u64>,
-    /// What half of them do not exceed.
+    /// The median.
     pub p50_us: Option<u64>,
-    /// What 95 % of them do not exceed.
+    /// The 95th percentile.
     pub p95_us: Option<u64>,
-    /// What 99 % of them do not exceed.
+    /// The 99th percentile.
     pub p99_us: Option<u64>,
 }
 
 impl Quantiles {
-    /// Those of what was recorded.
+    /// The quantiles of a histogram.
     pub fn of(times: &HistogramSnapshot) -> Quantiles {
         Quantiles {
             count: times.count(),
@@ -75,9 +75,9 @@ pub struct HistorySample {
     pub requests: f64,
     /// Failures, by second.
     pub failures: f64,
-    /// What half of the response times did not exceed; `None` when nothing was answered, and for listeners.
+    /// The median of the response times; `None` when nothing was answered, and for listeners.
     pub p50_us: Option<u64>,
-    /// What 99 % of them did not exceed.
+    /// Their 99th percentile.
     pub p99_us: Option<u64>,
     /// How many response times lie below 64 us, and from there on between one power of two and the next, up to 2^26 us (67 s); empty
     /// when nothing was answered, and for listeners.

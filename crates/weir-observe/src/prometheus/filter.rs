@@ -11,7 +11,7 @@ pub struct FamilyFilter(Vec<String>);
 pub struct NoSuchFamily(pub String);
 
 impl FamilyFilter {
-    /// Those that begin with one of `prefixes`; without prefixes all.
+    /// Families that begin with one of `prefixes`; without prefixes all.
     ///
     /// # Errors
     /// The first prefix that no family begins with.

@@ -3,7 +3,7 @@
 //! Names follow its conventions: `weir_` first, the base unit last, `_total` on counters. Cardinality is bounded by the
 //! config: names of listeners, upstreams and servers, and closed sets (classes, phases, reasons); nothing that a peer sends
 //! becomes a label. All samples of a family stand together, so the servers are passed once for each family; each pass reads
-//! from the shards what it writes, and a scrape holds one piece of the text.
+//! each value from the shards, and a scrape holds one piece of the text.
 
 mod scrape;
 mod filter;

@@ -8,7 +8,7 @@ use super::text::{Samples, write_head, write_label};
 /// A piece of the text is ended by the first part that makes it longer than this.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
-/// Parts that are passed for one piece: most have no sample in the families of what goes wrong, and others wait meanwhile.
+/// Parts that are passed for one piece: most have no sample in the families of failures, and other requests wait meanwhile.
 const PIECE_PARTS: usize = 4_096;
 
 /// The text of all metrics, piece by piece.
@@ -21,20 +21,20 @@ pub struct Scrape<S> {
     labels: String,
 }
 
-/// Where a scrape stands.
+/// The position of a scrape.
 #[derive(Debug, Clone, Copy, Default)]
 struct ScrapePosition {
     family: usize,
     /// Whether the head of the family is written.
     is_begun: bool,
-    /// The listener or upstream, or what else there is one after the other.
+    /// The listener or upstream, or another part.
     outer: usize,
     /// The route or server in it.
     inner: usize,
 }
 
 impl<S: MetricSource> Scrape<S> {
-    /// Shows what the filter lets pass.
+    /// A scrape of the families that the filter accepts.
     pub fn new(source: S, filter: &FamilyFilter) -> Scrape<S> {
         let families = filter.families();
         Scrape { source, families, at: ScrapePosition::default(), labels: String::new() }

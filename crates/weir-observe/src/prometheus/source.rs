@@ -1,6 +1,6 @@
-//! Where a scrape reads: the shards of the workers, and what else is known of listeners, upstreams and servers.
+//! The sources of a scrape: the shards of the workers, and the state of listeners, upstreams and servers.
 //!
-//! Read while it is written, so that no scrape copies the figures of all servers. What is shown does not change during a
+//! Read while it is written, so that no scrape copies the figures of all servers. The set of parts does not change during a
 //! scrape: a list that changed would show a series twice.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::stats::{CertificateStats, Stats};
 
 /// Everything that a scrape shows.
 pub trait MetricSource {
-    /// The figures of the process and of its workers; what it has of listeners and upstreams is not read.
+    /// The figures of the process and of its workers; its listeners and upstreams are not read.
     fn general(&self) -> &Stats;
 
     /// The bounds of the buckets of histograms.
@@ -39,7 +39,7 @@ pub trait ListenerPart {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// What each worker counts.
+    /// The counters of each worker.
     fn shards(&self) -> &[Arc<ListenerShard>];
 
     /// The certificates that clients are shown now.
@@ -57,7 +57,7 @@ pub trait ListenerPart {
     /// The name of a route.
     fn route_name(&self, route: usize) -> &str;
 
-    /// What each worker counts for a route.
+    /// The counters of each worker for a route.
     fn route_shards(&self, route: usize) -> &PerWorker<RouteShard>;
 }
 
@@ -66,7 +66,7 @@ pub trait UpstreamPart {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// What each worker counts.
+    /// The counters of each worker.
     fn shards(&self) -> &PerWorker<UpstreamShard>;
 
     /// Whether all servers get requests because too few are usable.
@@ -75,7 +75,7 @@ pub trait UpstreamPart {
     /// The name of a server.
     fn server_name(&self, server: usize) -> &str;
 
-    /// What each worker counts for a server.
+    /// The counters of each worker for a server.
     fn server_shards(&self, server: usize) -> &PerWorker<ServerShard>;
 
     /// Attempts that run on a server or wait for a connection to it.
@@ -84,16 +84,16 @@ pub trait UpstreamPart {
     /// Idle connections to a server that belong to all workers together.
     fn idle_shared(&self, server: usize) -> usize;
 
-    /// What the operator wants of a server, in the word of the config.
+    /// The operator's mode of a server, in the word of the config.
     fn mode(&self, server: usize) -> &'static str;
 
     /// Whether the health checks of a server have nothing against it.
     fn is_up(&self, server: usize) -> bool;
 
-    /// What its probes came to; `None` when it is not probed.
+    /// The counters of its probes; `None` when it is not probed.
     fn probes(&self, server: usize) -> Option<&ProbeShard>;
 
-    /// Whether a server gets no requests because of those that failed.
+    /// Whether a server is ejected, so that it gets no requests.
     fn is_ejected(&self, server: usize) -> bool;
 
     /// How often a server was ejected, by reason; empty when it never is.

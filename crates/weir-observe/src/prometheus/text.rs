@@ -1,4 +1,4 @@
-//! The lines of the text format: what a family is called, and its samples.
+//! The lines of the text format: the head of a family, and its samples.
 
 use super::BucketBounds;
 use crate::histogram::HistogramSnapshot;
@@ -10,7 +10,7 @@ pub(super) enum MetricType {
     Histogram,
 }
 
-/// Appends what stands before the samples of a family.
+/// Appends the head of a family, before its samples.
 pub(super) fn write_head(out: &mut String, name: &str, kind: MetricType, help: &str) {
     let kind = match kind {
         MetricType::Counter => "counter",

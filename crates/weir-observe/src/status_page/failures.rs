@@ -81,7 +81,7 @@ fn facts(reason: Reason) -> Markup {
     }
 }
 
-/// What stands between backticks is code.
+/// Text between backticks is code.
 fn code_marked(text: &str) -> Markup {
     html! { @for (index, part) in text.split('`').enumerate() {
         @if index % 2 == 1 { code { (part) } } @else { (part) }

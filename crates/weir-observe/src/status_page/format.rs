@@ -1,6 +1,6 @@
-//! Numbers as people read them. `status.js` has the same formats under the same names, for what changes while the page is open.
+//! Numbers as people read them. `status.js` has the same formats under the same names, for values that change while the page is open.
 
-/// What stands where there is nothing to say.
+/// The text of a missing value.
 pub(super) const NOTHING: &str = "–";
 
 /// Thousands apart.

@@ -1,8 +1,8 @@
 //! The status page: the overview as HTML that reads well without scripts, and the pages about failures.
 //!
-//! Markup is made here and nowhere else. What changes from second to second carries the path of its figure in the overview (`data-v`, below
+//! Markup is made here and nowhere else. An element that changes every second carries the path of its figure in the overview (`data-v`, below
 //! the `data-at` of its part) and its format (`data-f`); `status.js` looks the figure up in `/api/overview` and writes it anew. When parts come
-//! or go, it takes the whole page once more. Nothing is loaded from elsewhere, and nothing stands inline: the policy of the page forbids it.
+//! or go, it loads the whole page once more. Nothing is loaded from elsewhere, and there are no inline scripts or styles: the policy of the page forbids them.
 
 mod listeners;
 mod upstreams;
@@ -19,22 +19,22 @@ use crate::overview::{FailureCount, Overview};
 
 pub use failures::{failure_page, failures_page, why_page};
 
-/// What the page looks like, to be served at `/status.css`.
+/// The style of the page, to be served at `/status.css`.
 pub const STYLE: &str = include_str!("status.css");
 
-/// What keeps the page current, to be served at `/status.js`.
+/// The script that keeps the page current, to be served at `/status.js`.
 pub const SCRIPT: &str = include_str!("status.js");
 
-/// What the page shows.
+/// The data of the page.
 #[derive(Debug)]
 pub struct PageInput<'a> {
     /// Everything, at this moment.
     pub overview: &'a Overview,
-    /// What the admin listener was asked.
+    /// The counts of requests to the admin listener.
     pub admin: AdminStats,
     /// The config in use, without secrets.
     pub config: &'a str,
-    /// What the page has to send with a change; `None`: it has no buttons.
+    /// The token that the page has to send with a change; `None`: it has no buttons.
     pub page_token: Option<&'a str>,
 }
 
@@ -118,7 +118,7 @@ fn document(title: &str, page_token: Option<&str>, body: &Markup) -> Markup {
     }
 }
 
-/// A figure that is kept current: a path below the part that it stands in, and its format.
+/// A figure that is kept current: a path below its part, and its format.
 fn live(path: &str, format: &str, text: &str) -> Markup {
     html! { span data-v=(path) data-f=(format) { (text) } }
 }

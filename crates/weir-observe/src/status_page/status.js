@@ -1,5 +1,5 @@
-// Keeps the status page current: asks for /api/overview once a second, writes the figures into their places, draws the graphs, and sends what
-// the operator wants of a server. The markup is made by Weir; where parts have come or gone, it is taken from there anew.
+// Keeps the status page current: asks for /api/overview once a second, writes the figures into their places, draws the graphs, and sends
+// changes of servers. The markup is made by Weir; where parts have come or gone, it is loaded from there anew.
 "use strict";
 (() => {
   const NOTHING = "–", FAILURES_MAX = 1000;
@@ -8,7 +8,7 @@
   const state = { shape: null, places: [], overview: null, failures: 0, failuresMax: 20, picked: new Set() };
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // Without the name and password that may stand in the address of the page: `fetch` refuses those.
+  // Without the name and password in the address of the page: `fetch` rejects those.
   const ask = (path, options) => fetch(location.origin + path, options);
 
   // The formats: the same as those of the server, see format.rs.
@@ -44,7 +44,7 @@
   const look = (value, path) => path.split(".").reduce((value, key) => value?.[key], value);
   const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
-  // What is not one text.
+  // Values with more than one text.
   const writers = {
     status: (element, status) => { put(element, status); if (element.dataset.is !== status) element.dataset.is = status; },
     panic: (element, is) => { element.hidden = !is; },
@@ -208,7 +208,7 @@
       });
     },
   };
-  // What the pointer is on.
+  // The value under the pointer.
   const read = (element, history, text) => {
     element.onpointermove = event => {
       const box = element.getBoundingClientRect();
@@ -220,7 +220,7 @@
     element.onpointerleave = () => { delete element.dataset.hover; put(element.parentNode.querySelector(".read"), ""); };
   };
 
-  // The list of upstreams: what each is, in which order, which are shown, and which servers are selected.
+  // The list of upstreams: condition, order, which are shown, and which servers are selected.
   const CONDITIONS = ["down", "panic", "degraded", "failing", "waiting", "up", "idle"];
   const isBroken = server => server.status === "down" || server.status === "ejected";
   const isOut = server => server.status === "draining" || server.status === "maintenance";
@@ -369,7 +369,7 @@
   const live = document.getElementById("live"), liveText = document.getElementById("live-text");
   const say = (name, text) => { live.className = name; put(liveText, text); };
 
-  // Takes the markup from Weir once more; what is folded and where the focus is stays.
+  // Loads the markup from Weir once more; folding and focus stay.
   const renew = async () => {
     const response = await ask("/" + location.search, { headers: { accept: "text/html" } });
     if (!response.ok) throw new Error(response.status);
@@ -437,7 +437,7 @@
     )));
   };
 
-  // One round after the other, none while nobody looks.
+  // One round after the other, none while the page is hidden.
   const wait = ms => new Promise(resolve => setTimeout(resolve, ms));
   const visible = () => document.hidden ? new Promise(resolve => document.addEventListener("visibilitychange", resolve, { once: true })) : null;
   const run = async () => {
@@ -520,7 +520,7 @@
       try {
         // One after the other, in the order of the page: each is a change of its own, and those after one that is refused are tried.
         for (const one of meant) {
-          // What was left as it is stays as it is by then.
+          // Unchanged fields keep their value of then.
           const wish = {};
           if (mode !== one.mode || stay) wish.mode = mode;
           if (stay) wish.deadline = stay;
@@ -541,7 +541,7 @@
     });
   }
   // The page of one exchange.
-  // What stands between backticks is code.
+  // Text between backticks is code.
   const marked = text => text.split("`").map((part, index) => index % 2 ? make("code", {}, part) : part);
   const pairs = list => make("dl", { className: "pairs" }, list.filter(([, value]) => value != null && value !== "")
     .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
@@ -552,7 +552,7 @@
   const outcome = one => one.failure ? [reasonOf(one.failure), make("span", { className: "small" }, one.failure.happened)]
     : one.refused_status ? "answered " + one.refused_status : "answered";
   const attempts = tries => table(["Server", "Began", "Lasted", "Connection", "Outcome", "Candidates"], tries.map(one => make("tr", {},
-    make("th", { scope: "row" }, one.server ?? "nobody"),
+    make("th", { scope: "row" }, one.server ?? "none"),
     cell("Began", "after " + millis(one.began_ms)), cell("Lasted", millis(one.lasted_ms)),
     cell("Connection", one.connection ? one.connection.reused ? `reused, ${lasting(one.connection.age_ms)} old` : "new" : NOTHING),
     cell("Outcome", outcome(one)),

@@ -45,7 +45,7 @@ fn server(name: &str) -> ServerOverview {
     }
 }
 
-/// An overview with one listener and one upstream with so many servers, all named as given.
+/// An overview with one listener and one upstream with this many servers, all named as given.
 fn overview(name: &str, servers: usize) -> Overview {
     let failures = vec![FailureCount {
         reason: "connect-refused",
@@ -136,7 +136,7 @@ fn look<'a>(value: &'a serde_json::Value, path: &str) -> Option<&'a serde_json::
     })
 }
 
-/// What the script looks up is there, and it knows how to write it.
+/// The paths that the script looks up exist, and it knows their formats.
 #[test]
 fn every_live_figure_is_in_the_overview() {
     let overview = overview("app", 2);
@@ -186,7 +186,7 @@ fn the_page_reads_well_without_scripts() {
         page.matches(" scope=\"").count()
     );
     assert_eq!(page.matches("<h1").count(), 1);
-    assert!(!page.contains("data-server") && !page.contains("<dialog"), "nobody may change anything");
+    assert!(!page.contains("data-server") && !page.contains("<dialog"), "changes are off");
     assert!(!page.contains("/api/profile/"), "a profile takes the right to change something");
     let page = rendered(&overview("app", 2), Some("token"));
     assert_eq!(page.matches("data-server=\"").count(), 2);
@@ -200,7 +200,7 @@ fn names_are_text() {
     assert!(!page.contains("<img") && !page.contains("<x>"), "{page}");
 }
 
-/// The policy forbids what stands inline or comes from elsewhere, and everything fits into few bytes.
+/// The policy forbids inline scripts and styles and other origins, and everything fits into few bytes.
 #[test]
 fn nothing_is_inline_and_all_of_it_is_small() {
     let pages =
@@ -219,7 +219,7 @@ fn nothing_is_inline_and_all_of_it_is_small() {
     assert!(STYLE.len() + SCRIPT.len() < 60_000);
 }
 
-/// An overview of so many upstreams `app0`, `app1` ... with two servers each, all at work.
+/// An overview of this many upstreams `app0`, `app1` ... with two servers each, all at work.
 fn several(upstreams: usize) -> Overview {
     let mut overview = overview("app", 2);
     let one = overview.upstreams.remove(0);
@@ -253,7 +253,7 @@ fn problems_come_first() {
     let broken = page.find("data-at=\"upstreams.2.servers.1\"").unwrap();
     assert!(
         broken < page.find("data-at=\"upstreams.2.servers.0\"").unwrap(),
-        "the server to look at is the first"
+        "the broken server is the first"
     );
 }
 
@@ -312,7 +312,7 @@ fn reasons_are_explained_in_the_words_of_the_docs() {
     }
 }
 
-/// What has not happened is no cause for alarm.
+/// A count of zero is not highlighted.
 #[test]
 fn no_response_of_a_class_is_not_marked() {
     let mut seen = overview("a", 1);

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::{PageInput, format, live, reasons};
 use crate::overview::{NamedCount, PageOverview, ServerOverview, ServerStatus, UpstreamOverview};
 
-/// With more upstreams, those that are idle are folded to their line.
+/// With more upstreams, idle ones are folded to their line.
 const IDLE_OPEN_MAX: usize = 3;
 
 /// With more upstreams, all are folded: the lines are the overview.
@@ -15,7 +15,7 @@ const OPEN_MAX: usize = 8;
 /// An upstream with more servers is folded in any case.
 const SERVERS_OPEN_MAX: usize = 40;
 
-/// What an upstream is, the worst first. `status.js` decides in the same way.
+/// The condition of an upstream, the worst first. `status.js` decides in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum UpstreamCondition {
     /// No server is usable.
@@ -66,7 +66,7 @@ impl UpstreamCondition {
         }
     }
 
-    /// What comes first in the list: problems by weight, then the rest as the config has it.
+    /// The order of the list: problems by weight, then the rest as the config has it.
     fn rank(self) -> Self {
         self.min(Self::Up)
     }
@@ -102,7 +102,7 @@ pub(super) fn section(shown: &PageInput<'_>) -> Markup {
     }
 }
 
-/// The way to the other pages, where there are any. A page holds so many servers, whatever upstreams they belong to.
+/// Links to the other pages, where there are any. A page holds a fixed number of servers, of whichever upstreams.
 fn pager(page: &PageOverview) -> Markup {
     html! {
         @if page.pages > 1 {
@@ -172,7 +172,7 @@ fn line(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Mar
     }
 }
 
-/// What a line unfolds to.
+/// The details below a line.
 fn inside(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     html! {
         div.inside {
@@ -261,7 +261,7 @@ fn named(counts: &[NamedCount], path: &str) -> Markup {
 }
 
 fn servers(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
-    // Those that are not usable come first, the rest as the config has it.
+    // Unusable servers come first, the rest as the config has it.
     let mut order: Vec<_> = upstream.servers.iter().enumerate().collect();
     order.sort_by_key(|(_, server)| !is_broken(server));
     html! {
@@ -355,7 +355,7 @@ fn probed(last_us: u64, failed: u64) -> Markup {
     }
 }
 
-/// What is selected, and the button that changes all of it. `status.js` shows it.
+/// The selection, and the button that changes all of it. `status.js` shows it.
 pub(super) fn selection() -> Markup {
     html! {
         div #selection.selection role="region" aria-label="Selected servers" hidden {

@@ -1,4 +1,4 @@
-//! What is wrong with a simulation file: where, why, and what to write instead.
+//! Errors in a simulation file: the place, the cause, and a hint.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub(super) fn render(path: &str, text: &str, mistakes: &mut [ModelError]) -> Str
     rendered + &format!("{count} {} in {path}", if count == 1 { "mistake" } else { "mistakes" })
 }
 
-/// The first line of what is underlined.
+/// The first line of the underlined text.
 fn first_line(text: &str, span: &Range<usize>) -> Range<usize> {
     let on_boundary =
         |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

@@ -1,6 +1,6 @@
-//! What is simulated: servers, clients, events, and the variants that are compared.
+//! The simulated world: servers, clients, events, and the variants that are compared.
 //!
-//! Plain data, valid by construction: `read` makes it from a TOML file or tells all mistakes. Times are nanoseconds.
+//! Plain data, valid by construction: `read` makes it from a TOML file or reports all mistakes. Times are nanoseconds.
 
 mod read;
 mod upstream;
@@ -26,7 +26,7 @@ pub(super) const BALANCERS_MAX: u64 = 1_000;
 /// One simulation file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Model {
-    /// What it is to show.
+    /// The question that it answers.
     pub(super) question: String,
     /// No request begins later than this.
     pub(super) length: u64,
@@ -38,9 +38,9 @@ pub(super) struct Model {
     pub(super) servers: Vec<ServerGroup>,
     /// Clients, class by class.
     pub(super) clients: Vec<ClientClass>,
-    /// What happens to servers, by time.
+    /// Faults and recoveries of servers, by time.
     pub(super) events: Vec<ServerEvent>,
-    /// What is compared.
+    /// The variants to compare.
     pub(super) variants: Vec<Variant>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct ServerGroup {
     pub(super) slots: Option<u32>,
     /// How fast they work: 2.0 takes half of the time.
     pub(super) speed: f64,
-    /// What the balancer knows of that.
+    /// The weight in the balancer.
     pub(super) weight: u32,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct ClientClass {
     pub(super) idempotent: bool,
     /// After this time a client leaves.
     pub(super) patience: Option<u64>,
-    /// An answer later than this is no good to anybody.
+    /// A later answer does not count towards goodput.
     pub(super) in_time: Option<u64>,
 }
 
@@ -103,14 +103,14 @@ pub(super) enum Arrivals {
     Constant,
 }
 
-/// One request in so many is different.
+/// One request in `one_in` is different.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SlowRequests {
     pub(super) one_in: u32,
     pub(super) service: Distribution,
 }
 
-/// Something that happens to servers.
+/// A fault or recovery of servers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ServerEvent {
     pub(super) at: u64,
@@ -119,14 +119,14 @@ pub(super) struct ServerEvent {
     pub(super) action: ServerAction,
 }
 
-/// What happens to a server.
+/// A fault or recovery of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ServerAction {
     /// It breaks all connections and refuses new ones.
     Stop,
     /// It accepts everything and does nothing.
     Hang,
-    /// It takes so many times as long.
+    /// Everything takes this many times as long.
     Slow(f64),
     /// It is as it was at the beginning.
     Recover,
@@ -139,7 +139,7 @@ pub(super) struct Variant {
     pub(super) upstream: UpstreamModel,
 }
 
-/// What `weir.toml` would say of the upstream.
+/// The settings of the upstream in `weir.toml`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct UpstreamModel {
     pub(super) balance: Policy,

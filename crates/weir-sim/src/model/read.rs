@@ -85,7 +85,7 @@ fn named<T>(
         if let Some(name) = section.optional::<String>("name")
             && !names.insert(name.clone())
         {
-            let hint = Some("each needs a name of its own: it stands in the report".to_owned());
+            let hint = Some("each needs a name of its own, for the report".to_owned());
             section.mistake(section.span_of("name"), format!("there is another {what} `{name}`"), hint);
         }
         items.push(read(section));
@@ -176,14 +176,14 @@ fn read_load(section: &TableReader<'_>) -> ClassLoad {
         let at = step.required("at", TimeValue(0)).0;
         let rate = step.required("rate", 1.0);
         if rates.last().is_some_and(|(before, _)| at <= *before) {
-            let hint = Some("steps stand in the order of their times, the first after 0".to_owned());
+            let hint = Some("write the steps in the order of their times, the first after 0".to_owned());
             step.mistake(step.span_of("at"), "this step is not after the one before".to_owned(), hint);
         }
         step.finish();
         rates.push((at, rate));
     }
     if rates.iter().all(|(_, rate)| *rate == 0.0) {
-        section.mistake(section.span_of("rate"), "with a rate of 0 nobody ever comes".to_owned(), None);
+        section.mistake(section.span_of("rate"), "with a rate of 0 no request ever comes".to_owned(), None);
     }
     ClassLoad::Open { arrivals: section.or("arrivals", Arrivals::Poisson), rates }
 }

@@ -1,6 +1,6 @@
-//! One table of a simulation file while it is read: every key is asked for by name, and what is left over is a mistake.
+//! One table of a simulation file while it is read: every key is requested by name, and any other key is a mistake.
 //!
-//! A mistake is noted and reading goes on with a stand-in, so that all mistakes are told at once.
+//! A mistake is noted and reading continues with a placeholder value, so that all mistakes are reported at once.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::model::error::{ModelError, did_you_mean, one_of};
 /// Mistakes found so far.
 pub(super) type ModelErrors = RefCell<Vec<ModelError>>;
 
-/// A table and which of its keys have been asked for.
+/// A table and which of its keys have been requested.
 #[derive(Debug)]
 pub(super) struct TableReader<'a> {
     pub(super) name: &'static str,
@@ -45,14 +45,14 @@ impl<'a> TableReader<'a> {
         self.optional(key).unwrap_or(default)
     }
 
-    /// The value of a key that must be there; `stand_in` when it is not.
-    pub(super) fn required<T: FromValue>(&self, key: &'static str, stand_in: T) -> T {
+    /// The value of a key that must be there; `placeholder` when it is not.
+    pub(super) fn required<T: FromValue>(&self, key: &'static str, placeholder: T) -> T {
         if self.find(key).is_none() {
             let what = format!("`{key}` is missing in {}", self.name);
             self.mistake(self.span.clone(), what, Some(T::example(key)));
-            return stand_in;
+            return placeholder;
         }
-        self.or(key, stand_in)
+        self.or(key, placeholder)
     }
 
     /// A key whose value may be `"off"`.
@@ -142,7 +142,7 @@ impl<'a> TableReader<'a> {
         self.mistakes.borrow_mut().push(ModelError { span, what, hint });
     }
 
-    /// Nothing more is asked for: all other keys are mistakes.
+    /// No more keys are requested: all others are mistakes.
     pub(super) fn finish(self) {
         let known = self.known.into_inner();
         for key in self.table.keys() {

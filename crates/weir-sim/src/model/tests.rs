@@ -1,4 +1,4 @@
-//! Simulation files: what is read, what is refused, and that the guide knows every key.
+//! Simulation files: which are accepted, which are rejected, and that the guide describes every key.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn the_least_file_has_the_defaults_of_the_product() {
 }
 
 #[test]
-fn variants_say_what_differs_from_the_upstream() {
+fn variants_override_keys_of_the_upstream() {
     let text = format!(
         "{LEAST}queue = {{ length_max = 7 }}\nhealth = \"off\"\n[[variant]]\nname = \"other\"\nmax_requests = \"off\"\n\
          [upstream]\nmax_requests = 3\nqueue = {{ fair_share = true }}\nhealth = {{ fall = 1 }}\n"
@@ -47,7 +47,7 @@ fn variants_say_what_differs_from_the_upstream() {
 }
 
 #[test]
-fn all_mistakes_are_told_with_place_cause_and_hint() {
+fn all_mistakes_are_reported_with_place_cause_and_hint() {
     let text = r#"question = "?"
 length = "ten seconds"
 balancers = 5000
@@ -102,7 +102,7 @@ retry = { attempts_max = 0 }
 }
 
 #[test]
-fn mistakes_of_toml_itself_are_told_too() {
+fn syntax_errors_of_toml_are_reported_too() {
     let rendered = mistakes("question = \nlength = \"1s\"\n");
     assert!(rendered.contains("wrong.toml:1:"), "{rendered}");
     for empty in ["", "\u{feff}", "# ä"] {

@@ -1,6 +1,6 @@
 //! `[upstream]` and `[[variant]]`: the keys of `weir.toml` that a simulation knows, with its defaults.
 //!
-//! What a variant does not say is as `[upstream]` says, key by key.
+//! A variant inherits the keys that it omits from `[upstream]`, key by key.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{HealthChecks, MILLISECOND, QueueModel, SECOND, Timeouts, UpstreamMod
 use crate::model::error::{did_you_mean, one_of};
 use crate::model::table_reader::TableReader;
 
-/// What `section` says of the upstream, and `base` of everything else.
+/// The upstream by the keys of `section`, and by `base` for omitted ones.
 pub(super) fn read_upstream(section: &TableReader<'_>, base: &UpstreamModel) -> UpstreamModel {
     let mut upstream = base.clone();
     if let Some(name) = section.optional::<String>("balance") {

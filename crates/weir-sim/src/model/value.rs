@@ -1,4 +1,4 @@
-//! The values that a simulation file can hold, each with what to write instead of a wrong one.
+//! The value types of a simulation file, each with a hint for wrong values.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use weir_traffic::queue::PriorityClass;
 use super::{Arrivals, ServerAction, nanos};
 use crate::model::error::{did_you_mean, one_of};
 
-/// A value that is not what it has to be.
+/// A value that is invalid.
 #[derive(Debug)]
 pub(super) struct ModelValueError {
     pub(super) what: String,
@@ -25,12 +25,12 @@ impl ModelValueError {
     }
 }
 
-/// What can be the value of a key.
+/// A type that a key can have.
 pub(super) trait FromValue: Sized {
     /// Reads a value.
     fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError>;
 
-    /// What to write when the key is missing.
+    /// An example for a missing key.
     fn example(key: &str) -> String;
 }
 
@@ -161,7 +161,7 @@ impl FromValue for Arrivals {
 }
 
 impl FromValue for ServerAction {
-    /// A server that is slow is so by a factor that stands beside it.
+    /// A slow server has a factor in a key beside it.
     fn from_value(value: &DeValue<'_>) -> Result<Self, ModelValueError> {
         let words = [
             ("stop", Self::Stop),

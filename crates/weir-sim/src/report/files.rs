@@ -38,8 +38,8 @@ fn markdown(report: &Report) -> String {
     format!(
         "# {name}\n\n```\nweir-sim {name}.toml --seed {seed} --out .\n```\n\n{}\n\
          That command also makes plots (`distribution.svg`, `over-time.svg`, `goodput.svg`), `figures.json` with all figures, and\n\
-         `requests.csv` with a sample of single requests, the same ones for every variant. What the columns mean stands in the guide to\n\
-         the simulator.\n",
+         `requests.csv` with a sample of single requests, the same ones for every variant. The guide to the simulator\n\
+         describes the columns.\n",
         text::findings(report)
     )
 }

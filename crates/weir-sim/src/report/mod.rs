@@ -1,6 +1,6 @@
-//! What a simulation tells: the same figures as a table for people and as data for programs, and plots.
+//! The results of a simulation: the same figures as a table for people and as data for programs, and plots.
 //!
-//! Everything is made from a [`Report`], which holds nothing but what the seed decides: no date, no machine, no duration.
+//! Everything is made from a [`Report`], which contains only values that follow from the seed: no date, no machine, no duration.
 
 pub(super) mod files;
 pub(super) mod plot;
@@ -41,7 +41,7 @@ pub(super) struct VariantFigures {
     pub(super) in_flight_most: u32,
     /// Changes of health that the first balancer saw.
     pub(super) verdicts: Vec<VerdictFigures>,
-    /// Share of answered requests that took longer than so many milliseconds.
+    /// Share of answered requests that took longer than this many milliseconds.
     pub(super) slower_than: Vec<(f64, f64)>,
     pub(super) over_time: Vec<StretchFigures>,
 }

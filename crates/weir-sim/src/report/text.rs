@@ -4,7 +4,7 @@ use weir_stats::table;
 
 use super::{Report, RequestFigures, TimeFigures, VariantFigures};
 
-/// The question, and what was found.
+/// The question, and the results.
 pub(crate) fn findings(report: &Report) -> String {
     let Report { name, question, length_s, balancers, servers, .. } = report;
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
@@ -106,19 +106,19 @@ fn failures(report: &Report) -> String {
     lines.collect()
 }
 
-/// Changes of health that are told one by one; more say nothing.
-const VERDICTS_TOLD: usize = 6;
+/// Changes of health that are listed one by one; further ones are omitted.
+const VERDICTS_LISTED: usize = 6;
 
 fn verdicts(report: &Report) -> String {
     let mut text = String::new();
     for variant in &report.variants {
-        let told = variant.verdicts.iter().take(VERDICTS_TOLD);
-        let mut parts: Vec<String> = told
+        let listed = variant.verdicts.iter().take(VERDICTS_LISTED);
+        let mut parts: Vec<String> = listed
             .map(|it| {
                 format!("server {} {} at {:.3} s", it.server, if it.up { "up" } else { "down" }, it.at_s)
             })
             .collect();
-        if variant.verdicts.len() > VERDICTS_TOLD {
+        if variant.verdicts.len() > VERDICTS_LISTED {
             parts.push("...".to_owned());
         }
         if !parts.is_empty() {

@@ -29,7 +29,7 @@ pub(super) struct ArrivingRequest {
     pub(super) client: u32,
     /// The balancer that it meets.
     pub(super) balancer: u32,
-    /// What its demand grows from.
+    /// The seed of its demand.
     pub(super) coordinates: [u64; 2],
 }
 

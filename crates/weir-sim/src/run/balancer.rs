@@ -1,6 +1,6 @@
 //! One balancer process: the `Admission` and the `RetryBudget` of `weir_traffic`, as each upstream of the proxy has them.
 //!
-//! Translates between them and the world: requests into what they know of one, what they tell into what happens next.
+//! Translates between them and the world: requests into their arguments, their results into the next events.
 //! No decision is made here.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,14 +27,14 @@ pub(super) struct SimBalancer {
     admission: Admission<SimAttempt>,
     patience: WhenFull,
     fair_share: bool,
-    /// Whether nobody may wait.
+    /// Whether the queue has no places.
     queue_is_none: bool,
     pub(super) budget: RetryBudget,
-    /// What its probes say; empty without health checks.
+    /// The servers that it probes; empty without health checks.
     pub(super) checked: Vec<ProbedServer>,
 }
 
-/// What the balancer gets to know of a request.
+/// The balancer's view of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotRequest {
     pub(super) client: u32,
@@ -43,7 +43,7 @@ pub(super) struct SlotRequest {
     pub(super) random: u64,
 }
 
-/// What came of asking for a slot.
+/// The answer to a request for a slot.
 #[derive(Debug)]
 pub(super) enum SlotAnswer {
     Slot(ServerId),
@@ -55,14 +55,14 @@ pub(super) enum SlotAnswer {
     Failed(SimFailure),
 }
 
-/// What the queue decided about somebody in it.
+/// A decision of the queue about a request in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum QueueDecision {
     Server(SimAttempt, ServerId),
     SentAway(SimAttempt, SimFailure),
 }
 
-/// Each client has an address of its own, as far as balancers look at them.
+/// Each client has an address of its own, for policies that use addresses.
 fn address(client: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client))
 }
@@ -90,15 +90,15 @@ impl SimBalancer {
         self.admission.balancer()
     }
 
-    /// Takes a slot for a request, or a place in the queue until `deadline`; whoever gets a place has to serve the queue
-    /// afterwards. What that does to others is `told`.
+    /// Takes a slot for a request, or a place in the queue until `deadline`; after a place the caller has to serve the queue.
+    /// `decided` gets the decisions about other requests.
     pub(super) fn admit(
         &self,
         attempt: SimAttempt,
         asked: &SlotRequest,
         now_ms: u64,
         deadline: u64,
-        told: &mut Vec<QueueDecision>,
+        decided: &mut Vec<QueueDecision>,
     ) -> SlotAnswer {
         let hash = self.balancer().hash_key().map(|_| weir_traffic::hash_address(address(asked.client)));
         let pick = Pick { hash, excluded: &asked.excluded, random: asked.random, now_ms };
@@ -116,7 +116,7 @@ impl SimBalancer {
             Ok(Enqueued { ticket, displaced, .. }) => {
                 let displaced =
                     displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueEvicted));
-                told.extend(displaced);
+                decided.extend(displaced);
                 SlotAnswer::Waits { ticket, own: own.is_some() }
             }
             Err(_full) if self.queue_is_none => SlotAnswer::Failed(SimFailure::AllServersFull),
@@ -134,15 +134,15 @@ impl SimBalancer {
         self.admission.unbind(ticket);
     }
 
-    /// Gives back a slot; whether the queue has to be served.
+    /// Gives back a slot; returns whether the queue has to be served.
     pub(super) fn release(&self, server: ServerId) -> bool {
         self.admission.release(server)
     }
 
-    /// Hands free slots to those who wait, and sends those away for whom there is no hope.
-    pub(super) fn serve_queue(&self, now_ms: u64, told: &mut Vec<QueueDecision>) {
+    /// Hands free slots to waiting requests, and removes those that no server may take.
+    pub(super) fn serve_queue(&self, now_ms: u64, decided: &mut Vec<QueueDecision>) {
         self.admission.serve(now_ms, |attempt, outcome| {
-            told.push(match outcome {
+            decided.push(match outcome {
                 WaitOutcome::Server(server) => QueueDecision::Server(attempt, server),
                 WaitOutcome::NoServer => QueueDecision::SentAway(attempt, SimFailure::NoServer),
                 WaitOutcome::Overload => QueueDecision::SentAway(attempt, SimFailure::QueueOverload),

@@ -1,7 +1,7 @@
 //! One request, from its beginning to its one end: admit, attempt, perhaps again, finish.
 //!
-//! Every exchange ends in `finish`, once. What one does to others (a slot that becomes free, a place in the queue that is
-//! taken) is carried out by `carry_out` after it, never within, so nothing here calls itself.
+//! Every exchange ends in `finish`, once. Its effects on others (a slot that becomes free, a place in the queue that is
+//! taken) are carried out by `carry_out` after it, never within, so nothing here calls itself.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct SimExchange {
     stage: ExchangeStage,
     /// Time spent in the queue.
     waited: u64,
-    /// Why the last attempt failed: what the client hears when no server is left.
+    /// Why the last attempt failed: the client's error when no server is left.
     last: Option<SimFailure>,
     worked_on: bool,
     /// The time at which a server began to work on it last.
@@ -43,7 +43,7 @@ pub(super) struct SimExchange {
     attempt_began: u64,
 }
 
-/// Where it is.
+/// The stage of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExchangeStage {
     /// In the queue since.
@@ -133,8 +133,8 @@ impl Simulation<'_> {
         };
         let attempt = SimAttempt { exchange: id, attempt: exchange.attempts };
         let number = exchange.arrival.balancer;
-        let mut told = Vec::new();
-        match self.balancer(number).admit(attempt, &asked, now_ms, now.saturating_add(limit), &mut told) {
+        let mut decided = Vec::new();
+        match self.balancer(number).admit(attempt, &asked, now_ms, now.saturating_add(limit), &mut decided) {
             SlotAnswer::Slot(server) => self.start(id, server),
             SlotAnswer::Waits { ticket, own } => {
                 self.exchanges[id.place as usize].stage = ExchangeStage::Queued { ticket, since: now };
@@ -144,7 +144,7 @@ impl Simulation<'_> {
                 {
                     self.agenda.enter_limit(patience, SimEvent::TakeAny(attempt));
                 }
-                self.balancer(number).serve_queue(now_ms, &mut told);
+                self.balancer(number).serve_queue(now_ms, &mut decided);
             }
             SlotAnswer::Failed(failure) => {
                 let last = self.exchanges[id.place as usize].last;
@@ -152,15 +152,15 @@ impl Simulation<'_> {
                 self.finish(id, Some(failure));
             }
         }
-        self.carry_out(&told);
+        self.carry_out(&decided);
     }
 
-    /// Hands slots to those who wait at a balancer.
+    /// Hands slots to the requests that wait at a balancer.
     pub(super) fn serve_queue(&mut self, balancer: u32) {
         let now_ms = self.now_ms();
-        let mut told = Vec::new();
-        self.balancer(balancer).serve_queue(now_ms, &mut told);
-        self.carry_out(&told);
+        let mut decided = Vec::new();
+        self.balancer(balancer).serve_queue(now_ms, &mut decided);
+        self.carry_out(&decided);
     }
 
     /// Gives back a slot, to the next in the queue if there is one.
@@ -170,10 +170,10 @@ impl Simulation<'_> {
         }
     }
 
-    /// Does what a queue has decided. None of it changes a queue again.
-    fn carry_out(&mut self, told: &[QueueDecision]) {
-        for told in told {
-            match *told {
+    /// Carries out the decisions of a queue. None of them changes a queue again.
+    fn carry_out(&mut self, decisions: &[QueueDecision]) {
+        for decision in decisions {
+            match *decision {
                 QueueDecision::Server(attempt, server) => {
                     self.leaves_queue(attempt.exchange);
                     self.start(attempt.exchange, server);
@@ -210,7 +210,7 @@ impl Simulation<'_> {
         let in_flight = self.balancer(balancer).balancer().state(server).in_flight();
         self.tally.in_flight(in_flight);
         if self.servers[server.index()].condition == ServerCondition::Stopped {
-            // A moment later, so that what follows from it stands in the agenda as all else.
+            // As an event of its own, so that its consequences are ordered by the agenda as all others.
             self.agenda.enter(now, SimEvent::Refused(attempt));
             return;
         }
@@ -219,7 +219,7 @@ impl Simulation<'_> {
         self.feed(server.0);
     }
 
-    /// A server has answered. If nobody waits for that any more, its work was for nothing.
+    /// A server has answered. If the request was given up meanwhile, the work was wasted.
     pub(super) fn answered(&mut self, attempt: SimAttempt) {
         if self.running(attempt).is_none() {
             return;
@@ -277,7 +277,7 @@ impl Simulation<'_> {
         self.exchanges.get(attempt.exchange.place as usize).filter(|exchange| exchange.is_at(attempt))
     }
 
-    /// What fails at once is not fast: only answers and time limits say something of a server's latency.
+    /// An immediate failure is not fast: only answers and time limits count for a server's latency.
     fn tell_latency(&mut self, id: ExchangeId) {
         let (now, now_ms) = (self.agenda.now(), self.now_ms());
         let exchange = &self.exchanges[id.place as usize];
@@ -333,7 +333,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// The one end of an exchange: gives back what it holds, counts it, and lets its client go on.
+    /// The one end of an exchange: gives back its slot or place, counts it, and lets its client continue.
     fn finish(&mut self, id: ExchangeId, failure: Option<SimFailure>) {
         let now = self.agenda.now();
         let exchange = self.exchanges.remove(id.place as usize);

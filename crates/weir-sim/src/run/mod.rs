@@ -6,8 +6,8 @@
 //!                        +-------- retry <- fail <--+        probes and slow start beside it
 //! ```
 //!
-//! What stands in this folder is the world around the balancer: clients, servers, time. Every decision (which server,
-//! who waits where and leaves when, whether to try again, who is up) is made by `weir_traffic`, as in the proxy.
+//! This folder is the world around the balancer: clients, servers, time. Every decision (which server, which request
+//! waits and for how long, whether to retry, which server is up) is made by `weir_traffic`, as in the proxy.
 
 mod exchange;
 mod arrivals;

@@ -1,4 +1,4 @@
-//! One server: so many slots, and a line of its own for what it is given beyond them.
+//! One server: its slots, and a line of its own for further requests.
 //!
 //! It serves in order of arrival and knows nothing of balancers. A request whose balancer has gone is thrown away when its
 //! turn comes; once begun, it is worked on to its end, as most servers do.
@@ -11,7 +11,7 @@ use super::{SimAttempt, SimEvent, Simulation};
 use crate::model::{Model, ServerAction, ServerGroup};
 use crate::tally::ServerTally;
 
-/// How a server is.
+/// The condition of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ServerCondition {
     Serving,
@@ -43,7 +43,7 @@ struct RunningRequest {
     left: f64,
     since: u64,
     began: u64,
-    /// What the event of its end has to know: an older one is void.
+    /// The token of the event of its end: an event with an older one is void.
     token: u64,
 }
 
@@ -101,7 +101,7 @@ impl SimServer {
         })
     }
 
-    /// Something happens to it; gives the requests whose connections break.
+    /// Applies a fault or recovery; returns the requests whose connections break.
     pub(super) fn change(&mut self, action: ServerAction, now: u64, model: &Model) -> Vec<SimAttempt> {
         self.work_until(now);
         match action {
@@ -133,7 +133,7 @@ impl SimServer {
         }
     }
 
-    /// Writes down what has been done; one that hangs does nothing.
+    /// Updates the work that is left; a server that hangs does none.
     fn work_until(&mut self, now: u64) {
         let rate = if self.condition == ServerCondition::Serving { self.speed / self.factor } else { 0.0 };
         for (_, job) in &mut self.running {
@@ -142,7 +142,7 @@ impl SimServer {
         }
     }
 
-    /// The simulation ends: counts what is still worked on.
+    /// The simulation ends: counts the requests that are still worked on.
     pub(super) fn settle(&mut self, now: u64, model: &Model) {
         let running = std::mem::take(&mut self.running);
         for (_, job) in &running {
@@ -158,13 +158,13 @@ impl SimServer {
 }
 
 impl Simulation<'_> {
-    /// Lets a server begin what it has room for.
+    /// Lets a server begin requests while it has free slots.
     pub(super) fn feed(&mut self, index: u32) {
         let now = self.agenda.now();
         let server = &mut self.servers[index as usize];
         while server.has_room() {
             let Some((attempt, demand)) = server.line.pop_front() else { break };
-            // Whoever gave up meanwhile has closed the connection.
+            // A request that was given up meanwhile has closed its connection.
             let place = attempt.exchange.place as usize;
             let Some(exchange) = self.exchanges.get_mut(place).filter(|it| it.is_at(attempt)) else {
                 continue;

@@ -1,4 +1,4 @@
-//! Simulations against what is known without them: queueing formulas, ideal schedules, and what must never happen.
+//! Simulations against known results: queueing formulas, ideal schedules, and invariants.
 
 use std::sync::atomic::AtomicBool;
 
@@ -121,7 +121,7 @@ max_requests = 1
     assert_eq!(tally.overtaken, 0);
 }
 
-/// What happens to everything at once: several classes, slow requests, limits that bind, servers that go and come back.
+/// Everything at once: several classes, slow requests, limits that bind, servers that go and come back.
 const TURMOIL: &str = r#"
 question = "everything"
 length = "40s"
@@ -304,7 +304,7 @@ timeouts = {{ queue = "2s" }}
 
 /// No server is idle while a request waits that it may serve: then all of them are busy all the time.
 #[test]
-fn no_server_idles_while_somebody_waits() {
+fn no_server_idles_while_a_request_waits() {
     for balance in Policy::NAMES {
         let text = format!(
             r#"
@@ -331,7 +331,7 @@ max_requests = 1
 }
 
 #[test]
-fn a_server_that_slows_down_keeps_what_it_has_done() {
+fn a_server_that_slows_down_keeps_its_finished_work() {
     let text = r#"
 question = "slow"
 length = "1s"
@@ -361,7 +361,7 @@ name = "one"
 }
 
 #[test]
-fn probes_find_out_who_hangs_and_who_is_back() {
+fn probes_detect_servers_that_hang_and_recover() {
     let text = r#"
 question = "health"
 length = "30s"
@@ -393,6 +393,6 @@ retry = { on_timeout = true }
         };
         assert!((5 * SECOND..72 * SECOND / 10).contains(&down), "seed {seed}: {down}");
         assert!((15 * SECOND..172 * SECOND / 10).contains(&up), "seed {seed}: {up}");
-        assert_eq!(tally.total().failures.iter().sum::<u64>(), 0, "the retry is seen by nobody");
+        assert_eq!(tally.total().failures.iter().sum::<u64>(), 0, "no client sees the retry");
     }
 }

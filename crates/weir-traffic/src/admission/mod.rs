@@ -1,9 +1,9 @@
 //! Admission: a slot on a server of an upstream, now or in turn.
 //!
-//! Puts balancer and queue together: whoever finds every server full waits, and is handed the first slot that becomes
-//! free and that it may use. A request that belongs to one server (by a cookie or by its key) waits for that one, until
-//! it is told to take any. One [`Admission`] is shared by all workers; its lock is taken only while somebody waits. Wakes
-//! nobody and reads no clock: who is handed what is told to a closure.
+//! Combines balancer and queue: a request that finds every server full waits, and gets the first free slot that it may
+//! use. A request that is bound to one server (by a cookie or by its key) waits for that one, until
+//! the caller unbinds it. One [`Admission`] is shared by all workers; its lock is taken only while a request waits. It neither
+//! wakes tasks nor reads a clock: the caller's closure receives each request that gets a slot.
 
 mod waiters;
 
@@ -21,11 +21,11 @@ pub struct Admission<T> {
     line: Arc<SharedQueue<T>>,
 }
 
-/// Those who wait: one line over all configs of an upstream, so that a reload costs nobody his place.
+/// The waiting requests: one queue over all configs of an upstream, so that requests keep their place over a reload.
 #[derive(Debug)]
 struct SharedQueue<T> {
     waiting: Mutex<QueueState<T>>,
-    /// Who waits, to be read without the lock.
+    /// Counts of the waiting requests, readable without the lock.
     waiters: WaiterCounts,
 }
 
@@ -35,7 +35,7 @@ struct QueueState<T> {
     queue: Option<Box<WaitQueue<QueuedRequest<T>>>>,
     len_max: usize,
     target: Option<DelayTarget>,
-    /// That of the newest config, whoever gives back a slot: the servers of an older one may all be gone.
+    /// That of the newest config, whichever config a slot was taken under: the servers of an older one may all be gone.
     balancer: Arc<Balancer>,
 }
 
@@ -50,7 +50,7 @@ pub struct AdmissionRequest<'a> {
     pub when_full: WhenFull,
 }
 
-/// What a request is told that asks for a server.
+/// The answer to a request for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an admitted request holds a slot that has to be released"]
 pub enum AdmissionDecision {
@@ -62,7 +62,7 @@ pub enum AdmissionDecision {
     NoneEligible,
 }
 
-/// What becomes of one who waits.
+/// How the wait of a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// This server, on which a slot is now taken.
@@ -71,7 +71,7 @@ pub enum WaitOutcome {
     NoServer,
     /// It has waited longer than is acceptable for good.
     Overload,
-    /// The queue was full, and somebody else had more right to its place.
+    /// The queue was full, and another request had precedence.
     Displaced,
 }
 
@@ -88,14 +88,14 @@ pub struct QueueWait {
     pub deadline_ms: u64,
 }
 
-/// What came of entering the queue.
+/// The result of entering the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Enqueued<T> {
     /// The claim to the place.
     pub ticket: Ticket,
     /// How many of the same priority or a higher one were there before.
     pub ahead: usize,
-    /// Who had to leave for it, because the queue was full.
+    /// The request that was removed to make room, because the queue was full.
     pub displaced: Option<T>,
 }
 
@@ -119,14 +119,14 @@ impl<T> Admission<T> {
     }
 
     /// The admission of the next config, with the same line. Every server of this balancer has the same [`ServerId`] in that
-    /// one. Those who wait hear of its servers only after [`take_over`](Self::take_over).
+    /// one. Waiting requests can get its servers only after [`take_over`](Self::take_over).
     #[must_use]
     pub fn succeeded_by(&self, balancer: Balancer) -> Admission<T> {
         self.line.waiters.grow(balancer.states().len());
         Admission { balancer: Arc::new(balancer), line: Arc::clone(&self.line) }
     }
 
-    /// Serves those who wait by this balancer and these limits from now on; whoever calls has to [`serve`](Self::serve)
+    /// Serves the waiting requests by this balancer and these limits from now on; the caller has to [`serve`](Self::serve)
     /// afterwards.
     pub fn take_over(&self, len_max: usize, target: Option<DelayTarget>) {
         let mut waiting = self.lock();
@@ -138,22 +138,22 @@ impl<T> Admission<T> {
         }
     }
 
-    /// Who chooses.
+    /// The balancer that chooses the servers.
     pub fn balancer(&self) -> &Balancer {
         &self.balancer
     }
 
-    /// Takes a slot for a request if one is free and nobody waits who has more right to it. No lock, no allocation.
+    /// Takes a slot for a request if one is free and no waiting request has precedence. No lock, no allocation.
     #[inline]
     pub fn try_admit(&self, arrival: &AdmissionRequest<'_>) -> AdmissionDecision {
         if self.line.waiters.is_empty() { answer(self.choose(arrival)) } else { self.try_pass(arrival) }
     }
 
-    /// Puts one in the queue who was told to wait. Whoever calls has to [`serve`](Self::serve) afterwards: a slot may
+    /// Puts a request in the queue after [`AdmissionDecision::Wait`]. The caller has to [`serve`](Self::serve) afterwards: a slot may
     /// have become free meanwhile.
     ///
     /// # Errors
-    /// [`QueueFull`] with the item when as many wait as may and nobody has to leave for it.
+    /// [`QueueFull`] with the item when the queue is full and no waiting request can be displaced.
     pub fn enter(&self, pick: &Pick<'_>, wait: QueueWait, item: T) -> Result<Enqueued<T>, QueueFull<T>> {
         let QueueWait { own, class, now_ms, deadline_ms } = wait;
         let waiter =
@@ -166,9 +166,9 @@ impl<T> Admission<T> {
         Ok(Enqueued { ticket: entered.ticket, ahead: entered.ahead, displaced })
     }
 
-    /// The same; but when the queue is full, those in it are [served](Self::serve) first. For the slots that
-    /// [`try_admit`](Self::try_admit) looks at are taken for a moment, in which nobody who waits can have them: so
-    /// nobody goes away again without a look at who waits.
+    /// The same; but when the queue is full, it is [served](Self::serve) first. [`try_admit`](Self::try_admit) takes a
+    /// slot for a moment before it gives it back to a waiting request, and meanwhile no waiting request can have it: so
+    /// a request is rejected only after the queue was served once more.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -188,12 +188,12 @@ impl<T> Admission<T> {
         }
     }
 
-    /// Takes one out of the queue who gives up; `None` when it has left already.
+    /// Removes a request from the queue; `None` when it has left already.
     pub fn leave(&self, ticket: Ticket) -> Option<T> {
         self.lock().queue.as_mut()?.remove(ticket).map(|waiter| self.take_out(waiter.item))
     }
 
-    /// Lets one who waited for a server of its own take any; whoever calls has to [`serve`](Self::serve) afterwards.
+    /// Lets a request that waited for a server of its own take any; the caller has to [`serve`](Self::serve) afterwards.
     pub fn unbind(&self, ticket: Ticket) {
         let mut waiting = self.lock();
         let waiter = waiting.queue.as_mut().and_then(|queue| queue.waiter_mut(ticket));
@@ -202,33 +202,33 @@ impl<T> Admission<T> {
         }
     }
 
-    /// Gives back a slot. True when somebody waits who could have it: then [`serve`](Self::serve).
+    /// Gives back a slot. True when a waiting request could have it: then [`serve`](Self::serve).
     #[inline]
-    #[must_use = "those who wait have to be served"]
+    #[must_use = "waiting requests have to be served"]
     pub fn release(&self, server: ServerId) -> bool {
         self.balancer.release(server);
         !self.line.waiters.is_empty() && self.line.waiters.waits_for(server)
     }
 
-    /// Gives back a slot that was handed to one who waited; whoever calls has to [`serve`](Self::serve) afterwards.
+    /// Gives back a slot that was handed to a waiting request; the caller has to [`serve`](Self::serve) afterwards.
     pub fn give_back(&self, server: ServerId) {
         self.lock().balancer.give_back(server);
     }
 
-    /// Whether anybody waits.
+    /// Whether any request waits.
     pub fn has_waiters(&self) -> bool {
         !self.line.waiters.is_empty()
     }
 
-    /// Hands free slots to those who wait, in their order, as long as there are any of both, and sends away those for
-    /// whom there is no hope. `tell` says whether anybody took what it was told; a slot that nobody took goes to the
+    /// Hands free slots to waiting requests, in their order, as long as there are any of both, and removes those
+    /// that no server may take. `tell` returns whether the receiver accepted the outcome; a slot that was not accepted goes to the
     /// next.
     pub fn serve(&self, now_ms: u64, mut tell: impl FnMut(T, WaitOutcome) -> bool) {
         let mut waiting = self.lock();
         let QueueState { queue: Some(queue), balancer, .. } = &mut *waiting else { return };
         self.unbind_lost(queue, balancer);
         if !balancer.has_eligible() {
-            // As those who come now: waiting does not help.
+            // As for requests that arrive now: waiting does not help.
             while let Some(waiter) = queue.pop_hopeless(|waiter| waiter.own.is_some()) {
                 tell(self.take_out(waiter.item), WaitOutcome::NoServer);
             }
@@ -259,7 +259,7 @@ impl<T> Admission<T> {
         }
     }
 
-    /// Takes a slot past those who wait, which only hurts nobody when none of them could have it.
+    /// Takes a slot ahead of the waiting requests, which is only allowed when none of them could have it.
     #[cold]
     fn try_pass(&self, arrival: &AdmissionRequest<'_>) -> AdmissionDecision {
         let answer = answer(self.choose(arrival));
@@ -272,7 +272,7 @@ impl<T> Admission<T> {
         AdmissionDecision::Wait(Some(server).filter(|_| is_own && arrival.when_full == WhenFull::Queue))
     }
 
-    /// The next who can have a slot, and the slot.
+    /// The next request that can have a slot, and the slot.
     fn next(
         &self,
         queue: &mut WaitQueue<QueuedRequest<T>>,
@@ -298,7 +298,7 @@ impl<T> Admission<T> {
                     chosen = Some(server);
                     return ServeDecision::Serve;
                 }
-                // Then nobody who takes any server can be served, unless it is this one's own restriction.
+                // Then no request that takes any server can be served, unless this one's own exclusions are the cause.
                 BalancerChoice::AllFull if waiter.excluded.is_empty() => any_free = false,
                 BalancerChoice::AllFull | BalancerChoice::BoundFull(_) | BalancerChoice::NoneEligible => {}
             }
@@ -307,7 +307,7 @@ impl<T> Admission<T> {
         Some((waiter.item, chosen?))
     }
 
-    /// Lets those take any server whose own takes no bound requests any more.
+    /// Lets requests take any server whose own takes no bound requests any more.
     fn unbind_lost(&self, queue: &mut WaitQueue<QueuedRequest<T>>, balancer: &Balancer) {
         let lost = |server: &ServerId| !balancer.state(*server).accepts_bound();
         if !self.line.waiters.wanted().iter().any(lost) {
@@ -345,7 +345,7 @@ impl<T> QueuedRequest<T> {
     }
 }
 
-/// What a choice means for one who may have to wait.
+/// What a choice means for a request that may have to wait.
 fn answer(choice: BalancerChoice) -> AdmissionDecision {
     match choice {
         BalancerChoice::Server(server) => AdmissionDecision::Server(server),

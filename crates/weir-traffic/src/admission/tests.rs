@@ -1,4 +1,4 @@
-//! Who is admitted, who waits for whom, and that nobody waits beside a server that could have them.
+//! Which request is admitted, which waits and for what, and that no request waits while a server could take it.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -39,18 +39,18 @@ fn enter(admission: &Admission<u32>, arrival: &AdmissionRequest<'_>, item: u32) 
     admission.enter(&arrival.pick, wait_for(own), item).unwrap().ticket
 }
 
-/// Releases a slot and serves; who got what.
+/// Releases a slot and serves; returns each request with its outcome.
 fn release(admission: &Admission<u32>, server: u32) -> Vec<(u32, WaitOutcome)> {
     if admission.release(ServerId(server)) { serve(admission) } else { Vec::new() }
 }
 
 fn serve(admission: &Admission<u32>) -> Vec<(u32, WaitOutcome)> {
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     admission.serve(0, |item, outcome| {
-        told.push((item, outcome));
+        outcomes.push((item, outcome));
         true
     });
-    told
+    outcomes
 }
 
 const fn server(id: u32) -> WaitOutcome {
@@ -63,7 +63,7 @@ fn one_bound_to_a_full_server_waits_for_that_one() {
     assert_eq!(upstream.try_admit(&arrival(Some(1), None)), AdmissionDecision::Server(ServerId(1)));
     enter(&upstream, &arrival(Some(1), None), 10);
     let any = upstream.try_admit(&arrival(None, None));
-    assert_eq!(any, AdmissionDecision::Server(ServerId(0)), "nobody else waits for that one");
+    assert_eq!(any, AdmissionDecision::Server(ServerId(0)), "no other request waits for that one");
     enter(&upstream, &arrival(None, None), 11);
     assert_eq!(release(&upstream, 0), [(11, server(0))], "the first in the queue waits for the other");
     assert_eq!(release(&upstream, 1), [(10, server(1))]);
@@ -82,7 +82,7 @@ fn arrival_order_holds_between_bound_and_unbound() {
 }
 
 #[test]
-fn one_who_is_out_of_patience_takes_any() {
+fn an_unbound_request_takes_any_server() {
     let upstream = admission(&Policy::LeastRequests, 2);
     assert_eq!(upstream.try_admit(&arrival(Some(0), None)), AdmissionDecision::Server(ServerId(0)));
     let ticket = enter(&upstream, &arrival(Some(0), None), 10);
@@ -132,14 +132,14 @@ fn a_key_waits_for_its_own_server() {
     let ticket = enter(&upstream, &arrival(None, Some(99)), 10);
     assert_eq!(serve(&upstream), []);
     upstream.unbind(ticket);
-    let told = serve(&upstream);
-    assert!(matches!(told[..], [(10, WaitOutcome::Server(other))] if other != own), "{told:?}");
+    let outcomes = serve(&upstream);
+    assert!(matches!(outcomes[..], [(10, WaitOutcome::Server(other))] if other != own), "{outcomes:?}");
     let impatient = AdmissionRequest { when_full: WhenFull::Spill, ..arrival(None, Some(99)) };
     assert!(matches!(upstream.try_admit(&impatient), AdmissionDecision::Server(third) if third != own));
 }
 
 #[test]
-fn a_slot_that_nobody_takes_goes_to_the_next() {
+fn a_slot_that_is_not_accepted_goes_to_the_next() {
     let upstream = admission(&Policy::RoundRobin, 1);
     assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
     let gone = enter(&upstream, &arrival(None, None), 10);
@@ -147,17 +147,17 @@ fn a_slot_that_nobody_takes_goes_to_the_next() {
     enter(&upstream, &arrival(None, None), 12);
     assert_eq!(upstream.leave(gone), Some(10));
     assert_eq!(upstream.leave(gone), None);
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     assert!(upstream.release(ServerId(0)));
     upstream.serve(0, |item, _| {
-        told.push(item);
+        outcomes.push(item);
         item != 11
     });
-    assert_eq!(told, [11, 12]);
+    assert_eq!(outcomes, [11, 12]);
 }
 
 #[test]
-fn a_trial_that_one_may_not_have_is_left_to_the_next() {
+fn a_trial_on_an_excluded_server_is_left_to_the_next() {
     let upstream = admission(&Policy::LeastRequests, 2);
     let state = |id| upstream.balancer().state(ServerId(id));
     let mut excluded = Excluded::new();
@@ -183,7 +183,7 @@ fn a_trial_that_one_may_not_have_is_left_to_the_next() {
 }
 
 #[test]
-fn a_trial_that_nobody_takes_goes_to_the_next() {
+fn a_trial_that_is_not_accepted_goes_to_the_next() {
     let upstream = admission(&Policy::LeastRequests, 1);
     let state = upstream.balancer().state(ServerId(0));
     assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
@@ -192,12 +192,12 @@ fn a_trial_that_nobody_takes_goes_to_the_next() {
     }
     state.set_ejection(EjectionState::OnTrial);
     assert!(upstream.release(ServerId(0)));
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     upstream.serve(0, |item, outcome| {
-        told.push((item, outcome));
+        outcomes.push((item, outcome));
         item != 10
     });
-    assert_eq!(told, [(10, server(0)), (11, server(0))]);
+    assert_eq!(outcomes, [(10, server(0)), (11, server(0))]);
 }
 
 #[derive(Debug, Clone)]
@@ -220,7 +220,7 @@ fn step() -> impl Strategy<Value = AdmissionStep> {
 }
 
 proptest! {
-    /// After every step nobody waits who could be served, and nobody is lost.
+    /// After every step no request waits that could be served, and no request is lost.
     #[test]
     fn no_server_is_idle_while_one_waits_that_it_may_serve(
         hashed in any::<bool>(),
@@ -283,8 +283,8 @@ proptest! {
     }
 }
 
-/// Two workers, a hundred thousand requests in three classes, three slots: whoever came first in its class is served
-/// first in it, and no slot is given twice.
+/// Two workers, a hundred thousand requests in three classes, three slots: the requests of a class are served in order
+/// of arrival, and no slot is given twice.
 #[test]
 fn two_workers_keep_the_order_of_arrival() {
     const EACH: u32 = 50_000;
@@ -346,10 +346,10 @@ fn two_workers_keep_the_order_of_arrival() {
     }
 }
 
-/// The only slot becomes free while others come to a full queue: one of them may look at the slot just when it is to be
-/// handed on, and whoever waits has it in the end.
+/// The only slot becomes free while requests arrive at a full queue: one of them may take the slot for a moment just when it is to
+/// be handed on, and the waiting request gets it in the end.
 #[test]
-fn one_who_is_refused_leaves_nobody_beside_a_free_server() {
+fn a_rejected_request_leaves_no_request_waiting_for_a_free_server() {
     const ROUNDS: u32 = 30_000;
     let members = vec![BalancerMember::new("s", Arc::new(ServerState::new(1, 1)))];
     let upstream = Admission::new(Balancer::new(&Policy::LeastRequests, members, 7), 1, None);

@@ -1,7 +1,7 @@
-//! Who waits, counted so that it can be read without the lock of the queue.
+//! Counts of the waiting requests, readable without the lock of the queue.
 //!
-//! Changed under that lock only. All accesses are sequentially consistent: who enters counts itself and then looks at
-//! the slots, who releases a slot then looks at the counts, so one of the two sees the other.
+//! Changed under that lock only. All accesses are sequentially consistent: entering counts the request and then reads
+//! the slots, releasing frees the slot and then reads the counts, so one of the two sees the other.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -11,10 +11,10 @@ use crate::server::ServerId;
 #[derive(Debug)]
 pub(super) struct WaiterCounts {
     all: AtomicUsize,
-    /// Those who take any server.
+    /// Requests that take any server.
     unbound: AtomicUsize,
-    /// Those who wait for one server, by server. Written only when a reload brings more servers, and read only while somebody
-    /// waits: nobody ever waits for this lock but then.
+    /// Requests that wait for one server, by server. Written only when a reload adds servers, and read only while a request
+    /// waits: otherwise there is no contention for this lock.
     bound: RwLock<Vec<AtomicU32>>,
 }
 
@@ -27,7 +27,7 @@ impl WaiterCounts {
         }
     }
 
-    /// Makes room for so many servers.
+    /// Makes room for this many servers.
     pub(super) fn grow(&self, servers: usize) {
         let mut bound = self.bound.write().unwrap_or_else(PoisonError::into_inner);
         while bound.len() < servers {
@@ -44,12 +44,12 @@ impl WaiterCounts {
         self.unbound.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether anybody waits who could take a slot on `server`.
+    /// Whether any waiting request could take a slot on `server`.
     pub(super) fn waits_for(&self, server: ServerId) -> bool {
         self.has_unbound() || self.bound()[server.index()].load(Ordering::SeqCst) > 0
     }
 
-    /// The servers that somebody waits for and no other will do.
+    /// The servers that are the only choice of some waiting request.
     pub(super) fn wanted(&self) -> Vec<ServerId> {
         if self.all.load(Ordering::SeqCst) <= self.unbound.load(Ordering::SeqCst) {
             return Vec::new();
@@ -79,7 +79,7 @@ impl WaiterCounts {
         };
     }
 
-    /// One who waited for `own` takes any server from now on.
+    /// A request that waited for `own` takes any server from now on.
     pub(super) fn unbind(&self, own: ServerId) {
         self.bound()[own.index()].fetch_sub(1, Ordering::SeqCst);
         self.unbound.fetch_add(1, Ordering::SeqCst);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What the client is told about the cookie beside its value.
+/// The attributes of the cookie beside its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookieAttributes {
     /// How long it lasts after the last response; without it, until the browser is closed.

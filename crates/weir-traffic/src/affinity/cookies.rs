@@ -1,9 +1,9 @@
-//! Cookies as they stand in fields (RFC 6265 sections 4.1.1 and 4.2.1).
+//! Cookies as fields contain them (RFC 6265 sections 4.1.1 and 4.2.1).
 
 /// One cookie in the value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CookiePair<'a> {
-    /// Name and value, as they stand.
+    /// Name and value, as in the field.
     pub(crate) text: &'a [u8],
     pub(crate) name: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -11,7 +11,7 @@ pub(crate) struct CookiePair<'a> {
     pub(crate) value_at: usize,
 }
 
-/// The cookies in the value of a Cookie field. What is no pair has an empty name.
+/// The cookies in the value of a Cookie field. Text that is no pair has an empty name.
 pub(crate) fn cookie_pairs(field: &[u8]) -> impl Iterator<Item = CookiePair<'_>> {
     let pairs = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     pairs

@@ -1,8 +1,8 @@
 //! Which server gave out which cookie: a bounded table that all workers share without a lock.
 //!
-//! Buckets of eight entries; a newcomer takes the place of whoever was silent longest in its bucket. An entry is two
-//! words. Whoever writes one claims it by its key first, and whoever reads one looks at the key before and after, so
-//! that nobody sees one's key with another's server; two who want the same entry at once do not wait for each other: one
+//! Buckets of eight entries; a new key replaces the entry of its bucket that was unused longest. An entry is two
+//! words. A writer claims the entry by its key first, and a reader compares the key before and after reading the server, so
+//! that no reader pairs one key with the server of another; two writers of the same entry do not wait for each other: one
 //! of them is not remembered.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const EMPTY: u64 = 0;
 /// The key of an entry that is being written.
 const CLAIMED: u64 = 1;
 
-/// What is remembered at most.
+/// The limits of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LearnedLimits {
     /// Cookies, rounded up to a multiple of 8; 16 bytes each.
@@ -66,7 +66,7 @@ impl LearnedCookies {
         Some(ServerId(server))
     }
 
-    /// Remembers who gave out `key`.
+    /// Remembers which server gave out `key`.
     pub(super) fn insert(&self, key: u64, server: ServerId, now_s: u32) {
         let key = usable(key);
         let bucket = self.bucket(key);

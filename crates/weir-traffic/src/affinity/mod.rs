@@ -22,7 +22,7 @@ use tokens::Tokens;
 
 pub(crate) use cookies::value as cookie_value;
 
-/// Divides the token from what the application wrote, in a cookie that is marked.
+/// Divides the token from the value of the application, in a cookie that is marked.
 const MARK: u8 = b'~';
 
 /// How the requests of a client are kept on its server.
@@ -45,18 +45,18 @@ enum CookieMode {
     Learn(Arc<LearnedCookies>),
 }
 
-/// What a request says about where it belongs.
+/// The server that a request is bound to, or the key to learn it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestAffinity {
-    /// The server that its cookie stands for.
+    /// The server that its cookie names.
     pub server: Option<ServerId>,
     /// The hash of a cookie that servers give out, for [`CookieAffinity::learn`].
     key: Option<u64>,
 }
 
 impl CookieAffinity {
-    /// Weir's own cookie, which the client gets with the first response. `tokens` stand for the servers, by [`ServerId`]:
-    /// all different but where [`preferring`](Self::preferring) tells which one is meant, of characters that a cookie
+    /// Weir's own cookie, which the client gets with the first response. `tokens` name the servers, by [`ServerId`]:
+    /// all different except where [`preferring`](Self::preferring) says which one is meant, of characters that a cookie
     /// may hold, none of them `~`.
     pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &CookieAttributes) -> CookieAffinity {
         let tokens = Tokens::new(tokens);
@@ -80,7 +80,7 @@ impl CookieAffinity {
         }
     }
 
-    /// Lets the tokens of these servers stand for them, also where others have the same: those that had their name
+    /// Lets the tokens of these servers name them, also where others have the same: servers that had the name
     /// before, at another address, and are on their way out.
     #[must_use]
     pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> CookieAffinity {
@@ -90,7 +90,7 @@ impl CookieAffinity {
         self
     }
 
-    /// Goes on with what another one of the same cookie and limits has learned about the same servers.
+    /// Takes over the entries that the affinity of the old config (same cookie, same limits) has learned about the same servers.
     #[must_use]
     pub fn remembering(self, before: &CookieAffinity) -> CookieAffinity {
         match (&self.mode, &before.mode) {
@@ -182,7 +182,7 @@ impl CookieAffinity {
         true
     }
 
-    /// Remembers what a Set-Cookie field from `server` gives the client.
+    /// Learns from a Set-Cookie field that `server` sends to the client.
     pub fn learn_set_cookie(&self, field: &[u8], server: ServerId, now_s: u32) {
         let CookieMode::Learn(learned) = &self.mode else { return };
         let sets = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes());
@@ -191,7 +191,7 @@ impl CookieAffinity {
         }
     }
 
-    /// Remembers that `server` answers a client now that belonged elsewhere, or whose server was forgotten.
+    /// Remembers that `server` now answers a client that belonged to another server, or whose server was forgotten.
     pub fn learn(&self, request: RequestAffinity, server: ServerId, now_s: u32) {
         if let (CookieMode::Learn(learned), Some(key)) = (&self.mode, request.key)
             && request.server != Some(server)

@@ -147,7 +147,7 @@ fn what_a_server_gives_out_is_learned() {
     let moved = lookup("SID=abc", 2);
     persistence.learn(moved, ServerId(2), 2);
     assert_eq!(lookup("SID=abc", 3).server, Some(ServerId(2)), "it is served there now");
-    assert_eq!(lookup("SID=abc", 64).server, None, "nobody came for a minute");
+    assert_eq!(lookup("SID=abc", 64).server, None, "no request for a minute");
     persistence.learn(lookup("SID=abc", 64), ServerId(0), 64);
     assert_eq!(lookup("SID=abc", 65).server, Some(ServerId(0)));
     assert_eq!(to_server(&persistence, "a=b; SID=abc"), "a=b; SID=abc");
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(field in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_accepted_without_a_panic(field in prop::collection::vec(any::<u8>(), 0..64)) {
         for persistence in [insert(), prefix()] {
             let mut out = Vec::new();
             persistence.write_cookie(&mut out, &field);

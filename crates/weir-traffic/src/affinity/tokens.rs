@@ -1,4 +1,4 @@
-//! Which text stands for which server, both ways.
+//! Which token names which server, both ways.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ impl Tokens {
         Tokens { servers: known.collect(), texts: texts.into() }
     }
 
-    /// Lets the token of `server` stand for this one, whoever else has the same.
+    /// Lets the token of `server` name this one, even if others have the same.
     pub(super) fn prefer(&mut self, server: ServerId) {
         self.servers.insert(self.texts[server.index()].as_bytes().into(), server);
     }
@@ -31,7 +31,7 @@ impl Tokens {
         &self.texts[server.index()]
     }
 
-    /// The server that `token` stands for.
+    /// The server that `token` names.
     pub(super) fn server(&self, token: &[u8]) -> Option<ServerId> {
         self.servers.get(token).copied()
     }

@@ -28,7 +28,7 @@ pub struct ServerCandidate {
 }
 
 impl Balancer {
-    /// All servers as candidates for one request: first those that could be chosen, in the order in which the
+    /// All servers as candidates for one request: first the eligible ones, in the order in which the
     /// policy would take them now (heaviest first where chance decides), then the others.
     pub fn candidates(&self, pick: &Pick<'_>) -> Vec<ServerCandidate> {
         let mut primaries = self.primaries.ranked(pick);

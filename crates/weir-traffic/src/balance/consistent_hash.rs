@@ -5,7 +5,7 @@
 //! alone move and spread over all others by weight; when it comes back it gets exactly those again; a changed
 //! weight moves only the difference. There is no ring whose gaps make one server hotter than another, no
 //! table to rebuild, and every node agrees. Cost: one or two passes over the servers, as every policy that
-//! looks at what each has now; docs/decisions/0018 has the figures.
+//! reads the load of each; docs/decisions/0018 has the figures.
 //!
 //! Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no server goes above its fair share of the requests
 //! in flight times the load factor, so one hot key cannot sink a server; the surplus goes to the key's next
@@ -89,7 +89,7 @@ impl ConsistentHash {
         }
     }
 
-    /// What the servers that are `allowed` may carry now.
+    /// The load that the `allowed` servers may carry now.
     pub(super) fn bound(&self, peers: &[BalancerPeer], allowed: impl Fn(&BalancerPeer) -> bool) -> LoadBound {
         let mut bound = LoadBound::new(self.load_factor);
         for peer in peers.iter().filter(|peer| allowed(peer)) {
@@ -137,7 +137,7 @@ impl LoadBound {
         if self.percent == 0 {
             return true;
         }
-        // One more fits under the rounded-up bound exactly when what is there now is below the bound itself.
+        // One more fits under the rounded-up bound exactly when the present load is below the bound itself.
         let there = u128::from(load.in_flight) * u128::from(self.share) * 100;
         let allowed = u128::from(self.percent) * u128::from(self.in_flight) * u128::from(load.share);
         there < allowed

@@ -1,14 +1,14 @@
 //! The server of least cost, whatever the cost is; among equals, the one whose turn it is.
 //!
 //! The slot is taken only if the server still has the load that was compared: two workers that choose at once do not
-//! both take the same idle server. The cost is the load, or what an algorithm makes of it.
+//! both take the same idle server. The cost is the load, or a function of it.
 
 use std::cmp::Ordering;
 
 use super::rotation::{Rotation, RotationPlace};
 use super::{BalancerChoice, BalancerPeer};
 
-/// What one more request on a server costs, as seen at one moment.
+/// The cost of one more request on a server, as seen at one moment.
 pub(super) trait Cost: Copy {
     /// More than on any server; its share is 0.
     const INFINITE: Self;

@@ -1,7 +1,7 @@
 //! Which server of an upstream: one file per algorithm behind one [`Balancer`].
 //!
 //! The balancer is built once per config and shared by all workers. [`Balancer::choose`] also takes the slot,
-//! because between looking and taking another worker may come. It takes no lock and allocates nothing. It
+//! because between reading the load and taking the slot another worker may take it. It takes no lock and allocates nothing. It
 //! must not open connections, read a clock or draw randomness: the caller passes that in.
 
 mod candidate;
@@ -33,7 +33,7 @@ use random::WeightedRandom;
 use rotation::RotationStart;
 use round_robin::RoundRobin;
 
-/// One server as the balancer gets to know it.
+/// One server as the balancer knows it.
 #[derive(Debug, Clone)]
 pub struct BalancerMember {
     /// Its load, health and weight, shared with all workers and with the balancer of the next config.
@@ -64,7 +64,7 @@ impl BalancerMember {
     }
 }
 
-/// A server in its group, with what the algorithms read of it side by side.
+/// A server in its group, with the values that the algorithms read side by side.
 #[derive(Debug)]
 struct BalancerPeer {
     id: ServerId,
@@ -111,7 +111,7 @@ impl BalancerGroup {
         BalancerGroup { peers, algorithm }
     }
 
-    /// Where the next group of the same servers goes on; `None` where nobody takes turns.
+    /// Where the next group of the same servers continues; `None` for algorithms without turns.
     fn clock(&self) -> Option<u64> {
         match &self.algorithm {
             Algorithm::RoundRobin(algorithm) => Some(algorithm.clock()),
@@ -169,8 +169,8 @@ impl Balancer {
         Balancer::with_clocks(policy, members, seed, [None; 2])
     }
 
-    /// The balancer of the next config, which goes on where this one is: members that both have keep their turns, so that a
-    /// reload favours nobody.
+    /// The balancer of the next config, which continues where this one is: members that both have keep their turns, so that a
+    /// reload favours no server.
     #[must_use]
     pub fn succeeded_by(&self, policy: &Policy, members: Vec<BalancerMember>, seed: u64) -> Balancer {
         Balancer::with_clocks(
@@ -260,7 +260,7 @@ impl Balancer {
         None
     }
 
-    /// What is left when no primary is eligible: a backup, or a server that was to be avoided.
+    /// The choice when no primary is eligible: a backup, or a server that was to be avoided.
     #[cold]
     fn choose_otherwise(&self, pick: &Pick<'_>, when_full: WhenFull) -> BalancerChoice {
         let of_backups = |pick: &Pick<'_>| match &self.backups {
@@ -279,12 +279,12 @@ impl Balancer {
         }
     }
 
-    /// What of a request [`Pick::hash`] is to be made of; `None` when the policy does not look at it.
+    /// What part of a request [`Pick::hash`] is made of; `None` when the policy does not use it.
     pub fn hash_key(&self) -> Option<&HashKey> {
         self.hash_key.as_ref()
     }
 
-    /// Whether it looks at [`Pick::now_ms`] and wants to hear of latencies ([`ServerState::observe_latency`]).
+    /// Whether it uses [`Pick::now_ms`] and needs latencies ([`ServerState::observe_latency`]).
     pub fn measures_latency(&self) -> bool {
         matches!(self.primaries.algorithm, Algorithm::PeakEwma(_))
     }

@@ -1,4 +1,4 @@
-//! What the balancer needs to know about one request, and what it answers.
+//! What the balancer needs to know about one request, and what it returns.
 
 use crate::server::ServerId;
 
@@ -10,9 +10,9 @@ pub struct Pick<'a> {
     pub hash: Option<u64>,
     /// Servers this request has already failed on.
     pub excluded: &'a Excluded,
-    /// 64 fresh random bits. Only the random policies look at them.
+    /// 64 fresh random bits. Only the random policies use them.
     pub random: u64,
-    /// Milliseconds on a clock that does not go back. Only [`Policy::PeakEwma`](super::Policy::PeakEwma) looks at it.
+    /// Milliseconds on a clock that does not go back. Only [`Policy::PeakEwma`](super::Policy::PeakEwma) uses it.
     pub now_ms: u64,
 }
 
@@ -25,11 +25,11 @@ pub enum WhenFull {
     Queue,
 }
 
-/// What the balancer decided.
+/// The decision of the balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a chosen server holds a slot that has to be released"]
 pub enum BalancerChoice {
-    /// This server, on which one slot is now taken: whoever asked must release it.
+    /// This server, on which one slot is now taken: the caller must release it.
     Server(ServerId),
     /// There are servers for this request, but all their slots are taken: wait in the queue.
     AllFull,

@@ -1,6 +1,6 @@
-//! What the config can say about balancing: the policies and the keys of consistent hashing.
+//! The balancing part of the config: the policies and the keys of consistent hashing.
 //!
-//! Plain data with checked constructors. How a policy chooses stands in the file of its algorithm.
+//! Plain data with checked constructors. The file of each algorithm describes how it chooses.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ pub enum Policy {
     Random,
     /// The server that the key belongs to, or the next one when that has more than its bounded load.
     ConsistentHash {
-        /// What of the request is the key.
+        /// The part of the request that is the key.
         key: HashKey,
         /// How far above the average load a server may go.
         load_factor: LoadFactor,
@@ -49,7 +49,7 @@ impl Policy {
     }
 }
 
-/// What of a request is the key of consistent hashing.
+/// The part of a request that is the key of consistent hashing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashKey {
     /// The address of the client, or the network that it is in.

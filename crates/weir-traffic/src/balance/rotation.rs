@@ -1,4 +1,4 @@
-//! Whose turn is it: fair, weighted rotation over servers without a lock.
+//! Turns: fair, weighted rotation over servers without a lock.
 //!
 //! Every server has a turn, a point in virtual time; the server with the earliest turn goes next and its turn
 //! moves on by its stride, which is short for heavy servers. The clock is the turn of the last choice. This
@@ -18,13 +18,13 @@ const STRIDE_MAX: u64 = 1 << 40;
 /// Where a rotation begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RotationStart {
-    /// Decides who is first.
+    /// Decides which server is first.
     pub(super) seed: u64,
-    /// The clock that it goes on from; `None`: a new one.
+    /// The clock that it continues; `None`: a new one.
     pub(super) clock: Option<u64>,
 }
 
-/// The virtual clock of one upstream, on a cache line of its own: each choice writes it, and reads what stands beside it.
+/// The virtual clock of one upstream, on a cache line of its own: each choice writes it, and reads the fields beside it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Rotation {
@@ -32,10 +32,10 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// A clock for `peers`, with their turns spread over one round. `seed` decides who is first, so that a
+    /// A clock for `peers`, with their turns spread over one round. `seed` decides which server is first, so that a
     /// thousand balancers started at once do not all begin with the same server.
     ///
-    /// Where it goes on from another clock, those that were there before keep their turns.
+    /// When it continues another clock, servers that were there before keep their turns.
     pub(super) fn new(peers: &[BalancerPeer], start: RotationStart) -> Rotation {
         let step = u64::MAX / (peers.len() as u64).max(1);
         let clock = start.clock.unwrap_or(0);

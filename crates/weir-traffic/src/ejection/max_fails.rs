@@ -23,7 +23,7 @@ impl FailCount {
         }
     }
 
-    /// A request failed; gives the count.
+    /// A request failed; returns the count.
     pub(super) fn fail(&mut self, now_ms: u64) -> u32 {
         self.fails = self.fails.saturating_add(1);
         self.accessed_ms = now_ms;

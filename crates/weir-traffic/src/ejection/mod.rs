@@ -1,4 +1,4 @@
-//! What live traffic says of a server: when it gets no more requests because of those that failed, and when again.
+//! Outlier ejection by live traffic: when a server gets no more requests because some failed, and when it gets them again.
 //!
 //! ```text
 //!            enough failures                  time is up               a request begins
@@ -9,9 +9,9 @@
 //!    └────────────────────────────────── it succeeds ──────────────────────────────────────────┘
 //! ```
 //!
-//! A [`ConsecutiveFailures`](crate::server::ConsecutiveFailures) stands in the state of each server and is all that a request without trouble looks at. [`OutlierTable`] are
-//! the book of an upstream, which whoever runs it keeps behind a lock that is taken only where something is wrong. Health
-//! checks are another matter: neither undoes what the other has found.
+//! The state of each server has a [`ConsecutiveFailures`](crate::server::ConsecutiveFailures), which is all that a request without trouble reads. [`OutlierTable`] is
+//! the table of an upstream, which the caller keeps behind a lock that is taken only where something is wrong. Health
+//! checks are independent: neither undoes what the other has found.
 
 mod table;
 mod record;

@@ -1,11 +1,11 @@
-//! Who does clearly worse than the others: error rates and latencies of the servers of an upstream, compared.
+//! Servers that do clearly worse than the others: error rates and latencies of the servers of an upstream, compared.
 //!
 //! Each server is measured by the median of the others, so that trouble behind all of them (a database that is down, a
-//! slow hour) is nobody's fault. Must not know who may be ejected.
+//! slow hour) is not blamed on one server. Must not know which servers may be ejected.
 
 use super::rules::{EjectionReason, LatencyRule, OutlierRules};
 
-/// What one server did since the last look.
+/// The requests of one server in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutlierWindow {
     /// Requests that it was given.
@@ -18,13 +18,13 @@ pub struct OutlierWindow {
 
 impl OutlierWindow {
     fn error_percent(&self) -> u32 {
-        // What fails now may have begun in the window before.
+        // Requests that fail now may have begun in the window before.
         let requests = self.requests.max(self.failures).max(1);
         u32::try_from(self.failures.saturating_mul(100) / requests).unwrap_or(100)
     }
 }
 
-/// The servers that do worse than the rules allow, the worst first; `windows` holds `None` for those that are not to be
+/// The servers that do worse than the rules allow, the worst first; `windows` holds `None` for servers that are not to be
 /// judged, nor to be compared with.
 pub(super) fn outliers(
     rules: &OutlierRules,
@@ -154,14 +154,14 @@ mod tests {
         for (windows, worst) in [
             (vec![(100, 0, 301), (100, 0, 100), (100, 0, 100)], vec![0]),
             (vec![(100, 0, 300), (100, 0, 100), (100, 0, 100)], vec![]),
-            // Many times slower, and nobody would notice.
+            // Many times slower, but below a difference that matters.
             (vec![(100, 0, 100), (100, 0, 1), (100, 0, 1)], vec![]),
             (vec![(100, 0, 101), (100, 0, 1), (100, 0, 1)], vec![0]),
             // All are slow.
             (vec![(100, 0, 900), (100, 0, 1000), (100, 0, 800)], vec![]),
             // The larger of two in the middle.
             (vec![(100, 0, 400), (100, 0, 100), (100, 0, 200)], vec![]),
-            // What answers nothing has no latency.
+            // A server without responses has no latency.
             (vec![(100, 0, 0), (100, 0, 100)], vec![]),
         ] {
             assert_eq!(found(&windows), worst, "{windows:?}");

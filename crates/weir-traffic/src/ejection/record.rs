@@ -1,6 +1,6 @@
-//! What is known of one server: whether it is out, until when, and how often it was lately.
+//! The record of one server: whether it is out, until when, and how often it was lately.
 //!
-//! Only keeps the account: who goes, and when, is decided in `book`.
+//! Only keeps the record: `table` decides which server is ejected, and when.
 
 use super::rules::{EjectionReason, OutlierRules, millis};
 use crate::health::OutcomeHistory;
@@ -37,7 +37,7 @@ pub struct OutlierEvent {
     pub change: OutlierChange,
 }
 
-/// What was decided.
+/// A decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutlierChange {
     /// The server gets no more requests.
@@ -87,7 +87,7 @@ pub(super) struct OutlierRecord<C> {
     pub(super) place: OutlierState,
     /// When it was ejected last; 0 for never.
     pub(super) ejected_ms: u64,
-    /// Ejections in a row, and trials of which nothing was heard in time, as far as they are not forgotten.
+    /// Ejections in a row, and trials without a result in time, minus the forgotten ones.
     times: u32,
     /// Ejections so far, by grounds.
     pub(super) ejections: [u64; EjectionReason::COUNT],
@@ -110,7 +110,7 @@ impl<C> OutlierRecord<C> {
         matches!(self.place, OutlierState::Good { .. })
     }
 
-    /// Counts one ejection more in a row, after those that good standing has made forgotten: one for each `time` of it. Gives
+    /// Counts one ejection more in a row, after forgetting one for each `time` in good standing. Returns
     /// how long it takes, and how many there are.
     pub(super) fn lengthen(&mut self, rules: &OutlierRules, now_ms: u64) -> (u64, u32) {
         let time_ms = millis(rules.time).max(1);
@@ -129,7 +129,7 @@ impl<C> OutlierRecord<C> {
         time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.time_max).max(time_ms))
     }
 
-    /// Whether a request that began then is one that the server was tried with since it was ejected, perhaps not the last.
+    /// Whether a request that began then is a trial since the ejection, perhaps not the last.
     pub(super) fn is_trial(&self, began_ms: u64) -> bool {
         matches!(self.place, OutlierState::OnTrial | OutlierState::Trying { .. })
             && began_ms > self.ejected_ms

@@ -1,6 +1,6 @@
-//! What the config can say about ejection, and the grounds on which a server goes.
+//! The ejection part of the config, and the reasons for an ejection.
 //!
-//! Plain data. What comes of it stands in the files beside this one.
+//! Plain data. The files beside this one apply it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub enum EjectionRules {
     MaxFails(MaxFailsRules),
 }
 
-/// Ejection of those that fail, or do worse than the others; never of the last.
+/// Ejection of servers that fail, or do worse than the others; never of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutlierRules {
     /// Failures in a row; `None`: they do not matter. 0 counts as 1.
@@ -54,9 +54,9 @@ pub struct MaxFailsRules {
 /// Why a server was ejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EjectionReason {
-    /// So many requests failed in a row.
+    /// This many requests failed in a row.
     ConsecutiveFailures(u32),
-    /// So many percent of its requests failed, and so many of those of the others.
+    /// The share of its requests that failed, and that of the others, in percent.
     ErrorRate {
         /// Of the server.
         percent: u32,
@@ -72,7 +72,7 @@ pub enum EjectionReason {
     },
     /// The request that it was tried with failed.
     Trial,
-    /// So many requests failed by the count of nginx.
+    /// This many requests failed by the count of nginx.
     MaxFails(u32),
 }
 
@@ -102,7 +102,7 @@ impl EjectionReason {
 }
 
 impl EjectionRules {
-    /// How many failures in a row the book of the upstream has to hear of at once; `None`: of none.
+    /// After how many failures in a row the table of the upstream must be informed; `None`: never.
     pub fn failures_to_report(&self) -> Option<u32> {
         match self {
             EjectionRules::Outliers(rules) => rules.consecutive_failures,

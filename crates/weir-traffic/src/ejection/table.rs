@@ -1,8 +1,8 @@
-//! The book of one upstream: who is out, until when, and who may go next.
+//! The table of one upstream: which servers are ejected, until when, and which may be ejected next.
 //!
-//! Told of failures and of what becomes of servers that are watched; changes the states of the servers at once and leaves
+//! Its input is failures, and the requests on servers that are watched; it changes the states of the servers at once and leaves
 //! an [`OutlierEvent`] for each change. Time is passed in, in milliseconds on any clock that does not go back. It must not know
-//! what a failure was: `C` is kept for whoever asks why.
+//! what a failure was: `C` is only kept for reports.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::health::{OutcomeHistory, PastOutcome};
 use crate::server::{EjectionState, Health, Mode};
 use crate::server::{ServerId, ServerState};
 
-/// One server as the book gets to know it.
+/// One server as the table knows it.
 #[derive(Debug, Clone)]
 pub struct OutlierMember {
     /// Its state, shared with the balancer.
@@ -27,7 +27,7 @@ pub struct OutlierMember {
     pub leaving: bool,
 }
 
-/// The book of one upstream.
+/// The table of one upstream.
 #[derive(Debug)]
 pub struct OutlierTable<C> {
     rules: Option<EjectionRules>,
@@ -83,7 +83,7 @@ impl<C: 'static> OutlierEntry<C> {
 }
 
 impl<C: 'static> OutlierTable<C> {
-    /// A book in which nobody is out; `panic_percent` is the share of usable servers below which all get requests.
+    /// A table with no server ejected; `panic_percent` is the share of usable servers below which all get requests.
     pub fn new(
         rules: Option<EjectionRules>,
         panic_percent: Option<u32>,
@@ -96,8 +96,8 @@ impl<C: 'static> OutlierTable<C> {
         OutlierTable { rules, panic_percent, starts_slowly, entries, in_panic: false, events: Vec::new() }
     }
 
-    /// Goes on by other rules and for other members. Who was there before, in the same place, keeps its account; under rules
-    /// of another sort everybody starts anew.
+    /// Continues with other rules and other members. A member that was there before, in the same place, keeps its account; under rules
+    /// of another sort all members start anew.
     pub fn change(
         &mut self,
         rules: Option<EjectionRules>,
@@ -139,12 +139,12 @@ impl<C: 'static> OutlierTable<C> {
         self.settle(now_ms);
     }
 
-    /// How many failures in a row the book has to hear of at once; `None`: of none.
+    /// After how many failures in a row the table must be informed; `None`: never.
     pub fn failures_to_report(&self) -> Option<u32> {
         self.rules.as_ref().and_then(EjectionRules::failures_to_report)
     }
 
-    /// Remembers a failure, for whoever asks why.
+    /// Remembers a failure, for reports.
     pub fn remember(&mut self, server: ServerId, failure: C, at_ms: u64) {
         self.entries[server.index()]
             .account()
@@ -168,12 +168,12 @@ impl<C: 'static> OutlierTable<C> {
         self.in_panic
     }
 
-    /// Whether [`OutlierTable::take_events`] has anything to give.
+    /// Whether [`OutlierTable::take_events`] would return any.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// What was decided since the last call, in order.
+    /// The decisions since the last call, in order.
     pub fn take_events(&mut self) -> Vec<OutlierEvent> {
         std::mem::take(&mut self.events)
     }
@@ -187,7 +187,7 @@ impl<C: 'static> OutlierTable<C> {
         self.begin_trial(index, now_ms);
     }
 
-    /// Takes in that a request has taken the trial of a server.
+    /// Notes that a request has taken the trial of a server.
     fn begin_trial(&mut self, index: usize, now_ms: u64) {
         let entry = &mut self.entries[index];
         if entry.record().place != OutlierState::OnTrial || !entry.member.state.is_ejected() {
@@ -204,7 +204,7 @@ impl<C: 'static> OutlierTable<C> {
         entry.member.state.set_ejection(EjectionState::Ejected);
     }
 
-    /// A request that began on a server at `began_ms` has failed by its doing.
+    /// A request that began on a server at `began_ms` has failed by the server's fault.
     pub fn fail(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let index = server.index();
         let entry = &mut self.entries[index];
@@ -223,7 +223,7 @@ impl<C: 'static> OutlierTable<C> {
                 }
             }
             Some(EjectionRules::Outliers(rules)) => match entry.record().place {
-                // What began before that says nothing about how it is now.
+                // A request that began before that says nothing about the server now.
                 OutlierState::Good { since_ms } if began_ms < since_ms => return,
                 OutlierState::Good { .. } => {
                     let failures = entry.member.state.consecutive_failures().failures();
@@ -254,7 +254,7 @@ impl<C: 'static> OutlierTable<C> {
     }
 
     /// A request that began on a server that is watched at `began_ms` has ended, and says nothing of the server: another may be
-    /// its trial. nginx knows no such thing.
+    /// its trial. nginx has no equivalent.
     pub fn withdraw(&mut self, server: ServerId, began_ms: u64, now_ms: u64) {
         let entry = &mut self.entries[server.index()];
         let is_other = entry.record().place == OutlierState::OnTrial || !entry.record().is_trial(began_ms);
@@ -265,7 +265,7 @@ impl<C: 'static> OutlierTable<C> {
         }
     }
 
-    /// Compares what the servers did from `began_ms` until now, one window for each; ejects those that do worse than the
+    /// Compares the requests of the servers from `began_ms` until now, one window for each; ejects servers that do worse than the
     /// others.
     pub fn compare(&mut self, windows: &[OutlierWindow], began_ms: u64, now_ms: u64) {
         let Some(EjectionRules::Outliers(rules)) = self.rules else { return };
@@ -274,7 +274,7 @@ impl<C: 'static> OutlierTable<C> {
             .iter()
             .zip(windows)
             .map(|(entry, window)| match entry.record().place {
-                // One that was away for part of the time is not compared.
+                // A server that was away for part of the time is not compared.
                 OutlierState::Good { since_ms } if since_ms <= began_ms => Some(*window),
                 _ => None,
             })
@@ -287,10 +287,10 @@ impl<C: 'static> OutlierTable<C> {
         self.settle(now_ms);
     }
 
-    /// Lets those whose time is up be tried, and takes in that health or the operator's wishes may have changed.
+    /// Starts the trial of servers whose ejection time is over, and notes changes of health or of the operator's settings.
     pub fn advance(&mut self, now_ms: u64) {
         for index in 0..self.entries.len() {
-            // One that took the trial and then left before it began.
+            // A request that took the trial and then left before it began.
             self.begin_trial(index, now_ms);
             let place = self.entries[index].record().place;
             if let OutlierState::Ejected { until_ms } | OutlierState::Trying { until_ms } = place
@@ -309,14 +309,14 @@ impl<C: 'static> OutlierTable<C> {
     }
 
     /// The health checks had found a server down and have found it up again: it need not wait for its trial, since it is
-    /// not what it was when it was ejected. nginx knows no such thing.
+    /// not what it was when it was ejected. nginx has no equivalent.
     pub fn recover(&mut self, server: ServerId, now_ms: u64) {
         let entry = &mut self.entries[server.index()];
         let is_out =
             matches!(entry.record().place, OutlierState::Ejected { .. } | OutlierState::Trying { .. });
         if is_out && matches!(self.rules, Some(EjectionRules::Outliers(_))) {
             entry.account().record.place = OutlierState::OnTrial;
-            // What began before says nothing of it any more.
+            // Requests that began before say nothing about it any more.
             entry.account().record.ejected_ms = now_ms;
             entry.member.state.set_ejection(EjectionState::OnTrial);
             self.tell(now_ms, OutlierChange::OnTrial { server });
@@ -361,7 +361,7 @@ impl<C: 'static> OutlierTable<C> {
         self.eject(index, now_ms.saturating_add(for_ms), EjectionReason::Trial, times, now_ms);
     }
 
-    /// Ejects a server as nginx does: whoever else is left, and anew with every failure of a request that was under way.
+    /// Ejects a server as nginx does: even if no other is left, and anew with every failure of a request that was under way.
     fn eject_until(&mut self, index: usize, until_ms: u64, fails: u32, now_ms: u64) {
         let grounds = match self.entries[index].record().place {
             OutlierState::Ejected { .. } => {
@@ -400,7 +400,7 @@ impl<C: 'static> OutlierTable<C> {
         self.tell(now_ms, OutlierChange::Returned { server: ServerId(index as u32), how });
     }
 
-    /// Brings back whoever is out when nobody else is left, and enters or leaves panic.
+    /// Brings back all ejected servers when no other is left, and enters or leaves panic.
     fn settle(&mut self, now_ms: u64) {
         if matches!(self.rules, Some(EjectionRules::Outliers(_)))
             && !self.entries.iter().any(OutlierEntry::is_reliable)

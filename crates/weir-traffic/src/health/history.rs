@@ -1,4 +1,4 @@
-//! The last outcomes of the probes of one server, or of requests that failed: what a line in the log about it is made of.
+//! The last outcomes of the probes of one server, or of requests that failed: the material of log lines about it.
 //!
 //! Bounded: a server that is probed for a year takes as much memory as one that is probed for a minute.
 
@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 /// Outcomes that are remembered of each server.
 pub const HISTORY_MAX: usize = 10;
 
-/// How one probe or request ended; `C` is what is known of a failure.
+/// How one probe or request ended; `C` is the cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PastOutcome<C> {
-    /// When it ended, in milliseconds on the clock of whoever records it.
+    /// When it ended, in milliseconds on the clock of the caller.
     pub at_ms: u64,
     /// Why it failed; `None` when it passed.
     pub failure: Option<C>,

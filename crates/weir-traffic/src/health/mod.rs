@@ -1,8 +1,8 @@
-//! Whether a server answers, from probes made beside the traffic: when to probe, and what the outcomes say.
+//! Whether a server answers, from probes made beside the traffic: when to probe, and the verdict on the outcomes.
 //!
-//! A [`ProbeSchedule`] names the time of each probe, a [`HealthState`] turns outcomes into up or down. Whoever makes the
-//! probes gives time and random numbers to both and passes a changed verdict on to `ServerState::set_health`.
-//! What live traffic says of a server is judged in [`crate::ejection`].
+//! A [`ProbeSchedule`] names the time of each probe, a [`HealthState`] turns outcomes into up or down. The caller makes the
+//! probes, gives time and random numbers to both and passes a changed verdict on to `ServerState::set_health`.
+//! [`crate::ejection`] judges servers by live traffic.
 
 mod state;
 mod history;

@@ -1,6 +1,6 @@
 //! Keeps probes apart that are due at the same time, as after a moment in which the machine was busy with something else.
 //!
-//! The schedule spreads the beats; this spreads what became of them. Probes that are late are caught up with at one and
+//! The schedule spreads the due times; this spreads the actual starts. Late probes are caught up with at one and
 //! a half times the usual rate, not all at once, so that no server sees a burst because Weir had to wait for a CPU.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct ProbePacer {
 }
 
 impl ProbePacer {
-    /// For `per_second` probes, of which those start together that are due within `slack`.
+    /// For `per_second` probes; probes that are due within `slack` start together.
     pub fn new(per_second: f64, slack: Duration) -> ProbePacer {
         let gap_us = if per_second > 0.0 { 1e6 / (per_second * CATCH_UP) } else { 0.0 };
         ProbePacer { gap_us: gap_us as u64, slack_us: micros(slack), free_us: 0 }

@@ -47,7 +47,7 @@ mod tests {
         );
     }
 
-    /// Whoever sleeps until the next change sees every step once and comes to the end, whatever the length.
+    /// A caller that sleeps until the next change sees every step once and comes to the end, whatever the length.
     #[test]
     fn each_change_is_one_step() {
         for length_ms in [0, 1, 100, 255, 256, 257, 10_000, 3_600_000] {

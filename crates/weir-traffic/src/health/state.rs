@@ -30,7 +30,7 @@ pub struct HealthChange {
     pub outcomes: u32,
 }
 
-/// What the probes of one server say so far.
+/// The verdict on one server from its probes so far.
 #[derive(Debug, Clone)]
 pub struct HealthState<C> {
     thresholds: Thresholds,
@@ -41,13 +41,13 @@ pub struct HealthState<C> {
 }
 
 impl<C> HealthState<C> {
-    /// A server that is up as long as nobody has looked: the start of Weir is no outage, and a server that is
-    /// dead from the start is found out by its first probe.
+    /// A server that is up before its first probe: the start of Weir is no outage, and the first probe detects a server that is
+    /// dead from the start.
     pub fn new(thresholds: Thresholds) -> HealthState<C> {
         HealthState { thresholds, health: Health::Up, against: 0, history: OutcomeHistory::default() }
     }
 
-    /// The verdict goes on from what is known already: of a server that was judged by another check, or by other thresholds.
+    /// Continues from a known verdict: of a server that was judged by another check, or by other thresholds.
     pub fn resume(thresholds: Thresholds, before: &HealthState<C>) -> HealthState<C>
     where
         C: Clone,
@@ -55,12 +55,12 @@ impl<C> HealthState<C> {
         HealthState { thresholds, health: before.health, against: 0, history: before.history.clone() }
     }
 
-    /// What holds now.
+    /// The verdict now.
     pub fn health(&self) -> Health {
         self.health
     }
 
-    /// Whether the last outcome speaks against what holds: the next ones are wanted soon.
+    /// Whether the last outcome contradicts the verdict: the next probes should come soon.
     pub fn is_changing(&self) -> bool {
         self.against > 0
     }

@@ -11,22 +11,22 @@ use crate::server::Health;
 /// The verdict after each outcome; `+` passed, `-` failed. Upper case marks a change.
 fn verdicts(thresholds: Thresholds, outcomes: &str) -> String {
     let mut verdict = HealthState::new(thresholds);
-    let mut told = String::new();
+    let mut letters = String::new();
     for (at, outcome) in outcomes.chars().enumerate() {
         let failure = (outcome == '-').then_some(());
         let change = verdict.record(PastOutcome { at_ms: at as u64, failure });
         let letter = if verdict.health() == Health::Up { 'u' } else { 'd' };
-        told.push(if change.is_some() { letter.to_ascii_uppercase() } else { letter });
+        letters.push(if change.is_some() { letter.to_ascii_uppercase() } else { letter });
         assert!(change.is_none_or(|change| change.health == verdict.health()));
         assert!(!(change.is_some() && verdict.is_changing()));
     }
-    told
+    letters
 }
 
 #[test]
-fn it_takes_several_outcomes_in_a_row() {
+fn a_verdict_takes_several_outcomes_in_a_row() {
     let thresholds = Thresholds { rise: 2, fall: 3 };
-    for (outcomes, told) in [
+    for (outcomes, letters) in [
         ("", ""),
         ("+--+--+---", "uuuuuuuuuD"),
         ("+---+-+-++-", "uuuDdddddUu"),
@@ -37,7 +37,7 @@ fn it_takes_several_outcomes_in_a_row() {
         ("-++--+", "DdUuuu"),
         ("+-", "uu"),
     ] {
-        assert_eq!(verdicts(thresholds, outcomes), told, "{outcomes}");
+        assert_eq!(verdicts(thresholds, outcomes), letters, "{outcomes}");
     }
     assert_eq!(verdicts(Thresholds { rise: 1, fall: 1 }, "+-+-"), "uDUD");
     assert_eq!(verdicts(Thresholds { rise: 0, fall: 0 }, "+-+-"), "uDUD", "0 counts as 1");
@@ -57,7 +57,7 @@ fn a_change_says_how_many_outcomes_led_to_it() {
 }
 
 proptest! {
-    /// Against a model that looks at the whole past each time.
+    /// Against a model that evaluates the whole past each time.
     #[test]
     fn the_verdict_is_that_of_the_model(
         rise in 1_u32..5, fall in 1_u32..5, outcomes in prop::collection::vec(any::<bool>(), 0..60),
@@ -96,7 +96,7 @@ const SECOND: ProbeTiming = ProbeTiming {
     jitter_percent: 10,
 };
 
-/// Servers whose probes are made at once and take no time but that of a failure, and when each began.
+/// Servers whose probes are made at once and take no time except that of a failure, and when each began.
 struct ProbedServers {
     servers: Vec<(ProbeSchedule, HealthState<()>, u64)>,
     random: u64,

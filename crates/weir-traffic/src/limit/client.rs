@@ -1,4 +1,4 @@
-//! What counts as one client: an IPv4 address, or an IPv6 network of 64 bits.
+//! The key of one client: an IPv4 address, or an IPv6 network of 64 bits.
 
 use std::net::IpAddr;
 

@@ -33,7 +33,7 @@ impl ConnectionCount {
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Takes away one that was added before.
+    /// Removes one that was added before.
     pub fn release(&self) {
         let released =
             self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
@@ -50,7 +50,7 @@ impl ConnectionCount {
         self.count_max.load(Ordering::Relaxed)
     }
 
-    /// Changes the bound. What is there already above a lowered bound stays.
+    /// Changes the bound. Connections already open above a lowered bound stay.
     pub fn set_count_max(&self, count_max: u32) {
         self.count_max.store(count_max, Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub struct ClientLimit {
     shards: Box<[Mutex<Shard>]>,
-    /// Mixed into every key, so that nobody can choose addresses that fall into one shard.
+    /// Mixed into every key, so that clients cannot choose addresses that fall into one shard.
     seed: u64,
     clients_per_shard_max: usize,
     count_max: AtomicU32,
@@ -144,7 +144,7 @@ impl ClientLimit {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Changes how many connections a client may have. Those already there above a lowered bound stay.
+    /// Changes how many connections a client may have. Connections already open above a lowered bound stay.
     pub fn set_count_max(&self, count_max: u32) {
         self.count_max.store(count_max, Ordering::Relaxed);
     }

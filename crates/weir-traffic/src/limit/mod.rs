@@ -1,8 +1,8 @@
 //! Limits on connections and on request rates: pure counters.
 //!
 //! [`ConnectionCount`] bounds connections of the process or of a listener, [`ClientLimit`] those of one
-//! client, [`RateLimit`] the requests per second of one client, [`TurnRate`] anything per second. They say yes or no, or when; what the client gets to
-//! hear is decided elsewhere. Memory is bounded whatever clients do.
+//! client, [`RateLimit`] the requests per second of one client, [`TurnRate`] anything per second. They return yes or no, or a time; the answer to
+//! the client is decided elsewhere. Memory is bounded whatever clients do.
 
 mod connections;
 mod rate;

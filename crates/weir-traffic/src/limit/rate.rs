@@ -1,8 +1,8 @@
 //! Requests per second of one client, with a burst: a token bucket per client in a table of fixed size.
 //!
 //! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T
-//! I.371). When more clients come than the table holds, the fullest bucket gives way: a client that has
-//! hardly used its own loses next to nothing, and nobody is ever refused for the sake of others.
+//! I.371). When more clients come than the table holds, the fullest bucket is replaced: a client that has
+//! hardly used its own loses next to nothing, and no client is rejected because of others.
 
 use std::sync::{Mutex, PoisonError};
 

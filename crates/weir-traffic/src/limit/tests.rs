@@ -61,7 +61,7 @@ fn each_client_has_its_own_limit() {
 }
 
 #[test]
-fn the_table_of_clients_is_bounded_and_forgets_who_left() {
+fn the_table_of_clients_is_bounded_and_forgets_clients_that_left() {
     let limit = ClientLimit::new(1, 1_000, 7);
     let admitted = (0..100_000).filter(|&number| limit.try_acquire(client(number)).is_ok()).count();
     assert!((1_000..=3_000).contains(&admitted), "{admitted}");
@@ -99,7 +99,7 @@ proptest! {
     /// In no stretch of time more than the burst plus the rate, and no refusal below that: against a bucket
     /// that is filled drop by drop.
     #[test]
-    fn rates_are_what_they_say(
+    fn rates_are_exact(
         requests in 1..50_u32,
         burst in 1..20_u32,
         gaps_ms in prop::collection::vec(0..300_u64, 1..200),
@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[test]
-fn a_refused_client_knows_when_to_come_back() {
+fn a_rejected_client_learns_when_to_retry() {
     let rate = TokenRate::new(10, Duration::from_secs(1), 1).unwrap();
     let limit = RateLimit::new(rate, 10, 0);
     assert_eq!(limit.try_take(client(1), SECOND_NS), Ok(()));
@@ -135,7 +135,7 @@ fn a_refused_client_knows_when_to_come_back() {
 }
 
 #[test]
-fn a_crowd_never_costs_a_client_its_requests() {
+fn many_clients_never_cost_one_client_its_requests() {
     let rate = TokenRate::new(1, Duration::from_secs(1), 5).unwrap();
     let limit = RateLimit::new(rate, 64, 0);
     for number in 0..100_000 {

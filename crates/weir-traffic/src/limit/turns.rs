@@ -1,4 +1,4 @@
-//! Turns at a steady rate: whoever comes is told when it is their turn, and waits.
+//! Turns at a steady rate: each caller gets the time of its turn, and waits.
 //!
 //! One number, the time of the next turn (the generic cell rate algorithm, ITU-T I.371, without a burst), so that threads need no
 //! lock. Must not read a clock.
@@ -6,7 +6,7 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Turns at so many per second.
+/// Turns at a rate per second.
 #[derive(Debug)]
 pub struct TurnRate {
     cost_ns: u64,
@@ -36,14 +36,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_spread_and_given_within_the_time_that_somebody_has() {
+    fn turns_are_spread_and_given_up_to_the_time_limit_of_the_caller() {
         let turns = TurnRate::new(NonZeroU32::new(1000).unwrap());
         let ms = 1_000_000;
         assert_eq!(turns.try_take(5 * ms, 10 * ms), Some(5 * ms));
         assert_eq!(turns.try_take(5 * ms, 10 * ms), Some(6 * ms));
         assert_eq!(turns.try_take(5 * ms, 6 * ms), None, "the next turn is at 7 ms");
         assert_eq!(turns.try_take(5 * ms, 7 * ms), Some(7 * ms), "nothing was taken");
-        assert_eq!(turns.try_take(50 * ms, 60 * ms), Some(50 * ms), "what nobody took is not saved up");
+        assert_eq!(
+            turns.try_take(50 * ms, 60 * ms),
+            Some(50 * ms),
+            "turns that were not taken are not saved up"
+        );
         assert_eq!(turns.try_take(50 * ms, 60 * ms), Some(51 * ms));
     }
 }

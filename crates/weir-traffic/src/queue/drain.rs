@@ -33,7 +33,7 @@ impl DrainRate {
         *count = count.saturating_add(1);
     }
 
-    /// How long it takes to serve `waiters` at the rate of the last seconds, in milliseconds; `None` when nobody was
+    /// How long it takes to serve `waiters` at the rate of the last seconds, in milliseconds; `None` when none was
     /// served in them.
     pub(super) fn time_for_ms(&self, waiters: u64, now_ms: u64) -> Option<u64> {
         let second = now_ms / 1000;

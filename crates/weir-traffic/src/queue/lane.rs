@@ -1,14 +1,14 @@
-//! Those of one priority: a ring of shares, each a list in order of arrival.
+//! The waiters of one priority: a ring of shares, each a list in order of arrival.
 //!
-//! With one share for all, that is one list. A share is there as long as somebody waits in it; a new one gets
-//! its turn after those that are there.
+//! With one share for all, that is one list. A share exists while it has waiters; a new one gets
+//! its turn after the existing ones.
 
 use std::collections::HashMap;
 
 use super::QueuedItem;
 use super::nodes::{NONE, NodeLinks, QueueNodes};
 
-/// Shares that are compared when one has to give up a place: so many, from the next in turn on, that a share
+/// Shares that are compared when one has to give up a place: enough, from the next in turn on, that a share
 /// with most of the places is among them, and few enough that a full queue costs no time.
 const COMPARED_MAX: usize = 16;
 

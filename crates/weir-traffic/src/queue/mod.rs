@@ -1,8 +1,8 @@
-//! The queue of an upstream whose servers are all full: who waits, in what order, for how long.
+//! The queue of an upstream whose servers are all full: the waiters, their order and their deadlines.
 //!
-//! A plain data structure, generic over the waiter: whoever owns it locks it, wakes waiters and looks at the
-//! clock. Waiters of a higher [`PriorityClass`] leave first. Those of one priority leave in the order in which they
-//! came, or, told apart by their `share`, one of each in turn. Entering and leaving take constant time, from
+//! A plain data structure, generic over the waiter: the owner locks it, wakes waiters and reads the
+//! clock. Waiters of a higher [`PriorityClass`] leave first. Those of one priority leave in order of
+//! arrival, or, with different `share`s, one of each in turn. Entering and leaving take constant time, from
 //! the middle too. Its length is bounded. Times are milliseconds on any clock that does not go back.
 
 mod drain;
@@ -17,7 +17,7 @@ use lane::Lane;
 use nodes::{NONE, QueueNodes};
 use overload::OverloadDetector;
 
-/// Who leaves first.
+/// The order in which waiters leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PriorityClass {
     /// Before all others.
@@ -25,7 +25,7 @@ pub enum PriorityClass {
     /// As most do.
     #[default]
     Normal,
-    /// When nobody else waits.
+    /// When no other waits.
     Low,
 }
 
@@ -46,21 +46,21 @@ impl PriorityClass {
 /// Where in the queue a waiter belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueClass {
-    /// Who leaves first.
+    /// Waiters of a higher priority leave first.
     pub priority: PriorityClass,
-    /// Whose share of the slots it takes (the hash of a client's address, say): of waiters of one priority,
+    /// The share of the slots that it counts to (the hash of a client's address, say): of waiters of one priority,
     /// one of each share leaves in turn. All the same for plain order of arrival.
     pub share: u64,
 }
 
-/// What becomes of a waiter whose turn it is.
+/// What happens to a waiter whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServeDecision {
     /// It is served.
     Serve,
-    /// It keeps its place, and the next one is looked at.
+    /// It keeps its place, and the next one is considered.
     PassOver,
-    /// It keeps its place, and nobody behind it can be served either.
+    /// It keeps its place, and none behind it can be served either.
     Stop,
 }
 
@@ -76,10 +76,10 @@ pub struct WaitQueue<T> {
     arrivals: u64,
 }
 
-/// One who waits.
+/// A waiter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct QueuedItem<T> {
-    /// What the caller put in.
+    /// The caller's item.
     pub item: T,
     /// When it came, in milliseconds.
     pub arrived_ms: u64,
@@ -96,19 +96,19 @@ pub struct Ticket {
     generation: u32,
 }
 
-/// What came of entering.
+/// The result of entering.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pushed<T> {
     /// The new waiter's claim.
     pub ticket: Ticket,
     /// How many of its priority or a higher one were there before it.
     pub ahead: usize,
-    /// Who had to leave for it, because the queue was full: the last of a lower priority, or of a share that
+    /// The waiter that was removed to make room, because the queue was full: the last of a lower priority, or of a share that
     /// has more waiters.
     pub displaced: Option<QueuedItem<T>>,
 }
 
-/// The queue is full; gives the item back.
+/// The queue is full; returns the item.
 #[derive(Debug, PartialEq, Eq)]
 pub struct QueueFull<T>(pub T);
 
@@ -127,12 +127,12 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// How many wait, also those whose deadline has passed and who have not been removed yet.
+    /// How many wait, including waiters past their deadline that have not been removed yet.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nobody waits.
+    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -142,7 +142,7 @@ impl<T> WaitQueue<T> {
         self.len_max
     }
 
-    /// Changes the bound. Those already waiting above a lowered bound stay.
+    /// Changes the bound. Waiters above a lowered bound stay.
     pub fn set_len_max(&mut self, len_max: usize) {
         self.len_max = len_max.min(NONE as usize);
     }
@@ -155,7 +155,7 @@ impl<T> WaitQueue<T> {
     /// Puts `item` behind all others of its class.
     ///
     /// # Errors
-    /// [`QueueFull`] with the item when as many wait as may and nobody has to leave for it.
+    /// [`QueueFull`] with the item when the queue is full and no waiter can be displaced.
     pub fn push(
         &mut self,
         item: T,
@@ -166,7 +166,7 @@ impl<T> WaitQueue<T> {
         let displaced = if self.len < self.len_max {
             None
         } else {
-            let Some(victim) = self.who_leaves_for(class) else { return Err(QueueFull(item)) };
+            let Some(victim) = self.displaced_by(class) else { return Err(QueueFull(item)) };
             self.unlink(victim)
         };
         let lane = class.priority as usize;
@@ -265,7 +265,7 @@ impl<T> WaitQueue<T> {
         self.unlink(ticket.place)
     }
 
-    /// Changes all who wait, in no order that can be relied on.
+    /// Changes all waiters, in no order that can be relied on.
     pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
         self.places.waiters_mut().for_each(|waiter| change(&mut waiter.item));
     }
@@ -281,13 +281,13 @@ impl<T> WaitQueue<T> {
         self.iter().next()
     }
 
-    /// All who wait, by priority, then share by share, in order of arrival.
+    /// All waiters, by priority, then share by share, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = &QueuedItem<T>> {
         self.lanes.iter().flat_map(|lane| lane.iter(&self.places))
     }
 
-    /// Who has to leave a full queue for somebody of this class.
-    fn who_leaves_for(&self, class: QueueClass) -> Option<u32> {
+    /// The waiter that a full queue displaces for one of this class.
+    fn displaced_by(&self, class: QueueClass) -> Option<u32> {
         let own = class.priority as usize;
         let lower = self.lanes[own + 1..].iter().rev().find_map(|lane| lane.last_of_longest(0));
         lower.or_else(|| {

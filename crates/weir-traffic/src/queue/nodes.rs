@@ -64,7 +64,7 @@ impl<T> QueueNodes<T> {
         at
     }
 
-    /// Gives back a place that is no longer linked; gives its waiter.
+    /// Frees a place that is no longer linked; returns its waiter.
     pub(super) fn give_back(&mut self, at: u32) -> Option<QueuedItem<T>> {
         let place = &mut self.places[at as usize];
         place.generation = place.generation.wrapping_add(1);

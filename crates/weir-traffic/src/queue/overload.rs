@@ -1,9 +1,9 @@
-//! Whether a queue only grows or merely has a bad moment, after K. Nichols and V. Jacobson, "Controlling Queue
+//! Detects a standing queue, as opposed to a burst, after K. Nichols and V. Jacobson, "Controlling Queue
 //! Delay" (2012; RFC 8289).
 //!
-//! A queue that absorbs a burst is good; one that stands is only delay. It stands when for a whole interval nobody was
-//! served who had waited less than the target. From then on whoever has waited longer than the target is asked to leave,
-//! so that those who are served have waited about that long, until waits are clearly below it again. RFC 8289 drops
+//! A queue that absorbs a burst is good; one that stands is only delay. It stands when for a whole interval no waiter was
+//! served that had waited less than the target. From then on waiters that have waited longer than the target are removed,
+//! so that those that are served have waited about that long, until waits are clearly below it again. RFC 8289 drops
 //! one packet now and then, because senders slow down; clients of requests do not, so all that is late is dropped.
 
 /// How long a wait may be in a queue that stands, and for how long it must have stood.
@@ -18,7 +18,7 @@ pub struct DelayTarget {
 #[derive(Debug)]
 pub(super) struct OverloadDetector {
     limits: Option<DelayTarget>,
-    /// Since when nobody was served who had waited less than the target.
+    /// The time since which no waiter was served that had waited less than the target.
     above_since_ms: Option<u64>,
     lasting: bool,
 }
@@ -35,7 +35,7 @@ impl OverloadDetector {
         }
     }
 
-    /// Somebody is served who has waited for `wait_ms`.
+    /// A waiter is served that has waited for `wait_ms`.
     pub(super) fn observe(&mut self, wait_ms: u64, now_ms: u64) {
         let Some(DelayTarget { target_ms, interval_ms }) = self.limits else { return };
         if wait_ms >= target_ms {
@@ -44,18 +44,18 @@ impl OverloadDetector {
             return;
         }
         self.above_since_ms = None;
-        // Those who are left when the late ones have gone have waited a little less than the target.
+        // The waiters that are left when the late ones have gone have waited a little less than the target.
         if wait_ms < target_ms / 2 {
             self.lasting = false;
         }
     }
 
-    /// Nobody waits any more.
+    /// The queue is empty.
     pub(super) fn end(&mut self) {
         (self.above_since_ms, self.lasting) = (None, false);
     }
 
-    /// Whether somebody who has waited for `wait_ms` has to leave.
+    /// Whether a waiter that has waited for `wait_ms` has to leave.
     pub(super) fn is_overdue(&self, wait_ms: u64) -> bool {
         self.lasting && self.limits.is_some_and(|limits| wait_ms >= limits.target_ms)
     }

@@ -27,7 +27,7 @@ fn pop(queue: &mut WaitQueue<u32>) -> Option<u32> {
 }
 
 #[test]
-fn who_came_first_leaves_first() {
+fn waiters_leave_in_order_of_arrival() {
     let mut queue = self::queue(10);
     for item in 0..5 {
         enter(&mut queue, item, 0, FOREVER).unwrap();
@@ -47,14 +47,14 @@ fn a_full_queue_gives_the_item_back() {
     queue.set_len_max(2);
     enter(&mut queue, 2, 0, FOREVER).unwrap();
     queue.set_len_max(1);
-    assert_eq!((queue.len(), queue.len_max()), (2, 1), "who waits stays");
+    assert_eq!((queue.len(), queue.len_max()), (2, 1), "waiters stay");
     assert_eq!(pop(&mut queue), Some(1));
     assert_eq!(enter(&mut queue, 3, 0, FOREVER), Err(QueueFull(3)));
     assert_eq!(enter(&mut self::queue(0), 1, 0, FOREVER), Err(QueueFull(1)), "no queue at all");
 }
 
 #[test]
-fn those_passed_over_keep_their_places() {
+fn waiters_that_are_passed_over_keep_their_places() {
     let mut queue = self::queue(10);
     for item in 0..4 {
         enter(&mut queue, item, 0, FOREVER).unwrap();
@@ -80,7 +80,7 @@ fn a_ticket_opens_its_own_place_only() {
 }
 
 #[test]
-fn after_the_deadline_nobody_is_served() {
+fn after_its_deadline_no_waiter_is_served() {
     let mut queue = self::queue(10);
     for (item, deadline_ms) in [(1, 10), (2, 30), (3, 20)] {
         enter(&mut queue, item, 0, deadline_ms).unwrap();
@@ -271,7 +271,7 @@ proptest! {
 }
 
 #[test]
-fn a_client_with_one_request_waits_for_no_thousand_of_another() {
+fn a_client_with_one_request_does_not_wait_for_a_thousand_of_another() {
     let mut queue = self::queue(1_000);
     let class = |share| QueueClass { priority: PriorityClass::Normal, share };
     for item in 0..1_000 {
@@ -283,7 +283,7 @@ fn a_client_with_one_request_waits_for_no_thousand_of_another() {
 }
 
 /// Ten served a second, thirty coming, for a minute: with a target of one second, waits stay about there and every slot
-/// serves somebody.
+/// serves a waiter.
 #[test]
 fn lasting_overload_keeps_waits_at_the_target() {
     let target = DelayTarget { target_ms: 1_000, interval_ms: 500 };
@@ -307,7 +307,7 @@ fn lasting_overload_keeps_waits_at_the_target() {
     assert_eq!(served, 600);
     assert!((1_000..1_300).contains(&shed), "{shed}");
     assert!((900..=1_000).contains(&longest_ms), "{longest_ms}");
-    // The burst is over: once waits are short, nobody has to leave any more.
+    // The burst is over: once waits are short, no waiter has to leave any more.
     let mut now_ms = 60_000;
     while queue.pop_front(now_ms, |()| true).is_some() {
         now_ms += 1;
@@ -317,7 +317,7 @@ fn lasting_overload_keeps_waits_at_the_target() {
 }
 
 #[test]
-fn a_burst_makes_nobody_leave() {
+fn a_burst_makes_no_waiter_leave() {
     let mut queue = WaitQueue::new(100, Some(DelayTarget { target_ms: 100, interval_ms: 1_000 }));
     for item in 0..50 {
         queue.push(item, QueueClass::default(), 0, FOREVER).unwrap();
@@ -329,7 +329,7 @@ fn a_burst_makes_nobody_leave() {
 }
 
 #[test]
-fn all_can_be_sent_away() {
+fn all_waiters_can_be_removed() {
     let mut queue = self::queue(10);
     for (item, priority) in [(1, PriorityClass::Low), (2, PriorityClass::High), (3, PriorityClass::Normal)] {
         queue.push(item, QueueClass { priority, share: 0 }, 0, 5).unwrap();
@@ -337,11 +337,11 @@ fn all_can_be_sent_away() {
     let left: Vec<u32> =
         std::iter::from_fn(|| queue.pop_hopeless(|_| false)).map(|waiter| waiter.item).collect();
     assert_eq!((left, queue.len()), (vec![2, 3, 1], 0));
-    assert_eq!(queue.wait_expected_ms(9), None, "nobody was served");
+    assert_eq!(queue.wait_expected_ms(9), None, "none was served");
 }
 
 #[test]
-fn the_wait_of_the_next_is_told() {
+fn the_wait_of_the_next_is_estimated() {
     let mut queue = self::queue(100);
     assert_eq!(queue.wait_expected_ms(0), None);
     for item in 0..30 {

@@ -29,7 +29,7 @@ struct BudgetWindow {
     retries: [BudgetSecond; SLOTS],
 }
 
-/// What happened in one second: the second in the upper half, the count in the lower. One word, so that they
+/// The count of one second: the second in the upper half, the count in the lower. One word, so that they
 /// change together.
 #[derive(Debug, Default)]
 struct BudgetSecond(AtomicU64);
@@ -54,7 +54,7 @@ impl RetryBudget {
         self.record_requests(1, now_ms);
     }
 
-    /// Counts several at once, for callers that would rather not touch what all share at every request.
+    /// Counts several at once, for callers that avoid touching shared memory at every request.
     pub fn record_requests(&self, count: u32, now_ms: u64) {
         let second = now_ms / 1_000;
         slot_of(&self.window().requests, second).add(second, count);

@@ -28,14 +28,14 @@ fn judge(policy: &RetryPolicy, failed: FailedAttempt) -> RetryDecision {
 }
 
 #[test]
-fn the_default_policy_by_story() {
+fn the_default_policy_case_by_case() {
     let get = BROKEN_GET;
     let post = FailedAttempt { repeatable: false, ..get };
     let unsent = |failed| FailedAttempt { sent_any: false, ..failed };
     let refused = |failed| FailedAttempt { cause: RetryCause::Connect, sent_any: false, ..failed };
     let reused = |failed| FailedAttempt { reused_connection: true, ..failed };
     let give_up = RetryDecision::GiveUp;
-    for (story, failed, expected) in [
+    for (case, failed, expected) in [
         ("GET, refused", refused(get), OTHER_FIRST),
         ("POST, refused", refused(post), OTHER_FIRST),
         ("GET, broken", get, OTHER_FIRST),
@@ -115,7 +115,7 @@ fn the_default_policy_by_story() {
         ),
     ] {
         let policy = RetryPolicy { on_timeout: true, ..RetryPolicy::default() };
-        assert_eq!(judge(&policy, failed), expected, "{story}");
+        assert_eq!(judge(&policy, failed), expected, "{case}");
     }
 }
 
@@ -165,7 +165,7 @@ fn the_policy_decides_what_is_repeated() {
 }
 
 #[test]
-fn the_budget_is_asked_last_and_once() {
+fn the_budget_is_checked_last_and_once() {
     let policy = RetryPolicy::default();
     let refused = policy.judge(&BROKEN_GET, || false);
     assert_eq!(refused, RetryDecision::GiveUp(RetryRefusal::BudgetExhausted));
@@ -184,7 +184,7 @@ fn the_budget_is_asked_last_and_once() {
 
 /// What must never happen, whatever the facts.
 #[test]
-fn no_combination_of_facts_breaks_the_law() {
+fn no_combination_of_facts_breaks_the_invariants() {
     let eager = RetryPolicy {
         attempts_max: 3,
         elapsed_max: Duration::MAX,

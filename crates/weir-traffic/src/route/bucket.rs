@@ -1,20 +1,20 @@
 //! Routes of one host and one path, most specific first.
 //!
-//! Where there are many they are told apart by what they ask of a field or a parameter: those that ask for one value of it are found by
-//! that value, so that ten thousand tenants cost a request as little as ten.
+//! Many routes are indexed by the value that they require of a field or a parameter,
+//! so that ten thousand tenants cost a request as little as ten.
 
 use super::entry::{RouteEntry, RouteRules};
 use super::field::ValueMatch;
 use super::text_map::TextMap;
 use super::{RouteRequest, query_value};
 
-/// Routes that are looked at one after the other without an index.
+/// Routes that are tried one after the other without an index.
 const UNINDEXED_MAX: usize = if cfg!(test) { 1 } else { 8 };
 
 /// Routes that have to ask for one value of a field, or of a parameter, for it to be worth an index.
 const ASKING_MIN: usize = if cfg!(test) { 1 } else { 4 };
 
-/// Fields and parameters with an index: each is looked up in every request that comes as far as this.
+/// Fields and parameters with an index: each is looked up in every request that reaches this bucket.
 const KEYS_MAX: usize = if cfg!(test) { 2 } else { 8 };
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct RouteBucket {
 #[derive(Debug)]
 struct Index {
     by_value: Vec<ByValue>,
-    /// Those that ask for no value of an indexed field or parameter, ascending.
+    /// Routes that require no value of an indexed field or parameter, ascending.
     rest: Vec<usize>,
 }
 

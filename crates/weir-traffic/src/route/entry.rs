@@ -1,4 +1,4 @@
-//! One route for one host and one source network: what the lookup structures of a table hold.
+//! One route for one host and one source network: the entries of the lookup structures of a table.
 //!
 //! An entry says whether it matches a request, and whether it ties with another. Where it is found is decided by the
 //! structures above it.

@@ -1,4 +1,4 @@
-//! Why a request takes the route it takes: what `weir explain` shows.
+//! Why a request takes the route it takes, for `weir explain`.
 
 use super::{RouteId, RouteMatch, RouteRequest, RouteTable};
 
@@ -11,7 +11,7 @@ pub struct Considered {
     pub outcome: RouteOutcome,
 }
 
-/// What became of a route for one request: the first reason against it, in the order of the parts of a route.
+/// The result of a route for one request: the first reason against it, in the order of the parts of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOutcome {
     /// The request takes this route.
@@ -33,7 +33,7 @@ pub enum RouteOutcome {
 }
 
 impl RouteTable {
-    /// Every route with what became of it for `request`: the chosen one first, then those less specific, then
+    /// Every route with its result for `request`: the chosen one first, then those less specific, then
     /// those that do not match, each in the order given.
     pub fn explain(&self, request: &impl RouteRequest) -> Vec<Considered> {
         let chosen = self.lookup(request);

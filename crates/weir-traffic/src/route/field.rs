@@ -21,7 +21,7 @@ pub struct QueryMatch {
     value: ValueMatch,
 }
 
-/// What a value must be like.
+/// The condition on a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueMatch {
     /// There is one.
@@ -45,7 +45,7 @@ pub enum FieldError {
     /// The name is not one a cookie can have (RFC 6265 section 4.1.1).
     #[error("{0:?} is not the name of a cookie")]
     BadCookieName(String),
-    /// The parameter has no name, or one that cannot stand in a query.
+    /// The parameter has no name, or one that a query cannot contain.
     #[error("{0:?} is not the name of a query parameter; write it percent-encoded, as clients send it")]
     BadParameterName(String),
     /// The regular expression is malformed or too large; the text says where.
@@ -70,7 +70,7 @@ impl FieldMatch {
         &self.name
     }
 
-    /// What the value must be like.
+    /// The condition on the value.
     pub fn value(&self) -> &ValueMatch {
         &self.value
     }
@@ -94,7 +94,7 @@ impl QueryMatch {
         &self.name
     }
 
-    /// What the value must be like.
+    /// The condition on the value.
     pub fn value(&self) -> &ValueMatch {
         &self.value
     }

@@ -1,8 +1,8 @@
-//! What every text that a regular expression is found in begins or ends with, for sure: `^/users/[0-9]+$` takes only what begins with
+//! The literal text that every match of a regular expression begins or ends with: `^/users/[0-9]+$` matches only texts that begin with
 //! `/users/`.
 //!
-//! So thousands of patterns are told apart without trying each. Only what stands there literally is found; that is what rules on paths
-//! look like.
+//! So thousands of patterns are selected without trying each. Only literal text of a pattern is used; rules on paths usually
+//! have some.
 
 use regex_syntax::hir::{Hir, HirKind, Look};
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_what_stands_there_literally() {
+    fn ends_are_the_literal_text_of_a_pattern() {
         for (pattern, prefix, suffix) in [
             ("^/users/[0-9]+$", "/users/", ""),
             ("^/users/[0-9]+/items$", "/users/", "/items"),

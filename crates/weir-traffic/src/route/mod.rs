@@ -48,7 +48,7 @@ use std::fmt;
 
 use ipnet::IpNet;
 
-/// The name the caller gives a route.
+/// The caller's name for a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteId(pub u32);
 
@@ -78,7 +78,7 @@ pub struct RouteMatch {
     pub priority: i32,
 }
 
-/// What the route asks for, in the order in which routes are compared: `host a.test, path prefix /api/`, or `every request`.
+/// The conditions of the route, in the order in which routes are compared: `host a.test, path prefix /api/`, or `every request`.
 impl fmt::Display for RouteMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rules = Vec::new();
@@ -130,7 +130,7 @@ impl MethodMatch {
         Ok(MethodMatch(text.to_ascii_uppercase().into()))
     }
 
-    /// The method as it stands in a request.
+    /// The method as in a request.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Whether two patterns can be found in one and the same text: what makes two regex routes a tie.
+//! Whether two patterns can match one and the same text: if so, two regex routes are a tie.
 //!
 //! Exact: the automata of both are run in parallel over every text there can be, until both have matched or
 //! nothing new comes. Used while a table is built, never for a request. Bounded: beyond a size the answer is

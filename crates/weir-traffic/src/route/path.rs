@@ -24,7 +24,7 @@ pub enum PathError {
     /// It does not begin with a slash, so no path could match it.
     #[error("a path begins with `/`")]
     NoSlash,
-    /// It has a character that cannot stand in a path; percent-encode it as clients do.
+    /// It has a character that a path cannot contain; percent-encode it as clients do.
     #[error("a path cannot contain {0:?}; write it percent-encoded, as clients send it")]
     BadCharacter(char),
     /// The regular expression is malformed or too large; the text says where.
@@ -80,7 +80,7 @@ impl PathMatch {
         }
     }
 
-    /// What all of these paths have in common, for those who group requests by it: `/api/*`; `None` when that is nothing.
+    /// The common part of all of these paths, for grouping requests: `/api/*`; `None` when there is none.
     pub fn template(&self) -> Option<String> {
         match &self.0 {
             PathKind::Any => None,

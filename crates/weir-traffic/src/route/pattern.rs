@@ -45,7 +45,7 @@ impl RouteRegex {
         Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))
     }
 
-    /// The same, for those who ask for groups.
+    /// The same with groups.
     pub(crate) fn build_with_groups(text: &str) -> Result<RouteRegex, regex::Error> {
         let (regex, automaton) = (Some(build_regex(text)?), build_automaton(&[text], AUTOMATON_BYTES_MAX));
         Ok(RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton })))

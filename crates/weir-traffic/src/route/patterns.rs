@@ -1,6 +1,6 @@
 //! The regexes of one host's routes, most specific first, arranged so that a request meets few of them.
 //!
-//! What begins with a literal (`^/users/`) stands under it, and only the literals that a path begins with are looked at: found by binary
+//! Patterns that begin with a literal (`^/users/`) are listed under it, and only the literals that a path begins with are tried: found by binary
 //! search and then upwards from literal to shorter literal, as prefixes are. Of many under one literal, one automaton for a batch says
 //! whether any of them matches, before each is tried.
 
@@ -11,7 +11,7 @@ use super::entry::RouteEntry;
 use super::literal::LiteralEnds;
 use super::pattern::{Dense, RouteRegex, build_any};
 
-/// Patterns that one automaton stands for.
+/// Patterns that share one automaton.
 const BATCH_LEN: usize = if cfg!(test) { 2 } else { 32 };
 
 /// Patterns under one literal that are tried one by one without an automaton before them.
@@ -40,7 +40,7 @@ struct LiteralNode {
     parent: Option<usize>,
     /// Places in `Patterns::list`, ascending.
     members: Vec<usize>,
-    /// Of each batch of members, what finds any of them; empty until they are asked for, `None` where it would be too large.
+    /// Of each batch of members, the automaton that finds any of them; built when first needed, `None` where it would be too large.
     filters: Vec<Option<Dense>>,
 }
 
@@ -101,7 +101,7 @@ impl Patterns {
         best.map(|at| &self.list[at].entry)
     }
 
-    /// Equally specific patterns that could be found in one path as far as their literals tell, in pairs, until `visit` says that it is
+    /// Equally specific patterns that could be found in one path according to their literals, in pairs, until `visit` says that it is
     /// enough.
     pub(super) fn pairs(&self, mut visit: impl FnMut(&Ranked, &Ranked) -> bool) {
         let rank = |member: usize| self.list[member].entry.specificity;

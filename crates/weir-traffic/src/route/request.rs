@@ -1,4 +1,4 @@
-//! What a request must tell to be routed, and reading its query.
+//! The parts of a request that routing needs, and reading its query.
 //!
 //! Nothing is decoded or normalised here: the path comes in its normal form, so that no other spelling gets round a
 //! rule, and everything else as it will be forwarded.

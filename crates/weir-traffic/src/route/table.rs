@@ -2,7 +2,7 @@
 //! at the first match.
 //!
 //! Hosts and exact paths are found by hash; prefixes by binary search and then upwards from prefix to shorter
-//! prefix; regexes by what they begin with; what many routes ask of a field or a parameter by its value. A lookup
+//! prefix; regexes by their leading literal; conditions of many routes on a field or a parameter by its value. A lookup
 //! allocates nothing and its time does not depend on what a client sends, beyond the length of host and path.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{RouteId, RouteMatch, RouteRequest};
 pub struct RouteTable {
     rules: RouteRules,
     exact_hosts: TextMap<HostPaths>,
-    /// Wildcards, by what follows `*.`.
+    /// Wildcards, by the part after `*.`.
     below_hosts: TextMap<HostPaths>,
     /// The lengths of the keys of `below_hosts`, longest first.
     below_lens: Vec<usize>,
@@ -83,7 +83,7 @@ impl RouteTable {
         if ties.is_empty() { Ok(table) } else { Err(ties) }
     }
 
-    /// The same with what makes many regexes quicker to look up and takes time to build: for a table that requests are looked up in.
+    /// The same with indexes that make many regexes quicker to look up and take time to build: for a table that requests are looked up in.
     #[must_use]
     pub fn with_filters(mut self) -> RouteTable {
         let hosts = self.exact_hosts.values_mut().chain(self.below_hosts.values_mut());
@@ -153,7 +153,7 @@ impl HostPaths {
         }
     }
 
-    /// Sorts what was gathered and links each prefix to the next shorter one, once all routes are in.
+    /// Sorts the entries and links each prefix to the next shorter one, once all routes are in.
     fn arrange(&mut self, rules: &RouteRules) {
         self.patterns.arrange();
         let unsorted = std::mem::take(&mut self.unsorted).into_iter();

@@ -1,4 +1,4 @@
-//! Routes as a whole: stories in tables, and random tables against an oracle that looks at every route.
+//! Routes as a whole: tables of examples, and random tables against an oracle that tries every route.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -249,7 +249,7 @@ fn a_mapped_client_address_counts_as_ipv4() {
 }
 
 #[test]
-fn explain_tells_the_first_reason() {
+fn explain_reports_the_first_reason() {
     let routes = [
         any(),
         prefix("b.com", "/"),
@@ -416,7 +416,7 @@ proptest! {
 
     /// Routes with other hosts, paths, methods or priorities are never called a tie.
     #[test]
-    fn routes_told_apart_by_host_path_or_method_do_not_tie(a in route_match(), b in route_match()) {
+    fn routes_that_differ_in_host_path_or_method_do_not_tie(a in route_match(), b in route_match()) {
         let hosts_differ = !a.hosts.is_empty()
             && !b.hosts.is_empty()
             && a.hosts.iter().all(|host| !b.hosts.contains(host));

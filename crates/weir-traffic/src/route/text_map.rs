@@ -1,7 +1,7 @@
 //! A map from texts of the config, looked up with bytes of a request as they came: no copy, no lower-casing
 //! beforehand.
 //!
-//! The hash is quick and has no random key: what is in the map comes from the config, so nobody but its
+//! The hash is quick and has no random key: all keys of the map come from the config, so only its
 //! author can make texts collide, and a request cannot add to it.
 
 use std::fmt;

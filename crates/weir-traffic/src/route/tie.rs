@@ -1,6 +1,6 @@
 //! Ties: routes equally specific that one and the same request could match.
 //!
-//! Exact where it can be: two routes are told apart by their methods, fields, parameters and regexes if no
+//! Exact where it can be: two routes are distinguished by their methods, fields, parameters and regexes if no
 //! request meets both.
 
 use super::field::ValueMatch;

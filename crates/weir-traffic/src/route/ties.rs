@@ -17,7 +17,7 @@ pub(super) const TIES_MAX: usize = 100;
 /// Routes of which every pair is compared.
 const PAIRED_MAX: usize = if cfg!(test) { 2 } else { 16 };
 
-/// What a search has found so far.
+/// The result of a search so far.
 pub(super) struct TieSearch<'a> {
     rules: &'a RouteRules,
     pub(super) ties: Vec<Tie>,

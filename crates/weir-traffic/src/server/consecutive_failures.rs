@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Set while the book of the upstream wants to hear of every request to the server.
+/// Set while the table of the upstream must be informed of every request to the server.
 const WATCHED: u32 = 1 << 31;
 
 /// Failures in a row, and whether the server is watched.
@@ -23,7 +23,7 @@ impl ConsecutiveFailures {
         self.0.load(Ordering::Relaxed) & !WATCHED
     }
 
-    /// Counts a failure; gives the failures in a row, this one included.
+    /// Counts a failure; returns the failures in a row, this one included.
     pub fn count_failure(&self) -> u32 {
         let update = |word: u32| (word & !WATCHED < !WATCHED).then(|| word + 1);
         match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update) {

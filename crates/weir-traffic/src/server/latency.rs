@@ -18,11 +18,11 @@ pub(crate) struct Latency(AtomicU64);
 impl Latency {
     /// Takes in that a response took `micros`.
     pub(crate) fn observe(&self, micros: u32, now_ms: u64) {
-        // Zero stands for no sample.
+        // Zero means no sample.
         let sample = micros.max(1);
         let update = |word: u64| {
             let elapsed_ms = elapsed_ms(word, now_ms);
-            // What has faded must not come back with the next sample.
+            // Faded memory must not come back with the next sample.
             let above = decayed(word as u32, elapsed_ms).saturating_sub(sample);
             let average = sample + decayed(above, elapsed_ms);
             Some((now_ms as u32 as u64) << 32 | u64::from(average))
@@ -45,7 +45,7 @@ fn elapsed_ms(word: u64, now_ms: u64) -> u64 {
     if elapsed > i32::MAX as u32 { 0 } else { elapsed.into() }
 }
 
-/// What is left of `value` after `elapsed_ms`: halves at each half-life, straight lines in between.
+/// The rest of `value` after `elapsed_ms`: halves at each half-life, straight lines in between.
 #[inline]
 fn decayed(value: u32, elapsed_ms: u64) -> u32 {
     let halved = u64::from(value).checked_shr((elapsed_ms / HALF_LIFE_MS) as u32).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What all workers know about one server: load, limit, weight, health.
+//! The state of one server, shared by all workers: load, limit, weight, health.
 //!
 //! One [`ServerState`] per server, shared by every worker and kept over a reload, so that a request admitted
 //! under the old config still counts under the new one. The balancer reads it, takes slots in it and gives
@@ -47,7 +47,7 @@ impl ServerId {
 /// x86 prefetches together one holds the counts of an `Arc`, which no request touches.
 ///
 /// All accesses to the load are sequentially consistent. A worker that finds every server full puts its
-/// request into the queue and then looks again; a worker that releases a slot then looks at the queue. With
+/// request into the queue and then reads the slots again; a worker that releases a slot then reads the queue. With
 /// this order, one of the two sees the other, so no request waits beside a free server. On x86 it costs
 /// nothing over relaxed order.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl ServerState {
         self.change(|status| status.ramp = ramp.clamp(1, RAMP_FULL));
     }
 
-    /// What the health checks said last.
+    /// The last verdict of the health checks.
     pub fn health(&self) -> Health {
         self.status().health
     }
@@ -138,13 +138,13 @@ impl ServerState {
         self.status().ejection == EjectionState::OnTrial
     }
 
-    /// Records the verdict of live traffic; that of the health checks stays what it is.
+    /// Records the verdict of live traffic; that of the health checks is unchanged.
     pub(crate) fn set_ejection(&self, ejection: EjectionState) {
         self.change(|status| status.ejection = ejection);
     }
 
-    /// Whether an unbound request that was given a slot may begin: not when the server went meanwhile, and of those
-    /// that come to one on trial, only the first.
+    /// Whether an unbound request with a slot may begin: not when the server became ineligible meanwhile, and of those
+    /// that reach a server on trial, only the first.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         let word = self.status.load(Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl ServerState {
             let is_taken = status.ejection == EjectionState::Taken;
             is_taken.then(|| StatusWord { ejection: EjectionState::OnTrial, ..status }.pack())
         };
-        // Before the slot: whoever finds that finds the trial too.
+        // Before the slot: a thread that finds the slot finds the trial too.
         let _none_taken = self.status.fetch_update(Ordering::Relaxed, Ordering::Relaxed, returned);
         self.release();
     }
@@ -185,28 +185,28 @@ impl ServerState {
         self.status().panic
     }
 
-    /// Makes health and ejection count for nothing, or again for what they say.
+    /// Makes the balancer ignore health and ejection, or respect them again.
     pub(crate) fn set_panic(&self, panic: bool) {
         self.change(|status| status.panic = panic);
     }
 
-    /// What live traffic has against it.
+    /// The ejection state, from live traffic.
     #[inline]
     pub fn consecutive_failures(&self) -> &ConsecutiveFailures {
         &self.consecutive_failures
     }
 
-    /// What the operator wants of the server.
+    /// The mode that the operator has set.
     pub fn mode(&self) -> Mode {
         self.status().mode
     }
 
-    /// Sets what the operator wants of the server.
+    /// Sets the operator's mode.
     pub fn set_mode(&self, mode: Mode) {
         self.change(|status| status.mode = mode);
     }
 
-    /// Sets it to `to` if it still is `from`; `false`: somebody else has said something new.
+    /// Sets it to `to` if it still is `from`; `false`: it was changed meanwhile.
     pub fn turn_mode(&self, from: Mode, to: Mode) -> bool {
         let turned = |word| {
             let status = StatusWord::unpack(word);
@@ -242,7 +242,7 @@ impl ServerState {
 
     /// Takes a slot if one is free. However many threads call at once, `max_requests` is never exceeded.
     ///
-    /// Health, mode and weight are not looked at: those are the balancer's to judge.
+    /// Health, mode and weight are not checked: that is the balancer's task.
     #[must_use = "a slot that was taken has to be released"]
     pub fn try_acquire(&self) -> bool {
         let mut observed = self.in_flight();

@@ -1,10 +1,10 @@
 //! Whether a server may be chosen, and how much it should get, in one word.
 //!
-//! Part of [`ServerState`](crate::ServerState), which changes it whole: whoever reads it never sees half of a change.
+//! Part of [`ServerState`](crate::ServerState), which changes it whole: readers never see half of a change.
 
 use super::{RAMP_FULL, WEIGHT_MAX};
 
-/// What the health checks say about a server.
+/// The verdict of the health checks on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
     /// It answers.
@@ -23,7 +23,7 @@ impl Health {
     }
 }
 
-/// What the operator wants of a server; independent of its health, so that ending a drain does not revive a
+/// The operator's mode of a server; independent of its health, so that ending a drain does not revive a
 /// dead server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -54,7 +54,7 @@ impl Mode {
     }
 }
 
-/// What live traffic says about a server; independent of its health, so that neither undoes what the other found.
+/// The verdict of live traffic on a server; independent of its health, so that neither undoes what the other found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EjectionState {
     /// Nothing against it.
@@ -114,7 +114,7 @@ impl StatusWord {
         }
     }
 
-    /// Whether it is up and not ejected, or nobody asks for that.
+    /// Whether it is up and not ejected, or panic makes that irrelevant.
     pub(crate) const fn is_usable(self) -> bool {
         self.panic || (matches!(self.health, Health::Up) && !self.ejection.is_out())
     }

@@ -1,4 +1,4 @@
-//! One look at a server, small enough to be noted for every request and told later.
+//! The state of a server at one moment, small enough to be kept for every request and reported later.
 
 use super::ServerState;
 use super::eligibility::Eligibility;
@@ -16,7 +16,7 @@ pub struct ServerSummary {
 const FULL: u32 = 1 << 31;
 
 impl ServerState {
-    /// A look at the server.
+    /// The state of the server now.
     #[inline]
     pub fn summary(&self) -> ServerSummary {
         let in_flight = self.in_flight();

@@ -19,7 +19,7 @@ fn is_among(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| squashed(known) == word)
 }
 
-/// The feature that a term of another product stands for, if this version does not have it, and what to use instead.
+/// The feature that a term of another product names, if this version does not have it, and the workaround.
 pub(super) fn find_unsupported(word: &str) -> Option<(String, Option<&'static str>)> {
     let missing = UNSUPPORTED.iter().find(|missing| is_among(missing.words, word))?;
     let message = format!("`{word}` is not supported: {}", not_yet(missing));
@@ -35,7 +35,7 @@ fn not_yet(missing: &UnsupportedFeature) -> String {
     format!("this version of Weir does not have {feature}")
 }
 
-/// The features that this version does not have: name, terms of other products, and what to use instead.
+/// The features that this version does not have: name, terms of other products, and the workaround.
 pub(crate) fn unsupported_features()
 -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
     UNSUPPORTED.iter().map(|missing| (missing.feature, missing.words, missing.instead))
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_no_key() {
+    fn missing_features_are_no_keys() {
         let is_key = |word: &&str| sections().iter().any(|section| section.key(word).is_some());
         let words = UNSUPPORTED.iter().flat_map(|missing| missing.words).copied();
         assert_eq!(words.filter(is_key).collect::<Vec<_>>(), [""; 0]);

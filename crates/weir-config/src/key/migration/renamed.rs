@@ -23,7 +23,7 @@ const RENAMED: [(&str, &str, &str); 19] = [
     ("upstream.NAME.retry", "on_broken", "on_connection_error"),
 ];
 
-/// What a key of this table is called now.
+/// The present name of a key of this table.
 pub(in crate::key) fn new_name(table: &str, key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(path, old, _)| *path == table && *old == key).map(|(_, _, new)| *new)
 }

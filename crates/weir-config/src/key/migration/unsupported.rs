@@ -4,9 +4,9 @@
 pub(super) struct UnsupportedFeature {
     /// Its name, as the subject of a sentence.
     pub(super) feature: &'static str,
-    /// What other products call it.
+    /// Its names in other products.
     pub(super) words: &'static [&'static str],
-    /// What to use instead; may be empty.
+    /// The workaround; may be empty.
     pub(super) instead: &'static str,
 }
 

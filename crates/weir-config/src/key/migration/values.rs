@@ -1,6 +1,6 @@
 //! Values of other products and their equivalents.
 
-/// Equivalents of values of other products: the values, Weir's value, and what has to be set with it.
+/// Equivalents of values of other products: the values, Weir's value, and settings that go with it.
 pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["least_conn", "leastconn", "least_connections", "least_conns", "least_request"], "least-requests", ""),
     (&["roundrobin", "rr", "wrr", "static-rr", "weighted_round_robin"], "round-robin", ""),

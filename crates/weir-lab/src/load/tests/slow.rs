@@ -1,4 +1,4 @@
-//! Slow clients, and what the driver says second by second.
+//! Slow clients, and the driver's figures second by second.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
         &order.clients.to_string(),
         "-t",
         &order.window.as_secs().max(1).to_string(),
-        // After -t, which sets it to 50 000. It makes room for so many results.
+        // After -t, which sets it to 50 000. It reserves memory for this many results.
         "-n",
         "5000000",
         "-s",
@@ -21,7 +21,7 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     .to_vec()
 }
 
-/// Reads what it prints; `None` when that is not a result.
+/// Reads its output; `None` when that is not a result.
 pub fn read(printed: &str) -> Option<ToolResult> {
     let Some(complete) = number_after(printed, "Complete requests:") else { return read_aborted(printed) };
     let failed = number_after(printed, "Failed requests:")? as u64;

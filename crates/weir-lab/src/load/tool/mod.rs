@@ -1,6 +1,6 @@
-//! Load tools other than the lab's own driver: how to call each, and how to read what it prints.
+//! Load tools other than the lab's own driver: how to call each, and how to read its output.
 //!
-//! One file per tool. All end in one result type; what a tool cannot tell is missing from it.
+//! One file per tool. All have one result type; figures that a tool does not report are missing from it.
 
 pub mod wrk;
 pub mod ab;
@@ -19,7 +19,7 @@ use crate::clock;
 use crate::installed::Installed;
 use crate::process::{Guarded, Job, Launcher, stuck};
 
-/// What plays the clients.
+/// The program that plays the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadTool {
@@ -48,12 +48,12 @@ impl LoadTool {
     }
 }
 
-/// What a tool is to do: GET the page, over and over.
+/// The task of a tool: GET the page, over and over.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolOrder<'a> {
     /// Where: host and port.
     pub authority: &'a str,
-    /// What is asked for, from its `/` on.
+    /// The target of the request, from its `/` on.
     pub path: &'a str,
     /// Simulated clients.
     pub clients: usize,
@@ -65,7 +65,7 @@ pub struct ToolOrder<'a> {
     pub dir: &'a Path,
 }
 
-/// What a tool found out.
+/// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolResult {
     /// Requests answered with 2xx.
@@ -109,7 +109,7 @@ pub struct ToolRunner<'a> {
 /// Runs `tool` and reads its result.
 ///
 /// # Errors
-/// When it cannot be started, does not end, or prints what is not understood.
+/// When it cannot be started, does not end, or its output is not understood.
 pub fn run(
     tool: LoadTool,
     installed: &Installed,

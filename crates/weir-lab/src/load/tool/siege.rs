@@ -1,4 +1,4 @@
-//! `siege`: one thread per client, a new connection per request unless told otherwise; prints JSON.
+//! `siege`: one thread per client, a new connection per request by default; prints JSON.
 
 use anyhow::Context as _;
 
@@ -30,7 +30,7 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     ]
 }
 
-/// Reads what it prints; `None` when that is not a result.
+/// Reads its output; `None` when that is not a result.
 pub fn read(printed: &str) -> Option<ToolResult> {
     let json = &printed[printed.rfind("{\t\"transactions\"")?..];
     let field = |name: &str| number_after(json, &format!("\"{name}\":"));

@@ -21,7 +21,7 @@ pub(super) fn args(program: &Path, order: &ToolOrder<'_>) -> Vec<String> {
     vec!["-c".to_owned(), line]
 }
 
-/// Reads what it prints; `None` when that is not a result.
+/// Reads its output; `None` when that is not a result.
 pub fn read(printed: &str) -> Option<ToolResult> {
     let report: Value = serde_json::from_str(printed[printed.find("{\"latencies\"")?..].trim()).ok()?;
     let mut tally = ToolResult { rate: report["throughput"].as_f64()?, ..ToolResult::default() };

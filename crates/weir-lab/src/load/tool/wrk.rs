@@ -21,7 +21,7 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     fields.chain(usual).collect()
 }
 
-/// Reads what it prints; `None` when that is not a result.
+/// Reads its output; `None` when that is not a result.
 pub fn read(printed: &str) -> Option<ToolResult> {
     let line = printed.lines().find(|line| line.contains(" requests in "))?;
     let all = number(line)? as u64;

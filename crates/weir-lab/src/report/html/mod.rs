@@ -1,6 +1,6 @@
 //! The report as one HTML file that needs no network: the answer, the figures, the plots, and everything it takes to repeat them.
 //!
-//! Says what the Markdown says, and shows more of it. Must not compute anything that `summary` and `verdict` do not know.
+//! Has the content of the Markdown, and more details. Must not compute anything that `summary` and `verdict` do not know.
 
 mod plots;
 
@@ -13,7 +13,7 @@ use super::{memory, profile, remarks};
 use crate::measure::metric::Metric;
 use crate::results::run::Run;
 
-/// What all pages look like.
+/// The style of all pages.
 pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
@@ -67,7 +67,7 @@ pub fn page(run: &Run) -> anyhow::Result<String> {
     Ok(page.into_string())
 }
 
-/// How a verdict is marked: its class, and a word for those who see no colours.
+/// The mark of a verdict: its class, and a word for readers who see no colours.
 pub(crate) fn word(is_met: Option<bool>) -> (&'static str, &'static str) {
     match is_met {
         Some(true) => ("met", "Met"),

@@ -18,7 +18,7 @@ const CASES_MAX: usize = 6;
 /// Of more cases than this only the last is shown second by second.
 const SECONDS_MAX: usize = 3;
 
-/// What each plot shows, and the plot as SVG.
+/// The caption of each plot, and the plot as SVG.
 pub(super) type Plot = (String, String);
 
 /// The plots that the measurements of this run allow.
@@ -36,7 +36,7 @@ pub(super) fn of(run: &Run, rows: &[SummaryRow]) -> anyhow::Result<Vec<Plot>> {
             plots.extend(single::responses(run, case)?);
             plots.extend(single::shares(run, case)?);
         }
-        // Of a ladder the upper end is what is of interest.
+        // Of a ladder the upper end is of interest.
         let shown = if cases.len() > SECONDS_MAX { &cases[cases.len() - 1..] } else { &cases[..] };
         for case in shown {
             plots.extend(single::seconds(run, case)?);
@@ -178,7 +178,7 @@ fn clients_of(case: &str) -> Option<(&str, f64)> {
     Some((load, number.parse().ok()?))
 }
 
-/// What memory does as connections, reloads or minutes become more.
+/// Memory over the number of connections, reloads or minutes.
 fn growth(run: &Run) -> anyhow::Result<Option<Plot>> {
     let lines = lines(run, |target| {
         let last = good(run).filter(|it| it.target == target && !it.series.is_empty()).last();

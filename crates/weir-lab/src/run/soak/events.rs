@@ -1,4 +1,4 @@
-//! What happens in a soak: servers that are killed and come back, or hang, other configurations, looks at the target.
+//! The events of a soak: servers that are killed and come back, or hang, other configurations, readings of the target.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::scenario::soak::SoakWork;
 use crate::target::ConnectionRoom;
 use crate::topology::target::LabTarget;
 
-/// What a target has at one moment.
+/// The resources of a target at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TargetSample {
     /// Since the beginning of the window.
@@ -38,7 +38,7 @@ pub(super) struct SoakEvents<'a> {
     pub(super) room: ConnectionRoom,
     /// Where the target says how it is.
     pub(super) admin: Option<SocketAddr>,
-    /// What was seen.
+    /// The readings.
     pub(super) samples: &'a RefCell<Vec<TargetSample>>,
 }
 
@@ -72,8 +72,9 @@ impl<'a> SoakEvents<'a> {
         times(every, length).skip(1).zip(1..).map(move |(at, number)| {
             WindowEvent::new(at, move |testbed: &mut Testbed| {
                 let servers: Vec<SocketAddr> = testbed.servers.iter().map(|server| server.addr).collect();
-                let told = Configuration::numbered(number, &servers, &self.bench.upstream, self.admin);
-                self.bench.reload(self.target, testbed, &told, self.room)
+                let configuration =
+                    Configuration::numbered(number, &servers, &self.bench.upstream, self.admin);
+                self.bench.reload(self.target, testbed, &configuration, self.room)
             })
         })
     }

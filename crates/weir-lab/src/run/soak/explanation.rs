@@ -105,11 +105,11 @@ struct UnexplainedFailure {
     questions: u32,
 }
 
-/// Explains the failures received from `told`, until all senders are gone and no query is pending.
-pub(super) fn tell(told: &Receiver<FailedExchange>, asked: &ExplanationSource) -> FailureReasons {
+/// Explains the failures received from `received`, until all senders are gone and no query is pending.
+pub(super) fn tell(received: &Receiver<FailedExchange>, asked: &ExplanationSource) -> FailureReasons {
     let (mut tally, mut waiting, mut is_over) = (FailureReasons::default(), VecDeque::new(), false);
     while !is_over || !waiting.is_empty() {
-        match told.recv_timeout(REST / 4) {
+        match received.recv_timeout(REST / 4) {
             Ok(failed) if is_intended(&failed) => {}
             Ok(failed) if *asked == ExplanationSource::None => {
                 tally.note(&failed, reason_of_answer(&failed.fault));
@@ -241,34 +241,32 @@ mod tests {
     #[test]
     fn each_failure_is_queried_until_it_is_known_except_of_clients_that_left() {
         let asked = ExplanationSource::find(Some(target()));
-        let (tell_it, told) = channel();
-        tell_it.send(failed("kept-1", LoadFault::Closed(0))).unwrap();
-        tell_it.send(failed("post-1", LoadFault::Timeout)).unwrap();
-        tell_it.send(failed("leaving-1", LoadFault::Timeout)).unwrap();
-        drop(tell_it);
-        let tally = tell(&told, &asked);
+        let (sender, received) = channel();
+        sender.send(failed("kept-1", LoadFault::Closed(0))).unwrap();
+        sender.send(failed("post-1", LoadFault::Timeout)).unwrap();
+        sender.send(failed("leaving-1", LoadFault::Timeout)).unwrap();
+        drop(sender);
+        let tally = tell(&received, &asked);
         assert_eq!((tally.reasons["response-timeout"], tally.unexplained), (1, 1));
         let said = tally.sentence(&asked);
         assert!(said.contains("1 x response-timeout; unexplained: 1 (post-1: no complete"), "{said}");
     }
 
     #[test]
-    fn without_an_admin_address_answers_explain_what_they_can() {
+    fn without_an_admin_address_answers_are_the_explanation() {
         let nowhere = "127.0.0.1:1".parse().unwrap();
         assert_eq!(
             (ExplanationSource::find(Some(nowhere)), ExplanationSource::find(None)),
             (ExplanationSource::None, ExplanationSource::None)
         );
-        let (tell_it, told) = channel();
-        tell_it.send(failed("kept-1", LoadFault::Status(500, "HTTP/1.1 500 X".to_owned()))).unwrap();
-        tell_it.send(failed("kept-2", LoadFault::Closed(0))).unwrap();
-        drop(tell_it);
-        let tally = tell(&told, &ExplanationSource::None);
+        let (sender, received) = channel();
+        sender.send(failed("kept-1", LoadFault::Status(500, "HTTP/1.1 500 X".to_owned()))).unwrap();
+        sender.send(failed("kept-2", LoadFault::Closed(0))).unwrap();
+        drop(sender);
+        let tally = tell(&received, &ExplanationSource::None);
         assert_eq!((tally.reasons["500 of the server"], tally.unexplained), (1, 1));
         assert!(
-            FailureReasons::default()
-                .sentence(&ExplanationSource::None)
-                .contains("nothing; unexplained: 0")
+            FailureReasons::default().sentence(&ExplanationSource::None).contains("nothing; unexplained: 0")
         );
     }
 }

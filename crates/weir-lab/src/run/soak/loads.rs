@@ -61,7 +61,7 @@ impl SoakKind {
         }
     }
 
-    /// What the ids of its requests begin with.
+    /// The beginning of the ids of its requests.
     pub(super) fn id(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -73,7 +73,7 @@ impl SoakKind {
         }
     }
 
-    /// The faults that are failures, and how many are none: those of clients that left.
+    /// The faults that are failures, and how many are none: faults of clients that left.
     pub(super) fn failures(self, mut faults: Faults) -> (Faults, u64) {
         if self != Self::Leaving {
             return (faults, 0);
@@ -81,14 +81,14 @@ impl SoakKind {
         let left = faults.kinds.remove(LEFT).unwrap_or(0);
         faults.total -= left;
         if left > 0 {
-            // They may all be of those that left.
+            // All may be of clients that left.
             faults.examples.clear();
         }
         (faults, left)
     }
 }
 
-/// What the ids of those begin with who leave.
+/// The beginning of the ids of clients that leave.
 pub(super) const LEAVING: &str = "leaving";
 
 /// Clients of one kind.
@@ -109,7 +109,7 @@ fn leaving(work: &SoakWork) -> usize {
     (work.leaving_rate.ceil() as usize).max(4)
 }
 
-/// All loads, those who keep their connections first.
+/// All loads; clients that keep their connections come first.
 pub(super) fn of(testbed: &Testbed, work: &SoakWork, rounds: &Rounds) -> Vec<SoakLoad> {
     let host = &testbed.authority;
     let usual = steady::plan(testbed, &SteadyWork::of(work.clients), rounds, Some(work.rate));

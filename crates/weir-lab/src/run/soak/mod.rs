@@ -47,8 +47,8 @@ pub(super) fn measure(
     let admin = if target == LabTarget::of(Product::Weir) { Some(free_addr()?) } else { None };
     let clients = loads::clients(work);
     let room = ConnectionRoom { clients, servers: clients };
-    let told = |servers: &[SocketAddr]| Configuration::numbered(0, servers, &bench.upstream, admin);
-    let mut testbed = bench.set_up_as(target, room, &told)?;
+    let configure = |servers: &[SocketAddr]| Configuration::numbered(0, servers, &bench.upstream, admin);
+    let mut testbed = bench.set_up_as(target, room, &configure)?;
     let loads = loads::of(&testbed, work, rounds);
     let samples = RefCell::new(Vec::new());
     let events = SoakEvents { bench, target, room, admin, samples: &samples };
@@ -114,7 +114,7 @@ fn drive(
     })
 }
 
-/// What failed of each load. Clients that leave fail by intention.
+/// The failures of each load. Clients that leave fail by intention.
 fn note_failed(measurement: &mut Measurement, outcomes: BTreeMap<SoakKind, LoadOutcome>) {
     let (mut answered, mut faults, mut kinds) = (0, Faults::default(), Vec::new());
     for (kind, outcome) in outcomes {
@@ -138,7 +138,7 @@ fn note_failed(measurement: &mut Measurement, outcomes: BTreeMap<SoakKind, LoadO
     measurement.note_failed(faults);
 }
 
-/// What grew, from the time on when nothing should any more.
+/// The growth of memory and descriptors, from the time on when there should be none.
 fn note_growth(measurement: &mut Measurement, samples: &[TargetSample]) {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return };
     let from = first.minutes + SETTLES * (last.minutes - first.minutes);

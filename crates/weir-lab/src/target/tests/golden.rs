@@ -113,7 +113,7 @@ fn description<'a>(
 }
 
 /// All configurations of `product` as text: the first case as a whole, of the others the lines that differ from it.
-fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -> String {
+fn rendered_texts(product: Product, class: TuningClass, certificate: &TargetCertificate) -> String {
     let servers = addrs(2);
     let mut text = String::new();
     let mut plain: Option<String> = None;
@@ -126,7 +126,7 @@ fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -
             ..description(&case, class, &servers, certificate, Path::new("/run"))
         };
         text.push_str(&format!("======== {}\n", case.name));
-        match (told_of(product, &description), &plain) {
+        match (rendered_text(product, &description), &plain) {
             (Err(ProductLacks(why)), _) => text.push_str(&format!("cannot: it {why}\n")),
             (Ok(own), None) => text.push_str(plain.insert(own)),
             (Ok(own), Some(plain)) => text.push_str(&differences(plain, &own)),
@@ -137,7 +137,7 @@ fn told(product: Product, class: TuningClass, certificate: &TargetCertificate) -
 }
 
 /// The command line and the files of one case.
-fn told_of(product: Product, description: &Description<'_>) -> Result<String, ProductLacks> {
+fn rendered_text(product: Product, description: &Description<'_>) -> Result<String, ProductLacks> {
     let rendered = render(product, description)?;
     let env = rendered.env.iter().map(|(name, value)| format!("{name}={value} ")).collect::<String>();
     let args = rendered.args.join(" ");
@@ -189,7 +189,7 @@ fn the_configurations_of_every_product_are_as_before() {
         for class in [TuningClass::Tuned, TuningClass::AsShipped] {
             let word = if class == TuningClass::Tuned { "tuned" } else { "as-shipped" };
             let file = folder.join(format!("{}-{word}.txt", product.name()));
-            let text = told(product, class, &certificate);
+            let text = rendered_texts(product, class, &certificate);
             if std::env::var_os("UPDATE").is_some() {
                 std::fs::write(&file, &text).unwrap();
             }

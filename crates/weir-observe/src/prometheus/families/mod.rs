@@ -1,4 +1,4 @@
-//! Every family: its name, what it means, and how the samples of a part are read.
+//! Every family: its name, its meaning, and how the samples of a part are read.
 
 mod listeners;
 mod process;
@@ -26,7 +26,7 @@ pub(super) struct Family {
     pub(super) write: Write,
 }
 
-/// What a family has samples of, and how those of one part are written.
+/// The kind of part that a family has samples of, and how those of one part are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Write {
     Process(fn(&mut Samples<'_>, &Stats)),
@@ -50,7 +50,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Family> {
     .flatten()
 }
 
-/// Declares families: name, kind, what they have samples of, help, and how those are written.
+/// Declares families: name, kind, parts with samples, help, and how those are written.
 macro_rules! families {
     ($($name:literal $kind:ident $write:ident, $help:literal, $with:expr;)+) => {
         &[$(Family { name: $name, kind: MetricType::$kind, help: $help, write: Write::$write($with) },)+]
@@ -58,7 +58,7 @@ macro_rules! families {
 }
 use families;
 
-/// What all workers together have counted.
+/// The sum of the counters of all workers.
 fn sum<'a, T: 'a>(shards: impl IntoIterator<Item = &'a Arc<T>>, of: impl Fn(&T) -> u64) -> u64 {
     shards.into_iter().map(|shard| of(shard)).sum()
 }
@@ -75,7 +75,7 @@ fn sums<'a, T: 'a, const N: usize>(
     totals
 }
 
-/// What the gauges of all workers show together.
+/// The sum of the gauges of all workers.
 fn level<'a, T: 'a>(shards: impl IntoIterator<Item = &'a Arc<T>>, of: impl Fn(&T) -> Level) -> Level {
     let mut level = Level::default();
     shards.into_iter().for_each(|shard| level.merge(of(shard)));

@@ -1,4 +1,4 @@
-//! What is written about the metrics, against the metrics: `docs/metrics.md` is made here, and the dashboard for Grafana asks for
+//! The documents about the metrics, compared with the metrics: `docs/metrics.md` is made here, and the dashboard for Grafana asks for
 //! nothing that does not exist. `UPDATE=1` writes the page anew.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use super::{ParsedFamily, read, rendered, small_fixture};
 
 const HEAD: &str = include_str!("metrics_head.md");
 
-/// The parts of the page: what the names begin with after `weir_`, and what is said of them.
+/// The parts of the page: the beginning of the names after `weir_`, and the text about them.
 const PARTS: &[(&str, &str)] = &[
     ("build", "The program"),
     ("config", "The config and its reloads"),
@@ -47,7 +47,7 @@ fn labels(family: &ParsedFamily) -> Vec<&str> {
             labels.push(name);
         }
     }
-    // Whose it is stands first.
+    // Labels of the owner come first.
     let rank = |label: &&str| {
         ["worker", "listener", "route", "upstream", "server"]
             .iter()
@@ -131,7 +131,7 @@ fn grouped_by(query: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_dashboard_asks_for_what_exists() {
+fn the_dashboard_asks_for_existing_metrics() {
     let text = rendered(&small_fixture());
     let families: BTreeMap<String, ParsedFamily> =
         read(&text).into_iter().map(|family| (family.name.clone(), family)).collect();

@@ -1,4 +1,4 @@
-//! Something to scrape: workers, and what else is known of their listeners, upstreams and servers.
+//! A source to scrape: workers, and the state of their listeners, upstreams and servers.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) struct FixtureServer {
 }
 
 impl Fixture {
-    /// What these workers have counted, by these names; everything else is as usual.
+    /// The counters of these workers, by these names; everything else is as usual.
     pub(super) fn of(shards: &[WorkerShard], listeners: &[&str], upstreams: &[(&str, &[&str])]) -> Self {
         let mut general = Stats::default();
         shards.iter().for_each(|shard| general.add_worker(shard));

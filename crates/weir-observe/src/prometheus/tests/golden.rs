@@ -62,7 +62,7 @@ fn use_upstream(upstream: &UpstreamShard, scale: u64) {
     }
 }
 
-/// What the probes of one of the servers came to.
+/// The counters of the probes of one of the servers.
 pub(super) fn used_probes() -> ProbeShard {
     let probes = ProbeShard::default();
     probes.passed.add(8);

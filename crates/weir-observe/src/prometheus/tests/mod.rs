@@ -101,7 +101,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
-/// What `promtool check metrics` checks, and what the format demands of histograms.
+/// The checks of `promtool check metrics`, and the requirements of the format for histograms.
 fn check(families: &[ParsedFamily]) {
     let mut names = HashSet::new();
     let mut series = HashSet::new();
@@ -374,7 +374,7 @@ fn cardinality_is_bounded_by_the_config() {
     }
 }
 
-/// What is allocated belongs to a server's histograms, not to each of its lines; what is held is one piece.
+/// Memory is allocated per server's histograms, not per line; at most one piece is held.
 #[test]
 fn a_scrape_holds_one_piece_however_many_servers_there_are() {
     let (fixture, filter) = (used_servers(2_000), FamilyFilter::default());
@@ -412,7 +412,7 @@ fn a_piece_may_be_empty_but_ends() {
 }
 
 #[test]
-fn histograms_have_the_buckets_that_are_asked_for() {
+fn histograms_have_the_requested_buckets() {
     let mut fixture = small_fixture();
     fixture.buckets = BucketBounds::new([100, 500_000, 1_000_000, 60_000_000]);
     let text = rendered(&fixture);
@@ -430,7 +430,7 @@ fn histograms_have_the_buckets_that_are_asked_for() {
 }
 
 #[test]
-fn families_are_filtered_by_what_their_names_begin_with() {
+fn families_are_filtered_by_the_beginning_of_their_names() {
     let wanted = ["weir_server_up", "weir_config_"].map(str::to_owned).to_vec();
     let filter = FamilyFilter::by_prefix(wanted).expect("there are such");
     let families = read(&filtered(&small_fixture(), &filter));

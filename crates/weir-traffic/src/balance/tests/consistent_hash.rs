@@ -47,7 +47,7 @@ const KNOWN_HOMES: [usize; 16] = [1, 0, 2, 2, 2, 1, 2, 2, 2, 3, 3, 0, 1, 3, 3, 3
 
 proptest! {
     #[test]
-    fn keys_go_home_whatever_happened_in_between(numbers in prop::collection::vec(0..50_u64, 1..100)) {
+    fn keys_return_to_their_server_after_any_changes(numbers in prop::collection::vec(0..50_u64, 1..100)) {
         let mut upstream = TestBalancer::new(&unbounded(), &[1, 3, 2]);
         let mut known = HashMap::new();
         for number in numbers {

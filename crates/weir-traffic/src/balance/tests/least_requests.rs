@@ -26,7 +26,7 @@ proptest! {
     /// Whatever happened before, no eligible server had strictly fewer requests for its weight than the
     /// chosen one.
     #[test]
-    fn nobody_had_less(
+    fn no_client_had_less(
         servers in prop::collection::vec((1..=8_u32, 0..6_u32), 1..8),
         steps in prop::collection::vec(step(), 1..200),
     ) {
@@ -104,7 +104,7 @@ fn equals_rotate_also_between_forced_choices() {
     for _ in 0..200 {
         upstream.state(0).release();
         assert_eq!(upstream.take(), 0, "it alone is idle");
-        // All have one: the next goes to whoever was passed over longest.
+        // All have one: the next goes to the server that was passed over longest.
         counts[upstream.visit()] += 1;
     }
     assert!(counts[1].abs_diff(counts[2]) <= 1, "{counts:?}");

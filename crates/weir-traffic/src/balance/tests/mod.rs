@@ -1,4 +1,4 @@
-//! The balancers: what holds for every policy; what each promises stands in a file of its own.
+//! The balancers: what holds for every policy; the tests of each policy have a file of their own.
 
 mod rotation;
 mod least_requests;
@@ -257,7 +257,7 @@ fn limits_hold_under_concurrency() {
 
 /// The first candidate is the server that the next request gets, wherever chance does not decide.
 #[test]
-fn candidates_stand_in_the_order_of_choice() {
+fn candidates_are_in_the_order_of_choice() {
     for policy in policies() {
         if matches!(policy, Policy::Random | Policy::PowerOfTwo) {
             continue;

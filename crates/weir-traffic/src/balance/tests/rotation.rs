@@ -97,7 +97,7 @@ fn a_server_is_not_forgotten_by_a_clock_of_another_age() {
 }
 
 #[test]
-fn seeds_decide_who_is_first() {
+fn seeds_decide_which_server_is_first() {
     let mut firsts = [0; 4];
     for seed in 0..400_u64 {
         let members =

@@ -1,4 +1,4 @@
-//! Weir's own rules: who goes when, for how long, and how it comes back.
+//! Weir's own rules: which server is ejected when, for how long, and how it comes back.
 
 use super::*;
 use crate::server::{Health, Mode};
@@ -55,8 +55,8 @@ fn ejections_grow_and_are_forgotten() {
     upstream.wait(42.0);
     upstream.changes();
     upstream.fail(0, 3);
-    let told = upstream.changes();
-    assert!(matches!(told[..], [OutlierChange::Ejected { for_ms: 30_000, times: 3, .. }]), "{told:?}");
+    let changes = upstream.changes();
+    assert!(matches!(changes[..], [OutlierChange::Ejected { for_ms: 30_000, times: 3, .. }]), "{changes:?}");
     upstream.wait(30.0);
     upstream.request(0, true);
     upstream.wait(1000.0);
@@ -65,7 +65,7 @@ fn ejections_grow_and_are_forgotten() {
 }
 
 #[test]
-fn a_trial_that_nothing_comes_of_is_followed_by_another() {
+fn a_trial_without_a_result_is_followed_by_another() {
     let mut upstream = TestUpstream::new(RULES(), 2);
     upstream.fail(0, 3);
     upstream.wait(10.0);
@@ -83,13 +83,13 @@ fn a_trial_that_nothing_comes_of_is_followed_by_another() {
     // It hung, and so did the second: the first to be heard of counts.
     upstream.end(0, first_ms, false);
     upstream.end(0, first_ms + 20_000, false);
-    let told = upstream.changes();
+    let changes = upstream.changes();
     assert!(
         matches!(
-            told[..],
+            changes[..],
             [OutlierChange::Ejected { grounds: EjectionReason::Trial, times: 4, for_ms: 35_000, .. }]
         ),
-        "{told:?}"
+        "{changes:?}"
     );
     upstream.wait(35.0);
     upstream.end(0, first_ms + 20_000, true);
@@ -99,7 +99,7 @@ fn a_trial_that_nothing_comes_of_is_followed_by_another() {
 }
 
 #[test]
-fn a_trial_of_which_nothing_is_learnt_is_given_to_the_next() {
+fn a_trial_without_a_verdict_is_given_to_the_next() {
     let mut upstream = TestUpstream::new(RULES(), 2);
     let before_ms = upstream.now_ms;
     upstream.fail(0, 3);
@@ -136,7 +136,7 @@ fn what_began_before_does_not_count() {
 }
 
 #[test]
-fn only_so_many_and_never_the_last() {
+fn no_more_than_the_limit_and_never_the_last() {
     for (servers, backups, out) in [
         (1, 0, "+"),
         (2, 0, "-+"),
@@ -162,7 +162,7 @@ fn only_so_many_and_never_the_last() {
     assert_eq!(upstream.standing(), "???+", "those on trial may be as bad");
 }
 
-/// Whoever is down, drained or without weight is not left.
+/// A server that is down, drained or without weight does not count as left.
 #[test]
 fn the_last_is_the_last_that_gets_requests() {
     let spoil: [fn(&ServerState); 4] = [
@@ -213,7 +213,7 @@ fn an_exempt_server_stays() {
 }
 
 #[test]
-fn health_and_ejection_are_two_things() {
+fn health_and_ejection_are_independent() {
     let mut upstream = TestUpstream::new(RULES(), 3);
     upstream.fail(0, 3);
     upstream.states[0].set_health(Health::Down);
@@ -221,13 +221,17 @@ fn health_and_ejection_are_two_things() {
     assert_eq!(upstream.standing(), "-++", "a probe that passes ends no ejection");
     upstream.states[0].set_health(Health::Down);
     upstream.wait(10.0);
-    assert_eq!(upstream.standing(), "-++", "nor does the end of an ejection bring back who is down");
+    assert_eq!(
+        upstream.standing(),
+        "-++",
+        "nor does the end of an ejection bring back a server that is down"
+    );
     upstream.states[0].set_health(Health::Up);
     assert_eq!(upstream.standing(), "?++");
 }
 
 #[test]
-fn one_that_the_health_checks_bring_back_is_tried_at_once() {
+fn a_server_that_the_health_checks_bring_back_is_tried_at_once() {
     let mut upstream = TestUpstream::new(RULES(), 2);
     upstream.fail(0, 3);
     upstream.states[0].set_health(Health::Down);
@@ -244,9 +248,9 @@ fn one_that_the_health_checks_bring_back_is_tried_at_once() {
     upstream.book.recover(ServerId(0), upstream.now_ms);
     assert_eq!(upstream.standing(), "++", "one that is not out stays as it is");
     let server = ServerId(0);
-    let told = upstream.changes();
+    let changes = upstream.changes();
     assert_eq!(
-        told[1..],
+        changes[1..],
         [
             OutlierChange::OnTrial { server },
             OutlierChange::Returned { server, how: ReturnReason::TrialPassed }
@@ -255,7 +259,7 @@ fn one_that_the_health_checks_bring_back_is_tried_at_once() {
 }
 
 #[test]
-fn windows_are_compared_of_those_who_were_there() {
+fn only_servers_that_were_present_are_compared() {
     let mut upstream = TestUpstream::new(RULES(), 4);
     let (good, bad) = (
         OutlierWindow { requests: 100, failures: 0, latency_micros: None },
@@ -318,14 +322,14 @@ fn in_panic_all_get_requests() {
     health(&mut upstream, 2, Health::Up);
     assert_eq!(upstream.standing(), "--++");
     assert_eq!(upstream.changes(), [OutlierChange::Panic { began: false }]);
-    // Servers that nobody wants do not count.
+    // Servers out of service by the operator do not count.
     upstream.states[2].set_mode(Mode::Maintenance);
     upstream.states[3].set_mode(Mode::Maintenance);
     health(&mut upstream, 0, Health::Down);
     assert!(upstream.book.is_in_panic());
     (0..2).for_each(|server| upstream.states[server].set_mode(Mode::Maintenance));
     upstream.book.advance(upstream.now_ms);
-    assert!(!upstream.book.is_in_panic(), "nobody is wanted");
+    assert!(!upstream.book.is_in_panic(), "no server is in service");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn rules(max_fails: u32) -> EjectionRules {
 /// let through, `.` when the server was unavailable.
 fn played(max_fails: u32, script: &str) -> String {
     let mut upstream = TestUpstream::new(rules(max_fails), 2);
-    let mut told = String::new();
+    let mut seen = String::new();
     let mut began_ms = 0;
     for step in script.split_whitespace() {
         if let Ok(seconds) = step.parse::<f64>() {
@@ -32,15 +32,15 @@ fn played(max_fails: u32, script: &str) -> String {
                     true
                 }
             };
-            told.push(if let_through { letter } else { '.' });
+            seen.push(if let_through { letter } else { '.' });
         }
     }
-    told
+    seen
 }
 
 #[test]
 fn as_nginx_does() {
-    for (max_fails, script, told) in [
+    for (max_fails, script, seen) in [
         // The default of nginx: one failure, ten seconds, inclusive.
         (1, "+ - + 10 + 0.001 +", "+-..+"),
         // Two failures; a success in between within fail_timeout does not clear the first.
@@ -59,12 +59,12 @@ fn as_nginx_does() {
         (1, "- 10.001 ( + 10 + 0.001 +", "-(..+"),
         // A failure of a request that was under way begins fail_timeout anew.
         (1, "( - 9 x 2 + 8.001 +", "(-x.+"),
-        // A success of a request that was under way does not help while nobody was let through,
+        // A success of a request that was under way does not help while no request was let through,
         (1, "( - 5 ) +", "(-)."),
-        // and does once somebody was.
+        // and does once one was.
         (3, "( -- 11 ( ) -- +", "(--()--+"),
     ] {
-        assert_eq!(played(max_fails, script), told, "max_fails {max_fails}: {script}");
+        assert_eq!(played(max_fails, script), seen, "max_fails {max_fails}: {script}");
     }
 }
 
@@ -87,7 +87,7 @@ fn all_may_be_unavailable() {
 }
 
 #[test]
-fn each_ejection_is_told_once() {
+fn each_ejection_is_reported_once() {
     let mut upstream = TestUpstream::new(rules(2), 2);
     let began_ms = upstream.now_ms;
     upstream.fail(0, 2);
@@ -139,7 +139,7 @@ impl NginxPeer {
 proptest! {
     /// Any mixture of requests that begin, succeed and fail, of time that passes, against nginx's rules.
     #[test]
-    fn whatever_happens_it_is_as_in_nginx(
+    fn every_history_is_as_in_nginx(
         max_fails in 1_u32..4,
         steps in prop::collection::vec((0_u8..6, 0_u64..12_000), 1..120),
     ) {

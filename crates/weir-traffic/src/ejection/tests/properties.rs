@@ -1,4 +1,4 @@
-//! What holds whatever happens: how many are out, for how long, and that everybody comes back.
+//! Invariants: how many are out, for how long, and that every server comes back.
 
 use proptest::prelude::*;
 
@@ -68,14 +68,14 @@ proptest! {
             prop_assert!(out <= out_max, "{out} of {servers} out after {step:?}");
             let would_serve = |state: &Arc<ServerState>| state.health() == Health::Up && state.mode() == Mode::Serving;
             let any_left = upstream.states.iter().any(|state| state.is_eligible());
-            prop_assert!(any_left || !upstream.states.iter().any(would_serve), "nobody is left after {step:?}");
+            prop_assert!(any_left || !upstream.states.iter().any(would_serve), "no server is left after {step:?}");
             for change in upstream.changes() {
                 if let OutlierChange::Ejected { for_ms, times, .. } = change {
                     prop_assert_eq!(for_ms, (10_000 * u64::from(times)).min(35_000));
                 }
             }
         }
-        // Whoever was ejected comes back when requests succeed, by time alone and without anybody else's help.
+        // Every ejected server comes back when requests succeed, by time alone and without other events.
         for state in &upstream.states {
             state.set_health(Health::Up);
             state.set_mode(Mode::Serving);
@@ -90,7 +90,7 @@ proptest! {
 
     /// In panic, and only then, servers get requests that are down or ejected.
     #[test]
-    fn panic_is_what_it_says((servers, percent, steps) in case()) {
+    fn panic_follows_its_definition((servers, percent, steps) in case()) {
         let mut upstream = TestUpstream::with(Some(EjectionRules::Outliers(outlier_rules())), Some(percent), servers, 0);
         for step in &steps {
             play(&mut upstream, step);

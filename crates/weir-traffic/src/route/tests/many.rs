@@ -43,7 +43,7 @@ impl RouteRequest for Counting {
 
 /// Without an index each request asks for its field ten thousand times, and fifty million pairs of routes are compared.
 #[test]
-fn of_many_routes_by_the_value_of_a_field_a_request_meets_few() {
+fn a_request_tries_few_of_many_routes_by_field_value() {
     let tenant = |number: usize| RouteMatch {
         headers: vec![header("x-tenant", ValueMatch::exact(&format!("t{number}")))],
         ..any()
@@ -63,7 +63,7 @@ fn of_many_routes_by_the_value_of_a_field_a_request_meets_few() {
 
 /// Without an index each request tries three thousand patterns, and four and a half million pairs are run against each other.
 #[test]
-fn of_many_patterns_a_request_meets_few() {
+fn a_request_tries_few_of_many_patterns() {
     let methods = vec![MethodMatch::parse("GET").unwrap()];
     let pattern = |text: String| RouteMatch {
         path: PathMatch::regex(&text).unwrap(),

@@ -1,4 +1,4 @@
-//! What happened within a round: second by second, request by request, and server by server.
+//! The course of a round: second by second, request by request, and server by server.
 
 use weir_stats::estimate;
 use weir_stats::plot::{Chart, PlotLine, PlotMarks, bounds, draw};
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_noted_is_not_drawn() {
+    fn figures_that_were_not_noted_are_not_drawn() {
         let none = run(&Measurement { seconds: vec![Second::default(); 2], ..Measurement::default() });
         assert!(seconds(&none, "").unwrap().is_empty());
         assert!(responses(&none, "").unwrap().is_none() && shares(&none, "").unwrap().is_none());
