@@ -2,7 +2,8 @@
 //!
 //! The second pair of protocols behind the seam of streams, and the fast test of everything above it: queue, attempts, retries,
 //! relays, early answers, failures. Each run draws clients, servers and the order in which everything happens from one
-//! number, and checks what must hold in every order. A run that fails prints that number; `SIMULATION_SEED` repeats it.
+//! number, and checks what must hold in every order. A run that fails prints that number; `SIMULATION_SEED=n` repeats it, and
+//! `SIMULATION_RUNS=n` tries so many new ones.
 
 mod client;
 mod fields;
@@ -23,7 +24,7 @@ use weir_observe::{Failure, WorkerShard};
 
 use self::client::{ClientWorld, HEAD_BYTES, MemoryClient};
 use self::server::{MemoryServers, Play};
-use self::world::{Event, World};
+use self::world::{Event, World, body_bytes};
 use super::client::Client;
 use super::{End, Exchange, run};
 use crate::net::clock::{self, Instant};
@@ -169,7 +170,7 @@ fn draw_client(seed: u64, number: usize) -> ClientWorld {
         _ => "Transfer-Encoding: chunked\r\n".to_owned(),
     };
     let head = format!("{method} {path} HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n");
-    ClientWorld::new(head, (0..len).map(|at| (at * 13 + number) as u8).collect())
+    ClientWorld::new(head, body_bytes(len, number))
 }
 
 /// Runs the exchanges of one seed to their end, and checks them. Gives a digest of all that has happened.
@@ -330,16 +331,29 @@ fn simulate_many(first: u64, count: u64) {
     }
 }
 
+/// A number from the environment, for runs by hand.
+fn number_in(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} has to be a number, not `{text}`")))
+}
+
 #[test]
 fn every_schedule_keeps_the_rules() {
-    if let Some(seed) = std::env::var("SIMULATION_SEED").ok().and_then(|seed| seed.parse().ok()) {
+    if let Some(seed) = number_in("SIMULATION_SEED") {
         return simulate_many(seed, 1);
     }
-    let began = clock::now();
-    let count = 400;
-    simulate_many(1, count);
-    let seconds = (clock::now() - began).as_secs_f64();
-    println!("{:.0} exchanges a second", (count * CLIENTS as u64) as f64 / seconds);
+    // Always the same seeds, so that a change can be blamed for a failure; others on demand.
+    let (first, count) = match number_in("SIMULATION_RUNS") {
+        Some(count) => (u64::from(std::process::id()) << 32, count),
+        None => (1, 1_000),
+    };
+    let began = std::time::Instant::now();
+    simulate_many(first, count);
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "seeds from {first}: {count} runs, {:.0} exchanges a second",
+        (count * CLIENTS as u64) as f64 / seconds
+    );
 }
 
 #[test]

@@ -65,6 +65,14 @@ pub(super) struct World {
     pub(super) attempts: RefCell<Vec<Rc<ServerWorld>>>,
 }
 
+/// The bytes of a body: a sequence of its own, whose length divides no size of a buffer.
+pub(super) fn body_bytes(len: usize, salt: usize) -> Vec<u8> {
+    let period: Vec<u8> = (0..251).map(|at| (at * 13 + salt) as u8).collect();
+    let mut bytes = period.repeat(len.div_ceil(period.len()));
+    bytes.truncate(len);
+    bytes
+}
+
 impl World {
     pub(super) fn new(seed: u64, clients: Vec<Rc<ClientWorld>>, servers: usize) -> Rc<Self> {
         Rc::new(Self {
@@ -148,7 +156,7 @@ impl World {
         let status = [200, 200, 200, 200, 204, 304, 404, 500, 503, 503][self.below(10)];
         let is_bodiless = matches!(status, 204 | 304) || self.clients[client].head.starts_with("HEAD");
         let len = if is_bodiless { 0 } else { [0, 7, 600, 5_000, 20_000][self.below(5)] };
-        let body = (0..len).map(|at| (at * 31 + server * 7 + client) as u8).collect();
+        let body = body_bytes(len, server * 7 + client);
         let world = attempt(server, client, play, status, body);
         self.attempts.borrow_mut().push(Rc::clone(&world));
         world
