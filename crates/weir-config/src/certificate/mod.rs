@@ -88,7 +88,7 @@ impl CertificateFiles {
     ///
     /// # Errors
     /// When one of them cannot be read or used, or when they do not belong together. That a certificate is not valid at the
-    /// moment is none: see [`LoadedCertificate::doubt`].
+    /// moment is none: see [`LoadedCertificate::warning`].
     pub fn load(&self) -> Result<Arc<LoadedCertificate>, CertificateError> {
         let error = |file: &Path, is_key| {
             let file = file.to_owned();

@@ -45,7 +45,7 @@ impl OcspResponse {
     ///
     /// # Errors
     /// When it cannot be read or is not a successful response. Whether it is of use for a certificate is another question: see
-    /// [`OcspResponse::doubt`].
+    /// [`OcspResponse::warning`].
     pub fn load(file: &Path) -> Result<Arc<Self>, CertificateError> {
         let read = || {
             let der = pem::read(file)?;

@@ -35,7 +35,7 @@ impl RevocationLists {
     ///
     /// # Errors
     /// When the file cannot be read, holds no list, or one that is damaged or of a kind that cannot be used. That one is outdated is
-    /// none: see [`RevocationLists::doubt`].
+    /// none: see [`RevocationLists::warning`].
     pub fn load(file: &Path) -> Result<Arc<Self>, CertificateError> {
         match read(file) {
             Ok(lists) => Ok(Arc::new(lists)),

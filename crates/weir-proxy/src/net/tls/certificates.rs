@@ -53,7 +53,7 @@ impl Certificates {
     /// Uses others from now on, with those responses for stapling that are of use now.
     ///
     /// # Errors
-    /// As [`Certificates::new`]; then nothing changes.
+    /// When there is no certificate, or rustls does not take a key; then nothing changes.
     pub fn replace(&self, certificates: Vec<ListenerCertificate>) -> Result<(), rustls::Error> {
         self.now.store(Arc::new(ByName::new(certificates, &self.provider)?));
         Ok(())
