@@ -59,7 +59,7 @@ fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
     // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.
     match id.parse().ok().filter(|_| id.starts_with('s')) {
         Some(connection) => {
-            (ConnectionQuery { connection: Some(connection), ..query }, RecorderQuery::Session(connection))
+            (ConnectionQuery { connection: Some(connection), ..query }, RecorderQuery::Connection(connection))
         }
         None => {
             let request_id = Some(id.as_bytes().into());

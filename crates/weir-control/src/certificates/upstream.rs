@@ -1,7 +1,7 @@
 //! Files of TLS with servers that change: read again and used from the next connection on.
 //!
 //! As with the certificates that clients are shown, files that cannot be used change nothing, and the log says why. Connections that
-//! are open stay: what they were opened with held then. Must not decide who is trusted: that is `tls::trust`.
+//! are open stay: what they were opened with held then. Must not decide who is trusted: that is `tls::client_config`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weir_config::{Authorities, CertificateError, LoadedCertificate, RevocationLi
 
 use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds, stamp};
 use weir_proxy::net::clock;
-use weir_proxy::net::tls::trust::{Material, Trust};
+use weir_proxy::net::tls::client_config::{TlsClientConfig, UpstreamTlsFiles};
 use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// Keeps what TLS with the servers of an upstream is based on current until the task is dropped.
@@ -52,48 +52,48 @@ impl UpstreamWatch {
 
     async fn run(mut self) {
         let plan = Arc::clone(&self.plan);
-        let (Some(trust), Some(config)) = (&plan.trust, &plan.config.tls) else { return };
+        let (Some(client_config), Some(config)) = (&plan.tls, &plan.config.tls) else { return };
         loop {
-            self.tell_expiry(trust);
-            self.tell_outdated(trust);
+            self.tell_expiry(client_config);
+            self.tell_outdated(client_config);
             tokio::time::sleep(config.reload.unwrap_or(DATE_INTERVAL)).await;
             if config.reload.is_some() {
-                self.look(trust, config).await;
+                self.look(client_config, config).await;
             }
         }
     }
 
     /// Reads what has changed.
-    async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
-        let (before, stamps) = (trust.material(), self.stamps);
+    async fn look(&mut self, client_config: &TlsClientConfig, config: &UpstreamTls) {
+        let (before, stamps) = (client_config.files(), self.stamps);
         let known = before.clone();
         // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
         let Ok(found) = tokio::task::spawn_blocking(move || find(&known, stamps)).await else { return };
         self.stamps = found.stamps;
-        let mut material = before.clone();
+        let mut files = before.clone();
         let mut changed = Vec::new();
         if let Some(new) = self.usable(found.authorities)
-            && material.authorities.as_ref() != Some(&new)
+            && files.authorities.as_ref() != Some(&new)
         {
             changed.extend(new.file.clone());
-            material.authorities = Some(new);
+            files.authorities = Some(new);
         }
         if let Some(new) = self.usable(found.revocations)
-            && material.revocations.as_ref() != Some(&new)
+            && files.revocations.as_ref() != Some(&new)
         {
             changed.push(new.file.clone());
-            material.revocations = Some(new);
+            files.revocations = Some(new);
         }
         if let Some(new) = self.usable(found.certificate)
-            && material.certificate.as_ref() != Some(&new)
+            && files.certificate.as_ref() != Some(&new)
         {
             changed.push(new.files.certificate.clone());
-            material.certificate = Some(new);
+            files.certificate = Some(new);
         }
         if changed.is_empty() {
             return;
         }
-        let replaced = trust.replace(config, material);
+        let replaced = client_config.replace(config, files);
         for file in changed {
             match &replaced {
                 Ok(()) => {
@@ -124,8 +124,8 @@ impl UpstreamWatch {
     }
 
     /// Says once when a list of revoked certificates is outdated: every request would fail, and the list is to blame.
-    fn tell_outdated(&mut self, trust: &Trust) {
-        let Some(lists) = trust.material().revocations else { return };
+    fn tell_outdated(&mut self, client_config: &TlsClientConfig) {
+        let Some(lists) = client_config.files().revocations else { return };
         let is_over = lists.next_update <= UNIX_EPOCH + clock::unix_now();
         if is_over && self.told_list.replace(lists.next_update) != Some(lists.next_update) {
             let (upstream, file) = (&*self.plan.config.name, lists.file.display());
@@ -137,8 +137,8 @@ impl UpstreamWatch {
     }
 
     /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.
-    fn tell_expiry(&mut self, trust: &Trust) {
-        let Some(certificate) = trust.material().certificate else { return };
+    fn tell_expiry(&mut self, client_config: &TlsClientConfig) {
+        let Some(certificate) = client_config.files().certificate else { return };
         let now = UNIX_EPOCH + clock::unix_now();
         let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
         match days_to_tell(&mut self.told_days, &certificate, now) {
@@ -155,7 +155,7 @@ impl UpstreamWatch {
 }
 
 /// Reads the files whose marks are not those of before.
-fn find(known: &Material, before: FileStamps) -> ChangedFiles {
+fn find(known: &UpstreamTlsFiles, before: FileStamps) -> ChangedFiles {
     let mut found = ChangedFiles { stamps: before, authorities: None, revocations: None, certificate: None };
     if let Some(file) = known.authorities.as_ref().and_then(|known| known.file.as_ref()) {
         let now = stamp(file);

@@ -15,8 +15,8 @@ use weir_observe::{Failure, Party, Phase};
 use crate::worker_queries::GenerationNames;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::peer::Peer;
-use weir_proxy::state::recorder::{Decision, Entry, EntryKind, NONE, TRIES_KEPT, Try};
-use weir_proxy::state::trace_queue::Sampled;
+use weir_proxy::state::recorder::{ATTEMPTS_KEPT, Decision, Entry, EntryKind, NONE, TracedAttempt};
+use weir_proxy::state::trace_queue::SampledExchange;
 
 /// One moment on both clocks, from which times of exchanges are reckoned.
 pub(super) struct ClockReading {
@@ -36,7 +36,7 @@ impl ClockReading {
 
 /// A sampled exchange beside what there is to know about its places.
 struct SpanSource<'a> {
-    sampled: &'a Sampled,
+    sampled: &'a SampledExchange,
     entry: &'a Entry,
     /// Of the config that its listener and route are of.
     names: Option<&'a GenerationNames>,
@@ -46,19 +46,23 @@ struct SpanSource<'a> {
 }
 
 /// All spans of an exchange, its own first.
-pub(super) fn spans_of(sampled: &Sampled, names: &[GenerationNames], moment: &ClockReading) -> Vec<SpanData> {
+pub(super) fn spans_of(
+    sampled: &SampledExchange,
+    names: &[GenerationNames],
+    moment: &ClockReading,
+) -> Vec<SpanData> {
     let entry = &sampled.flight.entry;
     let of = |generation: u64| names.iter().find(|names| names.generation == generation);
     let (names, served) = (of(entry.generation), of(entry.served_generation));
     let told = SpanSource { sampled, entry, names, served, moment };
     let mut spans = vec![told.exchange()];
     spans.extend(told.queue());
-    let tries: Vec<&Try> = sampled.flight.tries().collect();
-    for (at, noted) in tries.iter().enumerate() {
+    let traced: Vec<&TracedAttempt> = sampled.flight.attempts().collect();
+    for (at, noted) in traced.iter().enumerate() {
         // Where no server could take it, nothing was attempted.
         if noted.server != NONE {
-            let is_last = at + 1 == tries.len();
-            spans.push(told.attempt(noted, number(at, entry.tries_seen), is_last));
+            let is_last = at + 1 == traced.len();
+            spans.push(told.attempt(noted, number(at, entry.attempts_seen), is_last));
         }
     }
     spans
@@ -66,7 +70,7 @@ pub(super) fn spans_of(sampled: &Sampled, names: &[GenerationNames], moment: &Cl
 
 /// The number of an attempt from its place among those that were noted: the first ones, and the last.
 fn number(at: usize, seen: u8) -> u8 {
-    if at + 1 == TRIES_KEPT { seen } else { at as u8 + 1 }
+    if at + 1 == ATTEMPTS_KEPT { seen } else { at as u8 + 1 }
 }
 
 impl SpanSource<'_> {
@@ -146,12 +150,12 @@ impl SpanSource<'_> {
     fn queue(&self) -> Option<SpanData> {
         let (own, entry) = (&self.sampled.own, self.entry);
         let micros = entry.times[Phase::Queue];
-        if micros == 0 || entry.tries_seen > 1 {
+        if micros == 0 || entry.attempts_seen > 1 {
             return None;
         }
         let waited = Duration::from_micros(micros.into());
         // Whoever was given no server is noted at the beginning of the wait.
-        let first = self.sampled.flight.tries().next().filter(|noted| noted.server != NONE);
+        let first = self.sampled.flight.attempts().next().filter(|noted| noted.server != NONE);
         let end = first.map_or(entry.ended, |noted| noted.began);
         let begin = end - waited;
         let (id, parent) = (own.queue_id(), own.traceparent.span_id);
@@ -164,7 +168,7 @@ impl SpanSource<'_> {
     }
 
     /// The span of an attempt.
-    fn attempt(&self, noted: &Try, number: u8, is_last: bool) -> SpanData {
+    fn attempt(&self, noted: &TracedAttempt, number: u8, is_last: bool) -> SpanData {
         let (own, entry) = (&self.sampled.own, self.entry);
         let ended = noted.failed_at.unwrap_or(entry.ended);
         let (id, parent) = (own.attempt_id(number), own.traceparent.span_id);

@@ -73,7 +73,7 @@ impl WorkerQueries {
     /// Asks all workers, or the one that it concerns.
     pub(crate) async fn ask(&self, wanted: RecorderQuery, count_max: usize) -> FoundExchanges {
         let only = match wanted {
-            RecorderQuery::Number { worker, .. } | RecorderQuery::Session(ConnectionId { worker, .. }) => {
+            RecorderQuery::Number { worker, .. } | RecorderQuery::Connection(ConnectionId { worker, .. }) => {
                 Some(worker)
             }
             _ => None,

@@ -66,7 +66,7 @@ pub struct ExchangeRecord<'a> {
     pub reused: Option<bool>,
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
-    /// What became of the client's bond to a server; `None` without persistence or response.
+    /// What became of the client's bond to a server; `None` without affinity or response.
     pub kept: Option<AffinityOutcome>,
     /// What the TLS handshake with the client agreed on; `None` without TLS.
     pub tls: Option<TlsRecord<'a>>,

@@ -30,7 +30,7 @@ use crate::state::snapshot::ListenerPlan;
 const UPGRADE_REQUIRED: u16 = 426;
 
 /// What becomes of the connection after a stream.
-pub(crate) enum After {
+pub(crate) enum AfterStream {
     /// The next request may come.
     KeepAlive,
     /// Close: everything was said.
@@ -50,7 +50,7 @@ pub(crate) enum After {
 
 /// What HTTP/1 knows of the stream that runs; pooled with its exchange.
 #[derive(Debug)]
-pub(crate) struct StreamState {
+pub(crate) struct Http1StreamState {
     parser: RequestParser,
     body: Incoming,
     reply: Outgoing,
@@ -60,7 +60,7 @@ pub(crate) struct StreamState {
     lingers: bool,
 }
 
-impl StreamState {
+impl Http1StreamState {
     pub(crate) fn new() -> Self {
         Self {
             parser: RequestParser::new(),
@@ -87,21 +87,25 @@ pub(crate) struct Http1Stream<'a> {
     pub(crate) refused: &'a mut Option<Failure>,
     /// Whether the client was once looked after without the event loop's help.
     pub(crate) looked: &'a mut bool,
-    pub(crate) state: &'a mut StreamState,
+    pub(crate) state: &'a mut Http1StreamState,
 }
 
 impl Http1Stream<'_> {
     /// What becomes of the connection.
-    pub(crate) fn after(&self, end: End, exchange: &Exchange) -> After {
+    pub(crate) fn after(&self, end: End, exchange: &Exchange) -> AfterStream {
         match end {
-            End::Closed => After::Close,
-            End::Aborted => After::Abort,
-            End::Tunnel(tunnel) => After::Tunnel(tunnel),
+            End::Closed => AfterStream::Close,
+            End::Aborted => AfterStream::Abort,
+            End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
             End::CutShort => {
                 let body = exchange.response.body(exchange.request.method());
                 let has_length = matches!(body, BodyLength::Known(_) | BodyLength::None);
                 let is_framed = has_length || self.state.reply.framing == Framing::Chunked;
-                if is_framed || self.connection.tls.is_some() { After::CutShort } else { After::Reset }
+                if is_framed || self.connection.tls.is_some() {
+                    AfterStream::CutShort
+                } else {
+                    AfterStream::Reset
+                }
             }
             End::Done => {
                 // Whoever did not say that this is its last request may have sent another by now. Bytes that nobody reads would
@@ -110,9 +114,9 @@ impl Http1Stream<'_> {
                 let was_last =
                     !self.state.lingers && !asks_for_more(exchange) && !self.connection.has_input();
                 match (self.state.body.is_finished(), self.state.keep_alive) {
-                    (true, true) => After::KeepAlive,
-                    (true, false) if was_last => After::Close,
-                    _ => After::Linger,
+                    (true, true) => AfterStream::KeepAlive,
+                    (true, false) if was_last => AfterStream::Close,
+                    _ => AfterStream::Linger,
                 }
             }
         }
@@ -340,7 +344,7 @@ impl ClientStream for Http1Stream<'_> {
                 state.keep_alive = false;
                 fields(&mut out);
                 if response.status.code == 101 {
-                    out.lines(b"Connection: Upgrade\r\n");
+                    out.raw_lines(b"Connection: Upgrade\r\n");
                     if let Some(field) = exchange.response.fields().first(FieldName::Upgrade) {
                         out.field(b"Upgrade", field.value.of(response.text));
                     }
@@ -357,7 +361,7 @@ impl ClientStream for Http1Stream<'_> {
                 };
                 fields(&mut out);
                 if state.reply.framing == Framing::Chunked {
-                    out.lines(b"Transfer-Encoding: chunked\r\n");
+                    out.raw_lines(b"Transfer-Encoding: chunked\r\n");
                 } else if let Some(length) = length {
                     out.decimal_field(b"Content-Length", length);
                 }
@@ -392,9 +396,9 @@ impl ClientStream for Http1Stream<'_> {
 /// What the client is told about its connection (RFC 9112 section 9.3).
 fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool) {
     if !keep_alive {
-        out.lines(b"Connection: close\r\n");
+        out.raw_lines(b"Connection: close\r\n");
     } else if exchange.request.version() == Version::Http10 {
-        out.lines(b"Connection: keep-alive\r\n");
+        out.raw_lines(b"Connection: keep-alive\r\n");
     }
 }
 

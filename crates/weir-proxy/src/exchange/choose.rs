@@ -13,13 +13,13 @@ use super::{Ended, Exchange, fields, forwarded};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RoutableRequest<'a> {
     pub(crate) request: &'a RequestHead,
     pub(crate) text: &'a [u8],
     pub(crate) source: IpAddr,
 }
 
-impl RouteRequest for Asked<'_> {
+impl RouteRequest for RoutableRequest<'_> {
     fn host(&self) -> &[u8] {
         self.request.host().of(self.text)
     }
@@ -51,8 +51,8 @@ impl RouteRequest for Asked<'_> {
 
 impl Exchange {
     /// The request as routes and hash keys see it.
-    pub(crate) fn asked<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> Asked<'a> {
-        Asked {
+    pub(crate) fn routable<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> RoutableRequest<'a> {
+        RoutableRequest {
             request: &self.request,
             text: &self.request_text,
             source: forwarded::client_address(client, self, listener),
@@ -67,7 +67,7 @@ pub(crate) fn route<'a>(
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let Some(id) = listener.routes.lookup(&exchange.asked(client, listener)) else {
+    let Some(id) = listener.routes.lookup(&exchange.routable(client, listener)) else {
         if exchange.request.upgrade().is_some() {
             stream.close_after();
         }
@@ -95,8 +95,9 @@ pub(crate) fn connection_route<'a>(
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let connecting = Connecting { server_name: &exchange.server_name, source: client.peer.ip_or_local() };
-    let Some(id) = listener.routes.lookup(&connecting) else {
+    let connection =
+        RoutableConnection { server_name: &exchange.server_name, source: client.peer.ip_or_local() };
+    let Some(id) = listener.routes.lookup(&connection) else {
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
     exchange.record.route = Some(id.index());
@@ -166,13 +167,13 @@ pub(crate) fn upgrade_wanted<'a>(
 }
 
 /// A connection as the routes see it: a client that may have named a server.
-pub(crate) struct Connecting<'a> {
+pub(crate) struct RoutableConnection<'a> {
     /// The name of the server that the client asked for by SNI; empty when it did not.
     pub(crate) server_name: &'a [u8],
     pub(crate) source: std::net::IpAddr,
 }
 
-impl RouteRequest for Connecting<'_> {
+impl RouteRequest for RoutableConnection<'_> {
     fn host(&self) -> &[u8] {
         self.server_name
     }

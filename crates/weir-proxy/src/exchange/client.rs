@@ -11,8 +11,8 @@ use weir_config::ListenerProtocol;
 use crate::net::clock::Instant;
 use crate::net::deadline::Deadline;
 use crate::net::peer::{Arrival, Peer};
-use crate::state::view::LocalListener;
 use crate::state::worker::Worker;
+use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
 
 /// The client of one connection, or of one stream on it.

@@ -176,15 +176,15 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || is_changed_away(changes, name)
     };
     let ask = underscores || others || own_id.is_some() || stripped.is_some() || !changes.is_empty();
-    let changing = upstream.persistence.as_ref().filter(|persistence| persistence.changes_requests());
+    let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     let filter = Filter {
         drop,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: changing.map(|_| FieldName::Cookie),
     };
     copy_fields(out, text, request.fields(), &filter, |out, field| {
-        if let Some(persistence) = changing {
-            affinity::write_cookie(out, persistence, text, field);
+        if let Some(affinity) = changing {
+            affinity::write_cookie(out, affinity, text, field);
         }
     });
 }
@@ -218,7 +218,7 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date());
     }
     write_id(out, exchange, plans.listener, changes);
-    affinity::write_bond(out, exchange.affinity, plans, server);
+    affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
     write_changes(out, changes);
 }
 
@@ -240,15 +240,15 @@ fn copy_response_fields<W: FieldWriter>(
             || is_changed_away(changes, name)
     };
     let ask = others || id.is_some() || !changes.is_empty();
-    let marking = plans.upstream.persistence.as_ref().filter(|persistence| persistence.changes_responses());
+    let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop: FieldSet::RESPONSE_HOP,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: marking.map(|_| FieldName::SetCookie),
     };
     copy_fields(out, text, response.fields(), &filter, |out, field| {
-        if let Some(persistence) = marking {
-            affinity::write_set_cookie(out, persistence, server, text, field);
+        if let Some(affinity) = marking {
+            affinity::write_set_cookie(out, affinity, server, text, field);
         }
     });
 }

@@ -126,7 +126,7 @@ fn write_x_forwarded(
             true => b"X-Forwarded-Proto: https\r\n",
             false => b"X-Forwarded-Proto: http\r\n",
         };
-        out.lines(line);
+        out.raw_lines(line);
     }
     let host = request.authority().of(text);
     if !host.is_empty() && !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {

@@ -9,7 +9,7 @@ use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::slot::Slot;
 
 /// A server that has begun to answer.
-pub(crate) struct Serving<T> {
+pub(crate) struct RespondingServer<T> {
     pub(crate) server: T,
     pub(crate) slot: Slot,
     /// Whether any byte of the request left for the server before it answered.
@@ -20,7 +20,7 @@ pub(crate) struct Serving<T> {
 
 /// What the attempts of one exchange have met so far.
 #[derive(Debug)]
-pub(crate) struct Tried {
+pub(crate) struct AttemptHistory {
     pub(crate) excluded: Excluded,
     pub(super) stale_connections: u32,
     /// Whether the next attempt must open a connection.
@@ -29,7 +29,7 @@ pub(crate) struct Tried {
     pub(super) last: Option<Failure>,
 }
 
-impl Tried {
+impl AttemptHistory {
     pub(crate) const fn new() -> Self {
         Self { excluded: Excluded::new(), stale_connections: 0, fresh: false, last: None }
     }
@@ -52,10 +52,10 @@ impl Tried {
 
 /// An attempt that ended without a response that can be relayed.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct AttemptFailure {
     pub(crate) failure: Failure,
     pub(crate) server: ServerId,
-    pub(crate) kind: Kind,
+    pub(crate) origin: FailureOrigin,
     pub(crate) sent_any: bool,
     pub(crate) received_any: bool,
     pub(crate) reused: bool,
@@ -63,16 +63,18 @@ pub(crate) struct Failed {
     pub(crate) slot: Option<Slot>,
 }
 
-impl Failed {
+impl AttemptFailure {
     /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
     pub(crate) fn is_stale(&self) -> bool {
-        self.reused && self.kind == Kind::Server(retry::RetryCause::ConnectionError) && !self.received_any
+        self.reused
+            && self.origin == FailureOrigin::Server(retry::RetryCause::ConnectionError)
+            && !self.received_any
     }
 }
 
 /// Whose doing it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureOrigin {
     /// The server's, or that of the way to it: another attempt may help.
     Server(retry::RetryCause),
     /// The client's or Weir's own: another attempt cannot help.

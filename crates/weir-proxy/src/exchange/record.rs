@@ -9,7 +9,7 @@ use super::client::Client;
 use super::stream::ClientEnd;
 use crate::net::clock::{self, Instant};
 use crate::state::trace_queue::ExchangeSpan;
-use crate::state::view::View;
+use crate::state::worker_config::WorkerConfig;
 
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.
 pub(crate) const REQUEST_ID_LEN: usize = 32;
@@ -17,10 +17,10 @@ pub(crate) const REQUEST_ID_LEN: usize = 32;
 /// The figures of one exchange.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The view that the exchange runs on, and the place of its listener in it.
-    ground: Option<(Rc<View>, usize)>,
-    /// The view that `upstream` and `server` are of, once a reload has come between the route and the server.
-    served: Option<Rc<View>>,
+    /// The config that the exchange runs on, and the place of its listener in it.
+    config: Option<(Rc<WorkerConfig>, usize)>,
+    /// The config that `upstream` and `server` are of, once a reload has come between the route and the server.
+    served: Option<Rc<WorkerConfig>>,
     pub(crate) began: Instant,
     /// The moment up to which `times` accounts.
     pub(crate) accounted: Instant,
@@ -63,7 +63,7 @@ impl Record {
     pub(crate) fn new() -> Self {
         let now = clock::now();
         Self {
-            ground: None,
+            config: None,
             served: None,
             began: now,
             accounted: now,
@@ -93,7 +93,7 @@ impl Record {
 
     /// Forgets the exchange.
     pub(crate) fn reset(&mut self) {
-        (self.ground, self.served) = (None, None);
+        (self.config, self.served) = (None, None);
         self.times.reset();
         (self.route, self.upstream, self.server) = (None, None, None);
         self.attempts = 0;
@@ -128,51 +128,51 @@ impl Record {
         }
     }
 
-    /// The view that this exchange runs on, to its end: the present one of the worker when it began.
-    pub(crate) fn view(&mut self, client: &Client) -> Rc<View> {
-        let begin = || client.listener.ground(&client.worker.view.borrow());
-        Rc::clone(&self.ground.get_or_insert_with(begin).0)
+    /// The config that this exchange runs on, to its end: the present one of the worker when it began.
+    pub(crate) fn begin_config(&mut self, client: &Client) -> Rc<WorkerConfig> {
+        let begin = || client.listener.config_for_exchange(&client.worker.config.borrow());
+        Rc::clone(&self.config.get_or_insert_with(begin).0)
     }
 
-    /// The place of its listener in that view.
+    /// The place of its listener in that config.
     pub(crate) fn listener(&self) -> usize {
-        self.ground.as_ref().map_or(0, |(_, listener)| *listener)
+        self.config.as_ref().map_or(0, |(_, listener)| *listener)
     }
 
-    /// The upstream that it goes to has the place `upstream` in a newer view.
-    pub(crate) fn move_on(&mut self, view: &Rc<View>, upstream: usize) {
+    /// The upstream that it goes to has the place `upstream` in a newer config.
+    pub(crate) fn move_on(&mut self, config: &Rc<WorkerConfig>, upstream: usize) {
         self.upstream = Some(upstream);
-        self.served = Some(Rc::clone(view));
+        self.served = Some(Rc::clone(config));
     }
 
-    /// The view that it runs on; `None` before [`Record::view`].
-    pub(crate) fn ground(&self) -> Option<&Rc<View>> {
-        self.ground.as_ref().map(|(view, _)| view)
+    /// The config that it runs on; `None` before [`Record::begin_config`].
+    pub(crate) fn config(&self) -> Option<&Rc<WorkerConfig>> {
+        self.config.as_ref().map(|(config, _)| config)
     }
 
-    /// The view that `upstream` and `server` are of; `None` before [`Record::view`].
-    pub(crate) fn served(&self) -> Option<&Rc<View>> {
-        self.served.as_ref().or(self.ground.as_ref().map(|(view, _)| view))
+    /// The config that `upstream` and `server` are of; `None` before [`Record::begin_config`].
+    pub(crate) fn served(&self) -> Option<&Rc<WorkerConfig>> {
+        self.served.as_ref().or(self.config.as_ref().map(|(config, _)| config))
     }
 
     /// The config that it has moved on to, if a reload came between the route and the server.
     #[inline]
     pub(crate) fn moved_to(&self) -> Option<u64> {
-        self.served.as_ref().map(|view| view.snapshot.generation)
+        self.served.as_ref().map(|config| config.snapshot.generation)
     }
 
-    /// A long exchange lets go of the view that it began on: from now on it is told by the names that `view` has for the same
+    /// A long exchange lets go of the config that it began on: from now on it is told by the names that `config` has for the same
     /// things, if it has them all.
-    pub(crate) fn settle_on(&mut self, view: &Rc<View>, listener: usize) {
-        let Some((before, place)) = &self.ground else { return };
-        let (old, new) = (&before.snapshot.listeners[*place], &view.snapshot.listeners[listener]);
+    pub(crate) fn settle_on(&mut self, config: &Rc<WorkerConfig>, listener: usize) {
+        let Some((before, place)) = &self.config else { return };
+        let (old, new) = (&before.snapshot.listeners[*place], &config.snapshot.listeners[listener]);
         let route = self.route.map(|route| new.route_named(&old.route_plans[route].config.name));
         let upstream = self.upstream.zip(self.served()).map(|(upstream, served)| {
-            view.snapshot.upstream(&served.snapshot.upstreams[upstream].config.name).map(|(index, _)| index)
+            config.snapshot.upstream(&served.snapshot.upstreams[upstream].config.name).map(|(index, _)| index)
         });
         if route != Some(None) && upstream != Some(None) {
             (self.route, self.upstream) = (route.flatten(), upstream.flatten());
-            (self.ground, self.served) = (Some((Rc::clone(view), listener)), None);
+            (self.config, self.served) = (Some((Rc::clone(config), listener)), None);
         }
     }
 

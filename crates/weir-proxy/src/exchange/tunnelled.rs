@@ -22,7 +22,7 @@ use crate::net::failure::of_server;
 use crate::net::socket::Socket;
 use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
-use crate::relay::tunnel::{Broken, Side, Tunnel};
+use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
 use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
 use crate::state::recorder::TunnelTrace;
@@ -66,17 +66,17 @@ pub(crate) struct Tunnelled {
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
     /// What the recorder and the collector of traces will want to know of the beginning.
-    told: Option<Box<TunnelTrace>>,
-    _counted: CountedOpen,
+    tunnel_trace: Option<Box<TunnelTrace>>,
+    _counted: OpenTunnelCount,
 }
 
 /// Counts a tunnel as open until it is dropped: for its listener, which a reload may remove, and for its worker.
-struct CountedOpen {
+struct OpenTunnelCount {
     listener: Arc<ListenerShard>,
     worker: Arc<WorkerShard>,
 }
 
-impl CountedOpen {
+impl OpenTunnelCount {
     fn new(client: &Client) -> Self {
         let (listener, worker) = (&client.listener.shard, &client.worker.shard);
         listener.tunnels.increment();
@@ -86,7 +86,7 @@ impl CountedOpen {
     }
 }
 
-impl Drop for CountedOpen {
+impl Drop for OpenTunnelCount {
     fn drop(&mut self) {
         self.listener.tunnels_open.decrement();
         self.worker.tunnels_open.decrement();
@@ -112,9 +112,9 @@ impl Tunnelled {
             rate.map(|rate| Throttle::new(rate.bytes_per_second(), now))
         };
         let is_logged = client.listener.log().is_some();
-        let is_told = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
+        let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.note(stream);
-        let told = is_told.then(|| recording::tunnel_trace(client, exchange, plans.view));
+        let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
             slot,
@@ -125,14 +125,14 @@ impl Tunnelled {
             is_draining: false,
             is_stopping: false,
             is_delivering: false,
-            generation: plans.view.snapshot.generation,
+            generation: plans.config.snapshot.generation,
             moved: 0,
             sent_before: (exchange.record.sent_to_server, exchange.record.bytes_out),
             record: std::mem::replace(&mut exchange.record, Record::new()),
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
-            told,
-            _counted: CountedOpen::new(client),
+            tunnel_trace,
+            _counted: OpenTunnelCount::new(client),
         })
     }
 
@@ -191,7 +191,7 @@ impl Tunnelled {
         exchange.record.sent_to_server = self.sent_before.0 + up;
         exchange.record.bytes_out = self.sent_before.1 + down;
         exchange.response_relay.moved = down;
-        exchange.told = self.told.take();
+        exchange.tunnel_trace = self.tunnel_trace.take();
         exchange
     }
 
@@ -203,7 +203,7 @@ impl Tunnelled {
         let mut exchange = self.lend_exchange();
         client.answer(Activity::Tunnel, Some(&exchange));
         self.record = std::mem::replace(&mut exchange.record, Record::new());
-        self.told = exchange.told.take();
+        self.tunnel_trace = exchange.tunnel_trace.take();
         self.logged = self.is_logged.then_some(exchange);
     }
 
@@ -230,7 +230,7 @@ impl Tunnelled {
         self.follow_reload(client);
         if client.worker.is_stopping() && !self.is_stopping {
             (self.is_stopping, self.is_draining) = (true, true);
-            let grace = client.worker.view.borrow().snapshot.process.stop_grace;
+            let grace = client.worker.config.borrow().snapshot.process.stop_grace;
             let drained_at = clock::now() + grace.saturating_sub(DRAIN_LEAD);
             let ends_at = self.ends_at.map_or(drained_at, |end| end.min(drained_at));
             client.deadline.set_ceiling(Some(ends_at));
@@ -262,7 +262,7 @@ impl Tunnelled {
 
     /// Goes by the newest config, if there is another one than before: it may say when the tunnel ends.
     fn follow_reload(&mut self, client: &mut Client) {
-        let present = client.worker.view.borrow();
+        let present = client.worker.config.borrow();
         if present.snapshot.generation == self.generation || self.is_stopping {
             return;
         }
@@ -270,8 +270,8 @@ impl Tunnelled {
         let server_ends_at = self.slot.follow(&present);
         let ends_at = [client.listener.ends_at(), server_ends_at].into_iter().flatten().min();
         if ends_at.is_none() {
-            let (view, listener) = client.listener.ground(&present);
-            self.record.settle_on(&view, listener);
+            let (config, listener) = client.listener.config_for_exchange(&present);
+            self.record.settle_on(&config, listener);
         }
         if ends_at.is_some() || self.is_draining {
             self.is_draining = ends_at.is_some();
@@ -341,7 +341,7 @@ impl ClientEnd for RawEnd<'_> {
     }
 }
 
-fn of_broken(broken: &Broken) -> Failure {
+fn of_broken(broken: &BrokenSide) -> Failure {
     match broken.side {
         Side::Client => of_io(Phase::Relay, Party::Client, &broken.error),
         Side::Server => of_server(Phase::Relay, &broken.error),

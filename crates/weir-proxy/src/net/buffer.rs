@@ -171,7 +171,7 @@ impl BufferStock {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
-    // Half as long as a `usize`, since every session and idle server connection has two of them.
+    // Half as long as a `usize`, since every connection and idle server connection has two of them.
     start: u32,
     end: u32,
     stock: Weak<BufferStock>,

@@ -31,7 +31,7 @@ impl std::fmt::Display for BoundAddress {
 
 /// The sockets of one address, one for each worker that accepts on it.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSockets {
     /// The address, with the port that the system chose.
     pub address: BoundAddress,
     /// One socket for each worker; on a Unix address one for all.
@@ -60,7 +60,7 @@ pub fn probe(listener: &Listener, address: &ListenAddress) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of `bind(2)` and `listen(2)`.
-pub fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<Bound> {
+pub fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<BoundSockets> {
     match address {
         ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers),
         ListenAddress::AllTcp { port } => {
@@ -87,7 +87,12 @@ fn probe_inet(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Resul
     Ok(probe)
 }
 
-fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Bound> {
+fn bind_inet(
+    listener: &Listener,
+    addr: SocketAddr,
+    only_v6: bool,
+    workers: usize,
+) -> io::Result<BoundSockets> {
     // Where the system chooses the port, it gives it to nobody else while this one is held.
     let chosen = if addr.port() == 0 { Some(probe_inet(listener, addr, only_v6)?) } else { None };
     let addr = match &chosen {
@@ -102,7 +107,7 @@ fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usiz
         socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
         sockets.push(OwnedFd::from(socket));
     }
-    Ok(Bound { address: BoundAddress::Inet(addr), sockets, file: None })
+    Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
 }
 
 /// A socket with the options that accepted connections inherit.
@@ -131,13 +136,13 @@ fn set_options(socket: &socket2::Socket, listener: &Listener) -> io::Result<()> 
     Ok(())
 }
 
-fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
+fn bind_unix(listener: &Listener, path: &Path) -> io::Result<BoundSockets> {
     remove_stale(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = Some(SocketFile::bound_at(path)?);
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
-    Ok(Bound { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()], file })
+    Ok(BoundSockets { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()], file })
 }
 
 /// The file of a Unix socket that this process has bound.

@@ -1,6 +1,6 @@
 //! How much one task does before the others have their turn.
 //!
-//! A peer that always has more to send, or to ask, keeps the loops of its session busy for ever. So each of them takes what it does
+//! A peer that always has more to send, or to ask, keeps the loops of its connection busy for ever. So each of them takes what it does
 //! from a quantum, and goes to the back when that is spent: the task runs again after all others that can run, and after
 //! the event loop has asked the kernel for news. The runtime's own budget does not count here: the sockets are ours.
 

@@ -43,7 +43,7 @@ impl ExchangeBudget {
 
     /// Takes one as soon as one is left. To be called when [`ExchangeBudget::try_take`] took none.
     pub(crate) async fn wait(&self) {
-        let _waiting = Waiting::enter(self);
+        let _waiting = BudgetWaiter::enter(self);
         // Whoever is called may find that there is none: a call that nobody heard is kept for the next who waits.
         loop {
             self.given_back.notified().await;
@@ -89,16 +89,16 @@ impl ExchangeBudget {
 }
 
 /// Somebody who waits, until it is dropped.
-struct Waiting<'a>(&'a ExchangeBudget);
+struct BudgetWaiter<'a>(&'a ExchangeBudget);
 
-impl<'a> Waiting<'a> {
-    fn enter(allowance: &'a ExchangeBudget) -> Self {
-        allowance.waiting.set(allowance.waiting.get() + 1);
-        Self(allowance)
+impl<'a> BudgetWaiter<'a> {
+    fn enter(budget: &'a ExchangeBudget) -> Self {
+        budget.waiting.set(budget.waiting.get() + 1);
+        Self(budget)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BudgetWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.set(self.0.waiting.get() - 1);
         self.0.call_next();
@@ -116,9 +116,9 @@ mod tests {
     type Waiter<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
     /// Waiters who have begun to wait.
-    fn waiters(allowance: &ExchangeBudget, count: usize) -> Vec<Waiter<'_>> {
+    fn waiters(budget: &ExchangeBudget, count: usize) -> Vec<Waiter<'_>> {
         let mut waiters: Vec<Waiter<'_>> =
-            (0..count).map(|_| Box::pin(allowance.wait()) as Waiter<'_>).collect();
+            (0..count).map(|_| Box::pin(budget.wait()) as Waiter<'_>).collect();
         assert!(came(&mut waiters).is_empty());
         waiters
     }
@@ -134,71 +134,71 @@ mod tests {
     }
 
     fn used_up(exchanges_max: u32) -> ExchangeBudget {
-        let allowance = ExchangeBudget::new(exchanges_max);
-        (0..exchanges_max).for_each(|_| assert!(allowance.try_take()));
-        assert!(!allowance.try_take());
-        allowance
+        let budget = ExchangeBudget::new(exchanges_max);
+        (0..exchanges_max).for_each(|_| assert!(budget.try_take()));
+        assert!(!budget.try_take());
+        budget
     }
 
     #[test]
     fn as_many_come_as_are_given_back_at_once() {
-        let allowance = used_up(3);
-        let mut waiting = waiters(&allowance, 4);
-        allowance.give_back();
-        allowance.give_back();
+        let budget = used_up(3);
+        let mut waiting = waiters(&budget, 4);
+        budget.give_back();
+        budget.give_back();
         assert_eq!(came(&mut waiting), [0, 1]);
         assert!(came(&mut waiting).is_empty());
-        (0..3).for_each(|_| allowance.give_back());
+        (0..3).for_each(|_| budget.give_back());
         assert_eq!(came(&mut waiting), [0, 1]);
-        assert!(allowance.try_take() && !allowance.try_take());
+        assert!(budget.try_take() && !budget.try_take());
     }
 
     #[test]
     fn nobody_overtakes_those_who_wait() {
-        let allowance = used_up(1);
-        let mut waiting = waiters(&allowance, 1);
-        allowance.give_back();
-        assert!(!allowance.try_take(), "one was called");
-        waiting.extend(waiters(&allowance, 1));
+        let budget = used_up(1);
+        let mut waiting = waiters(&budget, 1);
+        budget.give_back();
+        assert!(!budget.try_take(), "one was called");
+        waiting.extend(waiters(&budget, 1));
         assert_eq!(came(&mut waiting), [0]);
-        allowance.give_back();
+        budget.give_back();
         assert_eq!(came(&mut waiting), [0]);
     }
 
     #[test]
     fn one_who_gives_up_leaves_what_it_was_called_for_to_the_next() {
-        let allowance = used_up(2);
-        let mut waiting = waiters(&allowance, 3);
-        (0..2).for_each(|_| allowance.give_back());
+        let budget = used_up(2);
+        let mut waiting = waiters(&budget, 3);
+        (0..2).for_each(|_| budget.give_back());
         drop(waiting.remove(0));
         assert_eq!(came(&mut waiting), [0, 1]);
-        let mut last = waiters(&allowance, 1);
+        let mut last = waiters(&budget, 1);
         drop(last.remove(0));
-        allowance.give_back();
-        assert!(allowance.try_take(), "nobody waits any more");
+        budget.give_back();
+        assert!(budget.try_take(), "nobody waits any more");
     }
 
     #[test]
     fn a_quarter_is_for_those_who_begin() {
-        let allowance = used_up(8);
-        assert!(allowance.is_scarce() && !allowance.try_resume());
-        (0..2).for_each(|_| allowance.give_back());
-        assert!(!allowance.try_resume(), "those two may begin");
-        allowance.give_back();
-        assert!(allowance.try_resume() && !allowance.try_resume());
-        assert!(allowance.try_take() && allowance.try_take() && !allowance.try_take());
-        (0..5).for_each(|_| allowance.give_back());
-        assert!(!allowance.is_scarce());
+        let budget = used_up(8);
+        assert!(budget.is_scarce() && !budget.try_resume());
+        (0..2).for_each(|_| budget.give_back());
+        assert!(!budget.try_resume(), "those two may begin");
+        budget.give_back();
+        assert!(budget.try_resume() && !budget.try_resume());
+        assert!(budget.try_take() && budget.try_take() && !budget.try_take());
+        (0..5).for_each(|_| budget.give_back());
+        assert!(!budget.is_scarce());
     }
 
     #[test]
     fn one_beyond_the_limit_is_paid_back_first() {
-        let allowance = used_up(1);
-        allowance.overdraw();
-        let mut waiting = waiters(&allowance, 1);
-        allowance.give_back();
+        let budget = used_up(1);
+        budget.overdraw();
+        let mut waiting = waiters(&budget, 1);
+        budget.give_back();
         assert!(came(&mut waiting).is_empty());
-        allowance.give_back();
+        budget.give_back();
         assert_eq!(came(&mut waiting), [0]);
     }
 }

@@ -14,7 +14,7 @@ use weir_observe::prometheus::BucketBounds;
 
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
-use super::surroundings::{Surroundings, TlsError, is_same};
+use super::plan_inputs::{PlanInputs, TlsError, is_same};
 pub use super::traces::TracePlan;
 pub use super::upstream::{LiveServer, UpstreamPlan};
 use crate::net::clock::{self, Instant};
@@ -41,24 +41,24 @@ pub struct Snapshot {
     pub traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
     pub(crate) epoch: Instant,
-    alive: Alive,
+    alive: SnapshotCount,
 }
 
 /// The snapshot of the newest config, for those who are not workers.
-pub type Current = Arc<ArcSwap<Snapshot>>;
+pub type CurrentSnapshot = Arc<ArcSwap<Snapshot>>;
 
 /// Counts a snapshot until the last who uses it is gone.
 #[derive(Debug)]
-struct Alive(Arc<AtomicUsize>);
+struct SnapshotCount(Arc<AtomicUsize>);
 
-impl Alive {
+impl SnapshotCount {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Alive {
+impl Drop for SnapshotCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -69,8 +69,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// The listener or upstream whose TLS cannot be made ready.
-    pub fn new(config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, around, None)
+    pub fn new(config: &Config, inputs: &PlanInputs) -> Result<Self, TlsError> {
+        Self::make(config, inputs, None)
     }
 
     /// Makes a checked config ready that follows this one. Nothing changes for those who use this one, and nothing is lost when
@@ -78,24 +78,25 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::new`].
-    pub fn succeeded_by(&self, config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, around, Some(self))
+    pub fn succeeded_by(&self, config: &Config, inputs: &PlanInputs) -> Result<Self, TlsError> {
+        Self::make(config, inputs, Some(self))
     }
 
-    fn make(config: &Config, around: &Surroundings, before: Option<&Self>) -> Result<Self, TlsError> {
-        let told = config.client_certificate_headers();
+    fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, TlsError> {
+        let certificate_headers = config.client_certificate_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
-                Some(plan) if plan.is_as(listener, &told) => Ok(Arc::clone(plan)),
-                known => ListenerPlan::new(listener, around, &told, known.map(|plan| &**plan)).map(Arc::new),
+                Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
+                known => ListenerPlan::new(listener, inputs, &certificate_headers, known.map(|plan| &**plan))
+                    .map(Arc::new),
             }
         });
         let upstreams = config.upstreams.iter().map(|upstream| {
             match before.and_then(|before| before.upstream(&upstream.name)).map(|(_, plan)| plan) {
-                None => UpstreamPlan::new(upstream, around).map(Arc::new),
+                None => UpstreamPlan::new(upstream, inputs).map(Arc::new),
                 Some(plan) if is_same(&plan.asked, upstream) => Ok(Arc::clone(plan)),
-                Some(plan) => plan.succeeded_by(upstream, around, grace_ends).map(Arc::new),
+                Some(plan) => plan.succeeded_by(upstream, inputs, grace_ends).map(Arc::new),
             }
         });
         let count = before.map_or_else(Arc::default, |before| Arc::clone(&before.alive.0));
@@ -111,7 +112,7 @@ impl Snapshot {
             },
             traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),
-            alive: Alive::new(&count),
+            alive: SnapshotCount::new(&count),
             listeners_by_name: config.listeners.iter().map(|one| one.name.clone()).zip(0..).collect(),
             upstreams_by_name: config.upstreams.iter().map(|one| one.name.clone()).zip(0..).collect(),
         })

@@ -21,7 +21,7 @@ use crate::net::timers::Timers;
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// One address that is being tried.
-type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
+type ConnectAttempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
 
 /// What the next one waits for.
 type Delay = Pin<Box<dyn Future<Output = ()>>>;
@@ -61,7 +61,7 @@ fn in_order(endpoints: &[Endpoint], first: usize) -> Vec<Endpoint> {
 /// Tries the endpoints one after the other, each a little later or as soon as the one before has failed.
 async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Result<Socket> {
     let mut waiting = endpoints.into_iter();
-    let mut running: Vec<Attempt> = Vec::new();
+    let mut running: Vec<ConnectAttempt> = Vec::new();
     let mut delay: Delay = Box::pin(std::future::ready(()));
     let mut last_error = None;
     std::future::poll_fn(move |cx| {
@@ -81,7 +81,7 @@ async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Resu
             };
             running.push(Box::pin(async move { connect_one(&endpoint).await }));
             delay = match timers {
-                Some(timers) => Box::pin(timers.nap(ATTEMPT_DELAY)),
+                Some(timers) => Box::pin(timers.sleep(ATTEMPT_DELAY)),
                 None => Box::pin(tokio::time::sleep(ATTEMPT_DELAY)),
             };
         }
@@ -91,7 +91,7 @@ async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Resu
 
 /// Polls every running attempt; the first success wins, failures are dropped and remembered.
 fn poll_running(
-    running: &mut Vec<Attempt>,
+    running: &mut Vec<ConnectAttempt>,
     cx: &mut Context<'_>,
     last_error: &mut Option<io::Error>,
 ) -> Option<Socket> {

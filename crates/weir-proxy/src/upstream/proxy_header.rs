@@ -25,7 +25,7 @@ pub struct Header {
 
 /// What a header tells a server of the connection of a client.
 #[derive(Debug)]
-pub(crate) struct Introduced<'a> {
+pub(crate) struct ProxiedClient<'a> {
     pub(crate) peer: Peer,
     /// Where the client connected to; `None` on a Unix socket.
     pub(crate) destination: Option<SocketAddr>,
@@ -41,7 +41,7 @@ pub(crate) struct Introduced<'a> {
 ///
 /// Version 2 also names the connection by the id of the request, tells about TLS with the client, and the host name. Of a client on
 /// a Unix socket it says nothing but that the connection is Weir's own; version 1 that it is unknown.
-pub(crate) fn of_client(version: ProxyVersion, client: &Introduced<'_>) -> Header {
+pub(crate) fn of_client(version: ProxyVersion, client: &ProxiedClient<'_>) -> Header {
     let endpoints = match (client.peer, client.destination) {
         (Peer::Inet(source), Some(destination)) => Endpoints::Inet { source, destination },
         // A receiver need not take TLVs behind no addresses: HAProxy 2.6 does not.

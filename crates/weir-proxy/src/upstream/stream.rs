@@ -20,25 +20,25 @@ use crate::net::socket::Behind;
 use crate::relay::{Sink, Source};
 use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::view::{LocalServer, View};
 use crate::state::worker::Worker;
+use crate::state::worker_config::{LocalServer, WorkerConfig};
 
-/// A server of an upstream, in the view that an exchange goes by.
+/// A server of an upstream, in the config that an exchange goes by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Destination<'a> {
-    pub(crate) view: &'a Rc<View>,
+    pub(crate) config: &'a Rc<WorkerConfig>,
     pub(crate) upstream: usize,
     pub(crate) server: usize,
 }
 
 impl<'a> Destination<'a> {
     pub(crate) fn plan(self) -> &'a UpstreamPlan {
-        &self.view.snapshot.upstreams[self.upstream]
+        &self.config.snapshot.upstreams[self.upstream]
     }
 
     /// The worker's side of the server.
     pub(crate) fn local(self) -> &'a Rc<LocalServer> {
-        self.view.server(self.upstream, self.server)
+        self.config.server(self.upstream, self.server)
     }
 }
 

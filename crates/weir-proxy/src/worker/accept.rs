@@ -21,10 +21,10 @@ use super::Acceptor;
 use crate::net::listening::adjust;
 use crate::net::peer::Peer;
 use crate::net::sys;
-use crate::state::shared::Accepted;
-use crate::state::view::LocalListener;
+use crate::state::shared::AcceptedConnection;
+use crate::state::worker_config::LocalListener;
 
-/// Connections taken in one turn of the event loop, so that accepting does not starve the sessions.
+/// Connections taken in one turn of the event loop, so that accepting does not starve the connections.
 const ACCEPT_BATCH: usize = 64;
 
 /// Pause after the process ran out of descriptors; shorter only burns CPU.
@@ -63,10 +63,15 @@ impl WorkerSocket {
         rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    fn accept(&self, listener: &LocalListener) -> rustix::io::Result<Accepted> {
+    fn accept(&self, listener: &LocalListener) -> rustix::io::Result<AcceptedConnection> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
-        Ok(Accepted { listener: Arc::clone(&listener.state), fd, peer: peer_of(addr), port: self.port })
+        Ok(AcceptedConnection {
+            listener: Arc::clone(&listener.state),
+            fd,
+            peer: peer_of(addr),
+            port: self.port,
+        })
     }
 }
 
@@ -115,7 +120,7 @@ impl AcceptingSocket {
                 if !worker.is_stopping() {
                     break;
                 }
-                worker.timers.nap(EXHAUSTED_PAUSE).await;
+                worker.timers.sleep(EXHAUSTED_PAUSE).await;
                 continue;
             }
             waiting -= 1;
@@ -128,7 +133,7 @@ impl AcceptingSocket {
                         Errno::CONNABORTED => {}
                         errno if is_exhausted(errno) && worker.is_stopping() => {
                             waiting += 1;
-                            worker.timers.nap(EXHAUSTED_PAUSE).await;
+                            worker.timers.sleep(EXHAUSTED_PAUSE).await;
                         }
                         _ => break,
                     }
@@ -163,7 +168,7 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
                     all_taken = false;
                     // An idle connection goes for the new one, if there is any.
                     let is_freed = worker.free_descriptors() | worker.make_room(None, 0);
-                    worker.timers.nap(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
+                    worker.timers.sleep(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.
@@ -174,7 +179,7 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
             // Whoever has come meanwhile is reported again.
             ready.clear_ready();
         } else {
-            // The next batch comes after the sessions of this one had their turn.
+            // The next batch comes after the connections of this one had their turn.
             tokio::task::yield_now().await;
         }
     }

@@ -78,7 +78,7 @@ pub(super) struct Key<'a> {
 
 /// The cookie that keeps a client on its server.
 pub(super) struct Cookie<'a> {
-    pub(super) persistence: &'a AffinitySettings,
+    pub(super) affinity: &'a AffinitySettings,
     /// The server that the cookie of the request stands for.
     pub(super) server: Option<ServerId>,
 }
@@ -228,12 +228,12 @@ impl<'a> UpstreamDestination<'a> {
             }
             _ => None,
         };
-        let cookie = upstream.affinity.as_ref().map(|persistence| {
+        let cookie = upstream.affinity.as_ref().map(|affinity| {
             let cookies = request.head().fields().all(FieldName::Cookie);
             let bond = upstream
                 .affinity()
                 .map(|ready| ready.lookup(cookies.map(|field| field.value.of(request.text())), 0));
-            Cookie { persistence, server: bond.unwrap_or_default().server }
+            Cookie { affinity, server: bond.unwrap_or_default().server }
         });
         Self { upstream, percent, key, cookie, candidates: with_shares(candidates) }
     }

@@ -92,9 +92,9 @@ pub(super) fn key_value(key: &Key<'_>, request: &ExplainedRequest) -> Option<Str
 }
 
 /// Which server the cookie of the request stands for, and what follows.
-pub(super) fn cookie(persistence: &AffinitySettings, server: Option<&str>) -> String {
-    let name = &persistence.cookie;
-    match (server, &persistence.mode) {
+pub(super) fn cookie(affinity: &AffinitySettings, server: Option<&str>) -> String {
+    let name = &affinity.cookie;
+    match (server, &affinity.mode) {
         (Some(server), _) => {
             format!("{name} belongs to {server}, which gets the request as long as it takes any")
         }

@@ -131,8 +131,8 @@ fn the_key_decides_on_the_first_server() {
 fn the_cookie_of_a_request_is_read() {
     let bound = Config::parse(CONFIG, "weir.toml").unwrap();
     let site = bound.upstreams.iter().find(|upstream| &*upstream.name == "site").unwrap();
-    let persistence = site.affinity().unwrap();
-    let set = persistence.set_cookie(RequestAffinity::default(), ServerId(1)).unwrap();
+    let affinity = site.affinity().unwrap();
+    let set = affinity.set_cookie(RequestAffinity::default(), ServerId(1)).unwrap();
     let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
     let told = text(&["http://any.test/", "-H", &cookie]);
     let expected = "\ncookie     weir-server-site belongs to 10.0.0.4:80, which gets the request as long as it takes any\n\

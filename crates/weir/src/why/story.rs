@@ -19,10 +19,10 @@ pub(super) fn tell(exchange: &Value) -> String {
     what_came_in(&mut page, exchange);
     where_it_went(&mut page, exchange);
     how_long_it_waited(&mut page, exchange);
-    let tries = exchange["tries"].as_array().map_or(&[][..], Vec::as_slice);
-    for (at, attempt) in tries.iter().enumerate() {
-        let left_out = number(&exchange["attempts_untold"]);
-        if at + 1 == tries.len() && at > 0 && left_out > 0 {
+    let attempts = exchange["attempt_list"].as_array().map_or(&[][..], Vec::as_slice);
+    for (at, attempt) in attempts.iter().enumerate() {
+        let left_out = number(&exchange["attempts_omitted"]);
+        if at + 1 == attempts.len() && at > 0 && left_out > 0 {
             page.line("", &format!("({} in between not kept)", counted(left_out as usize, "attempt")));
         }
         one_attempt(&mut page, at, attempt);

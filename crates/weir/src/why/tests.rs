@@ -11,10 +11,10 @@ fn retried() -> Value {
 const RETRIED: &str = r#"{
     "id": "an-id", "number": "0-7", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "time": "2026-11-22T10:00:00.000000Z", "kind": "request", "listener": "web",
     "client": "192.0.2.7", "peer": "127.0.0.1:4711", "tls": true, "method": "GET", "path": "/a", "host": "example.test",
-    "route": "api", "rule": "path /a", "upstream": "app", "balance": "least-requests", "persistence": null, "names_known": true,
+    "route": "api", "rule": "path /a", "upstream": "app", "balance": "least-requests", "affinity": null, "names_known": true,
     "words_cut": false, "status": 200, "answered_by": "server", "bytes_in": 80, "bytes_out": 1, "total_ms": 3.25,
-    "queue": { "waited_ms": 1.5, "ahead": 2 }, "attempts_untold": 0,
-    "tries": [
+    "queue": { "waited_ms": 1.5, "ahead": 2 }, "attempts_omitted": 0,
+    "attempt_list": [
         {
             "server": "a", "began_ms": 1.5, "lasted_ms": 0.25, "connection": null, "sent_any": false, "received_any": false,
             "failure": { "reason": "connect-refused", "happened": "Nothing listens there." }, "refused_status": null,

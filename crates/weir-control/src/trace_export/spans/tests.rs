@@ -11,9 +11,9 @@ use weir_traffic::sampling::{SHARE_WHOLE, SampleShare};
 
 use super::*;
 use crate::worker_queries::ConfigNames;
+use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::recorder::{Flight, Words};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::state::surroundings::Surroundings;
 use weir_proxy::state::trace_queue::ExchangeSpan;
 
 const CONFIG: &str = r#"
@@ -25,19 +25,19 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 /// The names of the config above.
 fn names() -> Vec<GenerationNames> {
     let config = CheckedConfig::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
-    let around = Surroundings {
+    let inputs = PlanInputs {
         via_name: "weir-1".into(),
         seed: 1,
         workers: 1,
         due_upstreams: std::sync::Arc::default(),
     };
     let kept = ConfigNames::default();
-    kept.learn(&Snapshot::new(&config, &around).expect("it has no TLS"));
+    kept.learn(&Snapshot::new(&config, &inputs).expect("it has no TLS"));
     kept.all()
 }
 
 /// A GET of `/api/x` that the first server answered, 10 ms long.
-fn fine() -> Sampled {
+fn fine() -> SampledExchange {
     let began = clock::now();
     let mut flight = Flight::blank(began);
     let entry = &mut flight.entry;
@@ -45,15 +45,19 @@ fn fine() -> Sampled {
     (entry.generation, entry.served_generation) = (1, 1);
     (entry.listener, entry.route, entry.upstream, entry.server) = (0, 0, 0, 0);
     entry.peer = Peer::Inet("192.0.2.7:5000".parse().expect("it is an address"));
-    (entry.status, entry.attempts, entry.tries_seen) = (200, 1, 1);
-    entry.first_try.opened_at = Some(began);
+    (entry.status, entry.attempts, entry.attempts_seen) = (200, 1, 1);
+    entry.first_attempt.opened_at = Some(began);
     entry.words = Words::of(b"an-id", Method::Get, b"/api/x", b"shop.test:8080");
     entry.times.add(Phase::Response, 8_000);
     let traceparent = Traceparent { trace_id: 0xabc, span_id: 0x123, is_sampled: true };
-    Sampled { own: ExchangeSpan { traceparent, parent_id: 0x77, is_http_10: false }, flight, rewritten: None }
+    SampledExchange {
+        own: ExchangeSpan { traceparent, parent_id: 0x77, is_http_10: false },
+        flight,
+        rewritten: None,
+    }
 }
 
-fn spans(sampled: &Sampled) -> Vec<SpanData> {
+fn spans(sampled: &SampledExchange) -> Vec<SpanData> {
     // Behind the end of all of them.
     let at = clock::now() + Duration::from_secs(3600);
     spans_of(sampled, &names(), &ClockReading { at, since_1970: clock::unix_now() })
@@ -146,13 +150,13 @@ fn a_retry_is_a_span_more() {
     let mut sampled = fine();
     let flight = &mut sampled.flight;
     let began = flight.entry.began;
-    let first = &mut flight.entry.first_try;
+    let first = &mut flight.entry.first_attempt;
     (first.failure, first.opened_at) = (Some(refused()), None);
     (first.failed_at, first.decision) = (Some(began + Duration::from_millis(2)), Decision::Again);
-    let second = &mut flight.later_tries[0];
+    let second = &mut flight.later_attempts[0];
     (second.began, second.server) = (began + Duration::from_millis(3), 1);
     second.opened_at = Some(began - Duration::from_secs(1));
-    (flight.entry.tries_seen, flight.entry.attempts, flight.entry.server) = (2, 2, 1);
+    (flight.entry.attempts_seen, flight.entry.attempts, flight.entry.server) = (2, 2, 1);
     let spans = spans(&sampled);
     let [server, first, second] = &spans[..] else { panic!("{spans:#?}") };
     assert_eq!(server.status, Status::Unset, "it ended well");
@@ -176,7 +180,7 @@ fn a_retry_is_a_span_more() {
 #[test]
 fn of_many_attempts_the_first_ones_and_the_last_keep_their_numbers() {
     let mut sampled = fine();
-    sampled.flight.entry.tries_seen = 9;
+    sampled.flight.entry.attempts_seen = 9;
     let ids: Vec<SpanId> = spans(&sampled)[1..].iter().map(|span| span.span_context.span_id()).collect();
     let expected = [1, 2, 3, 9].map(|number| SpanId::from(sampled.own.attempt_id(number)));
     assert_eq!(ids, expected);
@@ -187,7 +191,7 @@ fn a_failure_says_why() {
     let mut sampled = fine();
     let entry = &mut sampled.flight.entry;
     (entry.failure, entry.status) = (Some(refused()), 502);
-    (entry.first_try.failure, entry.first_try.opened_at) = (Some(refused()), None);
+    (entry.first_attempt.failure, entry.first_attempt.opened_at) = (Some(refused()), None);
     let spans = spans(&sampled);
     for span in &spans {
         assert_told(span, &[("error.type", "connect-refused")]);
@@ -235,7 +239,7 @@ fn the_wait_for_a_server_is_a_span() {
     let entry = &mut sampled.flight.entry;
     entry.times.add(Phase::Queue, 4_000);
     entry.queue_position = 3;
-    entry.first_try.began = entry.began + Duration::from_millis(5);
+    entry.first_attempt.began = entry.began + Duration::from_millis(5);
     let given = spans(&sampled);
     let [server, queue, _] = &given[..] else { panic!("{given:#?}") };
     assert_eq!((&*queue.name, &queue.span_kind), ("queue", &SpanKind::Internal));
@@ -246,7 +250,7 @@ fn the_wait_for_a_server_is_a_span() {
 
     // In vain: nothing was attempted, and the wait ends with the exchange.
     let entry = &mut sampled.flight.entry;
-    entry.first_try.server = NONE;
+    entry.first_attempt.server = NONE;
     (entry.failure, entry.status) = (Some(Failure::weir(Phase::Queue, Cause::TimedOut)), 503);
     let given = spans(&sampled);
     let [server, queue] = &given[..] else { panic!("{given:#?}") };

@@ -2,13 +2,13 @@
 
 use weir_observe::Cause;
 
-use super::Session;
+use super::ClientConnection;
 use crate::downstream::abort::gives_up_on_close;
 
 /// Bytes of unread requests that are looked at to tell one from several.
 const UNREAD_BYTES_MAX: usize = 4 * 1024;
 
-impl Session {
+impl ClientConnection {
     /// Why the client does not want an answer any more, as long as there is no memory to read its request. Asks the kernel.
     #[cold]
     pub(super) fn is_abandoned(&self) -> Option<Cause> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Party};
 
-use super::Session;
-use crate::downstream::http1::After;
+use super::ClientConnection;
+use crate::downstream::http1::AfterStream;
 use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock;
 use crate::net::connection::Connection;
@@ -31,7 +31,7 @@ const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 /// waits for bytes that are thrown away.
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
-impl Session {
+impl ClientConnection {
     /// Ends our direction, within a moment.
     pub(super) async fn end_writing(&mut self) {
         self.end_direction(Connection::poll_shutdown_write).await;
@@ -59,24 +59,24 @@ impl Session {
     }
 
     /// Ends the connection of an exchange after which nothing else comes, or of a tunnel.
-    pub(super) async fn end(mut self: Box<Self>, after: After) {
+    pub(super) async fn end(mut self: Box<Self>, after: AfterStream) {
         match after {
-            After::Linger => {
+            AfterStream::Linger => {
                 self.end_writing().await;
                 self.linger().await;
             }
-            After::CutShort => {
+            AfterStream::CutShort => {
                 self.cut_short().await;
                 self.linger().await;
             }
-            After::Reset => {
+            AfterStream::Reset => {
                 // As soon as the client's system has everything that was sent.
                 self.wait_for_delivery(None).await;
                 self.connection.socket.abort_on_close();
             }
-            After::Abort => self.connection.socket.abort_on_close(),
+            AfterStream::Abort => self.connection.socket.abort_on_close(),
             // A tunnel has told both sides.
-            After::Close | After::KeepAlive | After::Tunnel(_) => {}
+            AfterStream::Close | AfterStream::KeepAlive | AfterStream::Tunnel(_) => {}
         }
     }
 
@@ -100,7 +100,7 @@ impl Session {
         }
         server.abort_on_close();
         drop(tunnel);
-        self.end(if party == Party::Server { After::CutShort } else { After::Abort }).await;
+        self.end(if party == Party::Server { AfterStream::CutShort } else { AfterStream::Abort }).await;
     }
 
     /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes

@@ -1,6 +1,6 @@
 //! The life of one client connection: one exchange after the other until either side has enough.
 //!
-//! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
+//! Between exchanges a connection holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
 mod lease;
@@ -21,8 +21,8 @@ use weir_traffic::limit::ClientKey;
 
 use self::exchange_pool::{ExchangePool, future_bytes};
 use self::lease::Lease;
-use self::tls::Refused;
-use super::http1::{After, Http1Stream, StreamState};
+use self::tls::TlsRefusal;
+use super::http1::{AfterStream, Http1Stream, Http1StreamState};
 use super::tcp::TcpStream;
 use crate::exchange::client::Client;
 use crate::exchange::tunnelled::TunnelClient;
@@ -33,15 +33,15 @@ use crate::net::peer::{Arrival, Peer};
 use crate::net::socket::Socket;
 use crate::state::activity::Activity;
 use crate::state::log_batches::LogBatches;
-use crate::state::shared::Accepted;
-use crate::state::view::LocalListener;
+use crate::state::shared::AcceptedConnection;
+use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
 
 /// How long a stop waits for the first request of a connection.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// One client connection.
-pub(crate) struct Session {
+pub(crate) struct ClientConnection {
     pub(crate) client: Client,
     pub(super) exchanges: Rc<ExchangePool>,
     pub(crate) connection: Connection,
@@ -53,7 +53,7 @@ pub(crate) struct Session {
     pub(super) looked: bool,
 }
 
-impl Session {
+impl ClientConnection {
     /// Bytes of one that runs, without what the event loop and TLS keep for it.
     pub(crate) fn bytes_min() -> usize {
         size_of::<Self>() + future_bytes(Self::run)
@@ -63,9 +63,9 @@ impl Session {
     pub(crate) fn open(
         exchanges: Rc<ExchangePool>,
         listener: Rc<LocalListener>,
-        accepted: Accepted,
+        accepted: AcceptedConnection,
     ) -> Option<Box<Self>> {
-        let Accepted { fd, peer, port, .. } = accepted;
+        let AcceptedConnection { fd, peer, port, .. } = accepted;
         let worker = Rc::clone(&exchanges.worker);
         let plan = Arc::clone(&listener.plan());
         let protocol = plan.config.protocol;
@@ -76,7 +76,7 @@ impl Session {
                 Ok(counted) => counted,
                 Err(failure) => {
                     listener.shard.failures.record(failure);
-                    worker.record_session(failure, peer, 0, &listener, clock::now());
+                    worker.record_connection(failure, peer, 0, &listener, clock::now());
                     return None;
                 }
             },
@@ -91,7 +91,7 @@ impl Session {
         let arrival = |destination| Box::new(Arrival { destination, sender: None, authority: None });
         let client = Client {
             deadline: Deadline::new(&worker.timers),
-            number: worker.next_session(),
+            number: worker.next_connection_number(),
             called: worker.connection_list.number(),
             worker,
             listener,
@@ -110,7 +110,10 @@ impl Session {
     }
 
     /// The client, and the stream of HTTP/1 that runs on the connection.
-    pub(super) fn stream<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut Client, Http1Stream<'a>) {
+    pub(super) fn stream<'a>(
+        &'a mut self,
+        state: &'a mut Http1StreamState,
+    ) -> (&'a mut Client, Http1Stream<'a>) {
         let Self { client, connection, refused, looked, .. } = self;
         (client, Http1Stream { connection, refused, looked, state })
     }
@@ -145,14 +148,14 @@ impl Session {
             (self, after) = lease.run(self).await;
             drop(lease);
             match after {
-                After::KeepAlive => {}
-                After::Close => return self.end_writing().await,
-                After::Tunnel(mut tunnel) => {
+                AfterStream::KeepAlive => {}
+                AfterStream::Close => return self.end_writing().await,
+                AfterStream::Tunnel(mut tunnel) => {
                     let outcome = tunnel.run(&mut *self).await;
-                    // On the heap, since it would make every session larger.
+                    // On the heap, since it would make every connection larger.
                     return Box::pin(self.end_tunnel(tunnel, outcome)).await;
                 }
-                // On the heap, since it would make every session larger.
+                // On the heap, since it would make every connection larger.
                 after => return Box::pin(self.end(after)).await,
             }
         }
@@ -175,7 +178,7 @@ impl Session {
     /// Keeps a failure on which there was no exchange.
     #[cold]
     pub(super) fn record(&self, failure: Failure, began: Instant) {
-        self.client.worker.record_session(
+        self.client.worker.record_connection(
             failure,
             self.client.peer,
             self.client.number,
@@ -191,7 +194,7 @@ impl Session {
         self.client.arrival = Some(Box::new(arrival));
     }
 
-    /// Counts the session towards the limit of its client.
+    /// Counts the connection towards the limit of its client.
     ///
     /// # Errors
     /// When the client has as many as it may.
@@ -211,21 +214,21 @@ impl Session {
         end <= clock::now()
     }
 
-    /// Shakes hands where the listener has TLS; `false` when the session is over.
+    /// Shakes hands where the listener has TLS; `false` when the connection is over.
     async fn begin_tls(&mut self) -> bool {
         let Some(tls) = self.client.listener.plan().tls.clone() else { return true };
-        // On the heap, since it is short and would make every session larger.
+        // On the heap, since it is short and would make every connection larger.
         match Box::pin(tls::accept(self, &tls)).await {
             Ok(()) => true,
-            Err(Refused::Failed(failure)) => {
+            Err(TlsRefusal::Failed(failure)) => {
                 self.refused = Some(failure);
                 true
             }
-            Err(Refused::Quietly) => false,
+            Err(TlsRefusal::Quietly) => false,
         }
     }
 
-    /// Waits, without a buffer, until the client sends something; `false` when the session is over.
+    /// Waits, without a buffer, until the client sends something; `false` when the connection is over.
     async fn next_request(&mut self) -> bool {
         if self.connection.has_input() {
             if self.client.requests > 0 {
@@ -268,7 +271,7 @@ impl Session {
                         // A request may have come that the event loop has not heard of.
                         let is_quiet = self.connection.is_quiet(true);
                         if is_quiet {
-                            self.client.worker.count_displaced();
+                            self.client.worker.count_evicted();
                         }
                         self.client.deadline.end_idle();
                         return Poll::Ready(!is_quiet);
@@ -281,7 +284,7 @@ impl Session {
     }
 }
 
-impl TunnelClient for Session {
+impl TunnelClient for ClientConnection {
     fn split(&mut self) -> (&mut Client, &mut Connection) {
         (&mut self.client, &mut self.connection)
     }
@@ -298,7 +301,7 @@ fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
     counted.map(|_| true).map_err(|_| Failure::weir(Phase::Accept, Cause::TooManyClientConnections))
 }
 
-impl Drop for Session {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         self.client.listener.exit();
         self.client.listener.shard.connections_open.decrement();
@@ -315,19 +318,19 @@ impl Drop for Session {
         }
         self.client.worker.connection_list.leave(self.client.called);
         let entered = self.client.deadline.leave();
-        self.client.worker.leave_session(entered, &self.client.listener);
+        self.client.worker.leave_connection(entered, &self.client.listener);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Session, future_bytes};
+    use super::{ClientConnection, future_bytes};
 
     #[test]
-    fn an_idle_session_is_small() {
+    fn an_idle_connection_is_small() {
         // Nothing is as numerous. The task around the future has some 104 bytes besides and is rounded up to a multiple of 128.
-        let future = future_bytes(Session::run);
+        let future = future_bytes(ClientConnection::run);
         assert!(future <= 256 - 104, "{future}");
-        assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
+        assert!(size_of::<ClientConnection>() <= 256, "{}", size_of::<ClientConnection>());
     }
 }

@@ -11,7 +11,7 @@ use weir_config::ProxyProtocol;
 use weir_http::proxy_protocol::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::Session;
+use super::ClientConnection;
 use crate::net::clock;
 use crate::net::peer::{Arrival, Peer};
 use crate::state::activity::Activity;
@@ -21,21 +21,21 @@ pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {
     config.is_some_and(|config| config.from.contains(peer.ip()))
 }
 
-/// Receives the header of a session that begins with one; whether the session may go on. Otherwise that is counted and
+/// Receives the header of a connection that begins with one; whether the connection may go on. Otherwise that is counted and
 /// logged, and the connection is to be closed.
-pub(crate) async fn receive(session: &mut Session) -> bool {
-    let plan = std::sync::Arc::clone(&session.client.listener.plan());
+pub(crate) async fn receive(conn: &mut ClientConnection) -> bool {
+    let plan = std::sync::Arc::clone(&conn.client.listener.plan());
     let Some(config) = &plan.config.proxy_protocol else { return true };
-    session.client.deadline.set(session.client.now, Some(config.timeout));
-    session.connection.fill_at_once(&session.client.worker.stock);
-    let outcome = std::future::poll_fn(|cx| poll_header(cx, session, config)).await;
-    session.client.now = clock::now();
-    let outcome = outcome.and_then(|()| session.count_client().map_err(Some));
+    conn.client.deadline.set(conn.client.now, Some(config.timeout));
+    conn.connection.fill_at_once(&conn.client.worker.stock);
+    let outcome = std::future::poll_fn(|cx| poll_header(cx, conn, config)).await;
+    conn.client.now = clock::now();
+    let outcome = outcome.and_then(|()| conn.count_client().map_err(Some));
     match outcome {
-        Ok(()) => session.client.listener.shard.proxy_headers.increment(),
+        Ok(()) => conn.client.listener.shard.proxy_headers.increment(),
         Err(Some(failure)) => {
-            session.client.listener.shard.failures.record(failure);
-            session.record(failure, session.client.now);
+            conn.client.listener.shard.failures.record(failure);
+            conn.record(failure, conn.client.now);
         }
         Err(None) => {}
     }
@@ -45,55 +45,55 @@ pub(crate) async fn receive(session: &mut Session) -> bool {
 /// Reads on until the header is whole or wrong. The failure is none when nobody did anything wrong.
 fn poll_header(
     cx: &mut Context<'_>,
-    session: &mut Session,
+    conn: &mut ClientConnection,
     config: &ProxyProtocol,
 ) -> Poll<Result<(), Option<Failure>>> {
     let bad = Failure::client(Phase::Accept, Cause::ProxyHeaderBad);
     loop {
-        match take_header(session, config) {
+        match take_header(conn, config) {
             Ok(true) => return Poll::Ready(Ok(())),
             Ok(false) => {}
             Err(fault) => {
                 // From peers of the config only: one that is not set up for it is worth a line each time.
-                let plan = std::sync::Arc::clone(&session.client.listener.plan());
+                let plan = std::sync::Arc::clone(&conn.client.listener.plan());
                 let listener = &*plan.config.name;
                 let reason = fault.sentence();
-                tracing::warn!(listener, peer = %shown(session.client.peer), reason, "a PROXY protocol header was refused");
+                tracing::warn!(listener, peer = %shown(conn.client.peer), reason, "a PROXY protocol header was refused");
                 return Poll::Ready(Err(Some(bad)));
             }
         }
-        if session.is_stopped() {
+        if conn.is_stopped() {
             return Poll::Ready(Err(None));
         }
-        match session.connection.poll_fill(cx, &session.client.worker.stock) {
+        match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
             Poll::Ready(Ok(len)) if len > 0 => {}
             // Connected and gone, as a health check of TCP does.
-            Poll::Ready(_) if !session.connection.has_input() => return Poll::Ready(Err(None)),
+            Poll::Ready(_) if !conn.connection.has_input() => return Poll::Ready(Err(None)),
             Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
             Poll::Pending => {
                 let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
-                session.client.report_idle(Activity::ProxyHeader);
-                let over = session.client.deadline.poll_passed();
-                return over.map(|()| Err(Some(session.client.deadline.failure(Phase::Accept, timed_out))));
+                conn.client.report_idle(Activity::ProxyHeader);
+                let over = conn.client.deadline.poll_passed();
+                return over.map(|()| Err(Some(conn.client.deadline.failure(Phase::Accept, timed_out))));
             }
         }
     }
 }
 
 /// Takes the header off what has been received; `false` as long as it is not whole.
-fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
+fn take_header(conn: &mut ClientConnection, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
     let size_max = config.header_size.as_usize();
-    match parse(session.connection.received(), size_max)? {
+    match parse(conn.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
-            let (len, arrival) = (header.len, arrival(&header, session.client.peer));
+            let (len, arrival) = (header.len, arrival(&header, conn.client.peer));
             if let Some((client, arrival)) = arrival {
-                session.replace_peer(client, arrival);
+                conn.replace_peer(client, arrival);
             }
-            session.connection.consume(len);
+            conn.connection.consume(len);
             Ok(true)
         }
         ProxyHeaderProgress::Incomplete => {
-            if let Some(input) = session.connection.input.as_mut().filter(|input| input.is_full()) {
+            if let Some(input) = conn.connection.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(size_max + 1).max(input.len() + 1);
                 input.grow(size);
             }

@@ -13,10 +13,10 @@ use rustls::{Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 use weir_observe::access_log::TlsRecord;
 
 use super::certificates;
-use super::clients::ClientCertificate;
+use super::client_certificates::ClientCertificate;
 use super::early_data::Skips;
-use super::session::{Session, Turn};
-use super::terms::suite_name;
+use super::server_config::suite_name;
+use super::session::{SessionProgress, TlsSession};
 use crate::net::buffer::{Buffer, BufferStock};
 use crate::net::socket::{Behind, PeerState, Socket};
 
@@ -53,7 +53,7 @@ struct Scratch {
 /// One TLS connection without its socket.
 #[derive(Debug)]
 pub(crate) struct Records {
-    session: Session,
+    session: TlsSession,
     /// Whether refused early data may still come.
     skips: Skips,
     /// Received and not yet taken in; absent when empty, as it is unless decrypted bytes wait to be read or a record is incomplete.
@@ -87,9 +87,9 @@ pub(crate) struct Records {
 
 impl Records {
     /// The records of `session`, of which `received` has arrived already.
-    pub(crate) fn new(session: Session, received: Option<Buffer>) -> Self {
+    pub(crate) fn new(session: TlsSession, received: Option<Buffer>) -> Self {
         // Only clients send early data.
-        let skips = if matches!(session, Session::Server(_)) { Skips::May } else { Skips::Never };
+        let skips = if matches!(session, TlsSession::Server(_)) { Skips::May } else { Skips::Never };
         Self {
             session,
             skips,
@@ -296,7 +296,7 @@ impl Records {
     }
 
     /// What another worker needs to go on; `None` when something is under way.
-    pub(crate) fn into_session(self) -> Option<Session> {
+    pub(crate) fn into_session(self) -> Option<TlsSession> {
         let is_idle = !self.has_news() && self.wire.is_none() && self.unsent.is_empty() && !self.notified;
         is_idle.then_some(self.session)
     }
@@ -368,8 +368,8 @@ impl Records {
         let mut nothing = [];
         let is_handshaking = self.session.is_handshaking();
         let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
-        let (taken, turn) = self.session.advance(wire, &mut self.unsent, &mut self.skips);
-        if turn.is_err() {
+        let (taken, progress) = self.session.advance(wire, &mut self.unsent, &mut self.skips);
+        if progress.is_err() {
             self.session.say_why(&mut wire[taken..], &mut self.unsent);
             self.is_over = true;
         }
@@ -382,13 +382,13 @@ impl Records {
         if is_handshaking && let Some(name) = certificates::take_asked_name() {
             self.server_name = Some(name);
         }
-        match turn? {
-            Turn::Received(len) => self.record = len,
-            Turn::PeerClosed => {
+        match progress? {
+            SessionProgress::Received(len) => self.record = len,
+            SessionProgress::PeerClosed => {
                 self.peer_closed = true;
                 self.wire = None;
             }
-            Turn::Open => self.exhausted = true,
+            SessionProgress::Incomplete => self.exhausted = true,
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The roll call of one worker: its sessions are woken group by group, so that nobody else has to wait for all of them, and each answers
+//! The roll call of one worker: its connections are woken group by group, so that nobody else has to wait for all of them, and each answers
 //! where it waits.
 
 use std::cell::{Cell, RefCell};
@@ -11,18 +11,18 @@ use super::{
 use crate::net::deadline::Cut;
 use crate::net::timers::Timers;
 
-/// Sessions that are woken at once: a worker is through with them in some tens of microseconds.
+/// Connections that are woken at once: a worker is through with them in some tens of microseconds.
 const GROUP: usize = 128;
 
 /// How often the worker goes round its tasks once more while answers are missing.
 const ROUNDS: usize = 64;
 
-/// Where the sessions of a worker answer.
+/// Where the connections of a worker answer.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionList {
     /// That of the last call.
     number: Cell<u32>,
-    /// What the session that told last waits for.
+    /// What the connection that told last waits for.
     waits_for: Cell<Option<Activity>>,
     open: RefCell<Option<QueryRound>>,
 }
@@ -31,10 +31,10 @@ pub(crate) struct ConnectionList {
 #[derive(Debug)]
 struct QueryRound {
     query: Arc<ConnectionQuery>,
-    /// The oldest sessions that it means, by their numbers.
+    /// The oldest connections that it means, by their numbers.
     listed: BTreeMap<u64, ConnectionInfo>,
     matching: usize,
-    /// Sessions that have answered, or ended instead.
+    /// Connections that have answered, or ended instead.
     heard: usize,
 }
 
@@ -43,7 +43,7 @@ impl QueryRound {
         Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, heard: 0 }
     }
 
-    /// Whether a session belongs to the oldest ones.
+    /// Whether a connection belongs to the oldest ones.
     fn has_room(&self, number: u64) -> bool {
         let youngest = self.listed.last_key_value().map_or(0, |(number, _)| *number);
         self.listed.len() < self.query.count_max || number < youngest
@@ -64,18 +64,18 @@ impl ConnectionList {
         self.number.get()
     }
 
-    /// Notes for what the session waits that runs now.
+    /// Notes for what the connection waits that runs now.
     #[inline]
     pub(crate) fn note_wait(&self, activity: Activity) {
         self.waits_for.set(Some(activity));
     }
 
-    /// Forgets what a session waits for that has run before.
+    /// Forgets what a connection waits for that has run before.
     pub(crate) fn forget_wait(&self) {
         self.waits_for.set(None);
     }
 
-    /// Whether the session that has just told waits for a body to move on.
+    /// Whether the connection that has just told waits for a body to move on.
     pub(crate) fn is_wait_for_body(&self) -> bool {
         self.waits_for.get().is_some_and(Activity::is_body)
     }
@@ -99,7 +99,7 @@ impl ConnectionList {
         round.query.ends
     }
 
-    /// A session ends that has answered the call `answered` last.
+    /// A connection ends that has answered the call `answered` last.
     pub(crate) fn leave(&self, answered: u32) {
         if answered != self.number()
             && let Ok(mut open) = self.open.try_borrow_mut()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_sessions_the_oldest_are_told_and_no_more_than_asked_for() {
+    fn of_many_connections_the_oldest_are_told_and_no_more_than_asked_for() {
         let query = Arc::new(ConnectionQuery { count_max: 1000, ..ConnectionQuery::default() });
         let mut round = QueryRound::new(&query);
         // In an order that is none: 7919 and 10 007 are prime.

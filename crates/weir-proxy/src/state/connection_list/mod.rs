@@ -1,7 +1,7 @@
-//! What runs now: each session of a worker tells what it does, when somebody asks.
+//! What runs now: each connection of a worker tells what it does, when somebody asks.
 //!
-//! Nothing is kept for that. A question is a roll call: the worker wakes its sessions, and each answers where it waits, from what
-//! session and exchange know anyway. In the same way sessions are told to end. Must not make sentences for people of names and numbers:
+//! Nothing is kept for that. A question is a roll call: the worker wakes its connections, and each answers where it waits, from what
+//! connection and exchange know anyway. In the same way connections are told to end. Must not make sentences for people of names and numbers:
 //! that is for whoever asks.
 
 mod list;
@@ -19,7 +19,7 @@ pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 
-/// One session, as it was when it was asked.
+/// One connection, as it was when it was asked.
 #[derive(Debug)]
 pub struct ConnectionInfo {
     /// Its number is the greater, the younger it is.
@@ -30,7 +30,7 @@ pub struct ConnectionInfo {
     pub since: Instant,
     /// What it waits for.
     pub activity: Activity,
-    /// The phase of its exchange or, before there is one, of the session; none between two exchanges.
+    /// The phase of its exchange or, before there is one, of the connection; none between two exchanges.
     pub(crate) phase: Option<Phase>,
     /// The protocol of its listener.
     pub protocol: ListenerProtocol,
@@ -64,6 +64,6 @@ impl ConnectionInfo {
 pub enum WorkerQuery {
     /// What it keeps of exchanges that are over.
     Recorder(recorder::RecorderQueryMessage),
-    /// What its sessions do now.
+    /// What its connections do now.
     Connections(ConnectionQueryMessage),
 }

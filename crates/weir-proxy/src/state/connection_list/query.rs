@@ -1,4 +1,4 @@
-//! What somebody asks about running sessions, and what one worker answers.
+//! What somebody asks about running connections, and what one worker answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{ConnectionId, ConnectionInfo};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Cut;
 
-/// Which sessions are meant, and what is to become of them.
+/// Which connections are meant, and what is to become of them.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionQuery {
     /// One connection by its id.
@@ -74,9 +74,9 @@ pub struct ConnectionQueryMessage {
 pub struct FoundOnWorker {
     /// Those that are told, the oldest first.
     pub connections: Vec<ConnectionInfo>,
-    /// Sessions that the question means.
+    /// Connections that the question means.
     pub matching: usize,
-    /// Sessions that were asked, and of these, those that did not answer.
+    /// Connections that were asked, and of these, those that did not answer.
     pub asked: usize,
     /// Of those that were asked, the ones without an answer.
     pub silent: usize,

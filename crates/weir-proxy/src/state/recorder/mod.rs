@@ -6,7 +6,7 @@
 mod ring;
 mod query;
 mod entry;
-mod story;
+mod attempt_trace;
 mod words;
 
 use std::cell::RefCell;
@@ -17,10 +17,10 @@ use self::ring::Ring;
 use self::words::PackedWords;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
+pub(crate) use attempt_trace::AttemptTrace;
+pub use attempt_trace::{ATTEMPTS_KEPT, Decision, TracedAttempt};
 pub use entry::{Entry, EntryKind, Flight, NONE};
 pub use query::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
-pub(crate) use story::Story;
-pub use story::{Decision, TRIES_KEPT, Try};
 pub(crate) use words::RequestWords;
 pub use words::Words;
 
@@ -80,7 +80,7 @@ impl Recorder {
         flight.entry.number = *number;
         fill(&mut flight);
         let is_failure = flight.entry.failure.is_some();
-        if !is_failure && flight.entry.tries_seen <= 1 {
+        if !is_failure && flight.entry.attempts_seen <= 1 {
             if let Some(slot) = exchanges.next_slot(&blank.entry) {
                 *slot = flight.entry;
             }
@@ -94,11 +94,11 @@ impl Recorder {
 
     /// Keeps a client connection that ended before there was an exchange on it.
     #[cold]
-    pub(crate) fn record_session(
+    pub(crate) fn record_connection(
         &self,
         failure: Failure,
         peer: Peer,
-        session: u64,
+        connection: u64,
         generation: u64,
         listener: usize,
         opened_at: Instant,
@@ -110,14 +110,14 @@ impl Recorder {
         *slot = *blank;
         slot.entry = Entry {
             number: *number,
-            session,
+            connection,
             began: opened_at,
             ended: clock::now(),
             generation,
             listener: listener as u32,
             peer,
             failure: Some(failure),
-            kind: EntryKind::Session,
+            kind: EntryKind::NoRequest,
             ..blank.entry
         };
     }
@@ -128,6 +128,6 @@ impl Recorder {
 pub(crate) struct TunnelTrace {
     pub(crate) words: PackedWords,
     pub(crate) client: Option<std::net::IpAddr>,
-    pub(crate) tries: Box<[Try]>,
-    pub(crate) tries_seen: u8,
+    pub(crate) attempts: Box<[TracedAttempt]>,
+    pub(crate) attempts_seen: u8,
 }

@@ -21,8 +21,8 @@ pub enum RecorderQuery {
         /// The number of the exchange on it.
         number: u64,
     },
-    /// Those of this session.
-    Session(ConnectionId),
+    /// Those of this connection.
+    Connection(ConnectionId),
     /// Exchanges that failed.
     Failures,
     /// Exchanges that a filter takes.
@@ -84,7 +84,7 @@ impl Rings {
             RecorderQuery::Failures => self.failures.newest_first().take(count_max).copied().collect(),
             RecorderQuery::Id(id) => self.matching(|entry| entry.words.id() == &**id, count_max),
             RecorderQuery::Number { number, .. } => self.matching(|entry| entry.number == *number, 1),
-            RecorderQuery::Session(id) => self.matching(|entry| entry.session == id.number, count_max),
+            RecorderQuery::Connection(id) => self.matching(|entry| entry.connection == id.number, count_max),
             RecorderQuery::Any(filter) => self.matching(|entry| filter.takes(entry), count_max),
         };
         sort(&mut found);

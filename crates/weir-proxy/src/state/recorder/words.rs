@@ -171,9 +171,9 @@ mod tests {
         words.ends = [id, id, path, host];
         let mut again = Words::none();
         words.packed().unpack_into(&mut again);
-        let told =
+        let texts =
             |words: &Words| [words.id(), words.method(), words.path(), words.host()].map(<[u8]>::to_vec);
-        assert_eq!(told(&again), told(&words));
+        assert_eq!(texts(&again), texts(&words));
         assert_eq!(again.method(), b"GET");
     }
 }

@@ -13,9 +13,9 @@ use weir_traffic::balance::{Balancer, BalancerMember};
 
 use super::{LiveServer, UpstreamPlan, delay_target};
 use crate::net::clock::Instant;
+use crate::state::plan_inputs::PlanInputs;
 use crate::state::pool::SharedPool;
-use crate::state::surroundings::Surroundings;
-use crate::state::upstream::outliers::Ejector;
+use crate::state::upstream::outliers::OutlierDetector;
 use crate::state::upstream::queue::Waiter;
 
 /// The servers of a plan to come, by their places, and the plan before it.
@@ -40,17 +40,18 @@ impl<'a> CarryOver<'a> {
     }
 
     /// Who judges the servers, and who chooses among them.
-    pub(super) fn balancing(self, around: &Surroundings) -> (Ejector, Admission<Waiter>) {
-        let (config, seed) = (self.config, around.seed);
+    pub(super) fn balancing(self, inputs: &PlanInputs) -> (OutlierDetector, Admission<Waiter>) {
+        let (config, seed) = (self.config, inputs.seed);
         match self.before {
             None => {
                 let balancer = Balancer::new(&config.balance, self.members(), seed);
-                let ejector = Ejector::new(config, self.leaves_at, &balancer, &around.due_upstreams);
-                (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
+                let outlier_detector =
+                    OutlierDetector::new(config, self.leaves_at, &balancer, &inputs.due_upstreams);
+                (outlier_detector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
             }
             Some(before) => {
                 let balancer = before.balancer().succeeded_by(&config.balance, self.members(), seed);
-                (before.ejector.succeeded_by(config), before.admission.succeeded_by(balancer))
+                (before.outlier_detector.succeeded_by(config), before.admission.succeeded_by(balancer))
             }
         }
     }

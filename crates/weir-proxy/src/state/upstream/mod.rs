@@ -25,15 +25,15 @@ use weir_traffic::{Mode, RAMP_FULL, ServerId};
 use self::carry_over::CarryOver;
 use self::server_slots::ServerSlots;
 use super::last_change::LastChange;
+use super::plan_inputs::{PlanInputs, TlsError, millis_between};
 use super::ramp::Ramp;
-use super::surroundings::{Surroundings, TlsError, millis_between};
 use crate::net::clock::{self, Instant};
-use crate::net::descriptors::ServerPlace;
+use crate::net::descriptors::ServerPermit;
 use crate::net::endpoint::Endpoint;
-use crate::net::tls::trust::Trust;
+use crate::net::tls::client_config::TlsClientConfig;
 use crate::state::method_set::MethodSet;
 use crate::state::pool::{PoolLimits, SharedPool};
-use crate::state::upstream::outliers::Ejector;
+use crate::state::upstream::outliers::OutlierDetector;
 use crate::state::upstream::queue::Waiter;
 
 /// An upstream, its rules in the form the data path uses.
@@ -48,13 +48,13 @@ pub struct UpstreamPlan {
     /// When the last tunnels end, once the config does not name the upstream any more.
     removed: OnceLock<Instant>,
     /// How servers are spoken to with TLS.
-    pub trust: Option<Arc<Trust>>,
+    pub tls: Option<Arc<TlsClientConfig>>,
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
     /// What keeps clients on their servers.
-    pub(crate) persistence: Option<CookieAffinity>,
+    pub(crate) affinity: Option<CookieAffinity>,
     /// Whether requests that belong to a server wait for it when it is full.
-    pub(crate) patience: WhenFull,
+    pub(crate) when_full: WhenFull,
     /// The live state of each server.
     pub live: Box<[Arc<LiveServer>]>,
     /// Limits for response heads.
@@ -75,7 +75,7 @@ pub struct UpstreamPlan {
     /// What is counted of the probes of each server; `None` where there are none.
     pub probes: Box<[Option<Arc<ProbeShard>>]>,
     /// Who is ejected.
-    pub ejector: Ejector,
+    pub outlier_detector: OutlierDetector,
     /// What each worker counts of the upstream.
     pub shards: PerWorker<UpstreamShard>,
     /// What each worker counts of each server. Where there is something, there is something of the upstream too.
@@ -124,8 +124,8 @@ impl LiveServer {
 impl UpstreamPlan {
     /// # Errors
     /// When TLS with its servers cannot be made ready.
-    pub(super) fn new(config: &Arc<Upstream>, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, ServerSlots::first(config), around, None)
+    pub(super) fn new(config: &Arc<Upstream>, inputs: &PlanInputs) -> Result<Self, TlsError> {
+        Self::make(config, ServerSlots::first(config), inputs, None)
     }
 
     /// The plan of the next config. Servers that leave now have until `grace_ends`.
@@ -135,16 +135,16 @@ impl UpstreamPlan {
     pub(super) fn succeeded_by(
         &self,
         config: &Arc<Upstream>,
-        around: &Surroundings,
+        inputs: &PlanInputs,
         grace_ends: Instant,
     ) -> Result<Self, TlsError> {
-        Self::make(config, ServerSlots::after(self, config, grace_ends), around, Some(self))
+        Self::make(config, ServerSlots::after(self, config, grace_ends), inputs, Some(self))
     }
 
     fn make(
         asked: &Arc<Upstream>,
         slots: ServerSlots,
-        around: &Surroundings,
+        inputs: &PlanInputs,
         before: Option<&Self>,
     ) -> Result<Self, TlsError> {
         let ServerSlots { servers, leaves_at, is_known } = slots;
@@ -157,21 +157,21 @@ impl UpstreamPlan {
         };
         let config = &config;
         let carry_over = CarryOver { config, leaves_at: &leaves_at, is_known: &is_known, before };
-        let (ejector, admission) = carry_over.balancing(around);
+        let (outlier_detector, admission) = carry_over.balancing(inputs);
         let keeps_pool = carry_over.keeps_pool();
         Ok(Self {
-            trust: trust(config, before)?,
-            ejector,
+            tls: client_config(config, before)?,
+            outlier_detector,
             admission,
-            persistence: persistence(config, &leaves_at, before),
-            patience: match config.queue.affinity_wait {
+            affinity: affinity(config, &leaves_at, before),
+            when_full: match config.queue.affinity_wait {
                 Some(_) => WhenFull::Queue,
                 None => WhenFull::Spill,
             },
             live: carry_over.live(),
             head_limits: head_limits(config),
             chunked_limits: chunked_limits(config),
-            pool_limits: pool_limits(config, around.workers),
+            pool_limits: pool_limits(config, inputs.workers),
             shared_pool: carry_over.shared_pool(&keeps_pool),
             keeps_pool,
             retry: config.retry.policy(),
@@ -179,8 +179,8 @@ impl UpstreamPlan {
             retry_methods: MethodSet::new(config.retry.methods.iter().map(MethodMatch::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
             probes: carry_over.probes(),
-            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
-            server_shards: carry_over.server_shards(around.workers),
+            shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
+            server_shards: carry_over.server_shards(inputs.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),
             leaves_at: leaves_at.into(),
@@ -212,7 +212,7 @@ impl UpstreamPlan {
 
     /// Makes room for its servers in what it shares with the plan before it.
     pub(super) fn prepare(&self) {
-        self.ejector.change(self);
+        self.outlier_detector.change(self);
     }
 
     /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
@@ -366,7 +366,7 @@ fn pool_limits(config: &Upstream, workers: usize) -> PoolLimits {
             ConnectionsMax::Auto => usize::MAX,
             ConnectionsMax::Exactly(connections) => connections as usize,
         },
-        open_max: (ServerPlace::count_max() as usize / workers).max(1),
+        open_max: (ServerPermit::count_max() as usize / workers).max(1),
         idle_max: Some(config.timeouts.idle),
         age_max: config.pool.age_max,
         requests_max: config.pool.requests_max.unwrap_or(u64::MAX),
@@ -398,19 +398,23 @@ fn tls_names(
 }
 
 /// How servers are spoken to with TLS; as before, with its sessions, as long as nothing about it has changed.
-fn trust(config: &Upstream, before: Option<&UpstreamPlan>) -> Result<Option<Arc<Trust>>, TlsError> {
+fn client_config(
+    config: &Upstream,
+    before: Option<&UpstreamPlan>,
+) -> Result<Option<Arc<TlsClientConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let unchanged = before.filter(|before| before.config.tls.as_ref() == Some(tls));
-    if let Some(trust) = unchanged.and_then(|before| before.trust.clone()) {
-        return Ok(Some(trust));
+    if let Some(client_config) = unchanged.and_then(|before| before.tls.clone()) {
+        return Ok(Some(client_config));
     }
-    let trust = Trust::new(tls);
-    let trust = trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
-    Ok(Some(Arc::new(trust)))
+    let client_config = TlsClientConfig::new(tls);
+    let client_config =
+        client_config.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+    Ok(Some(Arc::new(client_config)))
 }
 
 /// What keeps clients on their servers, with what was learned before. Of servers of one name, the one that stays is meant.
-fn persistence(
+fn affinity(
     config: &Upstream,
     leaves_at: &[Option<Instant>],
     before: Option<&UpstreamPlan>,
@@ -418,7 +422,7 @@ fn persistence(
     let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
     let new = config.affinity()?.preferring(stay.map(|(id, _)| ServerId(id)));
     let before = before.filter(|before| before.config.affinity == config.affinity);
-    Some(match before.and_then(|before| before.persistence.as_ref()) {
+    Some(match before.and_then(|before| before.affinity.as_ref()) {
         Some(before) => new.remembering(before),
         None => new,
     })

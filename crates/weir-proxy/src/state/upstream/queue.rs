@@ -18,13 +18,13 @@ const RETRY_AFTER_MAX: u32 = 120;
 
 /// Tells one who waits what became of it; whether it is still there to hear it.
 pub(crate) fn tell(waiter: Waiter, outcome: WaitOutcome) -> bool {
-    let told = match outcome {
+    let outcome = match outcome {
         WaitOutcome::Server(server) => Ok(server),
         WaitOutcome::NoServer => Err(Cause::NoServer),
         WaitOutcome::Overload => Err(Cause::QueueOverload),
-        WaitOutcome::Displaced => Err(Cause::QueueEvicted),
+        WaitOutcome::Evicted => Err(Cause::QueueEvicted),
     };
-    waiter.send(told).is_ok()
+    waiter.send(outcome).is_ok()
 }
 
 impl UpstreamPlan {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::net::clock::Instant;
-use crate::net::tls::terms::Unusable;
+use crate::net::tls::server_config::TlsConfigError;
 use crate::state::due_upstreams::DueUpstreams;
 
 /// Why TLS cannot be offered.
@@ -12,12 +12,12 @@ use crate::state::due_upstreams::DueUpstreams;
 pub struct TlsError {
     /// The table of the config, such as ``listener `web` ``.
     pub(super) place: String,
-    pub(super) error: Unusable,
+    pub(super) error: TlsConfigError,
 }
 
 /// What does not depend on the config.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct PlanInputs {
     /// What Weir calls itself in `Via`.
     pub via_name: Box<str>,
     /// Decides with which server each balancer begins.
