@@ -6,10 +6,10 @@ use weir_proxy::net::deadline::Cut;
 use weir_proxy::net::peer::Peer;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 
-/// Sessions that one answer tells at most.
+/// Connections that one answer tells at most.
 pub(crate) const TOLD_MAX: usize = 1000;
 
-/// Ends one session; nothing is told if it is not there (any more).
+/// Ends one connection; nothing is told if it is not there (any more).
 pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) -> FoundConnections {
     let query = ConnectionQuery {
         connection: Some(id),
@@ -20,18 +20,18 @@ pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) ->
     let found = queries.ask_running(query).await;
     for connection in &found.connections {
         tracing::info!(
-            session = %connection.id,
+            connection = %connection.id,
             listener = &*connection.listener,
             client = shown(connection.peer),
             state = connection.state(),
             who,
-            "the session was ended"
+            "the connection was ended"
         );
     }
     found
 }
 
-/// Ends the sessions whose exchanges are on a server.
+/// Ends the connections whose exchanges are on a server.
 pub(crate) async fn end_all(
     queries: &WorkerQueries,
     upstream: &str,
@@ -46,7 +46,13 @@ pub(crate) async fn end_all(
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;
-    tracing::info!(upstream, server, sessions = found.matching, who, "the sessions on the server were ended");
+    tracing::info!(
+        upstream,
+        server,
+        connections = found.matching,
+        who,
+        "the connections on the server were ended"
+    );
     found
 }
 
@@ -59,11 +65,11 @@ pub(crate) async fn end_down(queries: &WorkerQueries, upstream: &str, server: &s
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;
-    let (sessions, silent) = (found.matching, found.silent + found.silent_workers);
+    let (connections, silent) = (found.matching, found.silent + found.silent_workers);
     tracing::info!(
         upstream,
         server,
-        sessions,
+        connections,
         silent,
         "connections through the server that is down were closed"
     );

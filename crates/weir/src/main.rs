@@ -13,7 +13,7 @@ mod explain;
 mod why;
 mod plan;
 mod ctl;
-mod sessions;
+mod connections;
 mod profile;
 mod top;
 mod demo;

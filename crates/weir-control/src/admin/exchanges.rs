@@ -53,10 +53,10 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Buff
     BufferedResponse::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
 }
 
-/// The exchanges that have this id, or those of the session that is called so: the running ones, and those that are over.
+/// The exchanges that have this id, or those of the connection that is called so: the running ones, and those that are over.
 fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
     let query = ConnectionQuery { count_max: SAME_ID_MAX, ..ConnectionQuery::default() };
-    // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.
+    // Request ids of 128 bits in hexadecimal look like no connection, shorter ones of clients may.
     match id.parse().ok().filter(|_| id.starts_with('s')) {
         Some(connection) => {
             (ConnectionQuery { connection: Some(connection), ..query }, RecorderQuery::Connection(connection))

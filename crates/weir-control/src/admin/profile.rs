@@ -163,7 +163,11 @@ fn classes(sources: &Sources) -> Vec<MemoryClass> {
     let mut classes = vec![
         MemoryClass::new("buffers in use", sum(|shard| shard.buffers_in_use.value()), buffer_size),
         MemoryClass::new("buffers kept", sum(|shard| shard.buffers_free.value()), buffer_size),
-        MemoryClass::new("sessions", sum(|shard| shard.connections_open.value()), sizes.client_connection),
+        MemoryClass::new(
+            "client connections",
+            sum(|shard| shard.connections_open.value()),
+            sizes.client_connection,
+        ),
         MemoryClass::new("exchanges open and kept", exchanges, sizes.exchange),
         MemoryClass::new(
             "idle server connections",

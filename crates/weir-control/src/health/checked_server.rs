@@ -34,7 +34,7 @@ pub(super) struct CheckedServer {
     /// Shared with the check that follows, if the config changes it.
     pub(super) verdict: Rc<RefCell<HealthState<Fault>>>,
     pub(super) jitter: Jitter,
-    /// How sessions are told to end.
+    /// How connections are told to end.
     pub(super) queries: Arc<WorkerQueries>,
     /// Keeps the probes of all servers apart.
     pub(super) pacer: Rc<RefCell<ProbePacer>>,

@@ -27,7 +27,7 @@ impl ReportWriter {
         });
         json!({
             "id": running.id.to_string(),
-            "link": format!("/api/sessions/{}", running.id),
+            "link": format!("/api/connections/{}", running.id),
             "listener": &*running.listener,
             "protocol": match running.protocol {
                 ListenerProtocol::Http => "http",
@@ -67,10 +67,10 @@ impl ReportWriter {
             told["id"] = id.clone().into();
         }
         told["number"] = id.clone().into();
-        told["link"] = format!("/api/sessions/{id}").into();
+        told["link"] = format!("/api/connections/{id}").into();
         told["ended"] = Value::Null;
         told["running"] = json!({
-            "session": id,
+            "connection": id,
             "state": running.state(),
             "state_ms": millis(age(running.since)),
             "waits_for": running.activity.awaited(),

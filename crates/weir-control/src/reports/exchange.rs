@@ -36,7 +36,7 @@ impl ReportWriter {
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
         let connection = ConnectionId { worker, number: entry.connection };
-        put("session", (entry.connection > 0).then(|| connection.to_string()).into());
+        put("connection", (entry.connection > 0).then(|| connection.to_string()).into());
         put("trace_id", trace_id(entry.trace_id));
         put("link", format!("/api/exchanges/{number}").into());
         put("time", rfc3339(entry.began).into());
@@ -212,7 +212,7 @@ fn kind(kind: EntryKind) -> &'static str {
         EntryKind::Request => "request",
         EntryKind::Tunnel => "tunnel",
         EntryKind::TcpConnection => "connection",
-        EntryKind::NoRequest => "session",
+        EntryKind::NoRequest => "no-request",
     }
 }
 

@@ -35,9 +35,9 @@ pub(crate) struct FoundExchanges {
 pub(crate) struct FoundConnections {
     /// The oldest first.
     pub(crate) connections: Vec<ConnectionInfo>,
-    /// Sessions that the query means, those that are not told among them.
+    /// Connections that the query means, those that are not told among them.
     pub(crate) matching: usize,
-    /// Sessions that were asked, and of these, those that did not answer.
+    /// Connections that were asked, and of these, those that did not answer.
     pub(crate) asked: usize,
     pub(crate) silent: usize,
     /// Workers that did not answer in time.
@@ -115,7 +115,7 @@ impl WorkerQueries {
         found
     }
 
-    /// Tells all workers that every session has to end; waits for none.
+    /// Tells all workers that every connection has to end; waits for none.
     pub(crate) fn end_all(&self) {
         let query = Arc::new(ConnectionQuery { ends: Some(Cut::Asked), ..ConnectionQuery::default() });
         for queries in &self.queries {

@@ -1,4 +1,4 @@
-//! `weir why`: explains an exchange, from the flight recorder of a running Weir; one in progress from its session.
+//! `weir why`: explains an exchange, from the flight recorder of a running Weir; one in progress from its connection.
 //!
 //! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
 
@@ -41,7 +41,7 @@ const LISTED: usize = 20;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct WhyArguments {
-    /// The id of the request, the number of the exchange in the list of failures, or a session of `weir ctl sessions`.
+    /// The id of the request, the number of the exchange in the list of failures, or a connection of `weir ctl connections`.
     id: Option<String>,
     /// Print JSON.
     #[arg(long)]

@@ -68,7 +68,7 @@ fn what_came_in(page: &mut StoryText, exchange: &Value) {
     match (exchange["running"].is_null(), exchange["kind"].as_str()) {
         (true, _) => page.line("exchange", &format!("{id}, at {at}, took {total} ms")),
         (false, Some("idle")) => {
-            page.line("session", &format!("{id}, open since {at}, for {total} ms by now"));
+            page.line("connection", &format!("{id}, open since {at}, for {total} ms by now"));
         }
         (false, _) => page.line("exchange", &format!("{id}, at {at}, still running, for {total} ms by now")),
     }
@@ -79,7 +79,7 @@ fn what_came_in(page: &mut StoryText, exchange: &Value) {
             0 => "none has come on this connection yet".to_owned(),
             requests => format!("none at the moment; {} came before", counted(requests as usize, "request")),
         },
-        (Some("session"), _) => "no request on this connection".to_owned(),
+        (Some("no-request"), _) => "no request on this connection".to_owned(),
         (Some("connection"), _) if host.is_empty() => "a TCP connection".to_owned(),
         (Some("connection"), _) => format!("a TCP connection for {host} (SNI)"),
         (_, true) if path.is_empty() => "no request could be read".to_owned(),
@@ -255,7 +255,7 @@ fn what_it_waits_for(page: &mut StoryText, exchange: &Value) {
     }
     let (state, since) = (shown(&running["state"]), millis(&running["state_ms"]));
     page.line("now", &format!("waits for {}; state {state} for {since} ms", shown(&running["waits_for"])));
-    page.line("to end it", &format!("weir ctl end {}", shown(&running["session"])));
+    page.line("to end it", &format!("weir ctl end {}", shown(&running["connection"])));
 }
 
 fn how_it_ended(page: &mut StoryText, exchange: &Value) {

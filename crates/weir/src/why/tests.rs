@@ -67,7 +67,7 @@ fn what_still_runs_says_what_it_waits_for() {
     running["status"] = Value::Null;
     running["number"] = "s0-17".into();
     running["running"] = json!({
-        "session": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
+        "connection": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
     });
     let told = stories(&json!({ "exchanges": [running] }));
     let first =
@@ -81,14 +81,14 @@ to end it  weir ctl end s0-17
 }
 
 #[test]
-fn a_session_without_an_exchange_is_told_as_well() {
+fn a_connection_without_an_exchange_is_told_as_well() {
     let idle = json!({
         "id": "s0-17", "number": "s0-17", "time": "2026-11-22T10:00:00.000000Z", "kind": "idle", "listener": "web", "tls": false,
         "client": "192.0.2.7:1", "peer": "192.0.2.7:1", "total_ms": 250.0, "requests": 2,
-        "running": { "session": "s0-17", "state": "idle", "state_ms": 200.0, "waits_for": "a request" },
+        "running": { "connection": "s0-17", "state": "idle", "state_ms": 200.0, "waits_for": "a request" },
     });
     let expected = "\
-session    s0-17, open since 2026-11-22T10:00:00.000000Z, for 250 ms by now
+connection s0-17, open since 2026-11-22T10:00:00.000000Z, for 250 ms by now
 request    none at the moment; 2 requests came before
 client     192.0.2.7:1, on listener web
 now        waits for a request; state idle for 200 ms

@@ -61,7 +61,7 @@ fn names(screen: &mut TopScreen) -> Vec<String> {
 fn everything_fits_into_80_by_24() {
     let mut screen = TopScreen::new(look(), RowOrder::Rate);
     let lines = drawn(&mut screen, 80, 24);
-    assert_eq!(lines[0], "edge-1  up 2h  431 requests/s  2.0 failed/s  24 sessions");
+    assert_eq!(lines[0], "edge-1  up 2h  431 requests/s  2.0 failed/s  24 connections");
     assert_eq!(lines[1], "sorted by requests");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     assert_eq!(words(&lines[2]), "STATE REQ/S P50 P99 RUN WAIT FAIL/S");

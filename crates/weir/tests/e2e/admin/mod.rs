@@ -7,4 +7,4 @@ mod overview;
 mod status_page;
 mod profile;
 mod runtime_socket;
-mod sessions;
+mod connections;

@@ -115,7 +115,7 @@ fn every_page_of_memory_is_in_one_kind() {
             let class = classes.iter().find(|class| class["name"] == name);
             class.and_then(|class| class["count"].as_u64()).expect("there is such a class")
         };
-        count("sessions") == 7 && count("buffers kept") > 0 && count("counters of workers") == 2
+        count("client connections") == 7 && count("buffers kept") > 0 && count("counters of workers") == 2
     });
 }
 

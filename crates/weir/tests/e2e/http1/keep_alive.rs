@@ -164,7 +164,7 @@ fn a_server_connection_retires_after_its_requests() {
 }
 
 #[test]
-fn a_session_ends_after_its_requests() {
+fn a_connection_ends_after_its_requests() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_connection = 3");
     let mut client = Client::connect(weir.web());
@@ -175,7 +175,7 @@ fn a_session_ends_after_its_requests() {
     client.assert_closed();
 }
 
-/// A request that comes while the last response of a session is on its way is never read. The response is whole all the same: a
+/// A request that comes while the last response of a connection is on its way is never read. The response is whole all the same: a
 /// close with bytes unread would be a reset, which drops what the client has not fetched yet.
 #[test]
 fn a_last_response_is_whole_whatever_comes_behind_its_request() {

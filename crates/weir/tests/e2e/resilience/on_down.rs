@@ -52,7 +52,7 @@ fn close_ends_tunnels_when_the_server_is_found_down() {
     for client in &mut clients {
         assert_eq!(client.take_to_end(), (Vec::new(), End::Closed), "a client that waits hears of it");
     }
-    weir.line(&["connections through the server that is down were closed", "server=\"a\"", "sessions=3"]);
+    weir.line(&["connections through the server that is down were closed", "server=\"a\"", "connections=3"]);
     eventually("they are gone", || open(&weir) == 0.0);
     assert_eq!(weir.access_log(3), ["4 server server-down"; 3]);
 }

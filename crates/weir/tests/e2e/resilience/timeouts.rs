@@ -292,7 +292,7 @@ fn a_whole_exchange_that_does_not_get_to_its_server() {
 }
 
 #[test]
-fn an_old_session() {
+fn an_old_connection() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "listener.web.timeouts.connection_age = \"300ms\"");
     let mut client = Client::connect(weir.web());
@@ -313,7 +313,7 @@ fn an_old_session() {
             // Closed while it was quiet; the request crossed the close on the wire.
             Err(end) => break assert!(matches!(end, End::Closed | End::Reset), "{end}"),
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "the age of a session must end it");
+        assert!(start.elapsed() < Duration::from_secs(20), "the age of a connection must end it");
         pause();
     }
 }

@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-fn open_sessions(metrics: &Metrics, worker: usize) -> f64 {
+fn open_connections(metrics: &Metrics, worker: usize) -> f64 {
     metrics.sum("weir_worker_connections_open", &[&format!("worker=\"{worker}\"")])
 }
 
@@ -71,9 +71,9 @@ fn connect(weir: &Weir) -> [Vec<Client>; 2] {
     while by_worker.iter().any(|clients| clients.len() < CLIENTS) {
         let client = Client::connect(weir.web());
         let mut now = before;
-        eventually("the new session is counted", || {
+        eventually("the new connection is counted", || {
             let metrics = weir.metrics();
-            now = [0, 1].map(|worker| open_sessions(&metrics, worker));
+            now = [0, 1].map(|worker| open_connections(&metrics, worker));
             now.iter().sum::<f64>() > before.iter().sum()
         });
         by_worker[usize::from(now[1] > before[1])].push(client);

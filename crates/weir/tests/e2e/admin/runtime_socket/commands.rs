@@ -1,4 +1,4 @@
-//! What the socket says, and how sessions go.
+//! The answers of the socket, and how its connections end.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

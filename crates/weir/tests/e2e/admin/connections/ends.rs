@@ -1,24 +1,24 @@
-//! Sessions are ended in every state: what the client and the server see of it, and how it is counted, logged and explained.
+//! Connections are ended in every state: what the client and the server see of it, and how it is counted, logged and explained.
 
 use super::*;
 use crate::harness::End;
 
-/// Ends the session of this client, which is in this state.
+/// Ends the connection of this client, which is in this state.
 fn end(weir: &Weir, client: &Client, state: &str) {
     let before = cut(weir);
-    let session = session(weir, client, state);
-    let response = post(weir, &format!("/api/sessions/{}/end", id(&session)));
+    let connection = connection(weir, client, state);
+    let response = post(weir, &format!("/api/connections/{}/end", id(&connection)));
     assert_eq!(response.status, 200, "{}", response.text());
     let told: Value = serde_json::from_str(&response.text()).expect("it is JSON");
-    assert_eq!((&told["count"], &told["ended"][0]), (&1.into(), &session["id"]), "{told}");
+    assert_eq!((&told["count"], &told["ended"][0]), (&1.into(), &connection["id"]), "{told}");
     eventually("it is counted", || cut(weir) == before + 1.0);
     weir.line(&[
-        "the session was ended",
-        &format!("session={}", id(&session)),
+        "the connection was ended",
+        &format!("connection={}", id(&connection)),
         &format!("state=\"{state}\""),
         "who=\"unix\"",
     ]);
-    let gone = || sessions(weir, "").iter().all(|other| other["id"] != session["id"]);
+    let gone = || connections(weir, "").iter().all(|other| other["id"] != connection["id"]);
     eventually("it is gone", gone);
 }
 
@@ -51,7 +51,7 @@ fn between_two_requests() {
     let failure = &failures["failures"][0];
     assert_eq!(
         (&failure["failure"]["reason"], &failure["kind"]),
-        (&"killed-by-operator".into(), &"session".into())
+        (&"killed-by-operator".into(), &"no-request".into())
     );
 }
 
@@ -75,13 +75,13 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
     let origin = origin(&gate);
     let weir = start(&origin, "upstream.app.max_requests = 1");
     let mut served = sent(&weir, get("/left"));
-    session(&weir, &served, "response");
+    connection(&weir, &served, "response");
     let mut queued = sent(&weir, get("/queued"));
     let mut next = {
-        session(&weir, &queued, "queue");
+        connection(&weir, &queued, "queue");
         sent(&weir, get("/next"))
     };
-    session(&weir, &next, "queue");
+    connection(&weir, &next, "queue");
     end(&weir, &queued, "queue");
     let response = assert_answered(&mut queued);
     assert_eq!(response.field("retry-after"), None, "to come again would not help");
@@ -196,7 +196,7 @@ fn while_it_waits_for_a_connection_or_for_memory() {
     let text = config(&address, "upstream.app.tls.verify = false\nprocess.buffers_max = 16");
     let weir = Weir::start(&text.replace("workers = 2", "workers = 1"));
     let mut held: Vec<Client> = (0..8).map(|_| sent(&weir, get("/"))).collect();
-    held.iter().for_each(|client| drop(session(&weir, client, "connect")));
+    held.iter().for_each(|client| drop(connection(&weir, client, "connect")));
     let mut without = sent(&weir, get("/"));
     end(&weir, &without, "request");
     assert!(matches!(without.take_to_end(), (rest, _) if rest.is_empty()));
@@ -223,12 +223,12 @@ fn all_that_are_on_a_server() {
     assert_eq!(idle.response().status, 200);
     let servers: Vec<bool> = clients
         .iter()
-        .map(|client| session(&weir, client, "response")["exchange"]["server"] == "a")
+        .map(|client| connection(&weir, client, "response")["exchange"]["server"] == "a")
         .collect();
     let on_a = servers.iter().filter(|on_a| **on_a).count();
     assert!(on_a > 0 && on_a < 6, "{servers:?}");
     assert_eq!(weir.ask_socket("shutdown sessions server app/a"), "\n");
-    weir.line(&["the sessions on the server were ended", &format!("sessions={on_a}"), "who=\"unix\""]);
+    weir.line(&["the connections on the server were ended", &format!("connections={on_a}"), "who=\"unix\""]);
     gate.open();
     for (client, on_a) in clients.iter_mut().zip(servers) {
         let response = client.response();
