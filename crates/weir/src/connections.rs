@@ -58,8 +58,8 @@ pub(crate) fn list(client: &AdminClient, arguments: &ConnectionsArguments) -> Re
             target.push_str(&format!("&{name}={}", path_segment(value)));
         }
     }
-    let told: Value = serde_json::from_str(&client.get(&target)?.accepted()?)?;
-    Ok(if arguments.json { format!("{told:#}\n") } else { table(&told) })
+    let response: Value = serde_json::from_str(&client.get(&target)?.accepted()?)?;
+    Ok(if arguments.json { format!("{response:#}\n") } else { table(&response) })
 }
 
 /// Ends the connections, and reports their number.
@@ -78,8 +78,8 @@ pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<Stri
             return Err(CommandError::Usage { what, help: None });
         }
     };
-    let told: Value = serde_json::from_str(&client.post(&target, "application/json", b"")?.accepted()?)?;
-    let Some(count) = told["count"].as_u64() else {
+    let response: Value = serde_json::from_str(&client.post(&target, "application/json", b"")?.accepted()?)?;
+    let Some(count) = response["count"].as_u64() else {
         return Err(CommandError::Failed {
             error: anyhow!("{} answers something else", client.endpoint),
             help: None,
@@ -89,10 +89,10 @@ pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<Stri
     Ok(format!("{} {verb} ended\n", counted(usize::try_from(count).unwrap_or(usize::MAX), "connection")))
 }
 
-fn table(told: &Value) -> String {
+fn table(response: &Value) -> String {
     const TITLES: [&str; 8] =
         ["CONNECTION", "AGE", "STATE", "SINCE", "LISTENER", "CLIENT", "SERVER", "REQUEST"];
-    let connections = told["connections"].as_array().map_or(&[][..], Vec::as_slice);
+    let connections = response["connections"].as_array().map_or(&[][..], Vec::as_slice);
     let mut rows = vec![TITLES.map(str::to_owned)];
     rows.extend(connections.iter().map(row));
     let widths: Vec<usize> = (0..TITLES.len())
@@ -104,7 +104,7 @@ fn table(told: &Value) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let count = |name: &str| told[name].as_u64().unwrap_or(0);
+    let count = |name: &str| response[name].as_u64().unwrap_or(0);
     let mut remark = |what: String| text.push_str(&format!("{what}\n"));
     if count("matching") > connections.len() as u64 {
         remark(format!("these are the oldest of {}", count("matching")));
@@ -161,7 +161,8 @@ mod tests {
             "id": "s0-2", "age_ms": 3000.0, "state": "response", "state_ms": 2900.0, "listener": "web", "client": "unix",
             "exchange": { "upstream": "app", "server": "a", "method": "GET", "host": "h.test", "path": "/\u{1b}" },
         });
-        let told = json!({ "connections": [idle, busy], "matching": 5, "silent": 1, "silent_workers": 0 });
+        let response =
+            json!({ "connections": [idle, busy], "matching": 5, "silent": 1, "silent_workers": 0 });
         let expected = "\
 CONNECTION  AGE   STATE     SINCE  LISTENER  CLIENT          SERVER  REQUEST
 s0-1        125s  idle      0.5s   web       192.0.2.7:4711  -
@@ -169,6 +170,6 @@ s0-2        3.0s  response  2.9s   web       unix            app/a   GET h.test/
 these are the oldest of 5
 1 more did not answer in time
 ";
-        assert_eq!(table(&told), expected);
+        assert_eq!(table(&response), expected);
     }
 }

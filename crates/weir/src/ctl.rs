@@ -121,7 +121,7 @@ struct ServerArguments {
 
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?.within(TIME_MAX);
-    let told = match &arguments.command {
+    let text = match &arguments.command {
         CtlCommand::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
         CtlCommand::Servers => look(&client, "/servers"),
         CtlCommand::Config => look(&client, "/api/config"),
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Profile(arguments) => return profile::run(client, arguments),
         CtlCommand::Raw { command } => raw(&client, command),
     }?;
-    output::print(&told)?;
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

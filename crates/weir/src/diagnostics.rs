@@ -39,23 +39,23 @@ mod tests {
 
     use super::*;
 
-    fn told(path: &Path) -> String {
+    fn rendered(path: &Path) -> String {
         render(&CheckedConfig::load(path).diagnostics, Colour::Never)
     }
 
     #[test]
     fn a_file_that_cannot_be_read_is_told_in_words() {
-        let missing = told(Path::new("/nowhere/weir.toml"));
+        let missing = rendered(Path::new("/nowhere/weir.toml"));
         assert!(missing.starts_with("error: /nowhere/weir.toml: the file cannot be read: "), "{missing}");
         assert!(missing.ends_with("\nhelp: there is no such file: is the path complete?"), "{missing}");
         let here = std::env::current_dir().unwrap();
-        let relative = told(Path::new("nowhere.toml"));
+        let relative = rendered(Path::new("nowhere.toml"));
         assert!(
             relative.ends_with(&format!("\nhelp: there is no such file in {}", here.display())),
             "{relative}"
         );
-        assert!(told(&here).ends_with("\nhelp: this is a folder: name the file in it"));
-        let program = told(&std::env::current_exe().unwrap());
+        assert!(rendered(&here).ends_with("\nhelp: this is a folder: name the file in it"));
+        let program = rendered(&std::env::current_exe().unwrap());
         assert!(program.ends_with("\nhelp: a config is text in UTF-8"), "{program}");
     }
 

@@ -52,10 +52,10 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Buff
     let report = ReportWriter::new(&operations.queries);
     match found.connections.first() {
         Some(connection) => {
-            let mut told = report.connection(connection);
-            told["exchange"] =
+            let mut response = report.connection(connection);
+            response["exchange"] =
                 connection.flight.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
-            BufferedResponse::json(200, &told)
+            BufferedResponse::json(200, &response)
         }
         None => unknown(&id, found.silent_workers),
     }
@@ -104,8 +104,8 @@ async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPee
 
 fn ended(found: &FoundConnections) -> BufferedResponse {
     let ids: Vec<String> = found.connections.iter().map(|connection| connection.id.to_string()).collect();
-    let told = json!({ "ended": ids, "count": found.matching, "silent_workers": found.silent_workers });
-    BufferedResponse::json(200, &told)
+    let response = json!({ "ended": ids, "count": found.matching, "silent_workers": found.silent_workers });
+    BufferedResponse::json(200, &response)
 }
 
 fn bad(what: &str) -> BufferedResponse {
@@ -121,12 +121,12 @@ fn unknown(id: &str, silent_workers: usize) -> BufferedResponse {
     BufferedResponse::json(404, &json!({ "errors": [what] }))
 }
 
-fn with_counts(found: &FoundConnections, mut told: Value) -> Value {
-    told["matching"] = found.matching.into();
-    told["asked"] = found.asked.into();
-    told["silent"] = found.silent.into();
-    told["silent_workers"] = found.silent_workers.into();
-    told
+fn with_counts(found: &FoundConnections, mut response: Value) -> Value {
+    response["matching"] = found.matching.into();
+    response["asked"] = found.asked.into();
+    response["silent"] = found.silent.into();
+    response["silent_workers"] = found.silent_workers.into();
+    response
 }
 
 /// Which connections a query means.

@@ -15,15 +15,15 @@ impl ReportWriter {
     pub(crate) fn connection(&self, running: &ConnectionInfo) -> Value {
         let exchange = running.flight.as_deref().map(|flight| {
             let entry = &flight.entry;
-            let mut told = self.outline(running.id.worker, entry);
-            told.insert("id".into(), text_or_null(entry.words.id()));
-            told.insert("bytes_in".into(), entry.bytes_in.into());
-            told.insert("bytes_out".into(), entry.bytes_out.into());
+            let mut report = self.outline(running.id.worker, entry);
+            report.insert("id".into(), text_or_null(entry.words.id()));
+            report.insert("bytes_in".into(), entry.bytes_in.into());
+            report.insert("bytes_out".into(), entry.bytes_out.into());
             // Those of an exchange that is over.
             for key in ["number", "link", "failure"] {
-                told.remove(key);
+                report.remove(key);
             }
-            Value::Object(told)
+            Value::Object(report)
         });
         json!({
             "id": running.id.to_string(),
@@ -49,7 +49,7 @@ impl ReportWriter {
     /// The exchange that a connection carries, as far as it has come.
     pub(crate) fn exchange_so_far(&self, running: &ConnectionInfo) -> Value {
         let id = running.id.to_string();
-        let mut told = match &running.flight {
+        let mut report = match &running.flight {
             Some(flight) => self.story(running.id.worker, flight),
             None => json!({
                 "id": id,
@@ -64,18 +64,18 @@ impl ReportWriter {
             }),
         };
         if running.flight.as_ref().is_some_and(|flight| flight.entry.words.id().is_empty()) {
-            told["id"] = id.clone().into();
+            report["id"] = id.clone().into();
         }
-        told["number"] = id.clone().into();
-        told["link"] = format!("/api/connections/{id}").into();
-        told["ended"] = Value::Null;
-        told["running"] = json!({
+        report["number"] = id.clone().into();
+        report["link"] = format!("/api/connections/{id}").into();
+        report["ended"] = Value::Null;
+        report["running"] = json!({
             "connection": id,
             "state": running.state(),
             "state_ms": millis(age(running.since)),
             "waits_for": running.activity.awaited(),
         });
-        told
+        report
     }
 }
 

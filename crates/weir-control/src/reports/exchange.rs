@@ -29,9 +29,9 @@ impl ReportWriter {
         let upstream = served.and_then(|names| names.upstream(entry.upstream));
         let number = format!("{worker}-{}", entry.number);
         let id = lossy(entry.words.id());
-        let mut told = Map::new();
+        let mut report = Map::new();
         let mut put = |key: &str, value: Value| {
-            told.insert(key.to_owned(), value);
+            report.insert(key.to_owned(), value);
         };
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
@@ -53,18 +53,18 @@ impl ReportWriter {
         put("attempts", entry.attempts.into());
         put("total_ms", millis(entry.ended.saturating_duration_since(entry.began)));
         put("failure", entry.failure.map_or(Value::Null, failure));
-        told
+        report
     }
 
     /// Everything that is known.
     pub(crate) fn story(&self, worker: usize, flight: &Flight) -> Value {
         let entry = &flight.entry;
-        let mut told = self.outline(worker, entry);
+        let mut report = self.outline(worker, entry);
         let names = self.names(entry.generation);
         let listener = names.and_then(|names| names.listener(entry.listener));
         let upstream = self.names(entry.served_generation).and_then(|names| names.upstream(entry.upstream));
         let mut put = |key: &str, value: Value| {
-            told.insert(key.to_owned(), value);
+            report.insert(key.to_owned(), value);
         };
         put("generation", entry.generation.into());
         put("names_known", names.is_some().into());
@@ -96,7 +96,7 @@ impl ReportWriter {
         let spent = |phase: Phase| millis(Duration::from_micros(entry.times[phase].into()));
         put("phases", phases.map(|phase| json!({ "phase": phase.name(), "ms": spent(phase) })).collect());
         put("ended", ended(entry));
-        Value::Object(told)
+        Value::Object(report)
     }
 }
 
@@ -162,7 +162,7 @@ fn attempt<'a>(
     });
     json!({
         "server": server(noted.server),
-        "nobody": noted.server == NONE,
+        "no_server": noted.server == NONE,
         "began_ms": millis(since(noted.began)),
         "lasted_ms": ends.map(|at| millis(at.saturating_duration_since(noted.began))),
         "connection": connection,

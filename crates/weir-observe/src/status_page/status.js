@@ -552,7 +552,7 @@
   const outcome = one => one.failure ? [reasonOf(one.failure), make("span", { className: "small" }, one.failure.happened)]
     : one.refused_status ? "answered " + one.refused_status : "answered";
   const attempts = list => table(["Server", "Began", "Lasted", "Connection", "Outcome", "Candidates"], list.map(one => make("tr", {},
-    make("th", { scope: "row" }, one.server ?? "nobody"),
+    make("th", { scope: "row" }, one.server ?? "none"),
     cell("Began", "after " + millis(one.began_ms)), cell("Lasted", millis(one.lasted_ms)),
     cell("Connection", one.connection ? one.connection.reused ? `reused, ${lasting(one.connection.age_ms)} old` : "new" : NOTHING),
     cell("Outcome", outcome(one)),

@@ -15,7 +15,7 @@ use crate::net::connection::Connection;
 use crate::net::socket::PeerState;
 use crate::relay::http1::Incoming;
 
-/// How often it is looked whether a client is gone whose request cannot be read yet.
+/// Interval of the checks whether a client has closed whose request cannot be read yet.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long an abort may go unnoticed, once per connection: see [`poll_aborted`].
@@ -46,7 +46,7 @@ pub(super) fn poll_aborted(
     }
 }
 
-/// The same while the response is on its way: then only a reset tells that the client does not read it.
+/// The same while the response is being sent: then only a reset shows that the client does not read it.
 pub(super) fn poll_reset(
     cx: &mut Context<'_>,
     connection: &mut Connection,

@@ -83,9 +83,9 @@ impl Http1StreamState {
 /// The stream that runs on a connection.
 pub(crate) struct Http1Stream<'a> {
     pub(crate) connection: &'a mut Connection,
-    /// Why the client is not served at all, until it was told.
+    /// The failure for which the client is not served, until it has been reported to the client.
     pub(crate) refused: &'a mut Option<Failure>,
-    /// Whether the client was once looked after without the event loop's help.
+    /// Whether the first check for an abort, the one without the event loop, was made.
     pub(crate) looked: &'a mut bool,
     pub(crate) state: &'a mut Http1StreamState,
 }
@@ -108,7 +108,7 @@ impl Http1Stream<'_> {
                 }
             }
             End::Done => {
-                // Whoever did not say that this is its last request may have sent another by now. Bytes that nobody reads would
+                // A client that did not announce its last request may have sent another by now. Unread bytes would
                 // turn the close into a reset, and the client would lose what it has not fetched of the response (RFC 9112
                 // section 9.6).
                 let was_last =
@@ -393,7 +393,7 @@ impl ClientStream for Http1Stream<'_> {
     }
 }
 
-/// What the client is told about its connection (RFC 9112 section 9.3).
+/// Adds the `Connection` field of a response (RFC 9112 section 9.3).
 fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool) {
     if !keep_alive {
         out.raw_lines(b"Connection: close\r\n");
@@ -402,7 +402,7 @@ fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool)
     }
 }
 
-/// 426 has to name the protocols that the server wants to hear (RFC 9110 section 15.5.22), and `Connection` that it does.
+/// 426 has to name the protocols that the server requires in `Upgrade` (RFC 9110 section 15.5.22), and `Upgrade` in `Connection`.
 #[cold]
 fn write_offered_protocols(out: &mut FieldLines, exchange: &Exchange, text: &[u8], keep_alive: bool) {
     for field in exchange.response.fields().all(FieldName::Upgrade) {

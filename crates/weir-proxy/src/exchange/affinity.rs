@@ -12,7 +12,7 @@ use super::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::snapshot::UpstreamPlan;
 
-/// Notes where the request belongs.
+/// Looks up the server of the request by its cookies.
 pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) {
     let Some(affinity) = &plan.affinity else { return };
     let text = &exchange.request_text[..];
@@ -45,7 +45,7 @@ pub(crate) fn write_set_cookie(
     });
 }
 
-/// Adds what binds the client to the server that has answered.
+/// Adds the cookie that binds the client to the server that has answered.
 pub(crate) fn write_affinity_cookie(
     out: &mut impl FieldWriter,
     request: RequestAffinity,
@@ -62,7 +62,7 @@ pub(crate) fn write_affinity_cookie(
     }
 }
 
-/// Counts what became of the client's bond to a server.
+/// Counts whether affinity kept or moved the client.
 pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
     if plans.upstream.affinity.is_none() {
         return;
@@ -76,7 +76,7 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
     plans.upstream_shard().affinity[kept as usize].increment();
 }
 
-/// Remembers what the server gave out in the response head `text`, and who serves a client that belonged elsewhere.
+/// Learns the cookies that the server sets in the response head `text`, and the new server of a client that moved.
 pub(crate) fn learn(exchange: &Exchange, plan: &UpstreamPlan, server: ServerId, text: &[u8], now: Instant) {
     let Some(affinity) = &plan.affinity else { return };
     let now_s = seconds(plan, now);

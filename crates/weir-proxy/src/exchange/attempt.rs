@@ -35,8 +35,8 @@ use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream,
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
 
-/// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
-/// took, if it wants to.
+/// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
+/// measure it.
 pub(crate) async fn run<C: ClientStream, U: Servers>(
     client: &mut Client,
     stream: &mut C,
@@ -130,7 +130,7 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
     local
 }
 
-/// What a failed attempt says of its server.
+/// The outcome of a failed attempt, for outlier detection.
 fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
     // A client that holds back its body can have the server switch too early as often as it likes.
     let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
@@ -140,7 +140,7 @@ fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
     AttemptOutcome::Failure(failed.failure.into())
 }
 
-/// Tells the rules of ejection how an attempt ended that `began` then.
+/// Reports the outcome of an attempt that began at `began` to outlier detection.
 #[inline]
 fn record_outcome(
     plans: Plans<'_>,
@@ -155,7 +155,7 @@ fn record_outcome(
     plans.upstream.record_outcome(server, outcome, began);
 }
 
-/// Tells the balancer how long an attempt took that `began` then, if it wants to know.
+/// Reports the latency of an attempt that began at `began`, for balancers that measure it.
 fn record_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option<Failure>) {
     // What fails at once is not fast.
     let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
@@ -362,7 +362,7 @@ fn poll_send<C: ClientStream, T: ServerStream>(
     }
 }
 
-/// Nobody moves: waits for whoever is next, within that party's time.
+/// Neither side makes progress: waits for the party that has to act next, within its time limit.
 fn poll_wait<S: ClientStream>(
     cx: &mut Context<'_>,
     client: &mut Client,

@@ -79,8 +79,8 @@ pub(crate) fn route<'a>(
     if connects && !route.config.allow_connect {
         return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
     }
-    // Whoever asks for a tunnel may speak in it before it hears that there is none: what comes behind its request is never
-    // read as another one (RFC 9931).
+    // A client that requests a tunnel may send into it before it learns that there is none: what follows its request is never
+    // parsed as another request (RFC 9931).
     if upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some() {
         stream.close_after();
     }

@@ -1,4 +1,4 @@
-//! The client of an exchange: who it is, through which listener it came, and how long it is waited for.
+//! The client of an exchange: its address, its listener and its deadline.
 //!
 //! Plain facts and the wait of one task. How its bytes travel is the matter of its stream. Must not read or write a socket.
 
@@ -37,7 +37,7 @@ pub(crate) struct Client {
     pub(crate) requests: u64,
     /// The number of the connection among those of the worker, from 1.
     pub(crate) number: u64,
-    /// The last roll call that it has answered.
+    /// The number of the last query that it has answered.
     pub(crate) called: u32,
     pub(crate) opened_at: Instant,
 }

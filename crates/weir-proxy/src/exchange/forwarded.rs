@@ -1,6 +1,6 @@
-//! What servers are told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, the request id, the certificate of the client.
+//! The fields that describe the client to servers: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, the request id, the certificate of the client.
 //!
-//! What a client claims is believed only when its peer is a trusted proxy; from anybody else it is replaced, never
+//! Values from the client are accepted only when its peer is a trusted proxy; those of other peers are replaced, never
 //! added to.
 
 use std::net::IpAddr;
@@ -96,7 +96,7 @@ pub(crate) fn write(
     }
 }
 
-/// Adds what servers are told about the certificate of the client, on a listener that asks for one.
+/// Adds the fields about the certificate of the client, on a listener that requests one.
 pub(crate) fn write_certificate(
     out: &mut impl FieldWriter,
     stream: &impl ClientEnd,

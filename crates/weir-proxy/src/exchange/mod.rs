@@ -1,6 +1,6 @@
-//! One request and its response: the story of an exchange, phase by phase.
+//! One request and its response, phase by phase.
 //!
-//! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
+//! [`run`] names every phase in the order in which they happen; each has a file of its own. An exchange is
 //! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
 
 mod report;
@@ -145,7 +145,7 @@ async fn carry(
     Ok(End::Done)
 }
 
-/// What an exchange tells its stream at its end.
+/// How an exchange ended, for its stream.
 pub(crate) enum End {
     /// There was no request, or nothing can be answered: the connection closes.
     Closed,

@@ -25,7 +25,7 @@ pub(crate) struct AttemptHistory {
     pub(super) stale_connections: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
-    /// Why the last attempt failed: what the client hears when nobody else can take the request.
+    /// Why the last attempt failed: reported to the client when no other server can take the request.
     pub(super) last: Option<Failure>,
 }
 
@@ -34,7 +34,7 @@ impl AttemptHistory {
         Self { excluded: Excluded::new(), stale_connections: 0, fresh: false, last: None }
     }
 
-    /// Whether anybody may take the request after it has failed on `server`, too.
+    /// Whether a server is left that may take the request after it has failed on `server`, too.
     pub(super) fn leaves_other(&self, plan: &UpstreamPlan, server: ServerId) -> bool {
         let mut excluded = self.excluded;
         excluded.insert(server);
@@ -59,7 +59,7 @@ pub(crate) struct AttemptFailure {
     pub(crate) sent_any: bool,
     pub(crate) received_any: bool,
     pub(crate) reused: bool,
-    /// Its slot, kept if the request may go to the same server again: nobody else has a right to it.
+    /// Its slot, kept if the request may go to the same server again.
     pub(crate) slot: Option<Slot>,
 }
 
@@ -72,7 +72,7 @@ impl AttemptFailure {
     }
 }
 
-/// Whose doing it was.
+/// The side at fault, which decides about a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureOrigin {
     /// The server's, or that of the way to it: another attempt may help.

@@ -1,7 +1,7 @@
 //! Phase Queue: a slot on a server, now or in the order of arrival.
 //!
-//! Whoever finds every server full waits in the queue of the upstream, shared by all workers, and is handed the first
-//! slot that becomes free and that it may use. Must not connect.
+//! An exchange that finds every server full waits in the queue of the upstream, shared by all workers, and gets the first
+//! free slot that it may use. Must not connect.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -83,7 +83,7 @@ pub(crate) async fn admit(
     exchange.record.spend(Phase::Queue, now);
     client.now = now;
     let server = outcome.map_err(Ended::Failed)?;
-    // Whoever has waited may get a server that only the newest config knows.
+    // After a wait, the server may be one of the newest config only.
     match newer(client, plans) {
         Some((config, upstream)) => {
             exchange.record.move_on(&config, upstream);
@@ -132,7 +132,7 @@ async fn wait(
     let own_until = own.and(plan.config.queue.affinity_wait).map(|wait| wait.min(limit));
     let own_until = own_until.filter(|_| own != private_server(client, plans));
     let shard = plans.upstream_shard();
-    // Only now: whoever sees this one counted may rely on it that later ones stand behind it.
+    // Only after the entry: a reader of the metric can rely on later exchanges being queued behind this one.
     shard.queued.increment();
     shard.queue_length.increment();
     let own = own.is_some();

@@ -31,7 +31,7 @@ pub(crate) struct Record {
     pub(crate) attempts: u32,
     /// Exchanges that stood before this one in the queue.
     pub(crate) queue_position: u32,
-    /// What became of the client's bond to a server; `None` without persistence or response.
+    /// Whether affinity kept or moved the client; `None` without affinity or response.
     pub(crate) kept: Option<AffinityOutcome>,
     /// Whether the server connection of the last attempt had carried an exchange before.
     pub(crate) reused: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Record {
     pub(crate) tunnelled: Option<(u64, u64)>,
     /// Those of them that its server has been credited with while it ran.
     pub(crate) credited: (u64, u64),
-    /// Who ended the tunnel, or ended its direction of it first.
+    /// The party that ended the tunnel, or ended its direction first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
     pub(crate) request_id: Vec<u8>,
@@ -113,7 +113,7 @@ impl Record {
         self.trace = Trace::NONE;
     }
 
-    /// Takes down how far the stream of the client has come.
+    /// Records the progress of the client stream.
     pub(crate) fn note(&mut self, stream: &impl ClientEnd) {
         self.body_in = stream.body_received();
         self.bytes_out = stream.sent();
@@ -161,8 +161,7 @@ impl Record {
         self.served.as_ref().map(|config| config.snapshot.generation)
     }
 
-    /// A long exchange lets go of the config that it began on: from now on it is told by the names that `config` has for the same
-    /// things, if it has them all.
+    /// A long exchange releases the config that it began on, if `config` has its route and upstream by the same names.
     pub(crate) fn settle_on(&mut self, config: &Rc<WorkerConfig>, listener: usize) {
         let Some((before, place)) = &self.config else { return };
         let (old, new) = (&before.snapshot.listeners[*place], &config.snapshot.listeners[listener]);

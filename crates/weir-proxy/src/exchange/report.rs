@@ -1,7 +1,7 @@
-//! What a client connection reports of itself when it is asked: what it waits for, and its exchange so far.
+//! The report of a client connection on request: what it waits for, and its exchange so far.
 //!
-//! A question is a roll call: the worker wakes its connections, and each answers where it waits. In the same way
-//! connections are told to end.
+//! For a query the worker wakes its connections, and each answers at its wait. A query can also end
+//! connections.
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -12,8 +12,8 @@ use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInf
 use crate::state::recorder::NONE;
 
 impl Client {
-    /// Tells what the connection does between two exchanges, if that is asked and it has not told yet. To be called wherever it
-    /// waits, before a look at its deadline: what it hears may be that it has to end.
+    /// Reports the activity of the connection between two exchanges, if there is a query that it has not answered. To be called at
+    /// every wait, before the deadline is checked: the query may end the connection.
     #[inline]
     pub(crate) fn report_idle(&mut self, activity: Activity) {
         self.worker.connection_list.note_wait(activity);
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// Whether there is a question that it has not answered.
+    /// Whether there is a query that it has not answered.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         self.called != self.worker.connection_list.number()
@@ -50,7 +50,7 @@ impl Client {
     }
 }
 
-/// What a question asks about.
+/// The facts that a query filters by.
 fn candidate<'a>(
     client: &Client,
     listener: &'a str,

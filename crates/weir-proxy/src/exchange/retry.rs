@@ -25,8 +25,8 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
     }
 }
 
-/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: nobody
-/// else can be asked, and the client gets this one, with whatever it says.
+/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
+/// other server is left, and the client gets this response.
 pub(crate) fn instead<T>(
     client: &mut Client,
     exchange: &mut Exchange,
@@ -52,7 +52,7 @@ pub(crate) fn instead<T>(
     let goes_again = again(client, exchange, plans, history, failed).is_ok();
     if goes_again {
         plans.server(server.index()).shard.responses.record(status);
-        // If that other server is gone a moment later, nobody has broken anything.
+        // If that other server is gone a moment later, the failure is `no-server`, not that of this attempt.
         history.last = None;
     }
     goes_again
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_and_reasons_are_told_by_the_same_words() {
+    fn causes_and_reasons_have_the_same_names_everywhere() {
         let causes = [
             retry::RetryCause::Connect,
             retry::RetryCause::ConnectionError,

@@ -1,4 +1,4 @@
-//! The story of a TCP connection: one exchange without request or response, which becomes a tunnel.
+//! A TCP connection: one exchange without request or response, which becomes a tunnel.
 //!
 //! The phases are those of a request as far as they apply. Must not read what the peers say to each other.
 
@@ -104,7 +104,7 @@ async fn carry(
     };
 
     let plans = plans.on(&location.0, location.1);
-    // Relay: whatever they have to say to each other.
+    // Relay: raw bytes in both directions.
     let ends_at = client.ends_at();
     Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server, slot, ends_at)))
 }

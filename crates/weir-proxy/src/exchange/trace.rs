@@ -1,7 +1,7 @@
-//! The trace that an exchange belongs to (W3C Trace Context): whose it is, whether it is sampled, and what servers are told.
+//! The trace that an exchange belongs to (W3C Trace Context): its id, whether it is sampled, and the field `traceparent` for servers.
 //!
-//! Decided once, when the head is there. Nothing here allocates; whoever does not trace pays for one look. What becomes of a sampled
-//! exchange that is over is told in `control::traces`.
+//! Decided once, when the head is there. Nothing here allocates; without tracing the cost is one branch. Sampled exchanges are
+//! exported by `trace_export` of weir-control.
 
 use weir_config::{AcceptFrom, HeaderChanges};
 use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
@@ -15,7 +15,7 @@ use crate::state::snapshot::{ListenerPlan, TracePlan};
 use crate::state::trace_queue::{ExchangeSpan, SampledExchange};
 use crate::state::worker_config::WorkerConfig;
 
-/// Longest path that is told of what a server got.
+/// Maximum length of a rewritten path that is kept.
 const PATH_BYTES_MAX: usize = 256;
 
 /// Finds out which trace the request belongs to, if anything is traced.
@@ -92,7 +92,7 @@ fn place(
     }
 }
 
-/// Adds what the server of the present attempt is told, unless the route has its own word for it.
+/// Adds `traceparent` with the span of the current attempt, unless the route sets that field.
 #[inline]
 pub(crate) fn write(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
     if let Some(own) = &exchange.record.trace.own {

@@ -195,7 +195,7 @@ impl Tunnelled {
         exchange
     }
 
-    /// Tells what it does, if that is asked.
+    /// Answers a query, if there is one.
     fn report(&mut self, client: &mut Client) {
         if !client.is_called() {
             return;

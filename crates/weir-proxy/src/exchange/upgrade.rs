@@ -48,7 +48,7 @@ pub(crate) async fn run<T: ServerStream>(
     .map_err(Ended::Failed)?;
     exchange.record.sent_to_server += serving.server.sent();
     let RespondingServer { server, slot, .. } = serving;
-    // Its age does not end it: whoever upgrades means to stay.
+    // The age limit of the connection does not apply to an upgraded one.
     Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server.into_tunnel(), slot, None)))
 }
 

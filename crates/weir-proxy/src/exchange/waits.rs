@@ -1,7 +1,7 @@
-//! For whom an exchange waits, and how long it still may.
+//! The party that an exchange waits for, and the time left for it.
 //!
-//! Every pending poll of the exchange ends here. The clock is read only when somebody new is waited for or bytes have
-//! moved since; otherwise the deadline stands.
+//! Every pending poll of the exchange ends here. The clock is read only when the awaited party changes or bytes have
+//! moved since; otherwise the deadline is unchanged.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Waits {
         Self { response: None, paces: [None; 4], awaited: None, attempt_began: None }
     }
 
-    /// Full credit for everybody.
+    /// Full credit for every party.
     pub(crate) fn begin(&mut self, limits: &WaitLimits) {
         self.response = limits.response;
         self.paces = [limits.request_body, limits.send, limits.relay, limits.client_send]
@@ -42,7 +42,7 @@ impl Waits {
         (self.awaited, self.attempt_began) = (None, Some(now));
     }
 
-    /// Waits for `awaited`, who has moved `moved` bytes so far; ready when the time is up.
+    /// Waits for `awaited`, which has moved `moved` bytes so far; ready when the time is up.
     pub(crate) fn poll_over(
         &mut self,
         deadline: &mut Deadline,

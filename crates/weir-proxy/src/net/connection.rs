@@ -1,6 +1,6 @@
 //! A socket together with the bytes that were received on it and not yet consumed.
 //!
-//! Both sides of an exchange are connections. TLS stands between socket and input here, where there is any; nothing above
+//! Both sides of an exchange are connections. TLS is between socket and input here, where there is any; nothing above
 //! may read or write the socket past this type.
 
 use std::io::{self, IoSlice};
@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// What comes behind the received bytes, when they are passed on as they are: at once more of them, or the end, if the
-    /// event loop has heard of that already.
+    /// event loop has already reported that.
     pub(crate) fn behind_received(&self) -> Behind {
         if self.tls.is_none() && self.socket.is_ending() { Behind::More } else { Behind::Unknown }
     }
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// What is known of the peer since the last read; registers `cx` for the next news. TLS records are taken in.
+    /// The state of the peer since the last read; registers `cx` for the next event. TLS records are decrypted.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
         match &mut self.tls {
             None => self.socket.poll_peer(cx),
@@ -177,7 +177,7 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// The same without waiting, for a peer to whom it is a courtesy.
+    /// The same without waiting, where it is optional.
     pub fn tell_end_at_once(&mut self) {
         let _sent = self.poll_tell_end(&mut Context::from_waker(std::task::Waker::noop()));
     }

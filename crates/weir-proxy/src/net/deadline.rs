@@ -1,4 +1,4 @@
-//! How long a connection still waits.
+//! The deadline of the current wait of a connection.
 //!
 //! Every phase sets its own limit by moving the deadline, which costs a store. The timer of the connection is touched only
 //! when a wait begins that must end earlier than the timer is set for, or when it fires early: with steady traffic,
@@ -105,7 +105,7 @@ impl Deadline {
         }
     }
 
-    /// What ended a wait in `phase`: `passed`, unless somebody has asked for the end of the connection.
+    /// The failure that ended a wait in `phase`: `passed`, unless the end of the connection was requested.
     pub(crate) fn failure(&self, phase: Phase, passed: Failure) -> Failure {
         if self.is_cut() { Failure::weir(phase, Cause::Killed) } else { passed }
     }

@@ -1,4 +1,4 @@
-//! The descriptors of the process: who has which share of them, and what happens when none are left.
+//! The file descriptors of the process: the share of each use, and what happens when none are left.
 //!
 //! Clients, the connections to their servers, and pipes (splice) get what the rest of Weir leaves; together they cannot have more than
 //! there are. The limit is one of the process, so what counts towards it is counted once for the process: per connection and per new
@@ -36,7 +36,7 @@ const KEPT_FOR_SERVERS_ONE_IN: u32 = 8;
 /// Up to this limit on open files, the start says that it is low: it is what shells and containers have by default.
 const LOW: u64 = 1024;
 
-/// How often the log says that something is wanting.
+/// Interval of the log line about exhausted descriptors, ports or kernel memory.
 const ALARM_SECONDS: u64 = 10;
 
 /// A number on its own cache line.
@@ -128,7 +128,7 @@ impl DescriptorBudget {
         PIPES_MAX.store(self.pipes, Ordering::Relaxed);
     }
 
-    /// What a person should know of it: maxima of `config` that cannot be had, and a limit that is low.
+    /// Warnings for the operator: maxima of `config` that cannot be reached, and a low limit.
     pub fn warnings(&self, config: &Config) -> Vec<String> {
         let Self { limit, clients_served, .. } = *self;
         let mut warnings = Vec::new();
@@ -292,17 +292,17 @@ impl Drop for PipePermit {
     }
 }
 
-/// Whether `failure` is the want of something on this machine, which says nothing about a server.
+/// Whether `failure` is an exhausted resource of this machine, not a fault of a server.
 pub fn is_local(failure: Failure) -> bool {
     let is_resource =
         matches!(failure.cause, Cause::DescriptorLimit | Cause::PortsExhausted | Cause::KernelMemory);
     is_resource && failure.party == Party::Weir
 }
 
-/// Has the log say, now and then, that something was wanting.
+/// Logs, at most once in [`ALARM_SECONDS`], that a resource of this machine was exhausted.
 #[cold]
 pub fn raise_alarm(failure: Failure) {
-    /// Since the log last said so, and when that was.
+    /// Failures since the last log line, and its time.
     static UNREPORTED: AtomicU64 = AtomicU64::new(0);
     static REPORTED_AT: AtomicU64 = AtomicU64::new(0);
     UNREPORTED.fetch_add(1, Ordering::Relaxed);

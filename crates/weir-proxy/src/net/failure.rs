@@ -93,7 +93,7 @@ pub fn of_server(phase: Phase, error: &io::Error) -> Failure {
         None => return of_io(phase, Party::Server, error),
         Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => Cause::TlsCertificateMissing,
         Some(Error::AlertReceived(AlertDescription::UnrecognisedName)) => Cause::TlsUnrecognizedName,
-        // A client of TLS 1.2 hears no more than that nothing fits.
+        // A TLS 1.2 client gets no more specific alert.
         Some(Error::AlertReceived(
             AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
         )) => Cause::TlsNoSharedCipher,
@@ -101,7 +101,7 @@ pub fn of_server(phase: Phase, error: &io::Error) -> Failure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => Cause::TlsCertificateNameMismatch,
         Some(error) => match of_rustls(error) {
-            // Whoever the server is: the lists are what is wrong.
+            // The fault is in the revocation lists, not in the server.
             cause @ Cause::TlsRevocationUnknown => return Failure::weir(phase, cause),
             cause => cause,
         },
@@ -115,7 +115,7 @@ mod tests {
     use crate::net::descriptors::is_local;
 
     #[test]
-    fn what_this_machine_has_not_is_no_fault_of_a_server() {
+    fn exhausted_resources_of_this_machine_are_no_fault_of_a_server() {
         for (number, cause) in [
             (24, Cause::DescriptorLimit),
             (23, Cause::DescriptorLimit),

@@ -1,6 +1,6 @@
-//! Which connections of a worker wait for their next request, longest first: those that make room when there is none.
+//! Which connections of a worker wait for their next request, longest first: these are evicted when there is no room.
 //!
-//! To begin and to end such a wait is a store each; who is the first is looked for only when a place is needed, for many at
+//! To begin and to end such a wait costs a store each; the longest waits are searched only when room is needed, many at
 //! once. Must not know what a connection is.
 
 use slab::Slab;
@@ -64,7 +64,7 @@ impl Idleness {
         *mark = Mark::BUSY;
     }
 
-    /// Tells the one that has waited longest, of a listener or of all, to end; its key.
+    /// Marks the connection that has waited longest, of a listener or of all, as evicted; returns its key.
     pub(crate) fn evict<T: Marked>(&mut self, all: &mut Slab<T>, listener: Option<u16>) -> Option<usize> {
         if self.found_of != listener {
             self.found.clear();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longest_goes_first_and_each_once() {
+    fn the_longest_wait_is_evicted_first_and_each_once() {
         let (mut idleness, mut all) = connections(1_000);
         // The first hundred have had another request since.
         for key in 0..100 {
@@ -128,11 +128,11 @@ mod tests {
         }
         let order: Vec<usize> = std::iter::from_fn(|| idleness.evict(&mut all, None)).collect();
         assert!(order.iter().copied().eq((100..1_000).chain(0..100)), "{order:?}");
-        assert!(idleness.begin(&mut all[5], 0), "it is told to end");
+        assert!(idleness.begin(&mut all[5], 0), "it is evicted");
     }
 
     #[test]
-    fn of_a_listener_that_is_full_only_its_own_go() {
+    fn a_full_listener_evicts_its_own_connections_only() {
         let (mut idleness, mut all) = connections(10);
         assert_eq!(idleness.evict(&mut all, Some(1)), Some(1));
         assert_eq!(idleness.evict(&mut all, None), Some(0));
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_request_or_is_gone_stays_out_of_it() {
+    fn connections_with_a_request_or_closed_ones_are_not_evicted() {
         let (mut idleness, mut all) = connections(3);
         assert_eq!(idleness.evict(&mut all, None), Some(0));
         idleness.end(&mut all[1]);
         idleness.end(&mut all[2]);
         all.remove(2);
         assert_eq!(idleness.evict(&mut all, None), None);
-        // One whose request came when it was told to go.
+        // One whose request came when it was evicted.
         idleness.end(&mut all[0]);
         assert!(!idleness.begin(&mut all[0], 0));
         assert_eq!(idleness.evict(&mut all, None), Some(0));

@@ -40,8 +40,8 @@ pub struct BoundSockets {
     pub file: Option<SocketFile>,
 }
 
-/// Makes sure that nobody has `address`, by a socket that shares its port with nobody: sockets of one user may share one, so that a second
-/// process on it would go unnoticed. A socket of this process is in the way too.
+/// Checks that `address` is free, by binding a socket without `SO_REUSEPORT`: sockets of one user may share a port, so that a second
+/// process on it would go unnoticed. A socket of this process conflicts too.
 ///
 /// # Errors
 /// Those of `bind(2)`; `AddrInUse` also when another process shares its port willingly.
@@ -93,7 +93,7 @@ fn bind_inet(
     only_v6: bool,
     workers: usize,
 ) -> io::Result<BoundSockets> {
-    // Where the system chooses the port, it gives it to nobody else while this one is held.
+    // Where the system chooses the port, it does not give it out again while this socket is bound.
     let chosen = if addr.port() == 0 { Some(probe_inet(listener, addr, only_v6)?) } else { None };
     let addr = match &chosen {
         Some(held) => held.local_addr()?.as_socket().unwrap_or(addr),
@@ -175,7 +175,7 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
     Ok((file.dev(), file.ino(), (file.mtime(), file.mtime_nsec())))
 }
 
-/// Removes a socket file that nobody listens on any more, as after a crash. Another file that is in the way stays, an error.
+/// Removes a socket file without a listener, as after a crash. Another file at the path is kept, and an error.
 pub fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),

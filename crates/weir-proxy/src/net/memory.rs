@@ -1,11 +1,11 @@
-//! When many connections of a worker have ended: the memory that they had goes back to the system, not to a next crowd that may never come.
+//! Returns memory to the system when many connections of a worker have ended.
 //!
-//! An allocator keeps what is freed for the next one who asks. The library does not know which allocator the program has, so the
-//! program says how that is told to let go. Must not be asked on the path of a request: letting go takes milliseconds.
+//! An allocator keeps freed memory for later allocations. The library does not know the allocator of the program, so the
+//! program provides the function that releases it. Must not be called on the path of a request: it takes milliseconds.
 
 use std::sync::OnceLock;
 
-/// A peak that falls by fewer connections than this takes too little along.
+/// A decrease by fewer connections than this frees too little.
 const FALL_MIN: u32 = 256;
 
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
@@ -22,12 +22,12 @@ pub(crate) fn give_back() {
     }
 }
 
-/// The number of a worker's connections, as far as it rises and falls.
+/// The peak of the number of connections of a worker, to notice a large decrease.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionPeak {
     /// The most connections since memory was last given back.
     high: u32,
-    /// Whether that was when it was last looked at: then the rest of a crowd may still be on its way out.
+    /// Whether the number was falling at the last check: then it may fall further.
     falls: bool,
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::ConnectionPeak;
 
     #[test]
-    fn half_of_a_crowd_has_to_go() {
+    fn memory_is_returned_when_half_of_the_connections_have_ended() {
         let mut peak = ConnectionPeak::default();
         let looks = [
             (1_000, false),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_crowd_are_waited_for() {
+    fn memory_is_returned_again_while_the_number_falls() {
         let mut peak = ConnectionPeak::default();
         let looks = [(1_000, false), (200, true), (3, true), (0, true), (0, false), (5, false), (0, false)];
         for (connections, has_fallen) in looks {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn few_connections_are_no_crowd() {
+    fn few_connections_return_no_memory() {
         let mut peak = ConnectionPeak::default();
         assert!([200, 0, 255, 0].into_iter().all(|connections| !peak.has_fallen(connections)));
     }

@@ -1,8 +1,8 @@
-//! Who is at the other end of a client connection.
+//! The peer of a client connection.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Who is at the other end of a client connection.
+/// The peer of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// An IP address and port; IPv4 addresses are never mapped into IPv6.

@@ -1,4 +1,4 @@
-//! How much one task does before the others have their turn.
+//! How much work one task does before it yields.
 //!
 //! A peer that always has more to send, or to ask, keeps the loops of its connection busy for ever. So each of them takes what it does
 //! from a quantum, and goes to the back when that is spent: the task runs again after all others that can run, and after

@@ -18,7 +18,7 @@ const TICK_MAX: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
 /// No timer: the end of a list.
 const NO_TIMER: u32 = u32::MAX;
 
-/// Where a timer stands in the wheel. Kept by the owner of the timers, beside whatever else a timer has.
+/// The position of a timer in the wheel. Stored by the owner of the timers, with the other data of the timer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     /// The tick it is due at; meaningless outside of the wheel.

@@ -91,7 +91,7 @@ impl Incoming {
         }
     }
 
-    /// Whether nothing is to come behind `received`, as far as its length and its end tell. Whoever ends a body by closing is about to go.
+    /// Whether nothing is to come behind `received`, as far as its length and its end tell. A server that ends a body by closing is expected to close.
     pub(crate) fn seems_whole(&self, received: &[u8]) -> bool {
         match self.remainder {
             BodyRemainder::Nothing | BodyRemainder::UntilClose => true,
@@ -259,7 +259,7 @@ impl Source for Reader<'_> {
 /// How a body is framed on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Bytes as they are: the length stands in the head, or the close ends them, or there is no body.
+    /// Bytes as they are: their end is given by `Content-Length` or by the close, or there is no body.
     Plain,
     Chunked,
 }

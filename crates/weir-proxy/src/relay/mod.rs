@@ -47,7 +47,7 @@ pub(crate) trait Source {
     /// Writes the trailer section as field lines, for a sink that can carry one.
     fn write_trailers(&self, out: &mut Vec<u8>);
 
-    /// How many of the next bytes on the wire are body as it is, when nobody has to see them; 0 when nothing is known of that.
+    /// How many of the next bytes on the wire are plain body and need not be copied to user space; 0 when that is unknown.
     fn bulk_left(&self) -> u64;
 
     /// The socket that [`Source::bulk_left`] bytes can be moved from, and the stock of its worker.
@@ -97,7 +97,7 @@ pub(crate) enum RelayError {
     Write(io::Error),
 }
 
-/// Whom a pending relay waits for.
+/// The side that a pending relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitingFor {
     Source,
@@ -112,7 +112,7 @@ pub(crate) struct Relay {
     pub(crate) moved: u64,
     ended: bool,
     done: bool,
-    /// What bytes are moved through that nobody has to see.
+    /// The pipe for bytes that are moved inside the kernel.
     pipe: Pipe,
 }
 
@@ -185,7 +185,7 @@ impl Relay {
         }
     }
 
-    /// Moves bytes inside the kernel until one side has to wait or none are left that nobody has to see; `false` when that
+    /// Moves bytes inside the kernel until one side has to wait or no such bytes are left; `false` when that
     /// cannot be done.
     fn poll_bulk(
         &mut self,

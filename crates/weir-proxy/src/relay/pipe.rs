@@ -44,7 +44,7 @@ pub(crate) enum PipeMove {
     Nothing,
 }
 
-/// Whom a move failed on.
+/// The side on which a move failed.
 #[derive(Debug)]
 pub(crate) enum PipeError {
     Reading(io::Error),
@@ -97,7 +97,7 @@ impl Pipe {
         Poll::Ready(Ok(PipeMove::In(self.held)))
     }
 
-    /// Gives the pipe back to the worker, if there is one; with bytes in it, it is of no use to anybody else.
+    /// Gives the pipe back to the worker, if there is one; a pipe that still holds bytes is closed.
     #[inline]
     pub(crate) fn give_back(&mut self) {
         if let Some(borrowed) = self.borrowed.take() {

@@ -175,7 +175,7 @@ impl Direction {
 pub(crate) struct Tunnel {
     up: Direction,
     down: Direction,
-    /// Who ended its direction first.
+    /// The side that ended its direction first.
     first_end: Option<Side>,
     /// The end that failed first: what was received from it is still delivered.
     broken: Option<BrokenSide>,
@@ -192,7 +192,7 @@ impl Tunnel {
         (self.up.moved, self.down.moved)
     }
 
-    /// Who ended its direction first, if somebody has.
+    /// The side that ended its direction first, if one has.
     pub(crate) fn first_end(&self) -> Option<Side> {
         self.first_end
     }
@@ -251,7 +251,7 @@ impl Tunnel {
         Poll::Pending
     }
 
-    /// Keeps who ended or failed first.
+    /// Keeps which side ended or failed first.
     ///
     /// # Errors
     /// When an end has failed just now. What was received from it goes on, and nothing is moved to it any more.
@@ -277,7 +277,7 @@ impl Tunnel {
     }
 }
 
-/// Tells the receiver of a direction, once, that nothing more will come.
+/// Passes the end of a direction on to its receiver, once.
 fn pass_end(direction: &mut Direction, receiver: &mut Connection, cx: &mut Context<'_>) {
     if !direction.closed {
         direction.closed = receiver.poll_shutdown_write(cx).is_ready();

@@ -1,4 +1,4 @@
-//! What a connection is called by whoever asks for it.
+//! The id of a client connection, as in queries and commands.
 
 use std::fmt;
 use std::str::FromStr;

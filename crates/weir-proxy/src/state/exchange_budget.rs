@@ -1,7 +1,7 @@
-//! How many exchanges of a worker may still begin before its buffers run out, and who waits for that.
+//! How many exchanges of a worker may still begin before its buffers run out, and the queue of those that wait for that.
 //!
-//! Each one that ends lets one begin, and so does one that waits and holds no buffer meanwhile: those who wait come in their order, and before those who come later. Belongs to one
-//! thread. Must not know what an exchange is.
+//! Each exchange that ends lets one begin, and so does one that waits without a buffer. Waiters come in their order, and before later
+//! exchanges. Belongs to one thread. Must not know what an exchange is.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ pub(crate) struct ExchangeBudget {
     /// How many may still begin; below zero while some run beyond what is allowed.
     left: Cell<i64>,
     exchanges_max: i64,
-    /// Those who wait, also if they were called and have not come yet.
+    /// The waiters, including those that were notified and have not run yet.
     waiting: Cell<usize>,
     given_back: Notify,
 }
@@ -29,7 +29,7 @@ impl ExchangeBudget {
         }
     }
 
-    /// Takes one if one is left and nobody waits for it; whether it did.
+    /// Takes one if one is left and there are no waiters; whether it did.
     #[inline]
     pub(crate) fn try_take(&self) -> bool {
         self.waiting.get() == 0 && self.take()
@@ -44,7 +44,7 @@ impl ExchangeBudget {
     /// Takes one as soon as one is left. To be called when [`ExchangeBudget::try_take`] took none.
     pub(crate) async fn wait(&self) {
         let _waiting = BudgetWaiter::enter(self);
-        // Whoever is called may find that there is none: a call that nobody heard is kept for the next who waits.
+        // A notified waiter may find none left: a notification without a waiter is kept for the next one.
         loop {
             self.given_back.notified().await;
             if self.take() {
@@ -58,7 +58,7 @@ impl ExchangeBudget {
         self.left.get() * 2 <= self.exchanges_max
     }
 
-    /// Whether one that gave back what it took may go on: a quarter is for those who begin.
+    /// Whether one that gave back what it took may go on: a quarter is reserved for new exchanges.
     pub(crate) fn may_resume(&self) -> bool {
         self.left.get() * 4 > self.exchanges_max
     }
@@ -79,8 +79,8 @@ impl ExchangeBudget {
         self.call_next();
     }
 
-    /// As long as some are left while somebody waits, one of those is called: whoever is called and takes one, or gives
-    /// up, calls the next.
+    /// Notifies a waiter as long as some are left: one that is notified and takes one, or gives
+    /// up, notifies the next.
     fn call_next(&self) {
         if self.waiting.get() > 0 && self.left.get() > 0 {
             self.given_back.notify_one();
@@ -88,7 +88,7 @@ impl ExchangeBudget {
     }
 }
 
-/// Somebody who waits, until it is dropped.
+/// A waiter, until it is dropped.
 struct BudgetWaiter<'a>(&'a ExchangeBudget);
 
 impl<'a> BudgetWaiter<'a> {
@@ -115,7 +115,7 @@ mod tests {
 
     type Waiter<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-    /// Waiters who have begun to wait.
+    /// Waiters that have been polled once.
     fn waiters(budget: &ExchangeBudget, count: usize) -> Vec<Waiter<'_>> {
         let mut waiters: Vec<Waiter<'_>> =
             (0..count).map(|_| Box::pin(budget.wait()) as Waiter<'_>).collect();
@@ -123,7 +123,7 @@ mod tests {
         waiters
     }
 
-    /// Polls them all; the places of those who have taken one, who leave.
+    /// Polls them all; removes those that have taken one, and returns their places.
     fn came(waiters: &mut Vec<Waiter<'_>>) -> Vec<usize> {
         let mut cx = Context::from_waker(Waker::noop());
         let polled: Vec<bool> =
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_overtakes_those_who_wait() {
+    fn waiters_are_not_overtaken() {
         let budget = used_up(1);
         let mut waiting = waiters(&budget, 1);
         budget.give_back();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_gives_up_leaves_what_it_was_called_for_to_the_next() {
+    fn a_waiter_that_gives_up_notifies_the_next() {
         let budget = used_up(2);
         let mut waiting = waiters(&budget, 3);
         (0..2).for_each(|_| budget.give_back());
@@ -175,11 +175,11 @@ mod tests {
         let mut last = waiters(&budget, 1);
         drop(last.remove(0));
         budget.give_back();
-        assert!(budget.try_take(), "nobody waits any more");
+        assert!(budget.try_take(), "there are no waiters any more");
     }
 
     #[test]
-    fn a_quarter_is_for_those_who_begin() {
+    fn a_quarter_is_reserved_for_new_exchanges() {
         let budget = used_up(8);
         assert!(budget.is_scarce() && !budget.try_resume());
         (0..2).for_each(|_| budget.give_back());

@@ -26,7 +26,7 @@ use crate::state::wait_limits::WaitLimits;
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;
 
-/// What a listener has gathered, whatever the config says of it: its connections and its figures.
+/// What a listener keeps over reloads: its connections and its counters.
 #[derive(Debug)]
 pub struct ListenerState {
     /// Tells it from others; of more than 65 536 since the start, two have the same.
@@ -83,13 +83,13 @@ pub struct ListenerPlan {
     pub(crate) asks_for_sni: bool,
     /// The routes, in the order of the config.
     pub route_plans: Vec<RoutePlan>,
-    /// Known request fields that are not copied, whoever sends them.
+    /// Known request fields that are not copied, from any client.
     pub(crate) request_drop: FieldSet,
     /// Headers by which some listener of the config tells servers about certificates.
     certificate_headers: Box<[Box<str>]>,
     /// Fields that only Weir may send to servers.
     stripped: Option<Arc<StrippedFields>>,
-    /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
+    /// The fields for servers about a client without a certificate; `None` where none is requested.
     pub(crate) fields_without_certificate: Option<CertificateFields>,
     /// What Weir calls itself in `Via`.
     pub(crate) via_name: Box<str>,
@@ -197,12 +197,12 @@ impl ListenerPlan {
         self.state.limit(&self.config, self.seed);
     }
 
-    /// Whether the word of this peer on the origin of a request is believed.
+    /// Whether this peer is a trusted proxy.
     pub(crate) fn trusts(&self, peer: Peer) -> bool {
         !self.trusts_no_peer && self.config.trusted_proxies.contains(peer.ip())
     }
 
-    /// Fields that this peer may not send. Where Weir asks for certificates itself, it knows better than a trusted proxy.
+    /// Fields that this peer may not send. Where Weir requests certificates itself, those of a trusted proxy are stripped too.
     pub(crate) fn stripped(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
         self.stripped.as_ref().filter(|_| self.fields_without_certificate.is_some() || !self.trusts(peer))
     }

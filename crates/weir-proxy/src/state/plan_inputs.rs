@@ -1,4 +1,4 @@
-//! What every plan is made with that does not depend on the config, and why one cannot be made.
+//! The inputs of every plan that do not depend on the config, and the error when a plan cannot be made.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct TlsError {
     pub(super) error: TlsConfigError,
 }
 
-/// What does not depend on the config.
+/// The inputs of plans that do not depend on the config.
 #[derive(Debug, Clone)]
 pub struct PlanInputs {
     /// What Weir calls itself in `Via`.
@@ -24,7 +24,7 @@ pub struct PlanInputs {
     pub seed: u64,
     /// The number of workers.
     pub workers: usize,
-    /// The books of ejections that the control thread is to look at.
+    /// The outlier tables that the control thread has to review.
     pub due_upstreams: Arc<DueUpstreams>,
 }
 

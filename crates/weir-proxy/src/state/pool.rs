@@ -181,7 +181,7 @@ impl SharedPool {
         self.lock().push(Parked { fd, tls, opened_at, requests, usable_until, _permit });
     }
 
-    /// How many are kept. Workers do not count them: whoever takes one may be another than who kept it.
+    /// How many are kept. Workers do not count them: one worker may take what another has kept.
     pub fn count(&self) -> usize {
         self.lock().len()
     }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn as_many_are_kept_as_were_of_use_together() {
-        // Clients who all had a request under way come again all at once.
+        // Clients with concurrent requests send the next ones concurrently as well.
         assert_eq!(kept(60, &UNLIMITED), (60, true));
         assert_eq!(kept(60, &PoolLimits { kept_max: 20, ..UNLIMITED }), (20, true));
         assert_eq!(kept(60, &PoolLimits { kept_max: 0, ..UNLIMITED }), (0, false));

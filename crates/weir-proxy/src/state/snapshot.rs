@@ -44,10 +44,10 @@ pub struct Snapshot {
     alive: SnapshotCount,
 }
 
-/// The snapshot of the newest config, for those who are not workers.
+/// The snapshot of the newest config, for the control plane.
 pub type CurrentSnapshot = Arc<ArcSwap<Snapshot>>;
 
-/// Counts a snapshot until the last who uses it is gone.
+/// Counts a snapshot until its last user is gone.
 #[derive(Debug)]
 struct SnapshotCount(Arc<AtomicUsize>);
 
@@ -73,8 +73,8 @@ impl Snapshot {
         Self::make(config, inputs, None)
     }
 
-    /// Makes a checked config ready that follows this one. Nothing changes for those who use this one, and nothing is lost when
-    /// it is dropped again.
+    /// Makes a checked config ready that follows this one. Nothing changes for users of this one, and nothing is lost when
+    /// the new one is dropped again.
     ///
     /// # Errors
     /// As [`Snapshot::new`].
@@ -135,7 +135,7 @@ impl Snapshot {
         config
     }
 
-    /// How many snapshots there are, this one and those of before and after that somebody uses.
+    /// The number of snapshots in use, this one and earlier or later ones.
     pub fn alive(&self) -> usize {
         self.alive.0.load(Ordering::Relaxed)
     }

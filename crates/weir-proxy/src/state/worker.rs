@@ -1,6 +1,6 @@
 //! What one worker owns: buffers, timers, counters, and its config.
 //!
-//! Nothing on the request path takes a lock that another worker normally holds. What workers share stands in [`Shared`];
+//! Nothing on the request path takes a lock that another worker normally holds. What workers share is in [`Shared`];
 //! everything else here belongs to one thread and is reached through an `Rc`.
 
 use std::cell::{Cell, RefCell};
@@ -55,11 +55,11 @@ pub(crate) struct Worker {
     pub(crate) listeners: RefCell<Vec<Rc<LocalListener>>>,
     /// Those that the config does not name any more and that something is left of.
     pub(crate) leaving: RefCell<Vec<Rc<LocalListener>>>,
-    /// One per connection; through them they are also told that the worker stops.
+    /// One per connection; through them connections are also woken when the worker stops.
     pub(crate) timers: Rc<Timers>,
     /// What is kept of exchanges that are over.
     pub(crate) recorder: Option<Recorder>,
-    /// Where connections tell what they do, when somebody asks.
+    /// The query that the connections answer.
     pub(crate) connection_list: ConnectionList,
     /// That of the last one that was opened.
     connection_number: Cell<u64>,

@@ -1,7 +1,7 @@
 //! One worker's own side of the config: its idle connections and its counters for every listener, upstream and server.
 //!
-//! An exchange holds the config it began with, so a reload never changes the config of an exchange. What the next config has in
-//! common with this one is the same in both, whoever counts or keeps something last. The worker's side of a server is made with the
+//! An exchange holds the config it began with, so a reload never changes the config of an exchange. Parts that the next config has in
+//! common with this one are shared by both. The worker's side of a server is made with the
 //! first request to it: most servers of a large config have none.
 
 use std::cell::{Cell, OnceCell, Ref, RefCell};
@@ -30,13 +30,13 @@ struct LocalUpstream {
     /// Set when something is to be counted, so also when there is a server.
     shard: OnceCell<Arc<UpstreamShard>>,
     servers: Box<[OnceCell<Rc<LocalServer>>]>,
-    /// Requests that the retry budget, which all workers share, has not heard of yet.
+    /// Requests that are not yet reported to the retry budget, which all workers share.
     unreported: Cell<u32>,
     /// Whether the next config has none of this upstream, or another one: servers that are met only now keep no connections.
     is_superseded: Cell<bool>,
 }
 
-/// Requests after which the retry budget hears of them: few enough to be nothing against what it allows anyway.
+/// Requests that are reported to the retry budget at once: few enough not to matter for the budget.
 const REPORTED_AT_ONCE: u32 = 16;
 
 /// One worker's side of a server.

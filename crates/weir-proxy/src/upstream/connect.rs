@@ -134,7 +134,7 @@ fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
 async fn finish(started: rustix::io::Result<()>, fd: OwnedFd) -> io::Result<Socket> {
     match started {
         Ok(()) => Ok(Socket::new(fd)),
-        // On this machine the other side has answered by now, which spares the event loop a turn.
+        // Over loopback the connection is established by now, which saves a turn of the event loop.
         Err(rustix::io::Errno::INPROGRESS) if rustix::net::getpeername(&fd).is_ok() => Ok(Socket::new(fd)),
         Err(rustix::io::Errno::INPROGRESS) => {
             let mut socket = Socket::connecting(fd)?;
@@ -150,7 +150,7 @@ async fn finish(started: rustix::io::Result<()>, fd: OwnedFd) -> io::Result<Sock
 mod tests {
     use super::*;
 
-    /// Nobody listens there.
+    /// An address without a listener.
     const NOWHERE: &str = "127.0.0.1:1";
 
     fn inet(text: &str) -> Endpoint {
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_of_a_refused_connection_is_reported() {
-        let error = connect(&[inet(NOWHERE)], 0, None).await.expect_err("nobody listens");
+        let error = connect(&[inet(NOWHERE)], 0, None).await.expect_err("the port has no listener");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(connect(&[], 0, None).await.is_err());
     }

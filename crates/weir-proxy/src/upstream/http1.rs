@@ -140,7 +140,7 @@ impl Servers for Http1Servers {
         self.stream(ServerConnection::new(opened, now, Arc::clone(shard)))
     }
 
-    /// Keeps the connection for the next request: of any client, or of this one if the server was told whose it is.
+    /// Keeps the connection for the next request: of any client, or of this one if a PROXY header has named its client.
     fn finish(
         &mut self,
         stream: Http1ServerStream,

@@ -1,6 +1,6 @@
 //! The server connections that belong to one client connection and are used for no other.
 //!
-//! Those that are authenticated by NTLM or Negotiate, and the last one whose server was told of its client by a PROXY header.
+//! Those that are authenticated by NTLM or Negotiate, and the last one that began with a PROXY header for this client.
 //! Must not open connections.
 
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::state::worker_config::LocalServer;
 /// authenticate by themselves.
 const PRIVATE_MAX: usize = 4;
 
-/// The idle connections that belong to one client connection: private ones, and the last one whose server was told whose it is.
+/// The idle connections that belong to one client connection: private ones, and the last one that began with a PROXY header.
 ///
 /// They stay open until the client has its next request or goes: both take no longer than the client may be idle.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct PinnedConnections {
 #[derive(Debug)]
 struct PinnedConnection {
     connection: ServerConnection,
-    /// Where it leads: after a reload, the server of this name may be elsewhere, or be spoken to otherwise.
+    /// Its server: after a reload, the server of this name may have another address or other TLS settings.
     server: Rc<LocalServer>,
 }
 

@@ -1,7 +1,7 @@
 //! The PROXY protocol header of a server connection: the first bytes on it, before TLS and before any request.
 //!
-//! It tells a server whose connection it is, and that cannot be taken back: such a connection carries nothing for another
-//! client. Must not decide who the client is; that was done when its connection was accepted.
+//! It names the client of the connection to the server, for as long as it is open: such a connection carries nothing for another
+//! client. Must not determine the client; that was done when its connection was accepted.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub struct Header {
     bytes: Vec<u8>,
 }
 
-/// What a header tells a server of the connection of a client.
+/// The client connection that a header describes.
 #[derive(Debug)]
 pub(crate) struct ProxiedClient<'a> {
     pub(crate) peer: Peer,
@@ -57,7 +57,7 @@ pub(crate) fn of_client(version: ProxyVersion, client: &ProxiedClient<'_>) -> He
     Header { bytes: written(version, &endpoints, &claims) }
 }
 
-/// What is said about TLS with the client: its version, and whose certificate there was.
+/// The TLV about TLS with the client: its version and its certificate.
 fn of_tls(tls: &Records) -> SslTlv<'_> {
     let identity = tls.client_certificate.as_ref().map(|certificate| &certificate.identity);
     let certificate = match (identity, tls.is_resumed()) {

@@ -22,8 +22,8 @@ impl Slot {
         (Rc::clone(&self.config), self.upstream)
     }
 
-    /// When the server has to be free, because the config does not name it any more. After a reload, a slot that is kept for long lets go
-    /// of the old config if the new one, `present`, has the server too.
+    /// When the server has to be free, because the config does not name it any more. After a reload, a slot that is kept for long releases
+    /// the old config if the new one, `present`, has the server too.
     pub(crate) fn follow(&mut self, present: &Rc<WorkerConfig>) -> Option<Instant> {
         let plan = &self.config.snapshot.upstreams[self.upstream];
         let state = plan.balancer().state(self.server);

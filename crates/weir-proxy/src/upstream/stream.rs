@@ -42,7 +42,7 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// How streams to servers are had.
+/// The source of streams to servers.
 pub(crate) trait Servers {
     type Stream: ServerStream;
 

@@ -33,10 +33,10 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// Pause when something was closed meanwhile.
 const FREED_PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest backlog of a Unix socket, which does not tell how many wait.
+/// The longest backlog of a Unix socket, which does not report its length.
 const UNIX_BACKLOG_MAX: usize = 65_536;
 
-/// A listening socket of one worker, and whose connections come in there.
+/// A listening socket of one worker, and the listener that it belongs to.
 pub(crate) struct WorkerSocket {
     socket: AsyncFd<Arc<OwnedFd>>,
     port: Option<u16>,
@@ -52,7 +52,7 @@ pub(crate) struct AcceptingSocket {
 }
 
 impl WorkerSocket {
-    /// Whose connections come in here now.
+    /// The listener that it belongs to now.
     pub(crate) fn listener(&self) -> Rc<LocalListener> {
         Rc::clone(&self.listener.borrow())
     }
@@ -108,7 +108,7 @@ impl AcceptingSocket {
         self.incoming.port.is_some()
     }
 
-    /// Closes it. Who is in its backlog already is taken, as far as there is room; a stop waits for room.
+    /// Closes it. Connections in its backlog are accepted, as far as there is room; a stop waits for room.
     pub(crate) async fn close(self, acceptor: &Rc<Acceptor>) {
         self.accepting.abort();
         let _aborted = self.accepting.await;
@@ -143,13 +143,13 @@ impl AcceptingSocket {
     }
 }
 
-/// Accepts on one socket until the door is closed.
+/// Accepts on one socket until it is closed.
 async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
     let (worker, socket) = (&acceptor.worker, &incoming.socket);
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
-        // An accept that finds nobody costs as much as one that does: it makes a socket first. A Unix socket does not
-        // tell how many wait.
+        // An accept without a waiting connection costs as much as one with: it makes a socket first. A Unix socket does not
+        // report its backlog.
         let waiting = sys::backlog(socket.get_ref().as_fd()).unwrap_or(usize::MAX);
         let mut all_taken = waiting <= ACCEPT_BATCH;
         for _ in 0..waiting.min(ACCEPT_BATCH) {
@@ -176,7 +176,7 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
             }
         }
         if all_taken {
-            // Whoever has come meanwhile is reported again.
+            // Connections that have come meanwhile are reported again.
             ready.clear_ready();
         } else {
             // The next batch comes after the connections of this one had their turn.

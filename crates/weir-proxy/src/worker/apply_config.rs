@@ -1,4 +1,4 @@
-//! A worker applies another config: what it is given for that, and how it goes over to it.
+//! A worker applies another config: the update that it gets, and the steps of the change.
 //!
 //! Between two steps of its event loop, so that no exchange sees half of it. Requests under way keep the config that they began with,
 //! connections stay where they are. Must not decide what changes: that is a reload in the control plane.
@@ -52,7 +52,7 @@ pub struct SocketAssignment {
 }
 
 impl Acceptor {
-    /// Begins with the first config, of which it has the config already.
+    /// Begins with the first config, whose `WorkerConfig` it has already.
     pub(crate) fn begin(self: &Rc<Self>, change: ConfigUpdate) {
         let plans = change.snapshot.listeners.iter().zip(change.logs).enumerate();
         let locals =
@@ -96,7 +96,7 @@ impl Acceptor {
             accepting.close(self).await;
         }
         drop(done);
-        // Tunnels hear here that their time is limited, and let go of the old config.
+        // Wakes tunnels, so that they apply a new end time and release the old config.
         self.worker.timers.wake_all();
     }
 
@@ -116,7 +116,7 @@ impl Acceptor {
         }
     }
 
-    /// Accepts no new connections, but all that had begun when new ones were refused: a client that was told that it is connected has its answer.
+    /// Accepts no new connections, but all that had begun when new ones were refused: a client whose `connect` succeeded gets its response.
     pub(crate) async fn close_all_sockets(self: &Rc<Self>) {
         if !self.sockets.borrow().is_empty() {
             self.worker.timers.sleep(HANDSHAKE_TIME).await;
@@ -131,7 +131,7 @@ impl Acceptor {
     pub(crate) async fn drain(&self) {
         let end = clock::now() + CLOSING_TIME;
         let is_drained = || {
-            // In this order: a worker that has closed its doors hands nothing over.
+            // In this order: a worker that has closed its sockets hands nothing over.
             let all_closed =
                 self.worker.shared.closed.load(Ordering::SeqCst) == self.worker.shared.loads.len();
             (all_closed || clock::now() >= end)

@@ -54,11 +54,11 @@ pub struct WorkerStart {
     pub changes: UnboundedReceiver<ConfigUpdate>,
     /// Connections that other workers accepted for it.
     pub handed_over: UnboundedReceiver<AcceptedConnection>,
-    /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
+    /// The sizes of its flight recorder.
     pub recorder: weir_config::RecorderSettings,
     /// Queries about its exchanges and connections.
     pub queries: UnboundedReceiver<WorkerQuery>,
-    /// Tells it to accept no more and to end when its last connection has ended.
+    /// Notified when it has to accept no more and to end after its last connection.
     pub stop: Arc<Notify>,
     /// Seed of its random numbers.
     pub random_seed: u64,
@@ -86,7 +86,7 @@ impl ObjectSizes {
     }
 }
 
-/// Runs a worker until it is told to stop and its last connection has ended.
+/// Runs a worker until `stop` is notified and its last connection has ended.
 ///
 /// # Errors
 /// When the event loop cannot be made.
@@ -187,7 +187,7 @@ async fn take_connections(acceptor: Rc<Acceptor>, mut handed_over: UnboundedRece
     }
 }
 
-/// Answers those who ask what was, and what runs.
+/// Answers queries about recorded exchanges and open connections.
 async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
     while let Some(query) = queries.recv().await {
         match query {

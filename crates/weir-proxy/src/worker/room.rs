@@ -1,7 +1,7 @@
 //! Room for new connections where there is none: the client connections that have been idle longest are closed.
 //!
-//! As nginx does when it is short of connections: a client whose kept connection is closed opens another when it has a
-//! request, one that is not let in can do nothing. A worker asks its own connections first, then another worker. Must not close a connection on
+//! As nginx does when it is short of connections: a client whose idle connection is closed opens another when it has a
+//! request, a client that is not accepted can do nothing. A worker asks its own connections first, then another worker. Must not close a connection on
 //! which anything is under way.
 
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::state::shared::ANY_LISTENER;
 use crate::state::worker::{LimitReached, Worker};
 use crate::state::worker_config::LocalListener;
 
-/// How often it is looked for room that other workers make without being asked.
+/// Interval of the checks for room that other workers make without a request.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The same when it is being made.
@@ -37,7 +37,7 @@ impl Worker {
             };
             let is_made = is_awaited && self.make_room(of, tries);
             tries += 1;
-            // Connections of other workers end without a word to this one: look again now and then.
+            // Connections of other workers end without a notification to this one: check periodically.
             tokio::select! {
                 () = self.room.notified() => {}
                 () = self.timers.sleep(if is_made { LOOK_SOON } else { LOOK_AGAIN }) => {}

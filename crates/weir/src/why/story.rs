@@ -152,7 +152,7 @@ fn how_long_it_waited(page: &mut StoryText, exchange: &Value) {
 }
 
 fn one_attempt(page: &mut StoryText, at: usize, attempt: &Value) {
-    if attempt["nobody"] == true {
+    if attempt["no_server"] == true {
         page.line("servers", "none took it:");
         return candidates(page, attempt);
     }
@@ -197,14 +197,14 @@ fn one_attempt(page: &mut StoryText, at: usize, attempt: &Value) {
 fn candidates(page: &mut StoryText, attempt: &Value) {
     let all = attempt["candidates"].as_array().map_or(&[][..], Vec::as_slice);
     let load = |candidate: &Value| format!("{} in flight", number(&candidate["in_flight"]));
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for candidate in all {
         let weight = match number(&candidate["weight"]) {
             1 => String::new(),
             weight => format!(", weight {weight}"),
         };
         let server = named(&candidate["server"]);
-        told.push(match (candidate["chosen"] == true, candidate["eligible"] == true) {
+        notes.push(match (candidate["chosen"] == true, candidate["eligible"] == true) {
             (true, _) => format!("{server} had {}{weight}", load(candidate)),
             (false, true) => format!("{server} could have had it, with {}{weight}", load(candidate)),
             (false, false) => format!(
@@ -216,11 +216,11 @@ fn candidates(page: &mut StoryText, attempt: &Value) {
     }
     let servers = number(&attempt["servers"]) as usize;
     if servers > all.len() {
-        told.push(format!("{} more were not noted", servers - all.len()));
+        notes.push(format!("{} more were not noted", servers - all.len()));
     }
     if servers > 1 {
-        page.line("", &told.join("; "));
-    } else if let Some(only) = told.first() {
+        page.line("", &notes.join("; "));
+    } else if let Some(only) = notes.first() {
         page.line("", &format!("{only}; there was no other server"));
     }
 }

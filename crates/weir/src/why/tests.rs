@@ -69,7 +69,7 @@ fn what_still_runs_says_what_it_waits_for() {
     running["running"] = json!({
         "connection": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
     });
-    let told = stories(&json!({ "exchanges": [running] }));
+    let text = stories(&json!({ "exchanges": [running] }));
     let first =
         "exchange   an-id (s0-17), at 2026-11-22T10:00:00.000000Z, still running, for 3.250 ms by now\n";
     let last = "\
@@ -77,7 +77,7 @@ so far     80 bytes from the client, 1 byte to it
 now        waits for the head of the server's response; state response for 12.500 ms
 to end it  weir ctl end s0-17
 ";
-    assert!(told.starts_with(first) && told.contains(last) && !told.contains("ended  "), "{told}");
+    assert!(text.starts_with(first) && text.contains(last) && !text.contains("ended  "), "{text}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_failure_says_what_to_change() {
         "change": "Look at the server.", "read": "docs/failures.md#response-reset",
     });
     failed["ended"] = json!({ "by": "server", "how": "reset" });
-    let told = stories(&json!({ "exchanges": [failed] }));
+    let text = stories(&json!({ "exchanges": [failed] }));
     let expected = "\
 ended      the server reset the connection (RST)
 failure    response-reset: phase response, party server, cause reset
@@ -113,24 +113,24 @@ failure    response-reset: phase response, party server, cause reset
 to change  Look at the server.
 read       docs/failures.md#response-reset
 ";
-    assert!(told.contains(expected), "{told}");
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
 fn bytes_of_peers_do_not_steer_the_terminal() {
     let mut hostile = retried();
     hostile["path"] = "/\u{1b}[2J\u{202e}".into();
-    let told = stories(&json!({ "exchanges": [hostile] }));
-    assert!(told.contains("GET /\\u{1b}[2J\\u{202e} for"), "{told}");
+    let text = stories(&json!({ "exchanges": [hostile] }));
+    assert!(text.contains("GET /\\u{1b}[2J\\u{202e} for"), "{text}");
 }
 
 #[test]
 fn what_is_not_known_says_why_that_may_be() {
-    let told = json!({
+    let text = json!({
         "error": "unknown", "silent_workers": 1,
         "kept": { "exchanges_per_worker": 4096, "failures_per_worker": 1000, "since": "2026-11-22T10:00:00Z" },
     });
-    let said = failures::unknown("x", &told);
+    let said = failures::unknown("x", &text);
     for part in
         ["be older than the last 4096 exchanges and 1000 failures", "another instance", "did not answer"]
     {

@@ -5,7 +5,7 @@ use weir_observe::Cause;
 use super::ClientConnection;
 use crate::downstream::abort::gives_up_on_close;
 
-/// Bytes of unread requests that are looked at to tell one from several.
+/// Bytes of unread requests that are examined to distinguish one request from several.
 const UNREAD_BYTES_MAX: usize = 4 * 1024;
 
 impl ClientConnection {

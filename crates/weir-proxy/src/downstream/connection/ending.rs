@@ -24,7 +24,7 @@ const LINGER_SILENCE: Duration = Duration::from_secs(5);
 const LINGER_TIME: Duration = Duration::from_secs(30);
 const LINGER_BYTES_MAX: usize = 512 << 20;
 
-/// How often the kernel is asked whether a peer has taken the last bytes: it does not tell by itself.
+/// How often the kernel is asked whether a peer has acknowledged the last bytes: there is no event for it.
 const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
 /// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
@@ -75,7 +75,7 @@ impl ClientConnection {
                 self.connection.socket.abort_on_close();
             }
             AfterStream::Abort => self.connection.socket.abort_on_close(),
-            // A tunnel has told both sides.
+            // A tunnel has ended both directions itself.
             AfterStream::Close | AfterStream::KeepAlive | AfterStream::Tunnel(_) => {}
         }
     }
@@ -103,8 +103,8 @@ impl ClientConnection {
         self.end(if party == Party::Server { AfterStream::CutShort } else { AfterStream::Abort }).await;
     }
 
-    /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes
-    /// on taking it.
+    /// Waits until a peer (the server if given, else the client) has acknowledged everything that was written to it, as long as it
+    /// makes progress.
     pub(crate) async fn wait_for_delivery(&mut self, server: Option<&Socket>) {
         let began = clock::now();
         let mut left = usize::MAX;

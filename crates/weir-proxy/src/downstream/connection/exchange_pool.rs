@@ -1,7 +1,7 @@
 //! The exchanges of a worker: the memory of their state and the state machine of their phases, reused from one to the next.
 //!
 //! Client connections are many and mostly idle, exchanges few and large. So a connection owns none: it borrows one from the
-//! pool for each request, goes into it, and comes out with what becomes of the connection. Must not know the phases.
+//! pool for each request, is moved into it, and is returned with an [`AfterStream`]. Must not know the phases.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;

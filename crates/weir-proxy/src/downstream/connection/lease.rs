@@ -17,7 +17,7 @@ use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::worker::Worker;
 
-/// An exchange on loan from the pool; goes back when dropped, unless it was left with a connection inside.
+/// A borrowed exchange; returned to the pool when dropped, unless a connection is still in it.
 pub(super) struct Lease {
     pool: Rc<ExchangePool>,
     exchange: Option<PooledExchange>,
@@ -49,7 +49,7 @@ impl Lease {
         })
     }
 
-    /// Waits no longer than a request head may take; then the client is told that there is no room for it.
+    /// Waits no longer than a request head may take; then the client gets the failure `buffer-limit`.
     async fn wait(conn: &mut ClientConnection) -> Option<PooledExchange> {
         let pool = Rc::clone(&conn.exchanges);
         let mut exchange = pin!(pool.take());
@@ -61,7 +61,7 @@ impl Lease {
                 return Poll::Ready(Some(exchange));
             }
             if let Some(cause) = conn.is_abandoned() {
-                // As far as anybody knows, it had been received whole.
+                // The request cannot be read; it counts as received.
                 conn.count_failure(Failure::client(Phase::Route, cause));
                 return Poll::Ready(None);
             }

@@ -1,4 +1,4 @@
-//! The life of one client connection: one exchange after the other until either side has enough.
+//! One client connection from accept to close: one exchange after the other.
 //!
 //! Between exchanges a connection holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
@@ -45,11 +45,11 @@ pub(crate) struct ClientConnection {
     pub(crate) client: Client,
     pub(super) exchanges: Rc<ExchangePool>,
     pub(crate) connection: Connection,
-    /// Why the client is not served at all, until it was told.
+    /// The failure for which the client is not served, until it has been reported to the client.
     pub(super) refused: Option<Failure>,
     /// Whether the limit on connections per client counts this one.
     counted: bool,
-    /// Whether the client was once looked after without the event loop's help.
+    /// Whether the first check for an abort, the one without the event loop, was made.
     pub(super) looked: bool,
 }
 
@@ -70,7 +70,7 @@ impl ClientConnection {
         let plan = Arc::clone(&listener.plan());
         let protocol = plan.config.protocol;
         let counted = match proxy_header::is_expected(plan.config.proxy_protocol.as_ref(), peer) {
-            // Who the client is stands in the header.
+            // The header contains the address of the client.
             true => false,
             false => match count(&listener, peer) {
                 Ok(counted) => counted,
@@ -187,7 +187,7 @@ impl ClientConnection {
         );
     }
 
-    /// Puts the client that a PROXY header names in the place of the peer.
+    /// Replaces the peer by the client that a PROXY header names.
     pub(crate) fn replace_peer(&mut self, client: Peer, arrival: Arrival) {
         self.client.peer = client;
         self.client.local_port = Some(arrival.destination.port());
@@ -203,8 +203,8 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client that has just
-    /// been told that it is connected does not repeat it elsewhere. To be followed by a look at the deadline.
+    /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client whose
+    /// connection was just accepted does not send it elsewhere. To be followed by a look at the deadline.
     pub(crate) fn is_stopped(&mut self) -> bool {
         if !self.client.worker.is_stopping() || self.client.requests > 0 {
             return self.client.worker.is_stopping();
@@ -214,7 +214,7 @@ impl ClientConnection {
         end <= clock::now()
     }
 
-    /// Shakes hands where the listener has TLS; `false` when the connection is over.
+    /// Does the TLS handshake where the listener has TLS; `false` when the connection is over.
     async fn begin_tls(&mut self) -> bool {
         let Some(tls) = self.client.listener.plan().tls.clone() else { return true };
         // On the heap, since it is short and would make every connection larger.

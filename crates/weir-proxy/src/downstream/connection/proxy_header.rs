@@ -1,7 +1,7 @@
 //! Phase Accept: the PROXY protocol header of a new connection, before anything else is made of its bytes.
 //!
 //! Whether one has to come is decided by the address of the peer, never by the bytes: a peer that is named in the config
-//! must send one, and nobody else is believed. What follows the header stays where it is, for whichever protocol comes
+//! must send one, and bytes of other peers are never read as one. What follows the header stays in the input, for the protocol that comes
 //! next.
 
 use std::net::{IpAddr, SocketAddr};
@@ -42,7 +42,7 @@ pub(crate) async fn receive(conn: &mut ClientConnection) -> bool {
     outcome.is_ok()
 }
 
-/// Reads on until the header is whole or wrong. The failure is none when nobody did anything wrong.
+/// Reads on until the header is whole or wrong. No failure is returned when neither side broke a rule.
 fn poll_header(
     cx: &mut Context<'_>,
     conn: &mut ClientConnection,

@@ -1,6 +1,6 @@
 //! Phase Tls: from the first bytes of a client to a connection that both sides trust to be private.
 //!
-//! Stands between accept and the protocol of the listener, whatever that is. Until its first byte a client holds no memory for
+//! Runs between accept and the protocol of the listener. Until its first byte a client holds no memory for
 //! TLS. Must not decide what a failure means.
 
 use std::io;
@@ -29,12 +29,12 @@ const HANDSHAKE: u8 = 0x16;
 /// Why there is no TLS on a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TlsRefusal {
-    /// Nobody said anything.
+    /// The client closed the connection before its first byte, or Weir stops.
     Quietly,
     Failed(Failure),
 }
 
-/// Shakes hands with a client that has just connected, within the time limit of the phase.
+/// Does the TLS handshake with a client that has just connected, within the time limit of the phase.
 ///
 /// # Errors
 /// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
@@ -136,7 +136,7 @@ async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result
     Ok(())
 }
 
-/// Whose certificate the client has shown, if it was asked for one.
+/// The certificate that the client presented, if one was requested.
 fn certificate(
     conn: &ClientConnection,
     records: &Records,
@@ -167,7 +167,7 @@ fn refused(conn: &ClientConnection, error: &io::Error) -> TlsRefusal {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let failure = match cause {
         Some(error) => match of_rustls(error) {
-            // Whoever the client is: the lists are what is wrong.
+            // The fault is in the revocation lists, not in the client.
             cause @ Cause::TlsRevocationUnknown => Failure::weir(Phase::Tls, cause),
             cause => Failure::client(Phase::Tls, cause),
         },

@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: by the name that it asks for and the signatures that it knows.
+//! Selects the certificate for a client: by the requested name (SNI) and the signature schemes that it offers.
 //!
 //! The exact name goes before a wildcard, which stands for one label, and that before the default. Of several
 //! certificates for a name the cheapest to sign with comes first: a handshake costs 206 us of CPU with ECDSA P-256,

@@ -134,7 +134,7 @@ pub(crate) type CertificateFields = Box<[(Box<str>, Box<str>)]>;
 #[derive(Debug)]
 pub(crate) struct ClientCertificate {
     pub(crate) identity: Identity,
-    /// What servers are told about it.
+    /// The fields for servers about it.
     pub(crate) fields: CertificateFields,
 }
 
@@ -163,7 +163,7 @@ impl ClientCertificate {
     }
 }
 
-/// What servers are told of a client that has shown no certificate.
+/// The fields for servers about a client without a certificate.
 pub(crate) fn fields_without(headers: &ClientCertificateHeaders) -> CertificateFields {
     headers.verify.iter().map(|name| field(name, "NONE")).collect()
 }

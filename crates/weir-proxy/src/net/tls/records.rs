@@ -75,7 +75,7 @@ pub(crate) struct Records {
     peer_closed: bool,
     /// Whether the kernel took less than was encrypted.
     congested: bool,
-    /// Whether the peer has been told that nothing more comes.
+    /// Whether `close_notify` has been sent.
     notified: bool,
     /// How long the handshake took, in microseconds, if the peer is a client.
     pub(crate) handshake_micros: u32,
@@ -189,7 +189,7 @@ impl Records {
             if self.has_decrypted() || self.wire.is_none() || self.exhausted || self.peer_closed {
                 continue;
             }
-            // What is wrong behind good bytes is told when these have been read.
+            // An error behind valid bytes is reported when these have been read.
             self.broken = self.advance().err().map(Box::new);
         }
         Ok(len)
@@ -354,7 +354,7 @@ impl Records {
             None => Ok(()),
         };
         outcome.map_err(|error| {
-            // The peer shall know why, if it can be told at once.
+            // The alert is sent if the socket takes it now.
             let _gone = self.poll_flush(cx, socket, Behind::Close);
             io::Error::new(io::ErrorKind::InvalidData, error)
         })
@@ -488,10 +488,10 @@ impl Records {
         Ok(())
     }
 
-    /// Tells the peer that nothing more comes, and waits until the kernel has that.
+    /// Sends `close_notify`, and waits until the kernel has taken it.
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<()>> {
         if !self.notified {
-            // A peer that broke the protocol hears so; if not, the end of the connection will do.
+            // A peer that broke the protocol gets an alert if possible; otherwise the connection just ends.
             let _broken = self.settle();
             self.notify();
         }

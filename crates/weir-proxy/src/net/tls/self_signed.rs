@@ -1,6 +1,6 @@
-//! Certificates that are trusted themselves: many an inner server or client has signed its own, which is named among the authorities.
+//! Self-signed certificates of servers or clients that are listed among the authorities.
 //!
-//! By the book an authority is no end of a chain (RFC 5280 section 4.2.1.9), so that verification fails; OpenSSL takes such a certificate, and people
+//! By the standard an authority is not an end-entity certificate (RFC 5280 section 4.2.1.9), so that verification fails; OpenSSL takes such a certificate, and people
 //! expect that. It still has to be valid today, and what a list says of it holds.
 
 use std::time::{Duration, UNIX_EPOCH};

@@ -63,8 +63,8 @@ impl TlsServerConfig {
         self.authorities.load_full()
     }
 
-    /// Verifies certificates of clients by other files from now on. Sessions of before are not resumed: who was let in then may not be
-    /// welcome now.
+    /// Verifies certificates of clients by other files from now on. Earlier sessions are not resumed: a client accepted before may be
+    /// rejected now.
     ///
     /// # Errors
     /// When one of them cannot be used; then nothing changes.

@@ -33,7 +33,7 @@ pub(super) enum SessionProgress {
 }
 
 impl TlsSession {
-    /// Takes in what has arrived, up to the next bytes that are to be read; what has to be told to the peer goes behind `outgoing`. Counts the
+    /// Takes in what has arrived, up to the next bytes that are to be read; records for the peer are appended to `outgoing`. Counts the
     /// bytes of `wire` that are done with. Those of a message that has not wholly arrived stay, and are to be given again.
     pub(super) fn advance(
         &mut self,
@@ -79,7 +79,7 @@ impl TlsSession {
         }
     }
 
-    /// Takes the record out that [`SessionProgress::Received`] told of: as much of it as has room, and then the rest of it.
+    /// Takes the record out that [`SessionProgress::Received`] reported: as much of it as has room, and then the rest of it.
     pub(super) fn take_record(&mut self, space: &mut [u8], rest: impl FnOnce(&[u8])) -> usize {
         match self {
             Self::Server(session) => take(session.process_tls_records(&mut []), space, rest),
@@ -129,7 +129,7 @@ impl std::fmt::Debug for TlsSession {
     }
 }
 
-/// One state of rustls; no progress where it has more to do.
+/// One state of rustls; `None` where it has more to do.
 fn step<Data>(
     UnbufferedStatus { discard, state, .. }: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
@@ -192,7 +192,7 @@ fn encrypt<Data>(
 }
 
 fn close_notify<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>) {
-    // A peer with whom the handshake is not over hears it by the end of the connection.
+    // Before the handshake is over, the end of the connection has to do.
     let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else { return };
     let mut alert = [0; ALERT_MAX];
     if let Ok(len) = traffic.queue_close_notify(&mut alert) {

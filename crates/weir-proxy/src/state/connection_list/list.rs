@@ -1,5 +1,5 @@
-//! The roll call of one worker: its connections are woken group by group, so that nobody else has to wait for all of them, and each answers
-//! where it waits.
+//! A query to the connections of one worker: they are woken in groups, so that other tasks run in between, and each answers
+//! at its wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ const GROUP: usize = 128;
 /// How often the worker goes round its tasks once more while answers are missing.
 const ROUNDS: usize = 64;
 
-/// Where the connections of a worker answer.
+/// Collects the answers of the connections of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionList {
-    /// That of the last call.
+    /// The number of the last query.
     number: Cell<u32>,
-    /// What the connection that told last waits for.
+    /// The wait of the connection that reported last.
     waits_for: Cell<Option<Activity>>,
     open: RefCell<Option<QueryRound>>,
 }
 
-/// A question on its way round.
+/// A query in progress.
 #[derive(Debug)]
 struct QueryRound {
     query: Arc<ConnectionQuery>,
@@ -58,7 +58,7 @@ impl QueryRound {
 }
 
 impl ConnectionList {
-    /// The number of the last call: who has answered that one has nothing to answer.
+    /// The number of the last query: a connection that has answered it has nothing to answer.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number.get()
@@ -75,12 +75,12 @@ impl ConnectionList {
         self.waits_for.set(None);
     }
 
-    /// Whether the connection that has just told waits for a body to move on.
+    /// Whether the connection that has just reported waits for progress of a body.
     pub(crate) fn is_wait_for_body(&self) -> bool {
         self.waits_for.get().is_some_and(Activity::is_body)
     }
 
-    /// Hears of a connection, `running` if it is shown; why the connection has to end, if it has to.
+    /// Takes the answer of a connection; returns why the connection has to end, if it has to.
     pub(crate) fn report(
         &self,
         candidate: &ConnectionFacts<'_>,
@@ -99,7 +99,7 @@ impl ConnectionList {
         round.query.ends
     }
 
-    /// A connection ends that has answered the call `answered` last.
+    /// A connection ends whose last answered query is `answered`.
     pub(crate) fn leave(&self, answered: u32) {
         if answered != self.number()
             && let Ok(mut open) = self.open.try_borrow_mut()
@@ -109,7 +109,7 @@ impl ConnectionList {
         }
     }
 
-    /// Asks all connections of a worker, whose timers these are.
+    /// Queries all connections of the worker that has these timers.
     pub(crate) async fn query_all(&self, timers: &Timers, message: ConnectionQueryMessage) {
         let (list, asked) = (self, timers.len());
         list.open.replace(Some(QueryRound::new(&message.query)));
@@ -129,7 +129,7 @@ impl ConnectionList {
         let Some(round) = list.open.take() else { return };
         let silent = asked.saturating_sub(round.heard);
         let connections = round.listed.into_values().collect();
-        // Who has asked may be gone.
+        // The receiver may be gone.
         let _gone =
             message.answer.send(FoundOnWorker { connections, matching: round.matching, asked, silent });
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_connections_the_oldest_are_told_and_no_more_than_asked_for() {
+    fn of_many_connections_the_oldest_are_listed_up_to_the_limit() {
         let query = Arc::new(ConnectionQuery { count_max: 1000, ..ConnectionQuery::default() });
         let mut round = QueryRound::new(&query);
         // In an order that is none: 7919 and 10 007 are prime.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_none_gets_none() {
+    fn a_limit_of_zero_lists_none() {
         let mut round = QueryRound::new(&Arc::new(ConnectionQuery::default()));
         assert!(!round.has_room(1));
         round.keep(info(1));

@@ -1,6 +1,6 @@
-//! What is noted of the attempts of an exchange while it runs: who was chosen among whom, on which connection, and how it ended.
+//! The attempts of an exchange, recorded while it runs: the candidates, the chosen server, the connection and the outcome.
 //!
-//! Part of the exchange and reused with it. Copies numbers only: what they mean is told when somebody asks. Must not allocate.
+//! Part of the exchange and reused with it. Copies numbers only: they are resolved to names on a query. Must not allocate.
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ pub struct Entry {
     pub is_tls: bool,
     /// Whether the connection of the client went on.
     pub client_stays: bool,
-    /// Who ended a tunnel, or its direction of it first.
+    /// The party that ended a tunnel, or its direction of it first.
     pub ended_by: Option<Party>,
     /// What affinity did with it.
     pub kept: Option<AffinityOutcome>,

@@ -1,7 +1,7 @@
-//! The flight recorder of one worker: what it keeps of exchanges that are over, so that somebody can ask later why they went as they did.
+//! The flight recorder of one worker: records of completed exchanges, to explain their outcome later.
 //!
-//! The worker alone writes and reads it: whoever wants to know sends a message, which is answered between two steps of the event loop.
-//! No lock, and no allocation once the rings have their memory. Must not make sentences: that is for whoever asks.
+//! The worker alone writes and reads it: a query is a message, which is answered between two steps of the event loop.
+//! No lock, and no allocation once the rings have their memory. Must not format text: the caller does.
 
 mod ring;
 mod query;

@@ -9,7 +9,7 @@ use super::entry::{Entry, Flight, NONE};
 use super::{Recorder, Rings};
 use crate::state::connection_id::ConnectionId;
 
-/// What somebody wants to know.
+/// A query for recorded exchanges.
 #[derive(Debug, Clone)]
 pub enum RecorderQuery {
     /// Exchanges with this request id.

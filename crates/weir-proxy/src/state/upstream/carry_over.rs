@@ -39,7 +39,7 @@ impl<'a> CarryOver<'a> {
         servers.map(move |(index, server)| of(index, server, self.before.filter(|_| self.is_known[index])))
     }
 
-    /// Who judges the servers, and who chooses among them.
+    /// Outlier detection, and the balancer with its queue.
     pub(super) fn balancing(self, inputs: &PlanInputs) -> (OutlierDetector, Admission<Waiter>) {
         let (config, seed) = (self.config, inputs.seed);
         match self.before {

@@ -47,11 +47,11 @@ pub struct UpstreamPlan {
     pub leaves_at: Box<[Option<Instant>]>,
     /// When the last tunnels end, once the config does not name the upstream any more.
     removed: OnceLock<Instant>,
-    /// How servers are spoken to with TLS.
+    /// The TLS of connections to its servers.
     pub tls: Option<Arc<TlsClientConfig>>,
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
-    /// What keeps clients on their servers.
+    /// Session affinity.
     pub(crate) affinity: Option<CookieAffinity>,
     /// Whether requests that belong to a server wait for it when it is full.
     pub(crate) when_full: WhenFull,
@@ -74,7 +74,7 @@ pub struct UpstreamPlan {
     pub(crate) retry_body_max: usize,
     /// What is counted of the probes of each server; `None` where there are none.
     pub probes: Box<[Option<Arc<ProbeShard>>]>,
-    /// Who is ejected.
+    /// Outlier detection.
     pub outlier_detector: OutlierDetector,
     /// What each worker counts of the upstream.
     pub shards: PerWorker<UpstreamShard>,
@@ -216,8 +216,8 @@ impl UpstreamPlan {
     }
 
     /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
-    /// other, unless the config says something new about it, since an operator speaks of names. One that comes back takes requests from
-    /// the moment a worker turns; those who have not turned see it leave.
+    /// other, unless the config says something new about it, since an operator speaks of names. One that comes back gets requests from
+    /// a worker that has applied the config; for other workers it still leaves.
     pub(super) fn settle_modes(&self, before: &UpstreamPlan) {
         let states = before.balancer().states();
         for (index, server) in self.config.servers.iter().enumerate() {
@@ -266,7 +266,7 @@ impl UpstreamPlan {
             if known.health && !server.health
                 || before.config.health.is_some() && self.config.health.is_none()
             {
-                // Nobody looks any more: as at the start.
+                // Without health checks the state is that of the start.
                 if state.health() == weir_traffic::Health::Down {
                     self.skip_ramp(index);
                 }
@@ -302,7 +302,7 @@ impl UpstreamPlan {
         self.leaves_at[server].is_some() && self.balancer().states()[server].in_flight() == 0
     }
 
-    /// Who chooses among the servers.
+    /// The balancer.
     #[inline]
     pub fn balancer(&self) -> &Balancer {
         self.admission.balancer()
@@ -397,7 +397,7 @@ fn tls_names(
     servers.iter().map(name).collect()
 }
 
-/// How servers are spoken to with TLS; as before, with its sessions, as long as nothing about it has changed.
+/// The TLS of connections to servers; that of before, with its sessions, as long as its config has not changed.
 fn client_config(
     config: &Upstream,
     before: Option<&UpstreamPlan>,
@@ -413,7 +413,7 @@ fn client_config(
     Ok(Some(Arc::new(client_config)))
 }
 
-/// What keeps clients on their servers, with what was learned before. Of servers of one name, the one that stays is meant.
+/// Session affinity, with the cookies learned before. Of servers of one name, the one that stays is meant.
 fn affinity(
     config: &Upstream,
     leaves_at: &[Option<Instant>],
@@ -442,7 +442,7 @@ pub(super) fn delay_target(config: &Upstream) -> Option<DelayTarget> {
     config.queue.delay_target.map(|target| DelayTarget { target_ms: millis(target), interval_ms })
 }
 
-/// The addresses that are known without asking anybody.
+/// The addresses that are known without a DNS query.
 fn known(address: &ServerAddress) -> Vec<Endpoint> {
     match address {
         ServerAddress::Ip(addr) => vec![Endpoint::Inet(*addr)],

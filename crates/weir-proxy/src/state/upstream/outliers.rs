@@ -1,6 +1,6 @@
-//! What attempts tell of the server they go to: that they begin, if it is watched, and how they end.
+//! Reports attempts to outlier detection: their begin, if the server is watched, and their outcome.
 //!
-//! The rules stand in `weir_traffic::ejection`. The table of an upstream is behind a lock that is taken when a server is watched or
+//! The rules are in `weir_traffic::ejection`. The table of an upstream is behind a lock that is taken when a server is watched or
 //! has failed too often, never for a request without trouble. What was decided is logged, and timed, by the control
 //! thread.
 
@@ -17,15 +17,15 @@ use crate::net::clock::{self, Instant};
 use crate::net::failure::Fault;
 use crate::state::due_upstreams::DueUpstreams;
 
-/// The table of an upstream and what the data path needs to know of it.
+/// The outlier table of an upstream and the settings that the data path needs.
 #[derive(Debug)]
 pub struct OutlierDetector {
     shared: Arc<SharedOutlierTable>,
-    /// Whether anybody is ever ejected.
+    /// Whether servers are ejected at all.
     is_on: bool,
     /// Status codes that are failures; sorted.
     on_status: Box<[u16]>,
-    /// Failures in a row of which the table has to hear at once.
+    /// Consecutive failures from which on the table is updated at once.
     reported_from: u32,
 }
 
@@ -33,7 +33,7 @@ pub struct OutlierDetector {
 #[derive(Debug)]
 struct SharedOutlierTable {
     ejections: Mutex<OutlierTable<Fault>>,
-    /// Tells it from all others.
+    /// Its number, unique in the process.
     number: u64,
     /// Whether the control thread is to look at it.
     is_due: AtomicBool,
@@ -43,11 +43,11 @@ struct SharedOutlierTable {
 /// How an attempt ended, as far as the server is concerned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AttemptOutcome {
-    /// It is well.
+    /// The server is well.
     Success,
-    /// It is not.
+    /// The server is at fault.
     Failure(Fault),
-    /// Neither: it was somebody else's doing.
+    /// Neither: the client or Weir was at fault.
     Unknown,
 }
 
@@ -184,7 +184,7 @@ impl UpstreamPlan {
         self.balancer().state(server).consecutive_failures().is_watched()
     }
 
-    /// Takes in how an attempt on `server` ended that began then.
+    /// Records the outcome of an attempt on `server` that began at `began`.
     #[inline]
     pub(crate) fn record_outcome(&self, server: ServerId, outcome: AttemptOutcome, began: Instant) {
         match outcome {
@@ -222,7 +222,7 @@ impl UpstreamPlan {
             };
             self.update_table(fail, began);
         } else if let Ok(mut table) = self.outlier_detector.shared.ejections.try_lock() {
-            // For the history only: nobody waits for that.
+            // For the history only, which may be incomplete.
             table.remember(server, fault, self.millis(clock::now()));
         }
     }
@@ -238,12 +238,12 @@ impl UpstreamPlan {
         }
     }
 
-    /// Takes in that the health checks have found a server up again that they had found down.
+    /// Updates the table after the health checks have found a server up again.
     pub fn recover(&self, server: ServerId) {
         self.outlier_detector.lock().recover(server, self.millis(clock::now()));
     }
 
-    /// Takes in that what health checks or the operator say of a server has changed, before anybody is told.
+    /// Updates the table after a change by health checks or the operator, before the change is reported.
     pub fn settle_ejections(&self) {
         self.outlier_detector.lock().advance(self.millis(clock::now()));
         self.outlier_detector.request_review();

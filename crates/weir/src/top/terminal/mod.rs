@@ -59,7 +59,7 @@ fn keep_looking(
     closed: &Receiver<()>,
 ) {
     while matches!(closed.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
-        let look = overview(client, PAGES_MAX).map_err(told);
+        let look = overview(client, PAGES_MAX).map_err(message_of);
         if looks.send(look).is_err() {
             return;
         }
@@ -67,7 +67,7 @@ fn keep_looking(
 }
 
 /// The error in one line.
-fn told(error: CommandError) -> String {
+fn message_of(error: CommandError) -> String {
     match error {
         CommandError::Failed { error, .. } => format!("{error:#}"),
         CommandError::Usage { what, .. } => what,

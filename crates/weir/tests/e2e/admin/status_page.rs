@@ -81,7 +81,7 @@ fn figures_change_without_loading_the_page_anew() {
     assert_eq!(browser.complaints(), [""; 0]);
     let story = browser.evaluate(story);
     browser.go(story.as_str().expect("it was just there"));
-    eventually("its story is told", || browser.text("#why h2") == "GET /gone/ for example.test");
+    eventually("its record is shown", || browser.text("#why h2") == "GET /gone/ for example.test");
     assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
     assert_eq!(browser.complaints(), [""; 0]);
     browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));

@@ -58,10 +58,11 @@ fn a_missing_file_is_told() {
     for command in ["check", "serve"] {
         let done = run(&[command, "/nowhere/weir.toml"]);
         assert_eq!(done.code, Some(2), "{done:?}");
-        let told = done.stdout + &done.stderr;
+        let output = done.stdout + &done.stderr;
         assert!(
-            told.starts_with("error: /nowhere/weir.toml: ") && told.contains("\nhelp: there is no such file"),
-            "{told}"
+            output.starts_with("error: /nowhere/weir.toml: ")
+                && output.contains("\nhelp: there is no such file"),
+            "{output}"
         );
     }
     let folder = run(&["check", "/"]);

@@ -253,9 +253,9 @@ fn the_supervisor_is_told() {
     let supervisor = std::os::unix::net::UnixDatagram::bind(&path).expect("the folder is new");
     supervisor.set_read_timeout(Some(WATCHDOG)).expect("a socket takes a time limit");
     let hear = || {
-        let mut told = [0; 512];
-        let len = supervisor.recv(&mut told).expect("somebody tells something");
-        String::from_utf8_lossy(&told[..len]).into_owned()
+        let mut notified = [0; 512];
+        let len = supervisor.recv(&mut notified).expect("somebody tells something");
+        String::from_utf8_lossy(&notified[..len]).into_owned()
     };
     let config = "listener.web = { address = \"127.0.0.1:0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
     let variable = [("NOTIFY_SOCKET", path.to_str().expect("temporary paths are UTF-8"))];
@@ -263,8 +263,8 @@ fn the_supervisor_is_told() {
     let mut weir = Weir::start_in_environment(own, config, &variable);
     assert!(hear().starts_with("READY=1\n"));
     weir.signal(Signal::HUP);
-    let told = hear();
-    assert!(told.starts_with("RELOADING=1\n") && told.contains("MONOTONIC_USEC="), "{told}");
+    let notified = hear();
+    assert!(notified.starts_with("RELOADING=1\n") && notified.contains("MONOTONIC_USEC="), "{notified}");
     assert!(hear().starts_with("READY=1\n"));
     weir.signal(Signal::TERM);
     assert!(hear().starts_with("STOPPING=1\n"));

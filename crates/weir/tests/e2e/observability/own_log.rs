@@ -79,8 +79,8 @@ fn a_line_that_is_repeated_is_summed_up() {
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(0));
     let log = weir.stderr();
-    let told: Vec<&str> =
+    let lines: Vec<&str> =
         log.lines().filter(|line| line.contains("a PROXY protocol header was refused")).collect();
-    assert_eq!(told.len(), 11, "{log}");
-    assert!(told[10].ends_with("(and 40 more like it in 10 s)"), "{log}");
+    assert_eq!(lines.len(), 11, "{log}");
+    assert!(lines[10].ends_with("(and 40 more like it in 10 s)"), "{log}");
 }

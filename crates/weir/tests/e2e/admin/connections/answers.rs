@@ -57,8 +57,8 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
         errors.contains("] frontend web: killed-by-operator\n  backend app, server a, event #"),
         "{errors}"
     );
-    let told = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
-    assert!(errors.contains(&told) && errors.contains("  request \"GET /left\", id mine\n"), "{errors}");
+    let reply = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
+    assert!(errors.contains(&reply) && errors.contains("  request \"GET /left\", id mine\n"), "{errors}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn why_tells_what_a_running_exchange_waits_for() {
     let running = connection(&weir, &client, "response");
     for name in ["mine", id(&running)] {
         let story = weir.run_over_socket(&["why", name]);
-        let told = story.stdout;
+        let reply = story.stdout;
         assert_eq!(story.code, Some(0), "{}", story.stderr);
         for part in [
             &format!("exchange   mine ({})", id(&running)),
@@ -80,7 +80,7 @@ fn why_tells_what_a_running_exchange_waits_for() {
             "now        waits for the head of the server's response; state response for",
             &format!("to end it  weir ctl end {}", id(&running)),
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(reply.contains(part), "{part}: {reply}");
         }
     }
     gate.open();
@@ -107,10 +107,10 @@ fn why_knows_a_connection_that_is_over_by_the_name_that_it_had() {
     let name = id(&connection(&weir, &client, "idle")).to_owned();
     drop(client);
     eventually("the connection is over", || connections(&weir, "").is_empty());
-    let told = weir.run_over_socket(&["why", &name]).stdout;
-    assert!(told.starts_with("2 exchanges go by this name; the last one first.\n"), "{told}");
-    let order = ["/second", "/first"].map(|target| told.find(&format!("GET {target} for a.test")));
-    assert!(order[0].is_some() && order[0] < order[1], "{told}");
+    let reply = weir.run_over_socket(&["why", &name]).stdout;
+    assert!(reply.starts_with("2 exchanges go by this name; the last one first.\n"), "{reply}");
+    let order = ["/second", "/first"].map(|target| reply.find(&format!("GET {target} for a.test")));
+    assert!(order[0].is_some() && order[0] < order[1], "{reply}");
     let one = look(&weir, "/api/exchanges?limit=1");
     assert_eq!(one["exchanges"][0]["connection"], name.as_str(), "{one}");
 }
@@ -200,8 +200,8 @@ fn connections_that_run_over_a_reload_are_told_by_the_names_of_then() {
     let mut client = held(&weir, "/held", "mine");
     connection(&weir, &client, "response");
     weir.reload(&config(&origin.address().to_string(), "").replace("name = \"a\"", "name = \"b\""));
-    let told = connection(&weir, &client, "response");
-    assert_eq!(told["exchange"]["server"], "a", "{told}");
+    let reply = connection(&weir, &client, "response");
+    assert_eq!(reply["exchange"]["server"], "a", "{reply}");
     gate.open();
     assert_eq!(client.response().status, 200);
 }

@@ -9,8 +9,8 @@ fn end(weir: &Weir, client: &Client, state: &str) {
     let connection = connection(weir, client, state);
     let response = post(weir, &format!("/api/connections/{}/end", id(&connection)));
     assert_eq!(response.status, 200, "{}", response.text());
-    let told: Value = serde_json::from_str(&response.text()).expect("it is JSON");
-    assert_eq!((&told["count"], &told["ended"][0]), (&1.into(), &connection["id"]), "{told}");
+    let reply: Value = serde_json::from_str(&response.text()).expect("it is JSON");
+    assert_eq!((&reply["count"], &reply["ended"][0]), (&1.into(), &connection["id"]), "{reply}");
     eventually("it is counted", || cut(weir) == before + 1.0);
     weir.line(&[
         "the connection was ended",
@@ -90,8 +90,8 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
     assert!(matches!(origin.wait_for_end(0), End::Closed | End::Reset));
     assert_eq!(next.response().status, 200, "the slot is free again");
     assert_eq!(origin.targets(), ["/left", "/next"]);
-    let told = look(&weir, "/api/overview").to_string();
-    assert!(told.contains("\"killed-by-operator\""), "{told}");
+    let reply = look(&weir, "/api/overview").to_string();
+    assert!(reply.contains("\"killed-by-operator\""), "{reply}");
 }
 
 #[test]
@@ -101,8 +101,9 @@ fn its_story_says_who_ended_it() {
     let weir = start(&origin, "");
     let mut ended = sent(&weir, get("/left"));
     end(&weir, &ended, "response");
-    let told: Value = serde_json::from_str(&assert_answered(&mut ended).text()).expect("a page for programs");
-    let story = weir.run_over_socket(&["why", told["request_id"].as_str().expect("an id")]);
+    let reply: Value =
+        serde_json::from_str(&assert_answered(&mut ended).text()).expect("a page for programs");
+    let story = weir.run_over_socket(&["why", reply["request_id"].as_str().expect("an id")]);
     let story = story.stdout;
     for part in [
         "GET /left for a.test",

@@ -32,7 +32,7 @@ fn get(target: &str, fields: &str) -> String {
 }
 
 /// What a server was told: the trace, the span, and the flags.
-fn told(request: &Request) -> [String; 3] {
+fn trace_context(request: &Request) -> [String; 3] {
     let value = request.field("traceparent").unwrap_or_else(|| panic!("no traceparent: {request:?}"));
     let [version, trace, span, flags] = value.split('-').collect::<Vec<_>>()[..] else {
         panic!("not a traceparent: {value}");

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::collector::{Collector, Span, message, resource};
-use super::{SPAN, TRACE, config, get, only, told, tracing};
+use super::{SPAN, TRACE, config, get, only, trace_context, tracing};
 use crate::harness::{
     CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
 };
 
 fn assert_told(span: &Span, expected: &[(&str, &str)]) {
     for (name, value) in expected {
-        assert_eq!(span.told.get(*name).map(String::as_str), Some(*value), "{name} of {span:#?}");
+        assert_eq!(span.attributes.get(*name).map(String::as_str), Some(*value), "{name} of {span:#?}");
     }
 }
 
@@ -25,7 +25,11 @@ fn the_spans_are_those_that_servers_were_told_of() {
     let (server, client) = (only(&spans, "server"), only(&spans, "client"));
     assert_eq!((server.trace.as_str(), server.parent.as_str()), (TRACE, SPAN));
     assert_eq!((client.trace.as_str(), &client.parent), (TRACE, &server.id));
-    assert_eq!(told(&origin.last_request())[1], client.id, "the server continues the span of the attempt");
+    assert_eq!(
+        trace_context(&origin.last_request())[1],
+        client.id,
+        "the server continues the span of the attempt"
+    );
     assert!(server.begin <= client.begin && client.end <= server.end, "{spans:#?}");
     assert_eq!((&server.error, &client.error), (&None, &None));
     assert_eq!((server.name.as_str(), client.name.as_str()), ("GET", "GET"));
@@ -46,7 +50,7 @@ fn the_spans_are_those_that_servers_were_told_of() {
         ],
     );
     let id = origin.last_request().field("x-request-id").map(str::to_owned);
-    assert_eq!(server.told.get("weir.request_id"), id.as_ref());
+    assert_eq!(server.attributes.get("weir.request_id"), id.as_ref());
     let url = format!("http://{}/shop/cart", origin.address());
     assert_told(&client, &[("server.address", &ip), ("server.port", &port), ("url.full", &url)]);
     let request = collector.origin.last_request();
@@ -79,11 +83,15 @@ fn a_retry_is_another_span_and_another_parent() {
     let mut attempts: Vec<&Span> = spans.iter().filter(|span| span.kind == "client").collect();
     attempts.sort_by_key(|span| span.begin);
     let [first, second] = attempts[..] else { panic!("two attempts wanted: {spans:#?}") };
-    let told: Vec<[String; 3]> = origin.wait_for_requests(2).iter().map(told).collect();
-    assert_eq!([&told[0][1], &told[1][1]], [&first.id, &second.id], "each attempt has a span of its own");
-    assert!(told.iter().all(|told| told[0] == server.trace));
+    let trace_context: Vec<[String; 3]> = origin.wait_for_requests(2).iter().map(trace_context).collect();
+    assert_eq!(
+        [&trace_context[0][1], &trace_context[1][1]],
+        [&first.id, &second.id],
+        "each attempt has a span of its own"
+    );
+    assert!(trace_context.iter().all(|trace_context| trace_context[0] == server.trace));
     assert_eq!((&first.parent, &second.parent), (&server.id, &server.id));
-    assert!(first.error.is_some() && first.told.contains_key("error.type"), "{first:#?}");
+    assert!(first.error.is_some() && first.attributes.contains_key("error.type"), "{first:#?}");
     assert_told(second, &[("http.request.resend_count", "1"), ("http.response.status_code", "200")]);
     assert_eq!((&second.error, &server.error), (&None, &None), "it ended well");
     assert_told(&server, &[("weir.attempts", "2")]);
@@ -106,7 +114,7 @@ fn a_failure_says_why() {
     let status = response.status.to_string();
     let server = only(&spans, "server");
     assert_told(&server, &[("http.response.status_code", &status), ("weir.failure", "connect-refused")]);
-    assert!(!only(&spans, "client").told.contains_key("http.response.status_code"));
+    assert!(!only(&spans, "client").attributes.contains_key("http.response.status_code"));
 }
 
 #[test]
@@ -120,7 +128,7 @@ fn what_cannot_be_read_has_a_span_without_a_method() {
     let server = only(&spans, "server");
     assert_eq!((server.name.as_str(), server.parent.as_str(), &server.error), ("HTTP", "", &None));
     assert_told(&server, &[("http.request.method", "_OTHER"), ("http.response.status_code", "400")]);
-    assert!(server.told.contains_key("weir.failure"), "{server:#?}");
+    assert!(server.attributes.contains_key("weir.failure"), "{server:#?}");
 }
 
 #[test]
@@ -143,7 +151,7 @@ fn the_wait_in_the_queue_is_a_span() {
     let spans = collector.wait_for(5);
     let queue = only(&spans, "internal");
     let parent = spans.iter().find(|span| span.id == queue.parent).expect("it has a parent");
-    assert_eq!((queue.name.as_str(), parent.told["url.path"].as_str()), ("queue", "/waits"));
+    assert_eq!((queue.name.as_str(), parent.attributes["url.path"].as_str()), ("queue", "/waits"));
     let attempt = spans.iter().find(|span| span.parent == parent.id && span.kind == "client");
     let attempt = attempt.expect("it was attempted");
     assert!(parent.begin <= queue.begin && queue.end <= attempt.begin, "{spans:#?}");
@@ -180,7 +188,7 @@ fn a_tunnel_is_one_span_that_ends_with_it() {
         &server,
         &[("http.response.status_code", "101"), ("weir.tunnel", "true"), ("url.path", "/socket")],
     );
-    assert_eq!(told(&origin.last_request())[1], attempt.id);
+    assert_eq!(trace_context(&origin.last_request())[1], attempt.id);
     assert_eq!((&server.error, &attempt.error), (&None, &None));
 }
 
@@ -215,8 +223,8 @@ fn the_trace_is_told_in_the_log_and_by_why() {
     let log = "access_log = { output = \"file:{dir}/access.log\", format = \"{path} {trace_id}\" }\n";
     let weir = Weir::start(&format!("{log}{text}"));
     let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
-    assert_eq!(Client::exchange(weir.web(), &get("/told", &fields)).status, 200);
-    assert_eq!(weir.access_log(1), [format!("/told {TRACE}")]);
+    assert_eq!(Client::exchange(weir.web(), &get("/traced", &fields)).status, 200);
+    assert_eq!(weir.access_log(1), [format!("/traced {TRACE}")]);
     let id = origin.last_request().field("x-request-id").expect("it has an id").to_owned();
     let target = format!("/api/exchanges/{id}");
     let story = Client::get_by_address(weir.address("admin"), &target).text();
@@ -265,7 +273,7 @@ fn a_collector_with_tls_has_to_be_the_right_one() {
     };
     let weir = start(&wrong);
     weir.line(&["spans cannot be exported", "ertificate", "traces.ca"]);
-    assert_eq!(listening.requests().len(), 0, "nothing is told to somebody else");
+    assert_eq!(listening.requests().len(), 0, "no other server gets a span");
     let _weir = start(&right);
     let kinds: BTreeMap<String, usize> = listening
         .wait_for_requests(1)

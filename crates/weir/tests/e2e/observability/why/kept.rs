@@ -165,8 +165,8 @@ fn failures_are_listed_and_stories_are_json_on_request() {
     let listed = run(&["--admin", &admin]);
     assert_told(&listed.stdout, &["connect-refused", &id, "GET example.test/page", "weir why ID"]);
     let json = run(&[&id, "--json", "--admin", &admin]);
-    let told: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
-    let story = &told["exchanges"][0];
+    let record: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
+    let story = &record["exchanges"][0];
     assert_eq!((&story["id"], &story["failure"]["reason"]), (&id.into(), &"connect-refused".into()));
     assert_eq!(story["attempt_list"][0]["candidates"][0]["in_flight"], 0);
     // The same words as in the log and in docs/failures.md.

@@ -50,16 +50,16 @@ fn failed(weir: &Weir, reason: &str) -> String {
 fn get(weir: &Weir, target: &str) -> (Response, String) {
     let request = format!("GET {target} HTTP/1.1\r\nHost: example.test\r\nAccept: application/json\r\n\r\n");
     let response = Client::exchange(weir.web(), &request);
-    let told: Value = serde_json::from_str(&response.text()).unwrap_or_default();
-    let id = told["request_id"].as_str().unwrap_or_default().to_owned();
+    let record: Value = serde_json::from_str(&response.text()).unwrap_or_default();
+    let id = record["request_id"].as_str().unwrap_or_default().to_owned();
     (response, id)
 }
 
 /// Panics unless all `parts` are in the story, in this order, wherever its lines are broken.
 fn assert_told(story: &str, parts: &[&str]) {
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = flat(story);
-    let mut rest = told.as_str();
+    let record = flat(story);
+    let mut rest = record.as_str();
     for part in parts {
         match rest.split_once(&flat(part)) {
             Some((_, after)) => rest = after,

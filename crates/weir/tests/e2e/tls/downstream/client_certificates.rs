@@ -75,7 +75,7 @@ const REQUIRED: &str = "listener.web.tls.client_certificates.verify = \"required
 const OPTIONAL: &str = "listener.web.tls.client_certificates.verify = \"optional\"";
 
 /// What a server was told, field by field.
-fn told(request: &Request) -> [Option<&str>; 3] {
+fn certificate_fields(request: &Request) -> [Option<&str>; 3] {
     ["x-ssl-client-verify", "x-ssl-client-s-dn", "x-ssl-client-fingerprint"].map(|name| request.field(name))
 }
 
@@ -111,7 +111,7 @@ fn a_server_learns_whose_certificate_it_was() {
             let request = origin.last_request();
             let subject = openssl(&ann.pem, &["-subject", "-nameopt", "RFC2253"]);
             let expected = [Some("SUCCESS"), Some(subject.as_str()), Some(&fingerprint(&ann.pem))];
-            assert_eq!(told(&request), expected);
+            assert_eq!(certificate_fields(&request), expected);
             assert!(subject.starts_with("CN=Ann\\, \\\"n\\C3\\A9e\\\" \\C3\\96,"), "{subject}");
         }
     }
@@ -128,7 +128,7 @@ fn every_header_has_the_name_that_it_was_given() {
     let ann = site.clients.certify("ann", |_| {});
     assert!(site.get(site.client(&BOTH, Some(&ann))).is_some());
     let request = origin.last_request();
-    assert_eq!(told(&request), [None; 3]);
+    assert_eq!(certificate_fields(&request), [None; 3]);
     assert_eq!(request.field("x-who"), Some(&*openssl(&ann.pem, &["-subject", "-nameopt", "RFC2253"])));
     assert_eq!(request.field("x-by"), Some(&*openssl(&ann.pem, &["-issuer", "-nameopt", "RFC2253"])));
     assert_eq!(request.field("x-number"), Some(&*openssl(&ann.pem, &["-serial"])));
@@ -168,7 +168,7 @@ fn an_optional_certificate_may_be_missing_but_not_bad() {
     let site = Site::start(&origin, OPTIONAL);
     for version in BOTH {
         assert!(site.get(site.client(&[version], None)).is_some());
-        assert_eq!(told(&origin.last_request()), [Some("NONE"), None, None]);
+        assert_eq!(certificate_fields(&origin.last_request()), [Some("NONE"), None, None]);
     }
     let stranger = CertificateAuthority::new().certify("eve", |_| {});
     for version in BOTH {
@@ -220,7 +220,7 @@ fn what_a_client_says_about_itself_reaches_no_server() {
     let mut plain = Client::connect(site.weir.address("plain"));
     plain.send(forged());
     assert_eq!(plain.response().status, 200);
-    assert_eq!(told(&origin.last_request()), [None; 3]);
+    assert_eq!(certificate_fields(&origin.last_request()), [None; 3]);
     assert_eq!(origin.last_request().field("x_ssl_client_s_dn"), None);
     // A proxy in front that has asked for the certificate itself.
     let mut inner = Client::connect(site.weir.address("inner"));
@@ -246,7 +246,7 @@ fn a_resumed_session_has_the_certificate_of_the_first() {
                 assert_eq!(kind == Some(HandshakeKind::Resumed), round > 0, "{version:?} {round} {kind:?}");
                 let print = fingerprint(&ann.pem);
                 assert_eq!(
-                    told(&origin.last_request()),
+                    certificate_fields(&origin.last_request()),
                     [Some("SUCCESS"), Some("CN=ann,O=Example"), Some(&*print)]
                 );
             }

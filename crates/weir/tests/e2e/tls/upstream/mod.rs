@@ -18,8 +18,8 @@ fn telling(config: ServerConfig) -> Origin {
     Origin::start_tls(config, |conn| {
         loop {
             conn.request()?;
-            let told = tell(conn);
-            conn.send(ok(&told))?;
+            let described = tell(conn);
+            conn.send(ok(&described))?;
         }
     })
 }

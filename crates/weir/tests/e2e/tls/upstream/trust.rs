@@ -26,14 +26,14 @@ fn the_host_of_the_address_is_the_name_unless_another_is_given() {
     let origin = telling(authority.server(&["localhost", "127.0.0.1", "own.test"]));
     let port = origin.address().port();
     // An address is never sent as a name (RFC 6066 section 3).
-    for (server, told) in [
+    for (server, described) in [
         (format!("\"localhost:{port}\""), "localhost"),
         (format!("\"127.0.0.1:{port}\""), "-"),
         (format!("{{ address = \"127.0.0.1:{port}\", server_name = \"own.test\" }}"), "own.test"),
     ] {
         let weir = start(folder(&authority), &server, "ca = \"ca.pem\"", "");
         eventually("the name of the server is resolved", || Client::get(weir.web(), "/").status == 200);
-        assert_eq!(Client::get(weir.web(), "/").text().split(' ').next(), Some(told));
+        assert_eq!(Client::get(weir.web(), "/").text().split(' ').next(), Some(described));
     }
 }
 
