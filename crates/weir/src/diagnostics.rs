@@ -28,7 +28,7 @@ fn unreadable(diagnostic: &Diagnostic, file: &str) -> String {
         },
         Ok(metadata) if metadata.is_dir() => "this is a folder: name the file in it".to_owned(),
         Ok(_) if fs::File::open(file).is_ok() => "a config is text in UTF-8".to_owned(),
-        _ => "this user may not read it: allow it, or run as one who may".to_owned(),
+        _ => "this user may not read it: allow it, or run as a user that may".to_owned(),
     };
     format!("error: {file}: {}\nhelp: {help}", diagnostic.message)
 }

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 /// The highest port that needs a privilege (`net.ipv4.ip_unprivileged_port_start`, as every distribution has it).
 const PRIVILEGED_PORT_MAX: u16 = 1023;
 
-/// Where the kernel says for whom it allows TCP fast open, as a set of bits.
+/// The kernel's setting for TCP fast open, a set of bits for clients and for listening sockets.
 const FAST_OPEN_ALLOWED: &str = "/proc/sys/net/ipv4/tcp_fastopen";
 
 /// The bit for listening sockets.

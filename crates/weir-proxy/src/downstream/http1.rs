@@ -26,21 +26,21 @@ use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
 use crate::state::activity::Activity;
 use crate::state::snapshot::ListenerPlan;
 
-/// The status that asks for another protocol.
+/// The status that requires another protocol (426 Upgrade Required).
 const UPGRADE_REQUIRED: u16 = 426;
 
 /// What becomes of the connection after a stream.
 pub(crate) enum AfterStream {
     /// The next request may come.
     KeepAlive,
-    /// Close: everything was said.
+    /// Close: the response is complete and no request follows.
     Close,
     /// Close, but take in what the client still sends for a moment, so that it reads the answer.
     Linger,
-    /// End without the `close_notify` of TLS: the client has everything that was received, and its framing tells that this is not
-    /// the whole.
+    /// End without the `close_notify` of TLS: the client has everything that was received, and the framing shows that the response is
+    /// incomplete.
     CutShort,
-    /// Reset, once the client's system has everything that was received: nothing else tells that this is not the whole.
+    /// Reset, once the client's system has everything that was received: nothing else shows that the response is incomplete.
     Reset,
     /// Reset at once: the client has failed, or an operator has ended the connection.
     Abort,
@@ -48,7 +48,7 @@ pub(crate) enum AfterStream {
     Tunnel(Box<Tunnelled>),
 }
 
-/// What HTTP/1 knows of the stream that runs; pooled with its exchange.
+/// The HTTP/1 state of the current stream; pooled with its exchange.
 #[derive(Debug)]
 pub(crate) struct Http1StreamState {
     parser: RequestParser,

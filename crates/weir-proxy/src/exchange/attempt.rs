@@ -132,7 +132,7 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 
 /// The outcome of a failed attempt, for outlier detection.
 fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
-    // A client that holds back its body can have the server switch too early as often as it likes.
+    // A client that holds back its body can provoke this failure at will.
     let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
     if by_client || failed.is_stale() {
         return AttemptOutcome::Unknown;
@@ -446,7 +446,7 @@ fn write_request(
     server.send(&head, |out| fields::write_request(out, client, stream, exchange, plans));
 }
 
-/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream wants none.
+/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream has no `proxy_protocol`.
 fn proxy_header_for(
     client: &Client,
     stream: &impl ClientEnd,

@@ -26,7 +26,7 @@ impl RouteRequest for RoutableRequest<'_> {
 
     fn path(&self) -> &[u8] {
         match self.request.target_form() {
-            // Asks about the server as a whole (RFC 9112 section 3.2.4), names no path: the route of the root has it.
+            // A request about the server as a whole (RFC 9112 section 3.2.4) names no path: it takes the route of the root.
             TargetForm::Asterisk | TargetForm::Authority => b"/",
             TargetForm::Origin | TargetForm::Absolute => self.request.normal_path(self.text),
         }
@@ -153,14 +153,14 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
     rewrite.apply(path, query, &mut exchange.rewritten);
 }
 
-/// Whether the client wants another protocol that the route lets through; the name of the protocol.
+/// The protocol of `Upgrade` that the client requests, if the route allows it.
 pub(crate) fn upgrade_wanted<'a>(
     request: &RequestHead,
     text: &'a [u8],
     route: &RoutePlan,
 ) -> Option<&'a [u8]> {
     let asked = request.upgrade()?.of(text);
-    // One protocol at a time: a list would leave open which of them the tunnel speaks.
+    // One protocol at a time: with a list, the protocol of the tunnel would be undecided.
     let allowed = route.config.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(asked));
     let plain = !request.fields().contains(FieldName::Http2Settings);
     (allowed && plain).then_some(asked)
@@ -168,7 +168,7 @@ pub(crate) fn upgrade_wanted<'a>(
 
 /// A connection as the routes see it: a client that may have named a server.
 pub(crate) struct RoutableConnection<'a> {
-    /// The name of the server that the client asked for by SNI; empty when it did not.
+    /// The server name of the client's SNI; empty without one.
     pub(crate) server_name: &'a [u8],
     pub(crate) source: std::net::IpAddr,
 }

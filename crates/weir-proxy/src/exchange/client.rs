@@ -21,7 +21,7 @@ pub(crate) struct Client {
     pub(crate) listener: Rc<LocalListener>,
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
-    /// What the listener speaks.
+    /// The protocol of the listener.
     pub(crate) protocol: ListenerProtocol,
     /// The peer, or the client that a PROXY header names.
     pub(crate) peer: Peer,

@@ -21,7 +21,7 @@ use crate::state::snapshot::ListenerPlan;
 /// What decides whether a field passes.
 struct Filter<'a> {
     drop: FieldSet,
-    /// Asked for every field; costs more than the set, so absent when there is nothing to ask.
+    /// Called for every field; costs more than the set, so absent where the set is enough.
     also_drop: Option<&'a dyn Fn(&Field) -> bool>,
     /// A field that passes with another value.
     replace: Option<FieldName>,
@@ -152,7 +152,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     if !listener.trusts(client.peer) {
         drop = drop.with(FieldSet::REQUEST_ORIGIN);
     }
-    // A client that announces a body of no bytes and asks all the same may wait for the answer; the server gives it or not.
+    // A client that announces an empty body and sends `Expect` may wait for 100; it is up to the server to send it.
     let announces_body =
         request.body() != BodyLength::None || request.fields().contains(FieldName::ContentLength);
     if request.expectation() != Expectation::Continue || !announces_body {
@@ -163,7 +163,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     }
     let changes = &route.config.request_headers;
     let others = request.connection().others();
-    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
+    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
     let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
     let stripped = listener.stripped(client.peer);

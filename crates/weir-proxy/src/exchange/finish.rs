@@ -43,7 +43,7 @@ fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
     }
 }
 
-/// Counts the exchange, writes its line of the access log, and keeps what the recorder wants of it.
+/// Counts the exchange, writes its line of the access log, and records it.
 pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
     let config = exchange.record.begin_config(client);
     if exchange.record.tunnelled.is_none() {

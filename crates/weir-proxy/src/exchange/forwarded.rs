@@ -18,7 +18,7 @@ use crate::state::snapshot::ListenerPlan;
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_TAKEN_MAX: usize = 128;
 
-/// The address of the client: the peer's, or the last one that trusted proxies vouch for.
+/// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
 pub(crate) fn client_address(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
     let peer = client.peer.ip_or_local();
     if !listener.trusts(client.peer) {
@@ -66,7 +66,7 @@ fn make_request_id(client: &Client, exchange: &mut Exchange) {
     exchange.record.request_id.extend_from_slice(&id);
 }
 
-/// Adds everything the listener wants servers to know, but for what the route removes or sets itself.
+/// Adds the forwarding fields that the listener has enabled, except those that the route removes or sets itself.
 pub(crate) fn write(
     out: &mut impl FieldWriter,
     client: &Client,
@@ -163,7 +163,7 @@ fn write_rfc7239(out: &mut impl FieldWriter, client: &Client, exchange: &Exchang
     }
 }
 
-/// The scheme of the URL that the client asked for, as far as its connection says.
+/// The scheme of the request URL, by the connection of the client.
 fn scheme(client: &Client) -> &'static [u8] {
     if client.is_tls { b"https" } else { b"http" }
 }
@@ -192,7 +192,7 @@ fn write_list(
 fn write_peer(out: &mut Vec<u8>, client: &Client) {
     match client.peer.ip() {
         Some(ip) => digits::address(out, ip),
-        // RFC 7239 section 6 has this word for a peer without an address.
+        // The identifier for a peer without an address (RFC 7239 section 6).
         None => out.extend_from_slice(b"unknown"),
     }
 }

@@ -179,7 +179,7 @@ pub(crate) struct Exchange {
     pub(crate) request: RequestHead,
     /// The bytes that the spans of `request` refer to.
     pub(crate) request_text: Vec<u8>,
-    /// The name that the client of a TCP listener asked for by SNI; empty when it did not.
+    /// The server name of the SNI of a TCP listener's client; empty without one.
     pub(crate) server_name: Vec<u8>,
     /// The beginning of the first line of a head that could not be read.
     pub(crate) first_line: Vec<u8>,
@@ -195,16 +195,16 @@ pub(crate) struct Exchange {
     pub(crate) response_relay: Relay,
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
-    /// What the request says about the server that it belongs to.
+    /// The server that the request belongs to by its cookies.
     pub(crate) affinity: RequestAffinity,
-    /// When the client may try again with more hope, in seconds.
+    /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
 
     pub(crate) waits: Waits,
     pub(crate) record: Record,
-    /// What is noted of its attempts for the recorder.
+    /// Its attempts, for the recorder.
     pub(crate) attempt_trace: AttemptTrace,
-    /// What a tunnel, now over, has kept of its beginning.
+    /// The beginning of a tunnel that is now over.
     pub(crate) tunnel_trace: Option<Box<TunnelTrace>>,
 }
 

@@ -1,4 +1,4 @@
-//! The plans of the config that an exchange goes by.
+//! The plans of the config for one exchange.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 use crate::upstream::stream::Destination;
 
-/// What the config says of an exchange: its listener, its route, its upstream.
+/// The plans of the listener, the route and the upstream of an exchange.
 #[derive(Clone, Copy)]
 pub(crate) struct Plans<'a> {
     pub(crate) config: &'a Rc<WorkerConfig>,

@@ -1,4 +1,4 @@
-//! What is known about an exchange when it is over: for the counters and the access log.
+//! The figures of an exchange, for the counters and the access log.
 
 use std::rc::Rc;
 
@@ -182,7 +182,7 @@ impl Record {
     }
 }
 
-/// What an exchange knows of its trace; nothing, when traces are off.
+/// The trace of an exchange; empty when traces are off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trace {
     pub(super) own: Option<ExchangeSpan>,

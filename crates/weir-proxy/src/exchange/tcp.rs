@@ -1,6 +1,6 @@
 //! A TCP connection: one exchange without request or response, which becomes a tunnel.
 //!
-//! The phases are those of a request as far as they apply. Must not read what the peers say to each other.
+//! The phases are those of a request as far as they apply. Must not interpret the bytes of the tunnel.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub(crate) trait TcpClient: ClientEnd {
     /// Why the client is not served at all, if so.
     fn take_refusal(&mut self) -> Option<Failure>;
 
-    /// Reads the name that the client asks for in TLS that passes through, within `limit`, into the exchange; leaves it empty when
-    /// the client names none or does not speak TLS.
+    /// Reads the SNI of TLS that passes through, within `limit`, into the exchange; leaves it empty when
+    /// there is none or the client does not use TLS.
     ///
     /// # Errors
     /// [`Ended::Quietly`] when the client closed before its first byte; else what is wrong with its first message.
@@ -67,7 +67,7 @@ async fn carry(
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
     begin(client, exchange);
 
-    // Tls: the name that the client asks for, if a route wants to know.
+    // Tls: the SNI of the client, if a route depends on it.
     if let Some(failure) = stream.take_refusal() {
         return Err(failure.into());
     }

@@ -47,7 +47,7 @@ pub(crate) struct Tunnelled {
     tunnel: Tunnel,
     /// How long both sides may be silent.
     idle: Option<Duration>,
-    /// When it was last looked at and bytes had moved.
+    /// The last check at which bytes had moved.
     active_at: Instant,
     /// When the tunnel ends although it is in use.
     ends_at: Option<Instant>,
@@ -182,7 +182,7 @@ impl Tunnelled {
         let _full = connection.poll_shutdown_write(&mut cx);
     }
 
-    /// The exchange that it is, with all that is known of it by now.
+    /// Its exchange, with the figures up to now.
     fn lend_exchange(&mut self) -> Box<Exchange> {
         let (up, down) = self.tunnel.moved();
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
@@ -260,7 +260,7 @@ impl Tunnelled {
         shard.bytes_in.add(moved.1 - before.1);
     }
 
-    /// Goes by the newest config, if there is another one than before: it may say when the tunnel ends.
+    /// Applies a newer config, if there is one: it may set an end of the tunnel.
     fn follow_reload(&mut self, client: &mut Client) {
         let present = client.worker.config.borrow();
         if present.snapshot.generation == self.generation || self.is_stopping {
@@ -298,7 +298,7 @@ impl Tunnelled {
     }
 }
 
-/// What owns the client's end of a tunnel.
+/// The owner of the client's end of a tunnel.
 pub(crate) trait TunnelClient {
     /// The client, and the connection whose raw bytes are relayed.
     fn split(&mut self) -> (&mut Client, &mut Connection);

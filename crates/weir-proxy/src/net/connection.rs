@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Ends our direction of the stream behind all that was written, so that a peer with TLS knows it to be cut short.
+    /// Ends our direction of the stream behind all that was written, without `close_notify`, so that a peer with TLS detects the truncation.
     pub(crate) fn poll_cut_short(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.has_unsent() {
             if ready!(self.poll_write(cx, [&[], &[], &[]], Behind::More)).is_err() {
@@ -161,7 +161,7 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone
+    /// Ends our direction of the stream, with `close_notify` where there is TLS; an error means that the peer is gone
     /// already.
     pub fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_tell_end(cx));

@@ -31,7 +31,7 @@ pub(crate) struct Deadline {
     at: Tick,
     /// What limits the whole exchange; no phase moves it.
     ceiling: Tick,
-    /// A moment at which the task wants to be polled, whatever the limits are.
+    /// A time at which the task has to be polled, independent of the limits.
     look: Tick,
     /// Why the connection is to end now, if it is: every wait is over.
     cut: Option<Cut>,

@@ -168,7 +168,7 @@ impl DescriptorBudget {
 }
 
 impl DescriptorBudget {
-    /// About the upstream that wants to keep the most idle connections to one of its servers, if they are more than there may be to all.
+    /// A warning about the upstream with the largest `pool.idle_max`, if that is more than the connections to all servers may be.
     fn idle_warning(&self, config: &Config) -> Option<String> {
         let Self { limit, servers, workers, .. } = *self;
         let wanted = config.upstreams.iter().map(|upstream| (idle_wanted(upstream, workers), upstream));

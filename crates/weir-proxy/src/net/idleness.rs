@@ -5,7 +5,7 @@
 
 use slab::Slab;
 
-/// Found at once: so many places can be made before connections are looked through again.
+/// Maximum number of connections found by one search.
 const FOUND_MAX: usize = 256;
 
 /// Bits of a mark that say to which listener its connection belongs.

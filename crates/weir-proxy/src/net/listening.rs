@@ -152,8 +152,8 @@ pub struct SocketFile {
     identity: FileIdentity,
 }
 
-/// Device, inode, and when it was made: what tells it from that of another process which has taken the path over. The number of an inode
-/// soon stands for the next file.
+/// Device, inode and modification time: distinguishes it from the file of another process at the same path. Inode numbers
+/// are soon used again.
 type FileIdentity = (u64, u64, (i64, i64));
 
 impl SocketFile {

@@ -33,6 +33,6 @@ pub(crate) struct Arrival {
     pub(crate) destination: SocketAddr,
     /// The proxy that sent a PROXY header, which names the client in its place.
     pub(crate) sender: Option<Peer>,
-    /// The host name that the client asked for, if the header tells.
+    /// The host name that the client requested, if the header contains it.
     pub(crate) authority: Option<Box<str>>,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Socket {
     /// Whether the event loop watches for room to write as well: from the first write that found none, for nearly every
     /// socket always has some.
     watches_writes: bool,
-    /// Whether the event loop had heard of the end of the stream when it was last read from.
+    /// Whether the event loop had reported the end of the stream at the last read.
     is_ending: bool,
 }
 
@@ -65,7 +65,7 @@ impl Behind {
     }
 }
 
-/// What is known about the other side.
+/// The state of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerState {
     /// Nothing new.
@@ -79,7 +79,7 @@ pub(crate) enum PeerState {
 }
 
 impl Socket {
-    /// Takes a connected, non-blocking descriptor; the event loop hears of it at the first wait.
+    /// Takes a connected, non-blocking descriptor; registered with the event loop at the first wait.
     pub(crate) fn new(fd: OwnedFd) -> Self {
         Self { watch: Watch::NotYet(fd), watches_writes: false, is_ending: false }
     }
@@ -93,7 +93,7 @@ impl Socket {
         Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false })
     }
 
-    /// Whether the event loop tells when there is something to read.
+    /// Whether the event loop reports when there is something to read.
     pub(crate) fn is_watched(&self) -> bool {
         !matches!(self.watch, Watch::NotYet(_))
     }
@@ -310,7 +310,7 @@ impl Socket {
         self.watched_for_writes()?.writable().await.map(|_guard| ())
     }
 
-    /// What the event loop has heard of the peer since the last read; registers `cx` for the next news.
+    /// The state of the peer since the last read, as the event loop reports it; registers `cx` for the next event.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
         let Ok(fd) = self.watched() else { return PeerState::Gone };
         loop {

@@ -35,7 +35,7 @@ impl Timer {
         Self(number.expect("there are fewer connections than 2^32"))
     }
 
-    /// By which the wheel knows it.
+    /// Its number in the wheel.
     fn number(self) -> u32 {
         self.0.get() - 1
     }

@@ -103,7 +103,7 @@ impl Wheel {
         Some((beyond | index) << shift)
     }
 
-    /// Lets the time become `now`; takes out every timer that is due and tells `fired` of it.
+    /// Lets the time become `now`; takes out every timer that is due and calls `fired` for it.
     pub(crate) fn advance<L: Links>(&mut self, links: &mut L, now: u64, mut fired: impl FnMut(&mut L, u32)) {
         while let Some(tick) = self.next().filter(|&tick| tick <= now) {
             self.now = tick;

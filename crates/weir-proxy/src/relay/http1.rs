@@ -91,7 +91,7 @@ impl Incoming {
         }
     }
 
-    /// Whether nothing is to come behind `received`, as far as its length and its end tell. A server that ends a body by closing is expected to close.
+    /// Whether nothing is to come behind `received`, by its length or its end. A server that ends a body by closing is expected to close.
     pub(crate) fn seems_whole(&self, received: &[u8]) -> bool {
         match self.remainder {
             BodyRemainder::Nothing | BodyRemainder::UntilClose => true,

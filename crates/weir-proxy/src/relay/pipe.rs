@@ -12,7 +12,7 @@ use crate::net::buffer::BufferStock;
 use crate::net::pipe::PipeEnds;
 use crate::net::socket::Socket;
 
-/// What is asked for at a time: all that a pipe of the usual size takes.
+/// Maximum of bytes per move: the size of a usual pipe.
 const CHUNK_MAX: usize = 64 * 1024;
 
 /// The least that is worth a pipe.

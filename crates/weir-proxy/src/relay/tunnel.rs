@@ -39,7 +39,7 @@ struct Direction {
     moved: u64,
     /// Whether the sender has ended its direction.
     ended: bool,
-    /// Whether the receiver knows.
+    /// Whether the end has been passed on to the receiver.
     closed: bool,
     /// Whether the receiver takes nothing any more.
     given_up: bool,
@@ -149,7 +149,7 @@ impl Direction {
                 return Poll::Ready(Ok(false));
             }
             Ok(PipeMove::In(0)) => {
-                // Only a read knows the end: in front of urgent data a move comes to nothing as well.
+                // Only a read detects the end: in front of urgent data a move comes to nothing as well.
                 self.is_busy = false;
                 self.pipe.give_back();
                 return Poll::Ready(Ok(false));

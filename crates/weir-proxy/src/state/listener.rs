@@ -85,7 +85,7 @@ pub struct ListenerPlan {
     pub route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, from any client.
     pub(crate) request_drop: FieldSet,
-    /// Headers by which some listener of the config tells servers about certificates.
+    /// Headers in which some listener of the config forwards client certificates.
     certificate_headers: Box<[Box<str>]>,
     /// Fields that only Weir may send to servers.
     stripped: Option<Arc<StrippedFields>>,
@@ -112,7 +112,7 @@ pub struct RoutePlan {
 }
 
 impl ListenerPlan {
-    /// `certificate_headers`: headers by which some listener tells servers about certificates. `before`: the listener of this name in the config
+    /// `certificate_headers`: headers in which some listener forwards client certificates. `before`: the listener of this name in the config
     /// of before.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl ListenerPlan {
         })
     }
 
-    /// Whether a plan of this listener of another config, among others that tell servers by these headers, would be the same.
+    /// Whether the plan of this listener in another config, with these certificate headers, would be the same.
     pub(super) fn is_as(&self, config: &Arc<Listener>, certificate_headers: &[Box<str>]) -> bool {
         *self.certificate_headers == *certificate_headers && is_same(&self.config, config)
     }
@@ -243,8 +243,8 @@ fn route_plans(config: &Listener, inputs: &PlanInputs, before: Option<&ListenerP
     config.routes.iter().map(plan).collect()
 }
 
-/// What clients are offered. As long as the config asks for the same with the same files, that of before stays: with the keys of its
-/// tickets, so that sessions go on.
+/// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
+/// sessions can be resumed.
 fn server_config(
     config: &Listener,
     before: Option<&ListenerPlan>,

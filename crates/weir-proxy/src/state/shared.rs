@@ -48,7 +48,7 @@ pub struct AcceptedConnection {
 /// Of any listener.
 pub(crate) const ANY_LISTENER: u32 = u32::MAX;
 
-/// How a worker hears that another one needs room.
+/// The request of another worker for room.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RoomRequest {

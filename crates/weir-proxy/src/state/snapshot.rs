@@ -152,7 +152,7 @@ impl Snapshot {
     }
 
     /// Gives servers that come their modes, with what operators want of them; right before it becomes the current one, so that no
-    /// operator's word falls between the two.
+    /// command of an operator is lost between the two.
     pub fn settle_modes(&self, before: &Snapshot) {
         self.changed_since(before).for_each(|(known, plan)| plan.settle_modes(known));
     }

@@ -70,7 +70,7 @@ pub(crate) struct Worker {
     pub(crate) evictions: EvictionLog,
     /// Heard when a connection ends while it stops.
     pub(crate) drained: Notify,
-    /// When it heard of the stop.
+    /// When it noticed the stop.
     pub(crate) stopped_at: Cell<Option<Instant>>,
     random: Cell<u64>,
     /// When as many exchanges may be sampled again as in a second.
@@ -166,7 +166,7 @@ impl Worker {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// When it heard of the stop; while it has not, the present.
+    /// When it noticed the stop; the current time before that.
     pub(crate) fn stopped_at(&self) -> Instant {
         self.stopped_at.get().unwrap_or_else(clock::now)
     }

@@ -106,7 +106,7 @@ impl LocalListener {
         self.leaving.replace(Some(RemovedListener { config: Rc::clone(config), since, ends_at }));
     }
 
-    /// Whether something is left of it; if not, it lets go of its last config.
+    /// Whether it is still in use; if not, it releases its last config.
     pub(crate) fn is_needed(&self, now: Instant) -> bool {
         let settled =
             self.leaving.borrow().as_ref().is_some_and(|leaving| now >= leaving.since + HAND_OVER_TIME);

@@ -1,6 +1,6 @@
 //! The TLS handshake with a server, the last step before a connection to it can be used.
 //!
-//! Part of phase Connect: until it is over the server has seen nothing of the request, so another one may be asked. Must
+//! Part of phase Connect: until it is over the server has seen nothing of the request, so the request may go to another server. Must
 //! not know about time limits: the caller drops the future when its time is up.
 
 use std::io;

@@ -29,7 +29,7 @@ pub(crate) struct ProxiedClient<'a> {
     pub(crate) peer: Peer,
     /// Where the client connected to; `None` on a Unix socket.
     pub(crate) destination: Option<SocketAddr>,
-    /// The host name that the client asked for, by SNI or as a PROXY header has it.
+    /// The host name that the client requested, by SNI or in a PROXY header.
     pub(crate) authority: Option<&'a str>,
     /// The TLS of the client, if Weir terminates it.
     pub(crate) tls: Option<&'a Records>,
@@ -39,7 +39,7 @@ pub(crate) struct ProxiedClient<'a> {
 
 /// The header for a server connection that is opened for a client.
 ///
-/// Version 2 also names the connection by the id of the request, tells about TLS with the client, and the host name. Of a client on
+/// Version 2 also contains the id of the request, the TLS of the client, and the host name. Of a client on
 /// a Unix socket it says nothing but that the connection is Weir's own; version 1 that it is unknown.
 pub(crate) fn of_client(version: ProxyVersion, client: &ProxiedClient<'_>) -> Header {
     let endpoints = match (client.peer, client.destination) {

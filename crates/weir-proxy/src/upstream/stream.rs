@@ -1,4 +1,4 @@
-//! Seam 1 to servers: what an exchange sees of a server, whatever the protocol.
+//! Seam 1 to servers: the server of an exchange, independent of the protocol.
 //!
 //! A stream is one request and its response. Where it comes from (a pool, a new connection, one that other streams share) and
 //! what becomes of it afterwards is the matter of its protocol. The tests run exchanges over streams in memory.
@@ -23,7 +23,7 @@ use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 
-/// A server of an upstream, in the config that an exchange goes by.
+/// A server of an upstream, in the config of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Destination<'a> {
     pub(crate) config: &'a Rc<WorkerConfig>,
@@ -165,7 +165,7 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) body: BodyLength,
     /// Whether the client has announced a length, which may be that of no body.
     pub(crate) announces_length: bool,
-    /// The protocol that the client wants instead, if it may have it.
+    /// The protocol of `Upgrade`, if the route allows it.
     pub(crate) upgrade: Option<&'a [u8]>,
     pub(crate) takes_trailers: bool,
     /// Whether connections to this upstream are never used again.

@@ -45,7 +45,7 @@ pub(crate) struct WorkerSocket {
 
 /// A listening socket on which the worker accepts, until it is closed.
 pub(crate) struct AcceptingSocket {
-    /// What the whole process knows the address by.
+    /// The id of the address in the process.
     pub(crate) id: u64,
     incoming: Rc<WorkerSocket>,
     accepting: tokio::task::JoinHandle<()>,

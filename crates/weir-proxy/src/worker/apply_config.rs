@@ -41,7 +41,7 @@ pub struct ConfigUpdate {
 /// Where a worker accepts.
 #[derive(Debug)]
 pub struct SocketAssignment {
-    /// What the process knows the address by.
+    /// The id of the address in the process.
     pub id: u64,
     /// The place of its listener in the snapshot.
     pub listener: usize,

@@ -37,7 +37,7 @@ use crate::state::worker_config::LocalListener;
 /// than it brings.
 const HAND_OVER_LEAD: u32 = 4;
 
-/// How often idle server connections are looked over for those that were closed or are over their time.
+/// Interval of the search for idle server connections that were closed or have exceeded their time.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a worker thread is started with.
@@ -113,7 +113,7 @@ async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     .await
 }
 
-/// What becomes of a task, and the one that waits for it.
+/// The output of a task, and the waker that waits for it.
 struct TaskOutput<T> {
     output: Cell<Option<T>>,
     waiting: OnceCell<Waker>,

@@ -1,7 +1,7 @@
 //! Room for new connections where there is none: the client connections that have been idle longest are closed.
 //!
 //! As nginx does when it is short of connections: a client whose idle connection is closed opens another when it has a
-//! request, a client that is not accepted can do nothing. A worker asks its own connections first, then another worker. Must not close a connection on
+//! request, a client that is not accepted can do nothing. A worker evicts its own connections first, then asks another worker. Must not close a connection on
 //! which anything is under way.
 
 use std::rc::Rc;

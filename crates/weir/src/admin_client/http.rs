@@ -190,7 +190,7 @@ fn parse(received: &[u8]) -> Result<Option<AdminResponse>, AdminRequestError> {
             Some(body) => body,
             None => return Ok(None),
         },
-        // Weir never does: it is somebody else.
+        // Weir never does: the address belongs to another program.
         ResponseFraming::Chunked => return Err(AdminRequestError::NotHttp),
     };
     let content_type = head.fields().first(FieldName::ContentType);

@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn what_is_not_answered_is_counted() {
-        let nobody = "127.0.0.1:1".parse().unwrap();
-        let tally = tally_against(nobody, |tally| tally.failed >= 3);
+        let closed = "127.0.0.1:1".parse().unwrap();
+        let tally = tally_against(closed, |tally| tally.failed >= 3);
         assert_eq!(tally.answered, 0, "{tally:?}");
     }
 }

@@ -218,7 +218,7 @@ fn location(redirect: &Redirect, request: &ExplainedRequest) -> String {
 
 impl<'a> UpstreamDestination<'a> {
     fn new(upstream: &'a Upstream, percent: f64, request: &ExplainedRequest) -> Self {
-        // Every seed is as good as another: who is first among equals is not what is explained.
+        // Any seed will do: the order of equal servers is not explained.
         let balancer = upstream.balancer(0);
         let hash = balancer.hash_key().and_then(|key| key.hash(request));
         let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });

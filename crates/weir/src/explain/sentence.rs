@@ -112,7 +112,7 @@ pub(super) fn cookie(affinity: &AffinitySettings, server: Option<&str>) -> Strin
     }
 }
 
-/// How servers prove who they are.
+/// How servers are verified.
 pub(super) fn tls(tls: &UpstreamTls) -> String {
     let shown = if tls.certificate.is_some() { "; they are shown a certificate" } else { "" };
     match &tls.authorities {

@@ -270,18 +270,18 @@ fn how_it_ended(page: &mut StoryText, exchange: &Value) {
         (Some(status), _) => page.line("answer", &format!("{status} by the server; {bytes}")),
         (None, _) => page.line("answer", &format!("none; {bytes}")),
     }
-    let who = match exchange["ended"]["by"].as_str() {
+    let party = match exchange["ended"]["by"].as_str() {
         Some("client") => "the client",
         Some("server") => "the server",
         _ => "Weir",
     };
     let how = match exchange["ended"]["how"].as_str() {
         Some("kept") => "in order; the connection of the client went on".to_owned(),
-        Some("reset") => format!("{who} reset the connection (RST)"),
-        Some("time-limit") => format!("{who} ended it: a time limit had passed"),
+        Some("reset") => format!("{party} reset the connection (RST)"),
+        Some("time-limit") => format!("{party} ended it: a time limit had passed"),
         Some("never-opened") => "no connection to the server came about".to_owned(),
-        Some("refused") => format!("{who} rejected it or broke it off"),
-        _ => format!("{who} closed the connection first (FIN)"),
+        Some("refused") => format!("{party} rejected it or broke it off"),
+        _ => format!("{party} closed the connection first (FIN)"),
     };
     page.line("ended", &how);
 }

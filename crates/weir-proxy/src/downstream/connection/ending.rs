@@ -24,7 +24,7 @@ const LINGER_SILENCE: Duration = Duration::from_secs(5);
 const LINGER_TIME: Duration = Duration::from_secs(30);
 const LINGER_BYTES_MAX: usize = 512 << 20;
 
-/// How often the kernel is asked whether a peer has acknowledged the last bytes: there is no event for it.
+/// Interval of the checks whether a peer has acknowledged the last bytes: there is no event for it.
 const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
 /// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
@@ -32,12 +32,12 @@ const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
 impl ClientConnection {
-    /// Ends our direction, within a moment.
+    /// Ends our direction, within [`FAREWELL_TIME`].
     pub(super) async fn end_writing(&mut self) {
         self.end_direction(Connection::poll_shutdown_write).await;
     }
 
-    /// Ends our direction without the word of TLS, since what the client has is not the whole.
+    /// Ends our direction without `close_notify`, since the response is not complete.
     async fn cut_short(&mut self) {
         self.end_direction(Connection::poll_cut_short).await;
     }
@@ -80,9 +80,9 @@ impl ClientConnection {
         }
     }
 
-    /// Ends the connection of a tunnel that is over. Of one of which an end has failed, or whose time is up: what was received from the client is delivered before the
-    /// server sees the reset. A client gets an end instead of a reset: many systems forget what was received and not yet
-    /// read when a reset comes behind it.
+    /// Ends the connection of a tunnel that is over. If an end has failed or the time is up, what was received from the client is delivered
+    /// before the server gets the reset. A client gets an end instead of a reset: many systems discard received bytes that are not
+    /// yet read when a reset follows.
     pub(super) async fn end_tunnel(
         mut self: Box<Self>,
         tunnel: Box<Tunnelled>,

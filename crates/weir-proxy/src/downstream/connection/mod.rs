@@ -237,7 +237,7 @@ impl ClientConnection {
             }
             return true;
         }
-        // Of TCP peers, the server may be the one to speak first.
+        // On a TCP listener, the server may send first.
         if self.refused.is_some()
             || self.client.requests == 0 && self.connection.fill_at_once(&self.client.worker.stock)
             || self.client.protocol == ListenerProtocol::Tcp
@@ -268,7 +268,7 @@ impl ClientConnection {
                 Poll::Pending => {
                     self.client.report_idle(Activity::Idle);
                     if self.client.deadline.begin_idle(self.client.listener.state.number) {
-                        // A request may have come that the event loop has not heard of.
+                        // A request may have come that the event loop has not reported yet.
                         let is_quiet = self.connection.is_quiet(true);
                         if is_quiet {
                             self.client.worker.count_evicted();

@@ -75,7 +75,7 @@ thread_local! {
     static ASKED_NAME: Cell<Option<Box<str>>> = const { Cell::new(None) };
 }
 
-/// The name that a client has asked for, if the handshake that has just been moved on has read one; once.
+/// Takes the SNI of the handshake that was just advanced, if it has read one.
 pub(super) fn take_asked_name() -> Option<Box<str>> {
     ASKED_NAME.take()
 }
@@ -144,7 +144,7 @@ impl ByName {
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let fits = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(schemes).is_some();
         let candidates = self.candidates(name);
-        // When none fits, rustls finds that out by itself, and then tells the client by the alert that it expects.
+        // When none fits, rustls detects that and sends the proper alert.
         candidates.iter().find(fits).or(candidates.first()).map(Arc::clone)
     }
 }

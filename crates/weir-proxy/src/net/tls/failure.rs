@@ -14,7 +14,7 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
         Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) => {
             Cause::TlsHandshakeFailed
         }
-        // The general one is that no certificate fits the signatures that the client knows.
+        // `General` means that no certificate fits the signature schemes of the client.
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
             Cause::TlsNoSharedCipher
         }

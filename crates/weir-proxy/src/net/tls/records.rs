@@ -81,7 +81,7 @@ pub(crate) struct Records {
     pub(crate) handshake_micros: u32,
     /// The certificate that a client has shown.
     pub(crate) client_certificate: Option<Box<ClientCertificate>>,
-    /// The name that a client asked for.
+    /// The SNI of a client.
     server_name: Option<Box<str>>,
 }
 
@@ -147,7 +147,7 @@ impl Records {
         self.record > 0 || self.decrypted.is_some()
     }
 
-    /// Whether a read has something to tell without the socket: bytes or the end.
+    /// Whether a read can return bytes or the end without the socket.
     pub(crate) fn has_news(&self) -> bool {
         self.has_received() || self.peer_closed
     }
@@ -160,7 +160,7 @@ impl Records {
     /// Waits until decrypted bytes or the end can be read; takes a buffer only when the socket is readable.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the connection ended without the word of the peer that this is the end, `InvalidData` with the
+    /// `UnexpectedEof` when the connection ended without `close_notify` of the peer, `InvalidData` with the
     /// error of rustls when the peer broke the protocol, and those of `recv(2)`.
     pub(crate) fn poll_decrypted(
         &mut self,
@@ -210,7 +210,7 @@ impl Records {
         self.session.take_record(space, |bytes| *rest = Some(Buffer::holding(bytes)))
     }
 
-    /// Moves the handshake on until it is over; `behind` is what comes after our last word in it.
+    /// Moves the handshake on until it is over; `behind` is what follows our last message in it.
     ///
     /// # Errors
     /// As [`Records::poll_decrypted`].
@@ -253,8 +253,8 @@ impl Records {
         false
     }
 
-    /// What is known of the peer; registers `cx` for the next news. Only its records tell whether it has sent something or ended its
-    /// direction, so they are taken in until one of the two shows.
+    /// The state of the peer; registers `cx` for the next event. Only its records show whether it has sent data or ended its
+    /// direction, so they are decrypted until one of the two is known.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> PeerState {
         for _ in 0..QUIET_READS_MAX {
             if self.has_received() {
@@ -282,7 +282,7 @@ impl Records {
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // What stands behind the peer's last word is nothing.
+        // Bytes after `close_notify` of the peer are ignored.
         if self.peer_closed {
             return Ok(());
         }
@@ -342,7 +342,7 @@ impl Records {
         }
     }
 
-    /// Decrypts what was received, up to the next bytes that are to be read; answers what the protocol wants answered.
+    /// Decrypts what was received, up to the next bytes that are to be read; writes the replies that the protocol requires.
     fn take_in(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
         if self.has_decrypted() || self.peer_closed {
             return Ok(());
@@ -393,7 +393,7 @@ impl Records {
         Ok(())
     }
 
-    /// Has the session say all that it has to say, which it does only when it has nothing for us to read: that makes way.
+    /// Collects all pending output of the session, which it gives only when it has nothing to read: received data is moved aside.
     fn settle(&mut self) -> Result<(), Error> {
         loop {
             let was_closed = self.peer_closed;
@@ -439,7 +439,7 @@ impl Records {
         }))
     }
 
-    /// Puts into `sealed` what has not been sent, then the records of `plain`, then, if that is the last of it, the word for it.
+    /// Puts into `sealed` what has not been sent, then the records of `plain`, then `close_notify`, if it is the last.
     fn seal(&mut self, plain: &[u8], is_last: bool, sealed: &mut Vec<u8>) -> Result<usize, Error> {
         let ahead = std::mem::take(&mut self.unsent);
         let ahead = &ahead[std::mem::take(&mut self.sent)..];
@@ -498,7 +498,7 @@ impl Records {
         self.poll_flush(cx, socket, Behind::Close)
     }
 
-    /// Puts the last word behind what is unsent; [`Records::settle`] goes before it.
+    /// Appends `close_notify` to what is unsent; [`Records::settle`] has to be called before.
     fn notify(&mut self) {
         if !std::mem::replace(&mut self.notified, true) && !self.is_over {
             let mut nothing = [];

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, Error};
 use weir_config::Authorities;
 
-/// Looks again at a certificate that no authority vouches for, as `error` says.
+/// Checks a certificate again that no authority has signed, which `error` reports.
 ///
 /// # Errors
 /// `error`, unless the certificate is among `authorities` itself; then why it is not valid today.
@@ -33,7 +33,7 @@ pub(super) fn verify(
     }
 }
 
-/// Whether a list has been asked, and its answer was no yes.
+/// Whether a revocation list was checked and did not confirm the certificate.
 fn is_about_revocation(error: &Error) -> bool {
     use CertificateError as Certificate;
     matches!(

@@ -29,7 +29,7 @@ pub(crate) enum TlsConfigError {
 #[derive(Debug)]
 pub struct TlsServerConfig {
     config: ArcSwap<ServerConfig>,
-    /// What certificates of clients are verified by now.
+    /// The current authorities for client certificates.
     authorities: ArcSwapOption<ClientAuthorities>,
     /// The certificates that clients are shown.
     pub certificates: Arc<Certificates>,
@@ -53,12 +53,12 @@ impl TlsServerConfig {
         Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, handshake_rate })
     }
 
-    /// What the next handshake goes by.
+    /// The config for the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
 
-    /// What certificates of clients are verified by, where they are asked for.
+    /// The authorities for client certificates, where they are requested.
     pub fn client_authorities(&self) -> Option<Arc<ClientAuthorities>> {
         self.authorities.load_full()
     }

@@ -64,8 +64,8 @@ impl TlsSession {
         }
     }
 
-    /// Puts what a session has to say about an error behind `outgoing`. It is not to be moved on after one: it would find the same again, and
-    /// say so twice.
+    /// Appends the alert about an error to `outgoing`. A session must not be advanced after an error: it would find the same again, and
+    /// send the alert twice.
     pub(super) fn say_why(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
         // As long as there is something to send, nothing else is done.
         while self.wants_write() {
@@ -100,7 +100,7 @@ impl TlsSession {
         }
     }
 
-    /// Puts the word that nothing more comes behind `outgoing`; under the same condition.
+    /// Appends `close_notify` to `outgoing`; under the same condition.
     pub(super) fn close_notify(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
         match self {
             Self::Server(session) => close_notify(session.process_tls_records(wire), outgoing),
@@ -160,7 +160,7 @@ fn step<Data>(
 
 fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, outgoing: &mut Vec<u8>) {
     let start = outgoing.len();
-    // The first answer tells how many bytes there are.
+    // The first error contains the required size.
     while let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut outgoing[start..]) {
         outgoing.resize(start + size.required_size, 0);
     }

@@ -76,8 +76,8 @@ pub struct FoundOnWorker {
     pub connections: Vec<ConnectionInfo>,
     /// Connections that the question means.
     pub matching: usize,
-    /// Connections that were asked, and of these, those that did not answer.
+    /// Connections that were queried.
     pub asked: usize,
-    /// Of those that were asked, the ones without an answer.
+    /// Queried connections that did not answer.
     pub silent: usize,
 }

@@ -10,7 +10,7 @@ use weir_traffic::{ServerId, ServerState, ServerSummary};
 
 use crate::net::clock::{self, Instant};
 
-/// Stands for what there is none of.
+/// The value for "none".
 pub const NONE: u32 = u32::MAX;
 
 /// Attempts of one exchange that are noted; of more, the first ones and the last.
@@ -89,7 +89,7 @@ impl TracedAttempt {
         }
     }
 
-    /// Looks at the servers, or at some of many: the one at `place` among them.
+    /// Records the state of the servers, or of some of many: the one at `place` among them.
     #[inline]
     fn look(&mut self, states: &[Arc<ServerState>], place: usize) {
         self.servers = states.len() as u32;
@@ -101,7 +101,7 @@ impl TracedAttempt {
         }
     }
 
-    /// The servers that were looked at, with their places.
+    /// The recorded candidates, with their places.
     pub fn candidates(&self) -> impl Iterator<Item = (u32, ServerSummary)> {
         (self.first_candidate..self.servers).zip(self.candidates)
     }

@@ -80,7 +80,7 @@ pub enum EntryKind {
     Tunnel,
     /// A connection of a TCP listener.
     TcpConnection,
-    /// A client connection that ended before anything was asked on it.
+    /// A client connection that ended before its first request.
     NoRequest,
 }
 

@@ -121,7 +121,7 @@ impl Words {
         self.word(self.ends[1]..self.ends[2])
     }
 
-    /// The host of the request, or the name that the client of a TCP listener asked for.
+    /// The host of the request, or the SNI of a TCP listener's client.
     pub fn host(&self) -> &[u8] {
         self.word(self.ends[2]..self.ends[3])
     }

@@ -216,7 +216,7 @@ impl UpstreamPlan {
     }
 
     /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
-    /// other, unless the config says something new about it, since an operator speaks of names. One that comes back gets requests from
+    /// other, unless the config has changed it, since commands of operators use names. One that comes back gets requests from
     /// a worker that has applied the config; for other workers it still leaves.
     pub(super) fn settle_modes(&self, before: &UpstreamPlan) {
         let states = before.balancer().states();

@@ -134,7 +134,7 @@ impl OutlierDetector {
         self.shared.number
     }
 
-    /// The control thread is about to look at the table: it hears of what is entered from now on.
+    /// The control thread is about to review the table: later updates request another review.
     pub fn begin_review(&self) {
         self.shared.is_due.store(false, Ordering::SeqCst);
     }

@@ -34,7 +34,7 @@ fn ask(weir: &Weir, start: &str, lines: &[&str]) -> Response {
     Client::exchange(weir.address("admin"), &format!("{start} HTTP/1.1\r\n{fields}\r\n"))
 }
 
-/// How often the admin listener refused for a reason, by one who may ask with `authorization`.
+/// How often the admin listener refused for a reason, read with `authorization`.
 fn refusals(weir: &Weir, reason: &str, authorization: &str) -> f64 {
     let page = ask(weir, "GET /metrics", &["Host: localhost", &format!("Authorization: {authorization}")]);
     let text = page.text();

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::browser::Browser;
 use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
 
-/// Two servers `one` and `two` behind the listener `web`, and an upstream that nobody serves.
+/// Two servers `one` and `two` behind the listener `web`, and an upstream without a listening server.
 fn config(origins: &[Origin], admin: &str) -> String {
     format!(
         "admin.address = \"127.0.0.1:0\"\n{admin}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
@@ -162,7 +162,7 @@ fn a_server_is_drained_by_keyboard() {
     assert!(!is_open(&mut browser));
     assert_eq!(browser.complaints(), [""; 0]);
     drop(weir);
-    eventually("the page says that nobody answers", || {
+    eventually("the page says that Weir does not answer", || {
         browser.text("#live-text") == "Weir does not answer"
             && browser.evaluate("document.getElementById('live').className") == "off"
     });
@@ -200,7 +200,7 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     assert_eq!(browser.text("[data-at='upstreams.0.servers.1'] [data-v=weight]"), "1");
     assert_eq!(browser.text("[data-at='upstreams.0.servers.0'] .state"), "up", "the mode was not touched");
     assert_eq!(browser.complaints(), [""; 0]);
-    // What the answer complains of stands in the dialog, and nothing is changed.
+    // The dialog shows the error of the answer, and nothing is changed.
     ask(&mut browser, "two");
     browser.evaluate(
         "{ const { mode, deadline, weight } = document.querySelector('#change form').elements;

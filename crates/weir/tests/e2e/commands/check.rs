@@ -27,7 +27,7 @@ fn mistakes_end_with_two_in_every_format() {
         let done = run(&["check", "--format", format, file.path()]);
         assert_eq!((done.code, done.stderr.as_str()), (Some(2), ""), "{done:?}");
         assert!(done.stdout.contains("adress") && done.stdout.contains("10.0.0.2"), "{done:?}");
-        assert!(!done.stdout.contains('\u{1b}'), "no colours where nobody sees them: {done:?}");
+        assert!(!done.stdout.contains('\u{1b}'), "no colours without a terminal: {done:?}");
     }
 }
 

@@ -19,7 +19,7 @@ fn cells<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 fn it_ends_by_itself_with_a_summary() {
     let done = run(&["demo", "--listen", "127.0.0.1:0", "--for", "1s"]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
-    assert!(!done.stdout.contains('\u{1b}'), "no picture where nobody sees it: {done:?}");
+    assert!(!done.stdout.contains('\u{1b}'), "no picture without a terminal: {done:?}");
     assert_eq!(done.stdout.matches("requests/s").count(), 1, "one table at the end: {done:?}");
     let rate = |name| cells(&done.stdout, name)[2].parse::<f64>().expect("the rate is a number");
     // How much more the quick ones get depends on how busy the machine is.

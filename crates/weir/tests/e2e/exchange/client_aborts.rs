@@ -192,7 +192,7 @@ fn requests_with_others_behind_them_are_served() {
             client.send(format!("{first}GET /b HTTP/1.1\r\nHost: a.test\r\n\r\n"));
             client.finish();
             eventually("it waits", || site.queue_length() == 1.0);
-            // One who comes later and leaves shows that time has passed.
+            // A later client that leaves shows that time has passed.
             let mut other = site.connect(is_tls);
             other.send(GET);
             eventually("two wait", || site.queue_length() == 2.0);

@@ -98,7 +98,7 @@ fn the_server_answers_and_closes_during_a_large_upload() {
     assert_eq!(Client::get(weir.web(), "/alive").text(), "alive");
 }
 
-/// A client that writes all of its body before it reads has to find the answer then, however much it was: whoever answered, and with what
+/// A client that writes all of its body before it reads gets the response, however long the body is: one of Weir or of the server, with any
 /// framing.
 #[test]
 fn an_early_answer_outlives_an_upload_of_any_length() {

@@ -40,7 +40,7 @@ fn a_page_by_accept() {
     }
 }
 
-/// What is behind Weir is nobody's business: neither addresses nor names of upstreams leave it.
+/// Failure pages reveal nothing about the servers: neither addresses nor names of upstreams.
 #[test]
 fn nothing_is_given_away() {
     let weir = weir_with_nothing_behind();

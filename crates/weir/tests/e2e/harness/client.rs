@@ -58,7 +58,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects to `address`; panics when nobody listens.
+    /// Connects to `address`; panics without a listener.
     pub(crate) fn connect(address: impl Into<Address>) -> Client {
         let address = address.into();
         match Stream::connect(&address) {

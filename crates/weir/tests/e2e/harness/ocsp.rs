@@ -38,7 +38,7 @@ impl CertificateAuthority {
     }
 }
 
-/// The same response, but outdated from `until` on, which `date` understands. Nobody's signature fits then.
+/// The same response, but outdated from `until` on, which `date` understands. The signature is invalid then.
 pub(crate) fn outdated_from(mut response: Vec<u8>, until: &str) -> Vec<u8> {
     let out =
         Command::new("date").args(["-u", "-d", until, "+%Y%m%d%H%M%SZ"]).output().expect("date is installed");

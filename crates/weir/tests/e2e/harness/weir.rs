@@ -181,7 +181,7 @@ impl Weir {
     /// Puts `text` in the place of the config, as [`Weir::start`] takes it.
     pub(crate) fn write_config(&self, text: &str) {
         let text = text.replace("{dir}", self.folder().to_str().expect("temporary paths are UTF-8"));
-        // Renamed into its place: whoever looks meanwhile sees either the old one or the new one.
+        // Renamed into its place: a concurrent reader sees either the old one or the new one.
         let new = self.folder().join("weir.toml.new");
         std::fs::write(&new, text).expect("the test's own folder takes a file");
         std::fs::rename(&new, self.folder().join("weir.toml")).expect("it was just written");
@@ -337,7 +337,7 @@ fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> (mpsc::Receiver<Stri
             text.push_str(&line);
             text.push('\n');
             drop(text);
-            // Nobody listens any more once Weir is ready; the text goes on growing.
+            // There is no receiver any more once Weir is ready; the text goes on growing.
             let _ = sender.send(line);
         }
     });

@@ -94,7 +94,10 @@ fn http_1_0_is_kept_when_it_asks() {
         client.send("GET / HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n");
         let response = client.response();
         assert_eq!(response.text(), "fine");
-        assert!(response.fields().lists("connection", "keep-alive"), "it must be told so: {response:?}");
+        assert!(
+            response.fields().lists("connection", "keep-alive"),
+            "the response must say so: {response:?}"
+        );
     }
     client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
     assert_eq!(client.response().text(), "fine");

@@ -1,4 +1,4 @@
-//! Few descriptors: everybody has a share, and what is wanting here is no fault of a server.
+//! Few descriptors: every use has a share, and a lack of them is no fault of a server.
 
 use std::thread;
 use std::time::Duration;

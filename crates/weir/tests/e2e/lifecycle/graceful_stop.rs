@@ -190,7 +190,7 @@ fn the_second_signal_says_that_something_was_cut() {
     );
 }
 
-/// The stop finds requests that have arrived and that nobody has read yet.
+/// The stop finds requests that have arrived and are not read yet.
 #[test]
 fn requests_that_have_arrived_are_answered() {
     let origin = echo();
@@ -247,14 +247,14 @@ fn an_upstream_without_a_usable_server_is_not_ready() {
 }
 
 #[test]
-fn the_supervisor_is_told() {
+fn the_supervisor_is_notified() {
     let folder = temporary_folder();
     let path = folder.path().join("notify.sock");
     let supervisor = std::os::unix::net::UnixDatagram::bind(&path).expect("the folder is new");
     supervisor.set_read_timeout(Some(WATCHDOG)).expect("a socket takes a time limit");
     let hear = || {
         let mut notified = [0; 512];
-        let len = supervisor.recv(&mut notified).expect("somebody tells something");
+        let len = supervisor.recv(&mut notified).expect("a notification comes");
         String::from_utf8_lossy(&notified[..len]).into_owned()
     };
     let config = "listener.web = { address = \"127.0.0.1:0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";

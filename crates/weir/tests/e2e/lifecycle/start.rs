@@ -39,7 +39,7 @@ fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
     assert_eq!(std::fs::read_to_string(&file).expect("it is still there"), "precious");
 }
 
-/// A port that is free on all addresses, and that the system gives to nobody: it chooses lower ones.
+/// A port that is free on all addresses, and that the system does not assign: it chooses lower ones.
 fn free_port() -> u16 {
     let first = 61_000 + (std::process::id() % 4_000) as u16;
     let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();

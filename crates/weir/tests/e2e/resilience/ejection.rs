@@ -401,7 +401,7 @@ fn in_panic_all_get_requests() {
     }
 }
 
-/// Whoever waits in the queue gets the server whose time is up, and not only when the busy one is done.
+/// Requests in the queue get the server whose ejection ends, and not only when the busy one is done.
 #[test]
 fn a_server_whose_time_is_up_serves_those_who_wait() {
     let gate = Gate::new();

@@ -8,7 +8,7 @@ use crate::harness::{Client, End, FailureSwitch, Gate, Origin, Weir, eventually}
 const HEALTH: &str =
     "health = { send = \"ping\", expect = \"pong\", interval = \"50ms\", timeout = \"300ms\", fall = 2 }";
 
-/// A server that answers probes until it is ill, and echoes what anybody else sends; then it hangs, as a stopped process does.
+/// A server that answers probes until it is ill, and echoes what clients send; then it hangs, as a stopped process does.
 fn database(is_ill: &FailureSwitch) -> Origin {
     let ill = is_ill.clone();
     Origin::start(move |conn| {

@@ -142,7 +142,7 @@ fn what_may_be_done_twice_is_for_the_config_to_say() {
     }
 }
 
-/// A status of `retry.on_status` is an answer still when nobody else can be asked: the client gets it as it stands.
+/// A status of `retry.on_status` is relayed when no other server is left: the client gets it unchanged.
 #[test]
 fn a_status_that_cannot_go_again_reaches_the_client() {
     let answer =

@@ -120,7 +120,7 @@ fn a_body_that_trickles() {
     );
 }
 
-/// A listening socket whose queue is full drops further connections: nobody answers.
+/// A listening socket whose queue is full drops further connections: there is no answer.
 struct Deaf {
     address: SocketAddr,
     _socket: Socket,
@@ -267,7 +267,7 @@ fn a_whole_exchange() {
     assert_eq!((response.status, response.reason()), (504, Some("exchange-timeout")), "{response:?}");
 }
 
-/// A request whose time is over while it waits for a connection is sent to nobody any more, also where a connection is at
+/// A request whose time is over while it waits for a connection is not sent any more, also where a connection is at
 /// hand.
 #[test]
 fn a_whole_exchange_that_does_not_get_to_its_server() {

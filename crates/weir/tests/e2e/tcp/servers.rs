@@ -14,7 +14,10 @@ fn a_server_that_refuses_is_passed_over() {
         assert_eq!(Client::connect(weir.web()).take(5), b"hello");
     }
     let lines = weir.access_log(4);
-    assert!(lines.iter().any(|line| line.contains(" 2 ")), "somebody met the dead one first: {lines:?}");
+    assert!(
+        lines.iter().any(|line| line.contains(" 2 ")),
+        "some connections tried the dead server first: {lines:?}"
+    );
     assert!(lines.iter().all(|line| line.contains(&address(&server))), "{lines:?}");
 }
 

@@ -22,7 +22,7 @@ fn serve(conn: &mut Connection, gate: &Gate) -> Option<()> {
             return conn.send(unauthorised("NTLM").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
         }
         match request.target() {
-            "/held" => gate.wait("the test has seen who waits"),
+            "/held" => gate.wait("the test has seen the waiting request"),
             "/last" => return conn.send(ok(user.as_deref().unwrap_or("none"))),
             _ => {}
         }

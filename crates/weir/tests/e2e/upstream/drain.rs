@@ -1,4 +1,4 @@
-//! Servers taken out of service while Weir runs: who still gets there, when that ends, and who may say so.
+//! Servers taken out of service while Weir runs: the requests they still get, the deadline, and the permission for it.
 
 use crate::harness::scripts::numbered;
 use crate::harness::{Client, Gate, Origin, Response, Weir, config_with, entries, eventually, of_upstream};

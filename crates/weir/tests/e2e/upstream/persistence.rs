@@ -23,7 +23,7 @@ fn numbered_on(listener: TcpListener, number: usize, extra: &'static str, gate: 
         loop {
             let request = conn.request()?;
             if request.target().starts_with("/held") {
-                gate.wait("the test has seen who waits");
+                gate.wait("the test has seen the waiting request");
             }
             let fields = extra.replace('#', &number.to_string());
             let (status, rest) =
@@ -135,7 +135,7 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
     }
     let _back = numbered_on(place.listener(), 0, "", &gate);
     for (cookie, server) in &clients {
-        assert_eq!(get(&weir, "/", cookie).text(), *server, "its return moves nobody");
+        assert_eq!(get(&weir, "/", cookie).text(), *server, "its return moves no client");
     }
     let moved = weir.metrics().sum("weir_upstream_affinity_total", &["outcome=\"moved\""]);
     assert_eq!(moved, 3.0);
@@ -241,7 +241,7 @@ fn one_whose_server_is_full_waits_for_it() {
     let queued = || weir.metrics().sum("weir_upstream_queue_length", &[]);
     eventually("the second waits", || queued() == 1.0);
     let other = get(&weir, "/", "");
-    assert_eq!(other.status, 200, "who belongs nowhere passes");
+    assert_eq!(other.status, 200, "a client without affinity is served");
     assert_ne!(other.text(), first.text());
     assert_eq!(queued(), 1.0);
     gate.open();

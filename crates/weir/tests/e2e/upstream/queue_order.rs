@@ -1,7 +1,7 @@
-//! Nobody is overtaken: requests that wait leave in the order in which they came, within their priority and over all workers.
+//! No request is overtaken: requests that wait leave in the order in which they came, within their priority and over all workers.
 //!
 //! Requests come in steps: one of each priority on each worker, sent when Weir has counted all of the step before as waiting. So of
-//! two in different steps it is certain who came first, and the only slot lets the server see who is served first. Slots become
+//! two in different steps it is certain which came first, and the only slot lets the server see which is served first. Slots become
 //! free while others come, on both workers.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const CLASSES: [&str; 3] = ["high", "normal", "low"];
 /// Steps of a round of the queue, which begins and ends empty.
 const STEPS: usize = 60;
 
-/// Steps before the first of those who wait is served.
+/// Steps before the first waiting request is served.
 const FILL: usize = STEPS / 3;
 
 /// Requests of a step.

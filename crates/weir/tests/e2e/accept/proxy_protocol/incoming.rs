@@ -1,11 +1,11 @@
-//! Headers that arrive: believed from those who are named, refused from everybody else.
+//! Incoming headers: accepted from configured peers, rejected from all others.
 
 use std::net::SocketAddr;
 
 use crate::harness::proxy_header::{binary, binary4};
 use crate::harness::{Client, End, Metrics, Origin, Weir, eventually};
 
-/// Expects headers from 127.0.0.1 and from nobody else; logs where each exchange came from.
+/// Expects headers from 127.0.0.1 only; logs the origin of each exchange.
 const SETTINGS: &str = "admin.address = \"127.0.0.1:0\"\nlistener.web.proxy_protocol.from = [\"127.0.0.1\"]\n\
      listener.web.access_log.output = \"file:{dir}/access.log\"\n\
      listener.web.access_log.format = \"{client_address}:{client_port} {peer_address} {local_address}:{local_port}\"\n";
@@ -39,7 +39,7 @@ fn refused(weir: &Weir, bytes: &[u8]) -> End {
     let mut client = Client::connect(weir.web());
     client.send(bytes);
     let (answer, end) = client.take_to_end();
-    assert_eq!(answer, b"", "nobody is answered before it is known who that is");
+    assert_eq!(answer, b"", "no response before the client is known");
     end
 }
 

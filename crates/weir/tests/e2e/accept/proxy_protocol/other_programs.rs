@@ -86,7 +86,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("a bound socket has an address")
 }
 
-/// Two requests on one connection from 127.0.0.3, to a proxy in front of Weir; what the server behind Weir was told.
+/// Two requests on one connection from 127.0.0.3, to a proxy in front of Weir; returns the fields that the server behind Weir received.
 fn forwarded_through(front: SocketAddr, origin: &Origin, port: &str) {
     let mut client = Client::connect_from("127.0.0.3", front);
     for _ in 0..2 {

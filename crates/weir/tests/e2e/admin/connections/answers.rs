@@ -1,4 +1,4 @@
-//! How it is asked: the socket in HAProxy's words, `weir ctl`, `weir why`; what is not there, and who may change anything.
+//! Queries: the commands of HAProxy, `weir ctl`, `weir why`; unknown connections, and the permission to end them.
 
 use super::*;
 
@@ -129,9 +129,9 @@ fn ctl_lists_and_ends() {
     assert!(row.ends_with("GET a.test/left"), "{listed}");
     let json = weir.run_over_socket(&["ctl", "connections", "--json"]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&json).expect("it is JSON")["matching"], 1, "{json}");
-    let nobody = weir.run_over_socket(&["ctl", "end", "s0-4711"]);
-    assert_eq!(nobody.code, Some(1));
-    assert!(nobody.stderr.contains("there is no connection `s0-4711`"), "{}", nobody.stderr);
+    let unknown = weir.run_over_socket(&["ctl", "end", "s0-4711"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.stderr.contains("there is no connection `s0-4711`"), "{}", unknown.stderr);
     assert_eq!(weir.run_over_socket(&["ctl", "end"]).code, Some(2));
     assert_eq!(weir.run_over_socket(&["ctl", "end", id(&running)]).stdout, "1 connection was ended\n");
     assert_eq!(client.response().reason(), Some("killed-by-operator"));

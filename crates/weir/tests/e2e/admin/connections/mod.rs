@@ -1,4 +1,4 @@
-//! What runs now: every state in which a connection can wait is seen from outside, connections are ended in each of them, and who may do that.
+//! Open connections: every state is visible in the list, connections are ended in each state, and only with permission.
 
 mod answers;
 mod ends;

@@ -1,4 +1,4 @@
-//! Each state, as it is told of a connection that is in it.
+//! Each state, as the list shows it for a connection in that state.
 
 use std::net::TcpListener;
 
@@ -98,7 +98,7 @@ fn a_client_that_takes_nothing() {
     let mut client = Client::connect_narrow(weir.web());
     client.send_get("/");
     let mut waits_for = String::new();
-    eventually("nobody moves but the client could", || {
+    eventually("the exchange waits for the client", || {
         let reply = connection(&weir, &client, "relay");
         waits_for = reply["waits_for"].as_str().unwrap_or_default().to_owned();
         waits_for == "the client to take more of the response"

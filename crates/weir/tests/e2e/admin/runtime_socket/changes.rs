@@ -158,8 +158,8 @@ fn the_json_api_changes_several_things_at_once() {
     assert!(drained.text().contains("\"status\":\"draining\""), "{}", drained.text());
     assert_eq!(post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status, 200);
     for (target, body, status) in [
-        ("/api/servers/app/nobody", "{\"weight\": 3}", 404),
-        ("/api/servers/nobody/a", "{\"mode\": \"serving\"}", 404),
+        ("/api/servers/app/unknown", "{\"weight\": 3}", 404),
+        ("/api/servers/unknown/a", "{\"mode\": \"serving\"}", 404),
         ("/api/servers/app/a", "{\"weight\": 300}", 400),
         ("/api/servers/app/a", "{\"wait\": 3}", 400),
         ("/api/servers/app/a", "weight=3", 400),
@@ -221,7 +221,7 @@ fn every_verb_of_ctl_does_what_it_says() {
         assert!(done.stdout.contains(&reply), "{arguments:?}: {}", done.stdout);
     }
     for (arguments, reply) in [
-        (vec!["weight", "app", "nobody", "7"], "the upstream `app` has no server `nobody` (404)"),
+        (vec!["weight", "app", "unknown", "7"], "the upstream `app` has no server `unknown` (404)"),
         (vec!["limit", "app", "a", "none"], "`max_requests` is 1 to 10000000, or \"off\" (400)"),
         (vec!["raw", "nonsense"], "Unknown command."),
     ] {

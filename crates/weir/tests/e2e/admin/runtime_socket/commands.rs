@@ -45,8 +45,8 @@ fn figures_are_told_in_the_columns_of_haproxy() {
     );
     assert!(weir.ask_socket("show servers conn").contains("app/a 3/1 127.0.0.1 "));
     assert!(weir.ask_socket("show errors").starts_with("Total events captured on ["));
-    assert_eq!(weir.ask_socket("show stat nobody -1 -1"), "No such proxy.\n\n");
-    assert_eq!(weir.ask_socket("show servers state nobody"), "Can't find backend.\n\n");
+    assert_eq!(weir.ask_socket("show stat unknown -1 -1"), "No such proxy.\n\n");
+    assert_eq!(weir.ask_socket("show servers state unknown"), "Can't find backend.\n\n");
 }
 
 /// HAProxy itself, with a socket; dropping it kills the process.

@@ -204,7 +204,7 @@ fn assert_refusal(fields: &Fields, client: &mut Client) -> Result<(), String> {
 }
 
 /// Sends one more request through Weir; returns the numbers of the connections since `before` that are not its own.
-/// Whatever was forwarded before the answer to `before` stands in front of this request in the accept queue.
+/// All that was forwarded before the answer to `before` is ahead of this request in the accept queue.
 fn others_since(weir: &Weir, origin: &Origin, before: usize) -> Vec<usize> {
     let response = Client::get(weir.web(), "/fence");
     assert_eq!(response.status, 200, "the fence must pass: {response:?}");

@@ -10,7 +10,7 @@ fn a_changed_file_is_enough() {
     let weir = Weir::start(&config(&[("x", &a)], on_change));
     weir.write_config(&config(&[("x", &b)], on_change));
     eventually("the new server is used", || Client::get(weir.web(), "/").text() == "b");
-    // A bad one is told of, and changes nothing; then a good one ends that.
+    // An invalid one is reported and changes nothing; then a valid one is applied.
     weir.write_config("listener = 1\n");
     weir.line(&["ERROR", "the config was not reloaded"]);
     weir.write_config(&config(&[("x", &a)], on_change));

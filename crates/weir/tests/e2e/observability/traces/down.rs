@@ -120,7 +120,7 @@ fn a_redirect_is_not_followed() {
     let weir = tracing(&origin, &collector, ", headers = { Authorization = \"a secret\" }");
     send(&weir, 1);
     weir.line(&["spans cannot be exported", "307", "`traces.endpoint`"]);
-    assert_eq!(elsewhere.origin.connections(), 0, "the headers are for nobody else");
+    assert_eq!(elsewhere.origin.connections(), 0, "the headers go to no other server");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What servers are told of the trace: whose it is, which span they belong to, and whether it is sampled.
+//! The trace context that servers get: the id of the trace, the parent span, and whether it is sampled.
 
 use super::collector::Collector;
 use super::{SPAN, TRACE, config, get, trace_context, tracing};

@@ -4,7 +4,7 @@ use super::collector::Collector;
 use super::{SPAN, config, get, trace_context, tracing};
 use crate::harness::{Client, Origin, Weir, eventually};
 
-/// How many of so many requests were sampled, as the servers were told; sent on one connection.
+/// How many of so many requests were sampled, by the flag that the server got; sent on one connection.
 fn sampled_of(weir: &Weir, origin: &Origin, count: usize, fields: &str) -> usize {
     let mut client = Client::connect(weir.web());
     for _ in 0..count {

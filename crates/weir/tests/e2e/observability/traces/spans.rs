@@ -1,4 +1,4 @@
-//! The spans of exchanges as a collector gets them, and that they are the ones that servers were told of.
+//! The spans of exchanges as a collector gets them: their ids are those that servers got.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ fn assert_told(span: &Span, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_spans_are_those_that_servers_were_told_of() {
+fn the_spans_have_the_ids_that_servers_got() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", service_name = \"edge\"");
-    let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nX-Token: of-nobody\r\n");
-    let target = "/shop/cart?token=of-somebody";
+    let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nX-Token: of-header\r\n");
+    let target = "/shop/cart?token=of-query";
     assert_eq!(Client::exchange(weir.web(), &get(target, &fields)).status, 200);
     let spans = collector.wait_for(2);
     let (server, client) = (only(&spans, "server"), only(&spans, "client"));
@@ -56,7 +56,7 @@ fn the_spans_are_those_that_servers_were_told_of() {
     let request = collector.origin.last_request();
     assert_eq!(request.target(), "/v1/traces");
     let sent = format!("{:?}", message(&request));
-    assert!(!sent.contains("of-somebody") && !sent.contains("of-nobody"), "no query, no headers: {sent}");
+    assert!(!sent.contains("of-query") && !sent.contains("of-header"), "no query, no headers: {sent}");
     let resource = resource(&request);
     assert_eq!(resource.get("service.name").map(String::as_str), Some("edge"));
     assert!(resource.contains_key("service.instance.id") && resource.contains_key("telemetry.sdk.name"));
@@ -170,7 +170,7 @@ fn a_tunnel_is_one_span_that_ends_with_it() {
         conn.wait_for_end();
         Some(())
     });
-    // Without a recorder nobody else keeps what it began with.
+    // Without a recorder only the trace keeps its beginning.
     let text = config(&origin, &format!("endpoint = \"{}\"", collector.url()));
     let weir = Weir::start(&format!("recorder = {{ exchanges = 0, failures = 0 }}\n{text}"));
     let mut client = Client::connect(weir.web());

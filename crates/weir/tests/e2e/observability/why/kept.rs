@@ -89,7 +89,7 @@ fn lists_are_filtered() {
     for (query, expected) in [
         ("upstream=app", 3),
         ("upstream=none", 1),
-        ("upstream=nobody", 0),
+        ("upstream=unknown", 0),
         ("status=200", 3),
         ("status=5xx", 1),
         ("status=5xx&upstream=app", 0),
@@ -136,11 +136,10 @@ fn what_is_asked_in_vain_says_why() {
     let origin = Origin::serving("fine");
     let weir = weir(&[&origin.address().to_string()], "");
     let admin = weir.address("admin").to_string();
-    let unknown = run(&["nobody/knows?this", "--admin", &admin]);
+    let unknown = run(&["un/known?id", "--admin", &admin]);
     assert_eq!(unknown.code, Some(1));
     assert!(
-        unknown.stderr.contains("nobody/knows?this is not known")
-            && unknown.stderr.contains("another instance"),
+        unknown.stderr.contains("un/known?id is not known") && unknown.stderr.contains("another instance"),
         "{}",
         unknown.stderr
     );

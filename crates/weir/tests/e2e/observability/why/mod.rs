@@ -1,4 +1,4 @@
-//! `weir why`: what a Weir that runs keeps of its exchanges, and how their stories are told.
+//! `weir why`: the recorded exchanges of a running Weir, and their explanations.
 
 mod failures;
 mod kept;

@@ -73,7 +73,7 @@ fn a_request_over_tls_is_forwarded_as_https() {
     let origin = Origin::serving("hello");
     let site = Site::start_with(&origin, "listener.web.forwarded.rfc7239 = true");
     let mut client = site.connect();
-    assert_eq!(client.tls().session().alpn_protocol(), None, "nobody asked for one");
+    assert_eq!(client.tls().session().alpn_protocol(), None, "none was requested");
     assert_eq!(client.fetch("/x").text(), "hello");
     let request = origin.last_request();
     assert_eq!(request.field("x-forwarded-proto"), Some("https"));

@@ -1,4 +1,4 @@
-//! Certificates that clients show: who is let in, and what servers are told of them.
+//! Client certificates: which are accepted, and the fields that servers get about them.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ const BOTH: [&rustls::SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 const REQUIRED: &str = "listener.web.tls.client_certificates.verify = \"required\"";
 const OPTIONAL: &str = "listener.web.tls.client_certificates.verify = \"optional\"";
 
-/// What a server was told, field by field.
+/// The certificate fields that a server got.
 fn certificate_fields(request: &Request) -> [Option<&str>; 3] {
     ["x-ssl-client-verify", "x-ssl-client-s-dn", "x-ssl-client-fingerprint"].map(|name| request.field(name))
 }
@@ -278,7 +278,7 @@ fn the_access_log_names_the_client() {
     }
 }
 
-/// A TCP listener has nobody to tell, but the same door.
+/// A TCP listener forwards no certificate fields, but verifies certificates too.
 #[test]
 fn a_tcp_listener_lets_only_the_right_ones_in() {
     let origin = Origin::start(|conn| {

@@ -137,9 +137,9 @@ fn a_bad_file_changes_nothing_and_the_log_names_it() {
     assert!(site.reloads("loaded") < 0.5);
 }
 
-/// Nobody knows what has been revoked since: the operator is told, and it is not the client's fault.
+/// Certificates revoked since are unknown: that is logged, and not the fault of the client.
 #[test]
-fn an_outdated_list_lets_nobody_in_and_says_so() {
+fn an_outdated_list_rejects_every_client_and_is_logged() {
     let origin = Origin::serving("x");
     let site = Site::start_with(&origin, LISTS, |clients, folder| {
         std::fs::write(folder.join("revoked.pem"), clients.revoking(&[], 2002)).expect("a file");
@@ -153,7 +153,7 @@ fn an_outdated_list_lets_nobody_in_and_says_so() {
     site.write("revoked.pem", &site.clients.revoking(&[], 4000));
     eventually("a new list lets them in again", || site.lets_in(&ann));
     eventually("the figures tell until when", || expiry() > 6e10);
-    // A list that somebody else has signed says nothing either.
+    // A list signed by another authority is not used either.
     site.write("revoked.pem", &CertificateAuthority::new().revoking(&[], 4000));
     eventually("it is not believed", || !site.lets_in(&ann));
 }

@@ -90,7 +90,7 @@ fn a_tunnel_passes_half_closes() {
     assert_eq!(client.take_to_end(), (b"still here".to_vec(), End::Closed));
 }
 
-/// At a stop as well: who hears its word was not cut off by somebody between.
+/// At a stop as well: `close_notify` shows the client that the end is not a truncation.
 #[test]
 fn a_drained_tunnel_ends_by_the_word_of_tls() {
     let origin = Origin::start(|conn: &mut Connection| {
@@ -132,7 +132,7 @@ fn a_tcp_listener_ends_its_tunnels_by_the_word_of_tls() {
     assert!(matches!(end, End::Reset | End::Truncated), "{end}");
 }
 
-/// The end of the server's direction reaches the client, who goes on sending.
+/// The end of the server's direction reaches the client, which goes on sending.
 #[test]
 fn a_tunnel_passes_the_end_of_the_server() {
     let origin = Origin::start(|conn: &mut Connection| {
@@ -152,7 +152,7 @@ fn a_tunnel_passes_the_end_of_the_server() {
     origin.wait_for_end(0);
 }
 
-/// An idle connection ends by the word of TLS, whoever ends it.
+/// An idle connection ends with `close_notify`, whether the client or Weir ends it.
 #[test]
 fn an_idle_connection_is_closed_and_not_cut() {
     let origin = Origin::serving("x");

@@ -1,4 +1,4 @@
-//! Clients that cannot be served: what they are told and what is counted.
+//! Clients that cannot be served: their response and the counters.
 
 use super::Site;
 use crate::harness::client_hello::hello_with;
@@ -17,7 +17,7 @@ fn plain_http_is_told_that_this_is_https() {
     assert_eq!((response.status, response.reason()), (400, Some("plain-http-on-tls-port")));
     assert!(response.text().contains("https://"), "{}", response.text());
     assert!(response.closes());
-    // All of a large request is there before anybody answers.
+    // All of a large request is there before the response.
     let body = "x".repeat(100_000);
     let mut client = Client::connect(site.weir.web());
     let request = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n{body}");

@@ -1,4 +1,4 @@
-//! Which servers are believed, and how it is told when one is not.
+//! Verification of servers, and the failures of it.
 
 use rustls::version::{TLS12, TLS13};
 
@@ -85,7 +85,7 @@ fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
     assert_eq!(refused(&weir), "connect-tls-certificate-name-mismatch");
 }
 
-/// An authority says whom it does not vouch for any more; where its list is outdated, that cannot be told.
+/// Revoked certificates are rejected; with an outdated list the revocation status is unknown.
 #[test]
 fn a_server_whose_certificate_was_revoked_gets_nothing() {
     let authority = CertificateAuthority::new();
