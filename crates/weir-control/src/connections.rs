@@ -7,14 +7,14 @@ use weir_proxy::net::peer::Peer;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 
 /// Connections that one answer tells at most.
-pub(crate) const TOLD_MAX: usize = 1000;
+pub(crate) const LISTED_MAX: usize = 1000;
 
 /// Ends one connection; nothing is told if it is not there (any more).
 pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) -> FoundConnections {
     let query = ConnectionQuery {
         connection: Some(id),
         count_max: 1,
-        ends: Some(Cut::Asked),
+        ends: Some(Cut::Requested),
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;
@@ -41,8 +41,8 @@ pub(crate) async fn end_all(
     let query = ConnectionQuery {
         upstream: Some(upstream.into()),
         server: Some(server.into()),
-        count_max: TOLD_MAX,
-        ends: Some(Cut::Asked),
+        count_max: LISTED_MAX,
+        ends: Some(Cut::Requested),
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;

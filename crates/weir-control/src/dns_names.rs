@@ -21,9 +21,9 @@ use weir_proxy::state::snapshot::{LiveServer, UpstreamPlan};
 /// Who is asked for names, as the config says; the log tells when there is nobody.
 pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {
     let resolver = new_resolver(dns);
-    let told =
+    let log_error =
         |error: &_| tracing::error!(%error, "names of servers cannot be resolved: see the [dns] section");
-    resolver.inspect_err(told).ok().map(Arc::new)
+    resolver.inspect_err(log_error).ok().map(Arc::new)
 }
 
 fn new_resolver(dns: &Dns) -> Result<TokioResolver, hickory_resolver::net::NetError> {

@@ -195,7 +195,7 @@ impl LineQueue {
             }
             Entry::Occupied(mut known) => {
                 let over = known.insert(Repeated { since: now, count: 1, last: None });
-                if let Some(line) = over.told(form) {
+                if let Some(line) = over.summary(form) {
                     self.push(line);
                 }
                 true
@@ -225,7 +225,7 @@ impl LineQueue {
             now.is_none_or(|now| now.saturating_duration_since(known.since) >= WINDOW)
         };
         let over: Vec<Repeated> = self.kinds.extract_if(is_over).map(|(_, known)| known).collect();
-        for line in over.into_iter().filter_map(|known| known.told(form)) {
+        for line in over.into_iter().filter_map(|known| known.summary(form)) {
             self.push(line);
         }
     }
@@ -233,18 +233,20 @@ impl LineQueue {
 
 impl Repeated {
     /// The line that says how many more there were than were written.
-    fn told(self, form: LineFormat) -> Option<Box<[u8]>> {
+    fn summary(self, form: LineFormat) -> Option<Box<[u8]>> {
         let (last, more) = (self.last?, self.count.saturating_sub(REPEATED_MAX));
         let (line, seconds) = (last.trim_ascii_end(), WINDOW.as_secs());
-        let mut told = line.to_vec();
+        let mut summary = line.to_vec();
         match form {
-            LineFormat::Text => told.extend(format!(" (and {more} more like it in {seconds} s)\n").bytes()),
+            LineFormat::Text => {
+                summary.extend(format!(" (and {more} more like it in {seconds} s)\n").bytes())
+            }
             LineFormat::Json => {
-                told.truncate(line.len() - usize::from(line.ends_with(b"}")));
-                told.extend(format!(",\"repeated\":{more},\"seconds\":{seconds}}}\n").bytes());
+                summary.truncate(line.len() - usize::from(line.ends_with(b"}")));
+                summary.extend(format!(",\"repeated\":{more},\"seconds\":{seconds}}}\n").bytes());
             }
         }
-        Some(told.into())
+        Some(summary.into())
     }
 }
 

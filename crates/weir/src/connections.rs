@@ -45,7 +45,7 @@ pub(crate) struct EndArguments {
     server: Option<String>,
 }
 
-/// What runs now.
+/// The open connections.
 pub(crate) fn list(client: &AdminClient, arguments: &ConnectionsArguments) -> Result<String, CommandError> {
     let mut target = format!("/api/connections?limit={}", arguments.limit);
     for (name, value) in [

@@ -1,4 +1,4 @@
-//! `weir ctl`: looks at a running Weir, and changes it while it runs, over its admin listener or its runtime socket.
+//! `weir ctl`: shows and changes a running Weir, over its admin listener or its runtime socket.
 
 use std::process::ExitCode;
 use std::time::Duration;

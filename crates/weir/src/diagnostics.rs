@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_config::{Colour, Diagnostic, DiagnosticKind, Diagnostics};
 
-/// What a person reads, without a line end behind it.
+/// The text for people, without a final line end.
 pub(crate) fn render(diagnostics: &Diagnostics, colour: Colour) -> String {
     let mut all = diagnostics.iter();
     match (all.next(), all.next()) {

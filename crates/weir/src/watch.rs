@@ -13,7 +13,7 @@ use std::time::Duration;
 use signal_hook::consts::SIGHUP;
 use weir_config::{Diagnostics, ReloadTrigger};
 
-/// How often the files are looked at.
+/// The polling interval.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The watched files; none unless `process.reload` asks for it.
@@ -34,7 +34,7 @@ struct WatchedFiles {
     last: Option<FileStates>,
 }
 
-/// What tells that files are others than before.
+/// The identity of files, to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct FileStates {
     files: BTreeMap<PathBuf, Option<[i64; 5]>>,
@@ -81,7 +81,7 @@ impl ConfigWatch {
         watched.look_at(files, reading);
     }
 
-    /// Whether other files are there than were read, and have been for two looks.
+    /// Whether the files differ from those that were read, and have been the same for two checks.
     fn has_changed(&self) -> bool {
         let mut watched = self.lock();
         if !watched.counts {

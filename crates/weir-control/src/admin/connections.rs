@@ -11,7 +11,7 @@ use super::query::{decoded, only_known};
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::connections::{self, TOLD_MAX};
+use crate::connections::{self, LISTED_MAX};
 use crate::operations::Operations;
 use crate::reports::ReportWriter;
 use crate::server_modes::UnknownServer;
@@ -43,7 +43,7 @@ pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> Buf
     }
 }
 
-/// `GET /api/connections/ID`: one, with the story of its exchange so far.
+/// `GET /api/connections/ID`: one, with the record of its exchange so far.
 pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let id = decoded(&request.path()[ONE.len()..]);
     let Ok(connection) = id.parse() else { return unknown(&id, 0) };
@@ -54,7 +54,7 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Buff
         Some(connection) => {
             let mut response = report.connection(connection);
             response["exchange"] =
-                connection.flight.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
+                connection.recorded.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
             BufferedResponse::json(200, &response)
         }
         None => unknown(&id, found.silent_workers),
@@ -134,8 +134,8 @@ fn read(query: &[u8]) -> Result<ConnectionQuery, String> {
     only_known(query, &["listener", "upstream", "server", "min_age", "limit"])?;
     let value = |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
     let limit = value("limit").map(|text| match text.parse() {
-        Ok(limit @ 1..=TOLD_MAX) => Ok(limit),
-        _ => Err(format!("`limit` is a number from 1 to {TOLD_MAX}, not `{text}`")),
+        Ok(limit @ 1..=LISTED_MAX) => Ok(limit),
+        _ => Err(format!("`limit` is a number from 1 to {LISTED_MAX}, not `{text}`")),
     });
     let age_min = value("min_age").map(|text| parse_duration(&text)).transpose();
     Ok(ConnectionQuery {

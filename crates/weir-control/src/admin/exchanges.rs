@@ -1,4 +1,4 @@
-//! Exchanges, from the flight recorders of the workers: one with its whole story, running or over; the last failures; the last ones at all.
+//! Exchanges, from the flight recorders of the workers: one with its whole record, running or over; the last failures; the last ones at all.
 //!
 //! `GET /api/exchanges/ID`, `GET /api/failures`, `GET /api/exchanges?upstream=&server=&status=&min_time=&limit=`. JSON; keys are only
 //! added, never renamed.
@@ -31,26 +31,27 @@ const LIMIT_MAX: usize = 1000;
 pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let queries = &operations.queries;
     let id = decoded(&request.path()[ONE.len()..]);
-    let mut found = FoundExchanges { flights: Vec::new(), silent: 0 };
+    let mut found = FoundExchanges { recorded: Vec::new(), silent: 0 };
     if let Some((worker, number)) = read_number(&id) {
         found = queries.ask(RecorderQuery::Number { worker, number }, 1).await;
     }
     let mut running = FoundConnections::default();
-    if found.flights.is_empty() {
+    if found.recorded.is_empty() {
         let (query, wanted) = named(&id);
         running = queries.ask_running(query).await;
         found = queries.ask(wanted, SAME_ID_MAX).await;
     }
     let report = ReportWriter::new(queries);
     let silent = found.silent.max(running.silent_workers);
-    let mut stories: Vec<Value> =
+    let mut records: Vec<Value> =
         running.connections.iter().map(|connection| report.exchange_so_far(connection)).collect();
-    stories.extend(found.flights.iter().map(|(worker, flight)| report.story(*worker, flight)));
-    if stories.is_empty() {
-        let told = json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
-        return BufferedResponse::json(404, &told);
+    records.extend(found.recorded.iter().map(|(worker, recorded)| report.record(*worker, recorded)));
+    if records.is_empty() {
+        let response =
+            json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
+        return BufferedResponse::json(404, &response);
     }
-    BufferedResponse::json(200, &json!({ "exchanges": stories, "silent_workers": silent }))
+    BufferedResponse::json(200, &json!({ "exchanges": records, "silent_workers": silent }))
 }
 
 /// The exchanges that have this id, or those of the connection that is called so: the running ones, and those that are over.
@@ -96,7 +97,7 @@ pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> B
 fn list(name: &str, found: &FoundExchanges, queries: &WorkerQueries) -> BufferedResponse {
     let report = ReportWriter::new(queries);
     let lines: Vec<Value> =
-        found.flights.iter().map(|(worker, flight)| report.line(*worker, flight)).collect();
+        found.recorded.iter().map(|(worker, recorded)| report.line(*worker, recorded)).collect();
     BufferedResponse::json(
         200,
         &json!({ name: lines, "kept": kept(queries), "silent_workers": found.silent }),

@@ -27,7 +27,7 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
         tls,
         authorities,
         stamps: [None; 2],
-        told: None,
+        reported: None,
     };
     loop {
         let outdated_in = watch.tell_outdated();
@@ -48,7 +48,7 @@ struct ClientAuthorityWatch<'a> {
     /// Of authorities and lists, as they were when they were last read.
     stamps: [Option<FileStamp>; 2],
     /// The end of the lists of which the log has spoken.
-    told: Option<SystemTime>,
+    reported: Option<SystemTime>,
 }
 
 impl ClientAuthorityWatch<'_> {
@@ -111,7 +111,7 @@ impl ClientAuthorityWatch<'_> {
         if !left.is_zero() {
             return Some(left);
         }
-        if self.told.replace(lists.next_update) != Some(lists.next_update) {
+        if self.reported.replace(lists.next_update) != Some(lists.next_update) {
             let (listener, file) = (&*self.listener.name, lists.file.display());
             tracing::error!(
                 listener, %file, since = seconds(lists.next_update),

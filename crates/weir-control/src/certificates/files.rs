@@ -18,17 +18,17 @@ pub(super) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// How long a certificate is valid yet, if that is to be told now: it is not for long, and nobody was told of that many days.
 pub(super) fn days_to_tell(
-    told: &mut Option<u64>,
+    reported: &mut Option<u64>,
     certificate: &LoadedCertificate,
     now: SystemTime,
 ) -> Option<Duration> {
     let left = certificate.not_after.duration_since(now).unwrap_or_default();
     let days = left.as_secs() / 86_400;
     if days > EXPIRY_WARNING_DAYS {
-        *told = None;
+        *reported = None;
         return None;
     }
-    (told.replace(days) != Some(days)).then_some(left)
+    (reported.replace(days) != Some(days)).then_some(left)
 }
 
 /// Seconds since 1970.

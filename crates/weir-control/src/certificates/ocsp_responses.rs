@@ -18,7 +18,7 @@ pub(super) struct OcspResponses {
     /// Their files as they were when they were last read.
     stamps: Vec<Option<FileStamp>>,
     /// Why they are not shown, as the log has told it; `None` before it was looked at.
-    told: Vec<Option<Option<&'static str>>>,
+    reported: Vec<Option<Option<&'static str>>>,
 }
 
 /// What came of responses whose time had come.
@@ -33,7 +33,7 @@ pub(super) struct OcspVerdict {
 impl OcspResponses {
     /// Those of `count` certificates.
     pub(super) fn new(count: usize) -> Self {
-        Self { stamps: vec![None; count], told: vec![None; count] }
+        Self { stamps: vec![None; count], reported: vec![None; count] }
     }
 
     /// Reads those whose files have changed into `shown`; gives those that are new, and errors of those that cannot be used.
@@ -65,14 +65,14 @@ impl OcspResponses {
     pub(super) fn review(&mut self, listener: &str, shown: &[ListenerCertificate]) -> OcspVerdict {
         let now = UNIX_EPOCH + clock::unix_now();
         let mut verdict = OcspVerdict::default();
-        for (ListenerCertificate { certificate, ocsp }, told) in shown.iter().zip(&mut self.told) {
+        for (ListenerCertificate { certificate, ocsp }, reported) in shown.iter().zip(&mut self.reported) {
             let Some(response) = ocsp else { continue };
             let doubt = response.warning(certificate, now);
             if doubt.is_none() {
                 let left = response.next_update(certificate).and_then(|until| until.duration_since(now).ok());
                 verdict.next = [verdict.next, left].into_iter().flatten().min();
             }
-            let before = told.replace(doubt);
+            let before = reported.replace(doubt);
             if before != Some(doubt) {
                 verdict.has_changed |= before.is_some();
                 if let Some(reason) = doubt {

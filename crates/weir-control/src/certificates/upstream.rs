@@ -25,9 +25,9 @@ struct UpstreamWatch {
     /// As they were when they were last read.
     stamps: FileStamps,
     /// Days left of which the log has spoken.
-    told_days: Option<u64>,
+    reported_days: Option<u64>,
     /// The end of the list of which the log has said that it is over.
-    told_list: Option<SystemTime>,
+    reported_list: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,7 +47,7 @@ struct ChangedFiles {
 
 impl UpstreamWatch {
     fn new(plan: Arc<UpstreamPlan>) -> Self {
-        Self { plan, stamps: FileStamps::default(), told_days: None, told_list: None }
+        Self { plan, stamps: FileStamps::default(), reported_days: None, reported_list: None }
     }
 
     async fn run(mut self) {
@@ -127,7 +127,7 @@ impl UpstreamWatch {
     fn tell_outdated(&mut self, client_config: &TlsClientConfig) {
         let Some(lists) = client_config.files().revocations else { return };
         let is_over = lists.next_update <= UNIX_EPOCH + clock::unix_now();
-        if is_over && self.told_list.replace(lists.next_update) != Some(lists.next_update) {
+        if is_over && self.reported_list.replace(lists.next_update) != Some(lists.next_update) {
             let (upstream, file) = (&*self.plan.config.name, lists.file.display());
             tracing::error!(
                 upstream, %file, since = seconds(lists.next_update),
@@ -141,7 +141,7 @@ impl UpstreamWatch {
         let Some(certificate) = client_config.files().certificate else { return };
         let now = UNIX_EPOCH + clock::unix_now();
         let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
-        match days_to_tell(&mut self.told_days, &certificate, now) {
+        match days_to_tell(&mut self.reported_days, &certificate, now) {
             None => {}
             Some(Duration::ZERO) => {
                 tracing::error!(upstream, %file, "a certificate has expired: servers refuse it");

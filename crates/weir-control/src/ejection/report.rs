@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grounds_are_told_in_words() {
+    fn reasons_are_sentences() {
         for (grounds, words) in [
             (EjectionReason::ConsecutiveFailures(5), "5 requests failed in a row"),
             (

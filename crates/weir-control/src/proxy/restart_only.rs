@@ -72,10 +72,10 @@ mod tests {
                 planned.insert(if whole { section.to_owned() } else { format!("{section}.{}", key.key) });
             }
         }
-        let told = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");
-        let restart_only = RestartOnly::of(&told(before));
+        let checked = |checked: CheckedConfig| checked.into_result().expect("it has no mistake");
+        let restart_only = RestartOnly::of(&checked(before));
         let needed: BTreeSet<String> =
-            restart_only.needs_restart(&told(after)).into_iter().map(str::to_owned).collect();
+            restart_only.needs_restart(&checked(after)).into_iter().map(str::to_owned).collect();
         assert_eq!(planned, needed);
     }
 }

@@ -1,4 +1,4 @@
-//! A client connection as JSON: what it does now, and the story of its exchange so far.
+//! A client connection as JSON: what it does now, and the record of its exchange so far.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use weir_proxy::state::connection_list::ConnectionInfo;
 impl ReportWriter {
     /// A connection as lists show it.
     pub(crate) fn connection(&self, running: &ConnectionInfo) -> Value {
-        let exchange = running.flight.as_deref().map(|flight| {
-            let entry = &flight.entry;
+        let exchange = running.recorded.as_deref().map(|recorded| {
+            let entry = &recorded.entry;
             let mut report = self.outline(running.id.worker, entry);
             report.insert("id".into(), text_or_null(entry.words.id()));
             report.insert("bytes_in".into(), entry.bytes_in.into());
@@ -49,8 +49,8 @@ impl ReportWriter {
     /// The exchange that a connection carries, as far as it has come.
     pub(crate) fn exchange_so_far(&self, running: &ConnectionInfo) -> Value {
         let id = running.id.to_string();
-        let mut report = match &running.flight {
-            Some(flight) => self.story(running.id.worker, flight),
+        let mut report = match &running.recorded {
+            Some(recorded) => self.record(running.id.worker, recorded),
             None => json!({
                 "id": id,
                 "time": rfc3339(running.opened_at),
@@ -63,7 +63,7 @@ impl ReportWriter {
                 "requests": running.requests,
             }),
         };
-        if running.flight.as_ref().is_some_and(|flight| flight.entry.words.id().is_empty()) {
+        if running.recorded.as_ref().is_some_and(|recorded| recorded.entry.words.id().is_empty()) {
             report["id"] = id.clone().into();
         }
         report["number"] = id.clone().into();

@@ -1,4 +1,4 @@
-//! An exchange as JSON: a line of a list, or its whole story.
+//! An exchange as JSON: a line of a list, or its whole record.
 
 use std::time::Duration;
 
@@ -11,15 +11,17 @@ use crate::connections::shown;
 use crate::worker_queries::KnownListener;
 use weir_proxy::net::clock::Instant;
 use weir_proxy::state::connection_list::ConnectionId;
-use weir_proxy::state::recorder::{ATTEMPTS_KEPT, Decision, Entry, EntryKind, Flight, NONE, TracedAttempt};
+use weir_proxy::state::recorder::{
+    ATTEMPTS_KEPT, Decision, Entry, EntryKind, NONE, RecordedExchange, TracedAttempt,
+};
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";
 
 impl ReportWriter {
     /// What a list says.
-    pub(crate) fn line(&self, worker: usize, flight: &Flight) -> Value {
-        Value::Object(self.outline(worker, &flight.entry))
+    pub(crate) fn line(&self, worker: usize, recorded: &RecordedExchange) -> Value {
+        Value::Object(self.outline(worker, &recorded.entry))
     }
 
     pub(crate) fn outline(&self, worker: usize, entry: &Entry) -> Map<String, Value> {
@@ -57,8 +59,8 @@ impl ReportWriter {
     }
 
     /// Everything that is known.
-    pub(crate) fn story(&self, worker: usize, flight: &Flight) -> Value {
-        let entry = &flight.entry;
+    pub(crate) fn record(&self, worker: usize, recorded: &RecordedExchange) -> Value {
+        let entry = &recorded.entry;
         let mut report = self.outline(worker, entry);
         let names = self.names(entry.generation);
         let listener = names.and_then(|names| names.listener(entry.listener));
@@ -84,7 +86,7 @@ impl ReportWriter {
         put("attempts_omitted", seen.saturating_sub(ATTEMPTS_KEPT).into());
         let mut failed_on = Vec::new();
         let mut attempts = Vec::new();
-        let traced: Vec<&TracedAttempt> = flight.attempts().collect();
+        let traced: Vec<&TracedAttempt> = recorded.attempts().collect();
         for (at, noted) in traced.iter().enumerate() {
             let server = |place: u32| upstream.and_then(|upstream| upstream.server(place));
             let is_last = at + 1 == traced.len();

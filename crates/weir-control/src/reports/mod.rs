@@ -13,7 +13,7 @@ use crate::worker_queries::{GenerationNames, WorkerQueries};
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::recorder::Entry;
 
-/// Tells stories by the names of the configs of then.
+/// Writes records with the names of the configs they began with.
 pub(crate) struct ReportWriter {
     names: Vec<GenerationNames>,
 }

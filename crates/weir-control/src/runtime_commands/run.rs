@@ -11,7 +11,7 @@ use super::command::{ConnectionSelection, HELP, InvalidCommand, RuntimeCommand, 
 use super::rows::{connection_row, error_row};
 use crate::admin_access::AdminPeer;
 use crate::commands::{CommandRejected, ServerChange};
-use crate::connections::{self, TOLD_MAX};
+use crate::connections::{self, LISTED_MAX};
 use crate::operations::Operations;
 use crate::reports::ReportWriter;
 use crate::server_modes::UnknownServer;
@@ -19,7 +19,7 @@ use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 use weir_proxy::state::recorder::RecorderQuery;
 
 /// Failures that `show errors` tells one by one.
-const ERRORS_TOLD: usize = 100;
+const ERRORS_LISTED: usize = 100;
 
 const NO_SESSION: &str = "No such session (use 'show sess').";
 
@@ -78,7 +78,7 @@ pub(crate) async fn execute(
         RuntimeCommand::SetMaxRequests(name, count) => {
             let change =
                 ServerChange { max_requests: Some(Some(count).filter(|count| *count > 0)), ..change(&name) };
-            told(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
+            outcome_text(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
         }
         RuntimeCommand::ShutdownSession(id) => shutdown(id, operations, peer).await,
         RuntimeCommand::ShutdownSessions(name) => shutdown_all(&name, operations, peer).await,
@@ -123,9 +123,9 @@ fn help(prefix: &str, title: &str) -> String {
 }
 
 async fn show_errors(operations: &Operations) -> String {
-    let found = operations.queries.ask(RecorderQuery::Failures, ERRORS_TOLD).await;
+    let found = operations.queries.ask(RecorderQuery::Failures, ERRORS_LISTED).await;
     let report = ReportWriter::new(&operations.queries);
-    let last = found.flights.iter().filter_map(|(worker, flight)| error_row(*worker, flight, &report));
+    let last = found.recorded.iter().filter_map(|(worker, recorded)| error_row(*worker, recorded, &report));
     haproxy::errors(&operations.sources.overview(), &last.collect::<Vec<_>>())
 }
 
@@ -135,7 +135,7 @@ async fn show_sess(sessions: ConnectionSelection, operations: &Operations) -> St
         ConnectionSelection::One(one) => one,
         ConnectionSelection::Lines | ConnectionSelection::Whole => None,
     };
-    let query = ConnectionQuery { connection, count_max: TOLD_MAX, ..ConnectionQuery::default() };
+    let query = ConnectionQuery { connection, count_max: LISTED_MAX, ..ConnectionQuery::default() };
     let found = operations.queries.ask_running(query).await;
     let report = ReportWriter::new(&operations.queries);
     let rows: Vec<_> =
@@ -167,7 +167,7 @@ fn line(text: &str) -> String {
 }
 
 /// What somebody reads of a change: nothing, if it was done.
-fn told(outcome: Result<String, CommandRejected>) -> String {
+fn outcome_text(outcome: Result<String, CommandRejected>) -> String {
     match outcome {
         Ok(text) => text,
         Err(CommandRejected::NoUpstream(_)) => line("No such backend."),
@@ -202,7 +202,7 @@ async fn set_weight(
         WeightChange::Exactly(weight) => ServerChange { weight: Some(weight), ..change(name) },
         WeightChange::Percent(percent) => ServerChange { weight_percent: Some(percent), ..change(name) },
     };
-    told(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
+    outcome_text(operations.commands.change(change, &peer.to_string()).await.map(|_| String::new()))
 }
 
 fn get_weight(name: &ServerRef, operations: &Operations) -> String {
@@ -227,7 +227,7 @@ async fn set_addr(
 ) -> String {
     let change = ServerChange { ip: Some((ip, port)), ..change(name) };
     let done = operations.commands.change(change, &peer.to_string()).await;
-    told(done.map(|(before, after)| moved(&before, &after)))
+    outcome_text(done.map(|(before, after)| moved(&before, &after)))
 }
 
 /// What HAProxy says of a server that was moved; programs look for its words.
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_move_is_told_in_the_words_that_programs_look_for() {
-        for (before, after, told) in [
+        for (before, after, outcome_text) in [
             (
                 "10.0.0.1:80",
                 "10.0.0.2:80",
@@ -270,7 +270,7 @@ mod tests {
             ("10.0.0.1:80", "10.0.0.1:80", "no need to change the addr, no need to change the port"),
         ] {
             let text = moved(&server(before), &server(after));
-            assert_eq!(text, format!("{told} by 'stats socket command'\n"));
+            assert_eq!(text, format!("{outcome_text} by 'stats socket command'\n"));
         }
     }
 

@@ -129,7 +129,7 @@ impl CommandConnection {
             return Ok(true);
         }
         for text in command::split(line).into_iter().take(COMMANDS_MAX) {
-            let told = match command::parse(&text) {
+            let answer = match command::parse(&text) {
                 Ok(RuntimeCommand::Quit) => return Ok(false),
                 Ok(RuntimeCommand::Prompt) => {
                     self.is_interactive = !self.is_interactive;
@@ -142,10 +142,10 @@ impl CommandConnection {
                 Ok(command) => answer(command, operations, peer).await,
                 Err(wrong) => Ok(explain(&wrong)),
             };
-            if told.is_ok() {
+            if answer.is_ok() {
                 operations.access.count_answer();
             }
-            let text = told.unwrap_or_else(|refusal| refusal);
+            let text = answer.unwrap_or_else(|refusal| refusal);
             let end = if self.is_interactive { PROMPT } else { END };
             send(stream, &(text + end)).await?;
         }

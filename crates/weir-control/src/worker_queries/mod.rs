@@ -15,7 +15,7 @@ pub(crate) use config_names::{ConfigNames, GenerationNames, KnownListener};
 use weir_proxy::net::clock::Instant;
 use weir_proxy::net::deadline::Cut;
 use weir_proxy::state::connection_list::{self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery};
-use weir_proxy::state::recorder::Flight;
+use weir_proxy::state::recorder::RecordedExchange;
 pub(crate) use weir_proxy::state::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
 
 /// How long an answer of a worker is waited for.
@@ -25,7 +25,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct FoundExchanges {
     /// The newest first, each with its worker.
-    pub(crate) flights: Vec<(usize, Flight)>,
+    pub(crate) recorded: Vec<(usize, RecordedExchange)>,
     /// Workers that did not answer in time.
     pub(crate) silent: usize,
 }
@@ -83,13 +83,13 @@ impl WorkerQueries {
             WorkerQuery::Recorder(RecorderQueryMessage { query: Arc::clone(&wanted), count_max, answer })
         };
         let (answers, silent) = self.gather(only, ask).await;
-        let mut flights = Vec::new();
+        let mut recorded = Vec::new();
         for (worker, found) in answers {
-            flights.extend(found.into_iter().map(|flight| (worker, flight)));
+            recorded.extend(found.into_iter().map(|recorded| (worker, recorded)));
         }
-        flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
-        flights.truncate(count_max);
-        FoundExchanges { flights, silent }
+        recorded.sort_by_key(|(_, recorded)| std::cmp::Reverse(recorded.entry.ended));
+        recorded.truncate(count_max);
+        FoundExchanges { recorded, silent }
     }
 
     /// Asks all workers, or the one that it concerns, what runs now, or tells them what has to end.
@@ -117,7 +117,7 @@ impl WorkerQueries {
 
     /// Tells all workers that every connection has to end; waits for none.
     pub(crate) fn end_all(&self) {
-        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Asked), ..ConnectionQuery::default() });
+        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Requested), ..ConnectionQuery::default() });
         for queries in &self.queries {
             let (answer, _nobody_waits) = oneshot::channel();
             let _ended = queries.send(WorkerQuery::Connections(connection_list::ConnectionQueryMessage {

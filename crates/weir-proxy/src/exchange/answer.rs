@@ -18,10 +18,10 @@ use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
-/// What a route changes that is not known.
+/// No changes, for an unknown route.
 static UNCHANGED: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
 
-/// Answers with the page of a failure, or breaks the response off when that is all that is left to do.
+/// Answers with the page of a failure, or aborts the response if one has begun.
 pub(crate) async fn failure(
     client: &mut Client,
     stream: &mut impl ClientStream,
@@ -53,13 +53,13 @@ pub(crate) async fn failure(
     let Some(page) = page else { return End::Closed };
     let ends = client.is_ending() || client.deadline.is_cut();
     if failure.party == Party::Client || !stream.discard_body(client) || ends {
-        // What a client got wrong once leaves doubt about where its next request begins.
+        // After an error of the client it is uncertain where its next request begins.
         stream.close_after();
     }
     send(client, stream, exchange, &page, &UNCHANGED).await.map_or(End::Closed, |()| End::Done)
 }
 
-/// Answers with what the route says: a redirect or a fixed response.
+/// Answers with the redirect or the fixed response of the route.
 ///
 /// # Errors
 /// When the client does not take the answer.

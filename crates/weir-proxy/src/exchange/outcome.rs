@@ -1,4 +1,4 @@
-//! What the attempts of an exchange came to: a server that has begun to answer, or a failure and whether another may help.
+//! The outcome of the attempts of an exchange: a response that has begun, or a failure and whether a retry may help.
 
 use weir_observe::{Cause, Failure};
 use weir_traffic::balance::Excluded;
@@ -18,7 +18,7 @@ pub(crate) struct RespondingServer<T> {
     pub(crate) send_failed: bool,
 }
 
-/// What the attempts of one exchange have met so far.
+/// The attempts of one exchange so far.
 #[derive(Debug)]
 pub(crate) struct AttemptHistory {
     pub(crate) excluded: Excluded,

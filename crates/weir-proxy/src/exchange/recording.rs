@@ -1,4 +1,4 @@
-//! What the flight recorder keeps of an exchange, as a plain record.
+//! Fills the record of an exchange for the flight recorder.
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
@@ -6,7 +6,7 @@ use weir_observe::Phase;
 use super::client::Client;
 use super::{Exchange, forwarded};
 use crate::net::clock;
-use crate::state::recorder::{Entry, EntryKind, Flight, NONE, RequestWords, TunnelTrace};
+use crate::state::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
 use crate::state::worker_config::WorkerConfig;
 
 /// Keeps an exchange that is over, if its worker keeps any.
@@ -17,29 +17,29 @@ pub(crate) fn record(client: &Client, exchange: &Exchange, config: &WorkerConfig
         || exchange.attempt_trace.seen() > 1
         || exchange.tunnel_trace.is_some()
     {
-        return recorder.keep_whole(|flight| set(flight, client, exchange, config));
+        return recorder.keep_whole(|recorded| set(recorded, client, exchange, config));
     }
     recorder.keep(|entry| fill(entry, client, exchange, config));
 }
 
 /// Everything that is known of an exchange that is over.
 #[cold]
-pub(crate) fn whole(client: &Client, exchange: &Exchange, config: &WorkerConfig) -> Flight {
-    let mut flight = Flight::blank(exchange.record.began);
-    set(&mut flight, client, exchange, config);
-    flight
+pub(crate) fn whole(client: &Client, exchange: &Exchange, config: &WorkerConfig) -> RecordedExchange {
+    let mut recorded = RecordedExchange::blank(exchange.record.began);
+    set(&mut recorded, client, exchange, config);
+    recorded
 }
 
 /// An exchange that still runs, in `phase` by now; `None` as long as nothing is known of it.
-pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Option<Flight> {
+pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Option<RecordedExchange> {
     let now = clock::now();
-    let mut flight = Flight::blank(now);
-    set(&mut flight, client, exchange, exchange.record.config()?);
-    let (entry, record) = (&mut flight.entry, &exchange.record);
+    let mut recorded = RecordedExchange::blank(now);
+    set(&mut recorded, client, exchange, exchange.record.config()?);
+    let (entry, record) = (&mut recorded.entry, &exchange.record);
     entry.times.add(phase, now.micros_since(record.accounted));
     entry.ended = now;
     entry.bytes_in += record.body_in + record.tunnelled.map_or(0, |(up, _)| up);
-    Some(flight)
+    Some(recorded)
 }
 
 /// What is kept of the beginning of an exchange that becomes a tunnel.
@@ -55,9 +55,9 @@ pub(crate) fn tunnel_trace(client: &Client, exchange: &Exchange, config: &Worker
 }
 
 /// Everything but the number.
-fn set(flight: &mut Flight, client: &Client, exchange: &Exchange, config: &WorkerConfig) {
+fn set(recorded: &mut RecordedExchange, client: &Client, exchange: &Exchange, config: &WorkerConfig) {
     let (trace, tunnel_trace) = (&exchange.attempt_trace, exchange.tunnel_trace.as_deref());
-    let entry = &mut flight.entry;
+    let entry = &mut recorded.entry;
     fill_rare(entry, client, exchange, config);
     let (attempts, seen) = match tunnel_trace {
         None => (trace.attempts(), trace.seen()),
@@ -70,7 +70,7 @@ fn set(flight: &mut Flight, client: &Client, exchange: &Exchange, config: &Worke
     (entry.attempts_seen, entry.kind) = (seen, kind(client, exchange));
     if let Some((first, later)) = attempts.split_first() {
         entry.first_attempt = *first;
-        for (slot, attempt) in flight.later_attempts.iter_mut().zip(later) {
+        for (slot, attempt) in recorded.later_attempts.iter_mut().zip(later) {
             *slot = *attempt;
         }
     }

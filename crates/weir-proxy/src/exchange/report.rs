@@ -73,14 +73,14 @@ fn candidate<'a>(
 
 fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> ConnectionInfo {
     let phase = activity.phase(exchange.is_some_and(|exchange| exchange.answered));
-    let flight =
+    let recorded =
         exchange.zip(phase).and_then(|(exchange, phase)| recording::running(client, exchange, phase));
-    let flight = flight.map(|mut flight| {
+    let recorded = recorded.map(|mut recorded| {
         if activity == Activity::Queue {
             // That of an attempt that has failed.
-            flight.entry.server = NONE;
+            recorded.entry.server = NONE;
         }
-        Box::new(flight)
+        Box::new(recorded)
     });
     ConnectionInfo {
         id: ConnectionId { worker: client.worker.index, number: client.number },
@@ -94,7 +94,7 @@ fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> 
         sender: client.named_sender(),
         is_tls: client.is_tls,
         requests: client.requests,
-        flight,
+        recorded,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a failed attempt goes again, and where not: gathers the facts for the one decision in weir-traffic.
+//! Retries: gathers the facts of a failed attempt for the decision in weir-traffic, and applies it.
 
 use weir_http::{BodyLength, Method};
 use weir_observe::{Cause, Failure, Phase};

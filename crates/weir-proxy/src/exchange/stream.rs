@@ -84,7 +84,7 @@ pub(crate) trait ClientStream: ClientEnd {
     /// Refuses a body of more than `bytes_max` bytes as soon as that is known.
     fn limit_body(&mut self, bytes_max: u64);
 
-    /// Drops what is here of the request body; `false` when more of it is still to come.
+    /// Drops the received part of the request body; `false` when more of it is still to come.
     fn discard_body(&mut self, client: &Client) -> bool {
         let mut source = self.body(client);
         loop {

@@ -251,7 +251,7 @@ impl Tunnelled {
         }
     }
 
-    /// Counts what has moved since the last time: the figures of a connection that lasts for days must not wait for its end.
+    /// Counts the bytes moved since the last call: the figures of a connection that lasts for days must not wait for its end.
     fn credit(&mut self) {
         let moved = self.tunnel.moved();
         let before = std::mem::replace(&mut self.record.credited, moved);

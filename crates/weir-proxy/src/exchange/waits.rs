@@ -14,7 +14,7 @@ use crate::net::pace::Pace;
 use crate::state::activity::Activity;
 use crate::state::wait_limits::WaitLimits;
 
-/// What is left of the time that each party has.
+/// The time that each party has left.
 #[derive(Debug)]
 pub(crate) struct Waits {
     response: Option<Duration>,

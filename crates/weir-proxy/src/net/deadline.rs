@@ -17,7 +17,7 @@ use crate::net::timers::{NEVER, Tick, Timer, Timers};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// An operator, or the stop of the process, ends the connection.
-    Asked,
+    Requested,
     /// The server of its exchange has gone down: the exchange on it ends, not the connection.
     ServerDown,
 }
@@ -90,14 +90,14 @@ impl Deadline {
 
     /// Whether a wait was over because the connection is to end.
     pub(crate) fn is_cut(&self) -> bool {
-        self.cut == Some(Cut::Asked)
+        self.cut == Some(Cut::Requested)
     }
 
     /// The failure of a wait in `phase` that was cut. Where it was for the server, what comes next is waited for again: another server, or
     /// the client to take the last bytes.
     pub(crate) fn cut_failure(&mut self, phase: Phase) -> Option<Failure> {
         match self.cut? {
-            Cut::Asked => Some(Failure::weir(phase, Cause::Killed)),
+            Cut::Requested => Some(Failure::weir(phase, Cause::Killed)),
             Cut::ServerDown => {
                 self.cut = None;
                 Some(Failure::server(phase, Cause::ServerDown))

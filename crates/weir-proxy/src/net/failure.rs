@@ -1,4 +1,4 @@
-//! From what went wrong on a socket to the failure of a connection or an exchange.
+//! Maps errors of sockets to failures of connections or exchanges.
 
 use std::{fmt, io};
 
@@ -7,7 +7,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::tls::failure::of_rustls;
 
-/// What a server did wrong to a request or a probe.
+/// A fault of a server, in a request or a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Phase, party and cause.
@@ -17,7 +17,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// It answered, with a status that says that it is not well.
+    /// A response with a status that counts as failure.
     pub const fn unexpected_status(status: u16) -> Self {
         Self { failure: Failure::server(Phase::Response, Cause::UnexpectedStatus), status: Some(status) }
     }
@@ -40,7 +40,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the system has run out of, where that is the error: a failure of this machine, not of the peer.
+/// The exhausted resource behind an error, if any: a failure of this machine, not of the peer.
 fn wanting(error: &io::Error) -> Option<Cause> {
     match error.raw_os_error()? {
         // ENFILE, EMFILE; ENOSPC is that of epoll_ctl(2).

@@ -17,7 +17,7 @@ const STEP_BYTES: usize = 256;
 /// The cost of a byte of framing, in bytes of plain data: each is examined.
 const FRAMING_BYTES: usize = 16;
 
-/// What is left of a turn.
+/// The rest of a quantum.
 #[derive(Debug)]
 pub(crate) struct Quantum {
     left: usize,

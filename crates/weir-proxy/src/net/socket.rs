@@ -198,7 +198,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is there, without asking the event loop.
+    /// Reads once, without waiting for the event loop.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there, and those of `recv(2)`.

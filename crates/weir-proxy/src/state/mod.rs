@@ -1,4 +1,4 @@
-//! What of the config is ready for the data path, and what lives on when the config changes.
+//! The config made ready for the data path, and the state that outlives a reload.
 //!
 //! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
 

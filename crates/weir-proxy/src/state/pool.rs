@@ -199,7 +199,7 @@ impl SharedPool {
         half > 0
     }
 
-    /// Closes what is over its time.
+    /// Closes connections that are over their time.
     pub(crate) fn sweep(&self, now: Instant) {
         self.lock().retain(|parked| parked.usable_until.is_none_or(|until| now < until));
     }
@@ -254,7 +254,7 @@ impl Pool {
         half > 0
     }
 
-    /// Closes what the server closed or what is over its time.
+    /// Closes connections that the server closed or that are over their time.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.kept.retain_mut(|kept| kept.is_usable(now, false));
     }

@@ -1,4 +1,4 @@
-//! What all workers share, and what they hand to each other.
+//! The state that all workers share, and the messages between them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

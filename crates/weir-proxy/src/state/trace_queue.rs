@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_http::Traceparent;
 
-use super::recorder::Flight;
+use super::recorder::RecordedExchange;
 
 /// The place of an exchange in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct SampledExchange {
     /// Its place in its trace.
     pub own: ExchangeSpan,
     /// The recorded exchange.
-    pub flight: Flight,
+    pub recorded: RecordedExchange,
     /// The path that servers got, when a rewrite changed it, without the query.
     pub rewritten: Option<Box<[u8]>>,
 }

@@ -1,4 +1,4 @@
-//! What one worker owns: buffers, timers, counters, and its config.
+//! The state of one worker: buffers, timers, counters, and its config.
 //!
 //! Nothing on the request path takes a lock that another worker normally holds. What workers share is in [`Shared`];
 //! everything else here belongs to one thread and is reached through an `Rc`.
@@ -30,7 +30,7 @@ const SHED_AGAIN: Duration = Duration::from_millis(100);
 /// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
 const BUFFERS_PER_EXCHANGE: u32 = 2;
 
-/// How often the log says so.
+/// Interval of the log line about closed idle connections.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a worker is made from.
@@ -85,7 +85,7 @@ pub(crate) struct Worker {
 /// Idle connections that were closed to make room.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
-    /// Since the log last said so.
+    /// Number since the last log line.
     unreported: Cell<u64>,
     reported_at: Cell<Option<Instant>>,
 }
@@ -195,7 +195,7 @@ impl Worker {
         descriptors::raise_alarm(failure);
     }
 
-    /// Closes what is not in use, so that there are descriptors again; whether it found something. Not again at once where there was nothing.
+    /// Closes idle connections and pipes to free descriptors; whether there were any. Pauses after a search without result.
     #[cold]
     pub(crate) fn free_descriptors(&self) -> bool {
         let now = clock::now();

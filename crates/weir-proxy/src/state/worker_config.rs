@@ -325,7 +325,7 @@ impl LocalServer {
         self.is_closed.get()
     }
 
-    /// Closes what is idle, and what becomes idle from now on.
+    /// Closes the idle connections, and keeps none from now on.
     fn close(&self) {
         self.is_closed.set(true);
         *self.pool.borrow_mut() = Pool::default();

@@ -1,7 +1,7 @@
 //! Seam 1 to servers: the server of an exchange, independent of the protocol.
 //!
 //! A stream is one request and its response. Where it comes from (a pool, a new connection, one that other streams share) and
-//! what becomes of it afterwards is the matter of its protocol. The tests run exchanges over streams in memory.
+//! what happens to it afterwards is up to its protocol. The tests run exchanges over streams in memory.
 
 use std::future::Future;
 use std::io;

@@ -33,7 +33,7 @@ impl AdminResponse {
     /// The body of an answer that says yes.
     ///
     /// # Errors
-    /// When it says no, with all its reasons.
+    /// When it answers with an error, with all its reasons.
     pub(crate) fn accepted(&self) -> Result<String, CommandError> {
         let text = self.text();
         if (200..300).contains(&self.status) {
@@ -165,7 +165,7 @@ fn receive(
     }
 }
 
-/// Whether it is worth going on after an error.
+/// Whether to continue after an error.
 fn judge(error: io::Error) -> Result<(), AdminRequestError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),

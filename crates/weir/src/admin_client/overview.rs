@@ -1,4 +1,4 @@
-//! The overview of a running Weir, put together from its pages.
+//! The overview of a running Weir, assembled from its pages.
 
 use anyhow::anyhow;
 use serde_json::Value;

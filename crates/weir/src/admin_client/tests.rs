@@ -30,7 +30,7 @@ fn client(endpoint: AdminEndpoint) -> AdminClient {
     AdminClient { endpoint, authorization: None, time_max: TIME_MAX }
 }
 
-/// What is said when it fails.
+/// The message when it fails.
 fn complaint<T: std::fmt::Debug>(outcome: Result<T, CommandError>) -> String {
     match outcome.expect_err("it fails") {
         CommandError::Failed { error, help } => format!("{error:#}; {}", help.unwrap_or_default()),

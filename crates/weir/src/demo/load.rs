@@ -79,7 +79,7 @@ impl LoadCounters {
 }
 
 impl LoadTally {
-    /// What the clients say, in one line.
+    /// The result of the clients, in one line.
     pub(super) fn sentence(self) -> String {
         let sent = self.answered + self.failed;
         format!(

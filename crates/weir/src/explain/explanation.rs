@@ -1,6 +1,6 @@
-//! What would become of a request: one value that holds all that is said about it, in the order of the phases.
+//! The explanation of a request: one value with all of its parts, in the order of the phases.
 //!
-//! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
+//! Made by the same rules as on the data path; rendered by `text` and `json`.
 
 use weir_config::{
     AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
@@ -16,7 +16,7 @@ use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 use super::listener::ListenerChoice;
 use super::request::{ExplainedRequest, lossy};
 
-/// What would become of a request.
+/// The explanation of a request.
 pub(super) struct RequestExplanation<'a> {
     pub(super) request: &'a ExplainedRequest,
     pub(super) listener: &'a Listener,
@@ -28,7 +28,7 @@ pub(super) struct RequestExplanation<'a> {
     pub(super) disposition: Disposition<'a>,
 }
 
-/// How it goes on.
+/// The outcome.
 pub(super) enum Disposition<'a> {
     /// Weir answers with an error.
     Refused(Failure),
@@ -42,7 +42,7 @@ pub(super) enum Disposition<'a> {
     Forward(ForwardedRequest<'a>),
 }
 
-/// What servers get.
+/// The request as servers get it.
 pub(super) struct ForwardedRequest<'a> {
     /// The request target.
     pub(super) target: String,
@@ -69,7 +69,7 @@ pub(super) struct UpstreamDestination<'a> {
 /// What a server gets of the traffic in the long run, with every server up and equally quick: percent by weight.
 pub(super) type SharePercent = f64;
 
-/// What of the request decides on the server.
+/// The hash key of the request.
 pub(super) struct Key<'a> {
     pub(super) key: &'a HashKey,
     /// Whether the request has one; without it, the least loaded server is chosen.
@@ -117,7 +117,7 @@ impl<'a> RequestExplanation<'a> {
     }
 }
 
-/// What keeps a request from being routed at all.
+/// Why a request is refused before routing.
 fn refused_at_request(config: &Config, request: &ExplainedRequest) -> Option<Failure> {
     let refuse = |cause| Some(Failure::client(Phase::Request, cause));
     if let Some(rule) = request.broken {

@@ -1,5 +1,5 @@
-//! The words of an explanation that text and JSON share: what a route asks for, why it does not take a request, what a
-//! policy does.
+//! The sentences of an explanation that text and JSON share: the conditions of a route, why it does not match, and the
+//! balancing policy.
 
 use weir_config::{
     AffinitySettings, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
@@ -47,7 +47,7 @@ fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// What a policy does, after its name.
+/// The description of a policy, after its name.
 pub(super) fn policy(policy: &Policy) -> String {
     match policy {
         Policy::LeastRequests => {

@@ -1,4 +1,4 @@
-//! Whole explanations of one config: what is said of a request, in text and in JSON.
+//! Whole explanations of requests with one config, in text and in JSON.
 
 use clap::Parser as _;
 use serde_json::{Value, json};

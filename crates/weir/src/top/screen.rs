@@ -1,4 +1,4 @@
-//! What `weir top` shows: a line about the whole, the rows, the keys. Draws into any terminal, also one that exists in a test only.
+//! The screen of `weir top`: a line about the whole, the rows, the keys. Draws into any terminal, also one that exists in a test only.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};

@@ -1,4 +1,4 @@
-//! The rows of `weir top`: what is read from an overview, and in which order it stands.
+//! The rows of `weir top`: read from an overview, and sorted.
 
 use std::cmp::Ordering;
 

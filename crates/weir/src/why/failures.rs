@@ -1,4 +1,4 @@
-//! What is said about exchanges besides their stories: the list of failures, and an id that is not known.
+//! The list of failures, and the message for an unknown id.
 
 use serde_json::Value;
 
@@ -45,6 +45,6 @@ pub(super) fn list(response: &Value) -> String {
             asked,
         ));
     }
-    text.push_str("\nThe story of one: weir why ID\n");
+    text.push_str("\nTo explain one: weir why ID\n");
     text
 }

@@ -1,8 +1,8 @@
 //! `weir why`: explains an exchange, from the flight recorder of a running Weir; one in progress from its connection.
 //!
-//! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
+//! Queries the record and renders it as text; what is recorded is decided there.
 
-mod story;
+mod report;
 mod failures;
 mod values;
 #[cfg(test)]
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
     }
     let text = match (arguments.json, &arguments.id) {
         (true, _) => format!("{response:#}\n"),
-        (false, Some(_)) => stories(&response),
+        (false, Some(_)) => reports(&response),
         (false, None) => failures::list(&response),
     };
     output::print(&text)?;
@@ -85,8 +85,8 @@ fn read(answer: &AdminResponse) -> Option<Value> {
     }
 }
 
-/// One story, or several of the same id.
-fn stories(response: &Value) -> String {
+/// One report, or several of the same id.
+fn reports(response: &Value) -> String {
     let exchanges = response["exchanges"].as_array().map_or(&[][..], Vec::as_slice);
     let mut text = String::new();
     if exchanges.len() > 1 {
@@ -95,7 +95,7 @@ fn stories(response: &Value) -> String {
             output::counted(exchanges.len(), "exchange")
         ));
     }
-    let all: Vec<String> = exchanges.iter().map(story::tell).collect();
+    let all: Vec<String> = exchanges.iter().map(report::text).collect();
     text.push_str(&all.join("\n"));
     text
 }

@@ -1,4 +1,4 @@
-//! The words, from the JSON that they are made of.
+//! The text of reports, from their JSON.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ const RETRIED: &str = r#"{
 }"#;
 
 #[test]
-fn a_story_is_told_in_its_order() {
+fn a_report_follows_the_order_of_events() {
     let expected = "\
 exchange   an-id (0-7), at 2026-11-22T10:00:00.000000Z, took 3.250 ms
 request    GET /a for example.test
@@ -55,9 +55,9 @@ ended      in order; the connection of the client went on
 queue             1.500 ms  ########################################
 response          0.750 ms  ####################
 ";
-    assert_eq!(stories(&json!({ "exchanges": [retried()] })), expected);
+    assert_eq!(reports(&json!({ "exchanges": [retried()] })), expected);
     assert!(
-        stories(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges go by this name")
+        reports(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges go by this name")
     );
 }
 
@@ -69,7 +69,7 @@ fn what_still_runs_says_what_it_waits_for() {
     running["running"] = json!({
         "connection": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
     });
-    let text = stories(&json!({ "exchanges": [running] }));
+    let text = reports(&json!({ "exchanges": [running] }));
     let first =
         "exchange   an-id (s0-17), at 2026-11-22T10:00:00.000000Z, still running, for 3.250 ms by now\n";
     let last = "\
@@ -94,7 +94,7 @@ client     192.0.2.7:1, on listener web
 now        waits for a request; state idle for 200 ms
 to end it  weir ctl end s0-17
 ";
-    assert_eq!(stories(&json!({ "exchanges": [idle] })), expected);
+    assert_eq!(reports(&json!({ "exchanges": [idle] })), expected);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_failure_says_what_to_change() {
         "change": "Look at the server.", "read": "docs/failures.md#response-reset",
     });
     failed["ended"] = json!({ "by": "server", "how": "reset" });
-    let text = stories(&json!({ "exchanges": [failed] }));
+    let text = reports(&json!({ "exchanges": [failed] }));
     let expected = "\
 ended      the server reset the connection (RST)
 failure    response-reset: phase response, party server, cause reset
@@ -120,7 +120,7 @@ read       docs/failures.md#response-reset
 fn bytes_of_peers_do_not_steer_the_terminal() {
     let mut hostile = retried();
     hostile["path"] = "/\u{1b}[2J\u{202e}".into();
-    let text = stories(&json!({ "exchanges": [hostile] }));
+    let text = reports(&json!({ "exchanges": [hostile] }));
     assert!(text.contains("GET /\\u{1b}[2J\\u{202e} for"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! From an error of rustls to the cause of a failure.
+//! Maps errors of rustls to causes of failures.
 
 use rustls::{CertificateError, PeerIncompatible};
 use weir_observe::Cause;

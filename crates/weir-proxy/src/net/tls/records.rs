@@ -507,7 +507,7 @@ impl Records {
         }
     }
 
-    /// Sends what is encrypted.
+    /// Sends the encrypted bytes that wait.
     fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,

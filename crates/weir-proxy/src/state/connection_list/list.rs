@@ -158,7 +158,7 @@ mod tests {
             sender: None,
             is_tls: false,
             requests: 0,
-            flight: None,
+            recorded: None,
         }
     }
 

@@ -13,7 +13,7 @@ use super::activity::Activity;
 pub use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
-use crate::state::recorder::{self, Flight};
+use crate::state::recorder::{self, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
@@ -44,7 +44,7 @@ pub struct ConnectionInfo {
     /// Requests that have come on it.
     pub requests: u64,
     /// Its exchange so far.
-    pub flight: Option<Box<Flight>>,
+    pub recorded: Option<Box<RecordedExchange>>,
 }
 
 impl ConnectionInfo {

@@ -121,14 +121,14 @@ impl Entry {
 
 /// An exchange with room for several attempts.
 #[derive(Debug, Clone, Copy)]
-pub struct Flight {
+pub struct RecordedExchange {
     /// The exchange, with its first attempt.
     pub entry: Entry,
     /// The attempts behind the first.
     pub later_attempts: [TracedAttempt; ATTEMPTS_KEPT - 1],
 }
 
-impl Flight {
+impl RecordedExchange {
     /// An exchange without anything in it, at `now`.
     pub fn blank(now: Instant) -> Self {
         Self { entry: Entry::blank(now), later_attempts: [TracedAttempt::blank(now); ATTEMPTS_KEPT - 1] }
@@ -147,4 +147,4 @@ impl Flight {
 }
 
 // What the reference of the config says about the memory.
-const _: () = assert!(size_of::<Entry>() <= 576 && size_of::<Flight>() <= 1024);
+const _: () = assert!(size_of::<Entry>() <= 576 && size_of::<RecordedExchange>() <= 1024);

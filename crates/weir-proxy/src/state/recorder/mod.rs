@@ -19,7 +19,7 @@ use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 pub(crate) use attempt_trace::AttemptTrace;
 pub use attempt_trace::{ATTEMPTS_KEPT, Decision, TracedAttempt};
-pub use entry::{Entry, EntryKind, Flight, NONE};
+pub use entry::{Entry, EntryKind, NONE, RecordedExchange};
 pub use query::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
 pub(crate) use words::RequestWords;
 pub use words::Words;
@@ -37,10 +37,10 @@ struct Rings {
     /// Successes at the first attempt.
     exchanges: Ring<Entry>,
     /// Successes that took more attempts.
-    retried: Ring<Flight>,
+    retried: Ring<RecordedExchange>,
     /// Failures, which no success pushes out.
-    failures: Ring<Flight>,
-    blank: Flight,
+    failures: Ring<RecordedExchange>,
+    blank: RecordedExchange,
 }
 
 impl Recorder {
@@ -53,7 +53,7 @@ impl Recorder {
                 exchanges: Ring::new(exchanges),
                 retried: Ring::new(exchanges.div_ceil(EXCHANGES_PER_RETRIED)),
                 failures: Ring::new(failures),
-                blank: Flight::blank(clock::now()),
+                blank: RecordedExchange::blank(clock::now()),
             }))
         })
     }
@@ -72,23 +72,23 @@ impl Recorder {
 
     /// Keeps one that failed, took several attempts, or has been a tunnel; `fill` sets everything but its number.
     #[cold]
-    pub(crate) fn keep_whole(&self, fill: impl FnOnce(&mut Flight)) {
+    pub(crate) fn keep_whole(&self, fill: impl FnOnce(&mut RecordedExchange)) {
         let Ok(mut rings) = self.0.try_borrow_mut() else { return };
         let Rings { number, exchanges, retried, failures, blank } = &mut *rings;
         *number += 1;
-        let mut flight = *blank;
-        flight.entry.number = *number;
-        fill(&mut flight);
-        let is_failure = flight.entry.failure.is_some();
-        if !is_failure && flight.entry.attempts_seen <= 1 {
+        let mut recorded = *blank;
+        recorded.entry.number = *number;
+        fill(&mut recorded);
+        let is_failure = recorded.entry.failure.is_some();
+        if !is_failure && recorded.entry.attempts_seen <= 1 {
             if let Some(slot) = exchanges.next_slot(&blank.entry) {
-                *slot = flight.entry;
+                *slot = recorded.entry;
             }
             return;
         }
         let ring = if is_failure { failures } else { retried };
         if let Some(slot) = ring.next_slot(blank) {
-            *slot = flight;
+            *slot = recorded;
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a plan of an upstream takes over from the plan before it, server by server, and what it has to make anew.
+//! The parts that a plan of an upstream takes over from the plan before it, server by server, and those that it makes anew.
 //!
 //! Must not change what is taken over: the plan before still works with it.
 

@@ -1,4 +1,4 @@
-//! The terminal of `weir top`: a thread asks for the overview, the main one draws and listens to keys.
+//! The terminal of `weir top`: a thread polls the overview, the main one draws and reads keys.
 //!
 //! What is shown is decided in `table` and `screen`, which know no terminal. Whatever happens, the terminal is given back as it was.
 

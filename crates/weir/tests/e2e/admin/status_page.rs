@@ -76,11 +76,11 @@ fn figures_change_without_loading_the_page_anew() {
         json!(0),
         "nothing may be changed"
     );
-    let story = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
-    eventually("the failure is among the last ones", || browser.evaluate(story).is_string());
+    let report = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
+    eventually("the failure is among the last ones", || browser.evaluate(report).is_string());
     assert_eq!(browser.complaints(), [""; 0]);
-    let story = browser.evaluate(story);
-    browser.go(story.as_str().expect("it was just there"));
+    let report = browser.evaluate(report);
+    browser.go(report.as_str().expect("it was just there"));
     eventually("its record is shown", || browser.text("#why h2") == "GET /gone/ for example.test");
     assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
     assert_eq!(browser.complaints(), [""; 0]);

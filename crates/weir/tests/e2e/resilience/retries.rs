@@ -157,16 +157,16 @@ fn a_status_that_cannot_go_again_reaches_the_client() {
         let origins: Vec<Origin> = (0..servers).map(|_| Origin::answering(answer)).collect();
         let weir = on_503(&origins, "");
         let response = send(&weir, method, "abc");
-        let story = format!("{method} with {servers} servers: {response:?}");
-        assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{story}");
+        let case = format!("{method} with {servers} servers: {response:?}");
+        assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{case}");
         assert_eq!(
             (response.field("retry-after"), response.field("x-own"), response.reason()),
             (Some("7"), Some("yes"), None),
-            "{story}"
+            "{case}"
         );
-        assert_eq!(origins.iter().map(|origin| origin.requests().len()).sum::<usize>(), asked, "{story}");
-        assert_eq!(refused(&weir, reason), 1.0, "{story}");
-        assert_eq!(retries(&weir, "status"), (asked - 1) as f64, "{story}");
+        assert_eq!(origins.iter().map(|origin| origin.requests().len()).sum::<usize>(), asked, "{case}");
+        assert_eq!(refused(&weir, reason), 1.0, "{case}");
+        assert_eq!(retries(&weir, "status"), (asked - 1) as f64, "{case}");
     }
 }
 

@@ -69,9 +69,9 @@ fn why_tells_what_a_running_exchange_waits_for() {
     let mut client = held(&weir, "/held", "mine");
     let running = connection(&weir, &client, "response");
     for name in ["mine", id(&running)] {
-        let story = weir.run_over_socket(&["why", name]);
-        let reply = story.stdout;
-        assert_eq!(story.code, Some(0), "{}", story.stderr);
+        let report = weir.run_over_socket(&["why", name]);
+        let reply = report.stdout;
+        assert_eq!(report.code, Some(0), "{}", report.stderr);
         for part in [
             &format!("exchange   mine ({})", id(&running)),
             "still running",

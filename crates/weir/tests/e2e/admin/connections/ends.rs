@@ -103,15 +103,15 @@ fn its_story_says_who_ended_it() {
     end(&weir, &ended, "response");
     let reply: Value =
         serde_json::from_str(&assert_answered(&mut ended).text()).expect("a page for programs");
-    let story = weir.run_over_socket(&["why", reply["request_id"].as_str().expect("an id")]);
-    let story = story.stdout;
+    let report = weir.run_over_socket(&["why", reply["request_id"].as_str().expect("an id")]);
+    let report = report.stdout;
     for part in [
         "GET /left for a.test",
         "answer     503 by Weir itself",
         "killed-by-operator: phase response, party weir",
         "The connection was closed by a command",
     ] {
-        assert!(story.contains(part), "{part}: {story}");
+        assert!(report.contains(part), "{part}: {report}");
     }
     assert_eq!(weir.metrics().sum("weir_server_failures_total", &["server=\"a\""]), 1.0);
     assert!(!weir.stderr().contains("ejected"), "the server is not to blame");

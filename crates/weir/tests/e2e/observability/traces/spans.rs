@@ -8,7 +8,7 @@ use crate::harness::{
     CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
 };
 
-fn assert_told(span: &Span, expected: &[(&str, &str)]) {
+fn assert_reported(span: &Span, expected: &[(&str, &str)]) {
     for (name, value) in expected {
         assert_eq!(span.attributes.get(*name).map(String::as_str), Some(*value), "{name} of {span:#?}");
     }
@@ -34,7 +34,7 @@ fn the_spans_have_the_ids_that_servers_got() {
     assert_eq!((&server.error, &client.error), (&None, &None));
     assert_eq!((server.name.as_str(), client.name.as_str()), ("GET", "GET"));
     let (ip, port) = (origin.address().ip().to_string(), origin.address().port().to_string());
-    assert_told(
+    assert_reported(
         &server,
         &[
             ("http.request.method", "GET"),
@@ -52,7 +52,7 @@ fn the_spans_have_the_ids_that_servers_got() {
     let id = origin.last_request().field("x-request-id").map(str::to_owned);
     assert_eq!(server.attributes.get("weir.request_id"), id.as_ref());
     let url = format!("http://{}/shop/cart", origin.address());
-    assert_told(&client, &[("server.address", &ip), ("server.port", &port), ("url.full", &url)]);
+    assert_reported(&client, &[("server.address", &ip), ("server.port", &port), ("url.full", &url)]);
     let request = collector.origin.last_request();
     assert_eq!(request.target(), "/v1/traces");
     let sent = format!("{:?}", message(&request));
@@ -92,9 +92,9 @@ fn a_retry_is_another_span_and_another_parent() {
     assert!(trace_context.iter().all(|trace_context| trace_context[0] == server.trace));
     assert_eq!((&first.parent, &second.parent), (&server.id, &server.id));
     assert!(first.error.is_some() && first.attributes.contains_key("error.type"), "{first:#?}");
-    assert_told(second, &[("http.request.resend_count", "1"), ("http.response.status_code", "200")]);
+    assert_reported(second, &[("http.request.resend_count", "1"), ("http.response.status_code", "200")]);
     assert_eq!((&second.error, &server.error), (&None, &None), "it ended well");
-    assert_told(&server, &[("weir.attempts", "2")]);
+    assert_reported(&server, &[("weir.attempts", "2")]);
 }
 
 #[test]
@@ -108,12 +108,12 @@ fn a_failure_says_why() {
     let response = Client::exchange(weir.web(), &get("/", ""));
     let spans = collector.wait_for(2);
     for span in &spans {
-        assert_told(span, &[("error.type", "connect-refused")]);
+        assert_reported(span, &[("error.type", "connect-refused")]);
         assert!(span.error.as_ref().is_some_and(|message| !message.is_empty()), "{span:#?}");
     }
     let status = response.status.to_string();
     let server = only(&spans, "server");
-    assert_told(&server, &[("http.response.status_code", &status), ("weir.failure", "connect-refused")]);
+    assert_reported(&server, &[("http.response.status_code", &status), ("weir.failure", "connect-refused")]);
     assert!(!only(&spans, "client").attributes.contains_key("http.response.status_code"));
 }
 
@@ -127,7 +127,7 @@ fn what_cannot_be_read_has_a_span_without_a_method() {
     let spans = collector.wait_for(1);
     let server = only(&spans, "server");
     assert_eq!((server.name.as_str(), server.parent.as_str(), &server.error), ("HTTP", "", &None));
-    assert_told(&server, &[("http.request.method", "_OTHER"), ("http.response.status_code", "400")]);
+    assert_reported(&server, &[("http.request.method", "_OTHER"), ("http.response.status_code", "400")]);
     assert!(server.attributes.contains_key("weir.failure"), "{server:#?}");
 }
 
@@ -184,7 +184,7 @@ fn a_tunnel_is_one_span_that_ends_with_it() {
     client.take_to_end();
     let spans = collector.wait_for(2);
     let (server, attempt) = (only(&spans, "server"), only(&spans, "client"));
-    assert_told(
+    assert_reported(
         &server,
         &[("http.response.status_code", "101"), ("weir.tunnel", "true"), ("url.path", "/socket")],
     );
@@ -213,7 +213,7 @@ fn connections_of_tcp_listeners_have_no_trace() {
     // What comes behind it comes alone.
     assert_eq!(Client::exchange(weir.web(), &get("/http", "")).status, 200);
     let spans = collector.wait_for(2);
-    assert_told(&only(&spans, "server"), &[("weir.listener", "web")]);
+    assert_reported(&only(&spans, "server"), &[("weir.listener", "web")]);
 }
 
 #[test]
@@ -227,8 +227,8 @@ fn the_trace_is_told_in_the_log_and_by_why() {
     assert_eq!(weir.access_log(1), [format!("/traced {TRACE}")]);
     let id = origin.last_request().field("x-request-id").expect("it has an id").to_owned();
     let target = format!("/api/exchanges/{id}");
-    let story = Client::get_by_address(weir.address("admin"), &target).text();
-    assert!(story.contains(&format!("\"trace_id\":\"{TRACE}\"")), "{story}");
+    let report = Client::get_by_address(weir.address("admin"), &target).text();
+    assert!(report.contains(&format!("\"trace_id\":\"{TRACE}\"")), "{report}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod failures;
 mod kept;
-mod stories;
+mod reports;
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn run(arguments: &[&str]) -> CommandResult {
     crate::harness::run(&[&["why"], arguments].concat())
 }
 
-/// The story of an exchange by its id or number, once it is known.
+/// The report on an exchange by its id or number, once it is known.
 fn why(weir: &Weir, id: &str) -> String {
     let admin = weir.address("admin").to_string();
     let mut done = None;
@@ -55,15 +55,15 @@ fn get(weir: &Weir, target: &str) -> (Response, String) {
     (response, id)
 }
 
-/// Panics unless all `parts` are in the story, in this order, wherever its lines are broken.
-fn assert_told(story: &str, parts: &[&str]) {
+/// Panics unless all `parts` are in the report, in this order, wherever its lines are broken.
+fn assert_reported(report: &str, parts: &[&str]) {
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let record = flat(story);
+    let record = flat(report);
     let mut rest = record.as_str();
     for part in parts {
         match rest.split_once(&flat(part)) {
             Some((_, after)) => rest = after,
-            None => panic!("{part:?} is missing, or at the wrong place:\n{story}"),
+            None => panic!("{part:?} is missing, or at the wrong place:\n{report}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The story of one exchange for people: one line for each thing, its label in front, in the order in which it happened.
+//! The report on one exchange for people: one line for each thing, its label in front, in the order in which it happened.
 
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ const WIDTH: usize = 100;
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
 
-pub(super) fn tell(exchange: &Value) -> String {
-    let mut page = StoryText(String::new());
+pub(super) fn text(exchange: &Value) -> String {
+    let mut page = ReportText(String::new());
     what_came_in(&mut page, exchange);
     where_it_went(&mut page, exchange);
     how_long_it_waited(&mut page, exchange);
@@ -38,9 +38,9 @@ pub(super) fn tell(exchange: &Value) -> String {
 }
 
 /// Lines with labels.
-struct StoryText(String);
+struct ReportText(String);
 
-impl StoryText {
+impl ReportText {
     /// A labelled line; long text goes on below.
     fn line(&mut self, label: &str, text: &str) {
         let mut label = label;
@@ -61,7 +61,7 @@ impl StoryText {
     }
 }
 
-fn what_came_in(page: &mut StoryText, exchange: &Value) {
+fn what_came_in(page: &mut ReportText, exchange: &Value) {
     let (id, other) = (shown(&exchange["id"]), shown(&exchange["number"]));
     let id = if id == other { id } else { format!("{id} ({other})") };
     let (at, total) = (shown(&exchange["time"]), millis(&exchange["total_ms"]));
@@ -107,7 +107,7 @@ fn what_came_in(page: &mut StoryText, exchange: &Value) {
     }
 }
 
-fn where_it_went(page: &mut StoryText, exchange: &Value) {
+fn where_it_went(page: &mut ReportText, exchange: &Value) {
     if exchange["names_known"] == false {
         page.line("config", "of so many reloads ago that its names are not kept any more");
     }
@@ -135,7 +135,7 @@ fn where_it_went(page: &mut StoryText, exchange: &Value) {
     }
 }
 
-fn how_long_it_waited(page: &mut StoryText, exchange: &Value) {
+fn how_long_it_waited(page: &mut ReportText, exchange: &Value) {
     let (waited, ahead) =
         (exchange["queue"]["waited_ms"].as_f64().unwrap_or(0.0), number(&exchange["queue"]["ahead"]));
     if waited > 0.0 || ahead > 0 {
@@ -151,7 +151,7 @@ fn how_long_it_waited(page: &mut StoryText, exchange: &Value) {
     }
 }
 
-fn one_attempt(page: &mut StoryText, at: usize, attempt: &Value) {
+fn one_attempt(page: &mut ReportText, at: usize, attempt: &Value) {
     if attempt["no_server"] == true {
         page.line("servers", "none took it:");
         return candidates(page, attempt);
@@ -194,7 +194,7 @@ fn one_attempt(page: &mut StoryText, at: usize, attempt: &Value) {
 }
 
 /// Who else could have had it.
-fn candidates(page: &mut StoryText, attempt: &Value) {
+fn candidates(page: &mut ReportText, attempt: &Value) {
     let all = attempt["candidates"].as_array().map_or(&[][..], Vec::as_slice);
     let load = |candidate: &Value| format!("{} in flight", number(&candidate["in_flight"]));
     let mut notes = Vec::new();
@@ -243,8 +243,8 @@ fn decided(decision: &str) -> &'static str {
     }
 }
 
-/// Where it stands, and whose turn it is.
-fn what_it_waits_for(page: &mut StoryText, exchange: &Value) {
+/// The current state, and the side that it waits for.
+fn what_it_waits_for(page: &mut ReportText, exchange: &Value) {
     let running = &exchange["running"];
     if let Some(status) = exchange["status"].as_u64() {
         page.line("answer", &format!("{status}, on its way to the client"));
@@ -258,7 +258,7 @@ fn what_it_waits_for(page: &mut StoryText, exchange: &Value) {
     page.line("to end it", &format!("weir ctl end {}", shown(&running["connection"])));
 }
 
-fn how_it_ended(page: &mut StoryText, exchange: &Value) {
+fn how_it_ended(page: &mut ReportText, exchange: &Value) {
     let (bytes_in, bytes_out) = (number(&exchange["bytes_in"]), number(&exchange["bytes_out"]));
     let bytes = format!(
         "{} from the client, {} to it",
@@ -286,7 +286,7 @@ fn how_it_ended(page: &mut StoryText, exchange: &Value) {
     page.line("ended", &how);
 }
 
-fn why_it_failed(page: &mut StoryText, exchange: &Value) {
+fn why_it_failed(page: &mut ReportText, exchange: &Value) {
     let failure = &exchange["failure"];
     if failure.is_null() {
         return;
@@ -298,7 +298,7 @@ fn why_it_failed(page: &mut StoryText, exchange: &Value) {
     page.line("read", &shown(&failure["read"]));
 }
 
-fn where_the_time_went(page: &mut StoryText, exchange: &Value) {
+fn where_the_time_went(page: &mut ReportText, exchange: &Value) {
     let phases = exchange["phases"].as_array().map_or(&[][..], Vec::as_slice);
     let longest = phases.iter().filter_map(|phase| phase["ms"].as_f64()).fold(0.0, f64::max);
     if longest <= 0.0 {
