@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_heard_when_somebody_looks_closer() {
+    fn libraries_are_logged_at_debug_level() {
         let (warned, debugged) = (log_targets(LevelFilter::WARN), log_targets(LevelFilter::DEBUG));
         for own in ["weir", "weir_proxy::worker", "weir_control::health", "weir_config"] {
             assert!(warned.would_enable(own, &Level::WARN) && !warned.would_enable(own, &Level::INFO));

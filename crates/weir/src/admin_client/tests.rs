@@ -105,7 +105,7 @@ fn silence_has_a_limit() {
 }
 
 #[test]
-fn nobody_there_is_said_with_what_to_do() {
+fn a_missing_listener_is_reported_with_advice() {
     let nowhere = "127.0.0.1:1".parse().unwrap();
     let message = complaint(client(AdminEndpoint::of_listener(nowhere)).get("/"));
     assert!(message.contains("nothing listens there") && message.contains("`admin.address`"), "{message}");

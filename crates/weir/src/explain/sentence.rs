@@ -116,7 +116,7 @@ pub(super) fn cookie(affinity: &AffinitySettings, server: Option<&str>) -> Strin
 pub(super) fn tls(tls: &UpstreamTls) -> String {
     let shown = if tls.certificate.is_some() { "; they are shown a certificate" } else { "" };
     match &tls.authorities {
-        None => format!("servers are believed whatever certificate they have{shown}"),
+        None => format!("servers are not verified: any certificate is accepted{shown}"),
         Some(authorities) => match &authorities.file {
             None => format!("servers need a certificate from an authority that this system trusts{shown}"),
             Some(file) => {

@@ -27,7 +27,7 @@ fn more_idle_clients_than_there_is_room_for_keep_no_new_client_out() {
 }
 
 #[test]
-fn who_was_idle_longest_goes_first_and_in_order() {
+fn the_longest_idle_connection_is_evicted_first() {
     let origin = Origin::serving("fine");
     let weir =
         Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 5"));

@@ -1,4 +1,4 @@
-//! What the admin listener refuses: wrong credentials, pages of other sites, requests too large, too slow or too many. Each refusal is
+//! Requests that the admin listener refuses: wrong credentials, pages of other sites, requests too large, too slow or too many. Each refusal is
 //! counted, and none of it reaches a server.
 
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ fn refusals(weir: &Weir, reason: &str, authorization: &str) -> f64 {
 }
 
 #[test]
-fn whoever_has_no_credentials_is_refused() {
+fn requests_without_credentials_are_refused() {
     let origin = Origin::serving("answer");
     let weir = weir(&origin, BOTH);
     let wrong = [
@@ -81,7 +81,7 @@ fn whoever_has_no_credentials_is_refused() {
     let said = weir.stderr().lines().filter(|line| line.contains("refused a request")).count();
     assert!(said < 11, "{said} lines");
     assert!(!weir.stderr().contains(PASSWORD) && !weir.stderr().contains(TOKEN));
-    assert_eq!(origin.requests().len(), 0, "no server has heard of it");
+    assert_eq!(origin.requests().len(), 0, "no request reached the server");
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn every_page_of_memory_is_in_one_kind() {
 }
 
 #[test]
-fn profiles_are_for_those_who_may_change_things() {
+fn profiles_require_the_permission_to_change() {
     let origin = Origin::serving("hello");
     let weir = start(&origin);
     let admin = weir.address("admin");

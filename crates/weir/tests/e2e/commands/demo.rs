@@ -1,4 +1,4 @@
-//! `weir demo`: it runs, balances, answers a curious user, and ends as it says.
+//! `weir demo`: runs, balances, accepts requests of users, and ends as announced.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener};
@@ -56,7 +56,7 @@ fn it_serves_others_and_ends_on_a_signal() {
 }
 
 #[test]
-fn a_busy_port_is_told_with_the_way_out() {
+fn a_busy_port_is_reported_with_advice() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = taken.local_addr().expect("a bound socket has an address").to_string();
     let done = run(&["demo", "--listen", &address, "--for", "1s"]);

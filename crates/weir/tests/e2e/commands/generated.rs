@@ -1,4 +1,4 @@
-//! What is made from definitions: help, completions, manual pages, the reference and the schema of the config.
+//! Generated output: help, completions, manual pages, the reference and the schema of the config.
 
 use crate::harness::run;
 

@@ -1,4 +1,4 @@
-//! A slow reader is felt all the way back to the sender; Weir holds one bounded buffer, whatever the size of the body.
+//! Backpressure reaches from a slow reader to the sender; Weir holds one bounded buffer, whatever the size of the body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The answers Weir gives itself: a page for people, an object for programs, a code that the documents explain.
+//! The error responses of Weir: a page for people, an object for programs, a documented reason code.
 
 use crate::harness::{Client, Origin, Response, Weir, eventually};
 

@@ -55,7 +55,7 @@ fn bound(address: SocketAddr) -> std::io::Result<Socket> {
 }
 
 #[test]
-fn a_reserved_address_refuses_connections_unless_somebody_listens_there() {
+fn a_reserved_address_refuses_connections_without_a_listener() {
     let reserved = ReservedAddress::new();
     let connect = || std::net::TcpStream::connect(reserved.address()).map_err(|error| error.kind());
     let refused = Some(std::io::ErrorKind::ConnectionRefused);

@@ -1,4 +1,4 @@
-//! What several tests have origins, and clients of tunnels, do: an echo, a mirror of raw bytes, an origin that holds requests
+//! Behaviours of origins, and of clients of tunnels, for several tests: an echo, a mirror of raw bytes, an origin that holds requests
 //! until a gate opens, one that fails as long as the test says so. What only one test needs is in that test.
 
 use std::sync::Arc;

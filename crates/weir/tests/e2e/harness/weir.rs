@@ -1,4 +1,4 @@
-//! A Weir process: started on a config text, listened to on stderr, and never left behind.
+//! A Weir process: started on a config text, its stderr is read, and it always ends with the test.
 //!
 //! `Weir::start` returns when the process has said `ready`; every address it bound is known by the listener's name.
 

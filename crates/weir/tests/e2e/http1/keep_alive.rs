@@ -1,4 +1,4 @@
-//! Connections are kept on both sides, and closed when one side says so, without telling the other.
+//! Connections are kept on both sides, and closed when one side says so, independently of the other side.
 
 use crate::harness::scripts::echo;
 use crate::harness::{Client, Gate, Origin, Weir, eventually};
@@ -86,7 +86,7 @@ fn http_1_0_without_host_is_served() {
 }
 
 #[test]
-fn http_1_0_is_kept_when_it_asks() {
+fn http_1_0_connections_are_kept_on_request() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
@@ -139,7 +139,7 @@ fn no_idle_connection_is_kept_when_none_is_allowed() {
 }
 
 #[test]
-fn idle_server_connections_are_counted_whoever_keeps_them() {
+fn idle_server_connections_are_counted_in_every_pool() {
     // Each worker keeps its own; where the requests of a server are limited, all share them.
     for settings in ["", "upstream.app.max_requests = 4\n"] {
         let origin = Origin::serving("fine");

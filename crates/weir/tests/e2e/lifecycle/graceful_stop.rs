@@ -1,4 +1,4 @@
-//! SIGTERM ends the process when the running exchanges are done; a second signal ends it at once.
+//! SIGTERM ends the process when the open exchanges are done; a second signal ends it at once.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn idle_connections_do_not_delay_the_end() {
 
 /// What a client still sends after its answer is taken in while Weir runs, and for a moment when it stops.
 #[test]
-fn an_upload_that_nobody_wants_does_not_delay_the_end() {
+fn an_unread_upload_does_not_delay_the_stop() {
     let origin = Origin::serving("never asked");
     let mut weir = Weir::proxying_with(&origin, "listener.web.limits.body_size = \"1KiB\"");
     let mut client = Client::connect(weir.web());
@@ -210,7 +210,7 @@ fn requests_that_have_arrived_are_answered() {
 }
 
 #[test]
-fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
+fn load_balancers_in_front_see_the_stop_before_it_begins() {
     let origin = echo_gated(&Gate::new(), "/slow");
     let settings = "process.stop_delay = \"1h\"\nadmin.address = \"127.0.0.1:0\"";
     let mut weir = Weir::proxying_with(&origin, settings);

@@ -1,4 +1,4 @@
-//! `weir serve` that does not start, or does not end in peace: what it says, and its exit code.
+//! `weir serve` that fails to start or ends abnormally: its message and its exit code.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -8,7 +8,7 @@ use crate::harness::scripts::echo_gated;
 use crate::harness::{Client, Gate, Origin, Weir, WrittenConfig, eventually, run, temporary_folder};
 
 #[test]
-fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
+fn an_address_that_cannot_be_bound_is_reported_with_its_key() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let busy = taken.local_addr().expect("a bound socket has an address").to_string();
     let folder = temporary_folder();

@@ -54,7 +54,7 @@ fn unread_pipe(path: &Path) -> File {
 }
 
 #[test]
-fn a_log_that_nobody_reads() {
+fn a_log_without_a_reader() {
     let folder = folder();
     let pipe = unread_pipe(&folder.path().join("pipe"));
     let weir = answering(folder, "file:{dir}/pipe");
@@ -89,7 +89,7 @@ fn a_log_that_nobody_reads() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_log_that_nobody_reads() {
+fn a_stop_does_not_wait_for_a_log_without_a_reader() {
     let folder = folder();
     let _pipe = unread_pipe(&folder.path().join("pipe"));
     let mut weir = answering(folder, "file:{dir}/pipe");

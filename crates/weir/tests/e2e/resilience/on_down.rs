@@ -1,4 +1,4 @@
-//! `on_down`: what becomes of connections through a server that its probes find down.
+//! `on_down`: the treatment of connections to a server that its probes find down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ fn close_ends_tunnels_when_the_server_is_found_down() {
     }
     is_ill.set(true);
     for client in &mut clients {
-        assert_eq!(client.take_to_end(), (Vec::new(), End::Closed), "a client that waits hears of it");
+        assert_eq!(client.take_to_end(), (Vec::new(), End::Closed), "a waiting client sees the close");
     }
     weir.line(&["connections through the server that is down were closed", "server=\"a\"", "connections=3"]);
     eventually("they are gone", || open(&weir) == 0.0);

@@ -1,4 +1,4 @@
-//! Every phase has a time limit; it ends what stands still and spares what moves.
+//! Every phase has a time limit; it ends what makes no progress, and nothing else.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Bytes pass in both directions, and each direction ends as it was ended: in order or by a reset.
+//! Bytes pass in both directions, and the end of each direction is passed on: in order or by a reset.
 
 use std::io::{Read as _, Write as _};
 

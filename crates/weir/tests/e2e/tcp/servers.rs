@@ -22,7 +22,7 @@ fn a_server_that_refuses_is_passed_over() {
 }
 
 #[test]
-fn nobody_there_closes_the_connection_and_says_why() {
+fn without_a_server_the_connection_is_closed_and_logged() {
     let weir = Weir::start(&config(&[CLOSED_PORT], "", ""));
     Client::connect(weir.web()).assert_closed();
     let lines = weir.access_log(1);

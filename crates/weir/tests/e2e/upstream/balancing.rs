@@ -1,4 +1,4 @@
-//! Which server gets a request: shares by policy, weights, backups, dead servers, stickiness.
+//! Which server gets a request: shares by policy, weights, backups, dead servers, affinity.
 
 use std::collections::HashMap;
 use std::time::Duration;

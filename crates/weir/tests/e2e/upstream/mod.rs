@@ -1,4 +1,4 @@
-//! Choosing a server and connecting to it: balancers, persistence, the queue of a busy upstream, drains, DNS, and connections that are
+//! Choosing a server and connecting to it: balancers, affinity, the queue of a busy upstream, drains, DNS, and connections that are
 //! used again.
 //!
 //! Servers that fail belong to `resilience`; TLS with servers to `tls`.

@@ -1,5 +1,5 @@
-//! Clients that stay on their server by a cookie: Weir's own, a marked one, a learned one; what happens when the server is
-//! full or gone, and what clients and servers get to see.
+//! Session affinity by a cookie: Weir's own, a marked one, a learned one; servers that are full or gone,
+//! and the cookies that clients and servers get.
 
 use std::net::TcpListener;
 
@@ -224,7 +224,7 @@ fn what_servers_give_out_is_learned() {
 }
 
 #[test]
-fn one_whose_server_is_full_waits_for_it() {
+fn a_request_whose_server_is_full_waits_for_it() {
     let gate = Gate::new();
     let origins = numbered(2, "", &gate);
     let weir = start(&origins, "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"10s\"");

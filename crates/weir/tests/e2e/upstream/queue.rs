@@ -85,7 +85,7 @@ fn a_full_queue_makes_room_for_what_is_more_urgent() {
 
 /// Until a request has left the queue, `Retry-After` is its time limit.
 #[test]
-fn who_is_sent_away_hears_when_to_come_again() {
+fn a_rejected_request_gets_retry_after() {
     let gate = Gate::new();
     let origin = gated(&gate, "/", "fine");
     let weir = weir(&origin, "length_max = 0");

@@ -124,7 +124,7 @@ fn inversions(targets: &[String]) -> BTreeMap<&str, usize> {
 
 /// A kept connection that turns out to be dead costs the request neither its slot nor its place.
 #[test]
-fn a_dead_connection_costs_nobody_his_turn() {
+fn a_dead_connection_loses_no_place_in_the_queue() {
     let first = Gate::new();
     let gate = first.clone();
     let origin = Origin::start(move |conn| {
@@ -151,7 +151,7 @@ fn a_dead_connection_costs_nobody_his_turn() {
 }
 
 /// Sends at least so many.
-fn nobody_is_overtaken(requests: usize) {
+fn no_request_is_overtaken(requests: usize) {
     let server = Server::start();
     let weir = Weir::with_one_slot(&server.origin, "process.workers = 2", "timeouts.queue = \"1m\"");
     let mut clients = connect(&weir);
@@ -165,11 +165,11 @@ fn nobody_is_overtaken(requests: usize) {
 
 #[test]
 fn thousands_over_two_workers() {
-    nobody_is_overtaken(5_000);
+    no_request_is_overtaken(5_000);
 }
 
 #[test]
 #[ignore = "takes a minute or two: cargo test -p weir --test e2e queue_order -- --ignored"]
 fn a_hundred_thousand_over_two_workers() {
-    nobody_is_overtaken(100_000);
+    no_request_is_overtaken(100_000);
 }

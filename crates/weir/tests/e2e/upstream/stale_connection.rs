@@ -1,4 +1,4 @@
-//! A kept server connection that dies is Weir's problem, not the client's.
+//! A pooled server connection that has died fails no request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -34,7 +34,7 @@ fn wait_for_failures(weir: &Weir, reason: &str, count: f64) {
     });
 }
 
-/// Sends `bytes` and says how Weir ended the connection, which is without a word.
+/// Sends `bytes` and returns how Weir ended the connection, which is without a response.
 fn refused(weir: &Weir, bytes: &[u8]) -> End {
     let mut client = Client::connect(weir.web());
     client.send(bytes);
@@ -118,7 +118,7 @@ fn a_connection_of_the_balancers_own_keeps_its_peer() {
 }
 
 #[test]
-fn who_has_to_send_a_header_and_does_not_is_cut_off() {
+fn a_peer_without_its_required_header_is_closed() {
     let origin = Origin::serving("seen");
     let weir = weir(&origin, "");
     let mut bad_checksum = binary4(b"\x03\0\x04\0\0\0\0");
@@ -145,7 +145,7 @@ fn who_has_to_send_a_header_and_does_not_is_cut_off() {
 }
 
 #[test]
-fn nobody_else_is_believed() {
+fn headers_of_other_peers_are_not_accepted() {
     let origin = Origin::serving("seen");
     let weir = weir(&origin, "");
     // Without a header it is a client like any other.

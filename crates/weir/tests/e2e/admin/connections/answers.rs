@@ -10,7 +10,7 @@ fn held(weir: &Weir, target: &str, request_id: &str) -> Client {
 }
 
 #[test]
-fn the_socket_lists_them_in_the_words_of_haproxy() {
+fn the_socket_lists_them_in_the_format_of_haproxy() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, ACCEPT);
@@ -62,7 +62,7 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
 }
 
 #[test]
-fn why_tells_what_a_running_exchange_waits_for() {
+fn why_shows_what_a_running_exchange_waits_for() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, ACCEPT);
@@ -96,7 +96,7 @@ fn why_tells_what_a_running_exchange_waits_for() {
 }
 
 #[test]
-fn why_knows_a_connection_that_is_over_by_the_name_that_it_had() {
+fn why_finds_a_closed_connection_by_its_id() {
     let origin = origin(&Gate::new());
     let weir = start(&origin, "");
     let mut client = Client::connect(weir.web());
@@ -171,7 +171,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn who_may_not_change_may_still_look() {
+fn read_only_access_lists_and_does_not_end() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = Weir::start(&config(&origin.address().to_string(), "admin.socket_changes = false"));
@@ -193,7 +193,7 @@ fn who_may_not_change_may_still_look() {
 }
 
 #[test]
-fn connections_that_run_over_a_reload_are_told_by_the_names_of_then() {
+fn connections_older_than_a_reload_have_the_names_of_their_config() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");

@@ -1,4 +1,4 @@
-//! Connections are ended in every state: what the client and the server see of it, and how it is counted, logged and explained.
+//! Ends connections in every state: the effect on client and server, the counters, the log and the explanation.
 
 use super::*;
 use crate::harness::End;
@@ -26,7 +26,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nAccept: application/json\r\n\r\n")
 }
 
-/// The answer that says so, and nothing behind it.
+/// Reads the response for an ended connection, and checks that nothing follows.
 fn assert_answered(client: &mut Client) -> Response {
     let response = client.response();
     assert_eq!((response.status, response.reason()), (503, Some("killed-by-operator")));
@@ -95,7 +95,7 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
 }
 
 #[test]
-fn its_story_says_who_ended_it() {
+fn its_report_names_the_operator() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");

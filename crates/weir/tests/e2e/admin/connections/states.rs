@@ -222,7 +222,7 @@ fn tcp_connections_with_and_without_an_access_log() {
 }
 
 #[test]
-fn of_more_than_one_group_all_answer_and_the_oldest_are_told() {
+fn of_more_than_one_group_all_answer_and_the_oldest_are_listed() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");

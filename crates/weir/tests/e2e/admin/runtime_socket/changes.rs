@@ -1,4 +1,4 @@
-//! Changes at the runtime socket under traffic: they hold at once, and not one request fails.
+//! Changes at the runtime socket under traffic: they take effect at once, and no request fails.
 
 use super::{config, ctl, post, stat};
 use crate::harness::scripts::named;
@@ -117,7 +117,7 @@ fn a_server_that_moves_stays_out_of_service() {
 }
 
 #[test]
-fn a_limit_changes_and_those_who_wait_hear_of_it() {
+fn a_raised_limit_serves_waiting_requests() {
     let gate = Gate::new();
     let a = named("a", &gate);
     let weir = start(&[&a], "upstream.app.timeouts.queue = \"60s\"");

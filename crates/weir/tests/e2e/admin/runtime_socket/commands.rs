@@ -18,7 +18,7 @@ fn start() -> (Weir, [Origin; 2]) {
 }
 
 #[test]
-fn figures_are_told_in_the_columns_of_haproxy() {
+fn figures_are_in_the_columns_of_haproxy() {
     let (weir, _origins) = start();
     for _ in 0..4 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);

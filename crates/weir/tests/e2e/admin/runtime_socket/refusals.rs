@@ -1,4 +1,4 @@
-//! Who may do what at the runtime socket, and what it makes of nonsense.
+//! Permissions of the runtime socket, and its answers to invalid commands.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn mode(weir: &Weir) -> u32 {
 }
 
 #[test]
-fn the_mode_of_the_file_says_who_may_come_and_whether_changes_are_safe() {
+fn the_mode_of_the_file_controls_access_and_changes() {
     let a = named("a", &Gate::new());
     for (settings, bits, allowed) in [
         ("", 0o600, true),

@@ -1,4 +1,4 @@
-//! Forty-eight groups of nasty HTTP/1.1 input, judged by what the server behind Weir receives and by the answer.
+//! Forty-eight groups of malformed or ambiguous HTTP/1.1 input, checked by the bytes that the server receives and by the response.
 //!
 //! `rows` lists the groups; each other file holds the tests of one topic, and each test names its rows. A request is one [`Case`]:
 //! bytes in, and what must come of them. [`judge`] plays a table on one Weir and reports every case that went wrong, not just the

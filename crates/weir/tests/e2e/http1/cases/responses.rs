@@ -1,4 +1,4 @@
-//! Rows 42 and 43: responses that have no body whatever they say, and responses that no client may get.
+//! Rows 42 and 43: responses that have no body whatever their fields say, and invalid responses.
 //!
 //! The origin's connection must never be used again after any of the bad ones: stray bytes of one response would be
 //! the next client's answer.

@@ -1,4 +1,4 @@
-//! Row 48: what a client claims about where it comes from, loops, PROXY headers and `Max-Forwards`.
+//! Row 48: forged addresses of clients, loops, PROXY headers and `Max-Forwards`.
 
 use super::{BAD_REQUEST, case, judge};
 use crate::harness::{Client, Origin, ReservedAddress, Weir};

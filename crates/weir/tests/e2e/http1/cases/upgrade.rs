@@ -1,4 +1,4 @@
-//! Row 38: what the server answers decides whether a tunnel opens; the client alone cannot force one.
+//! Row 38: the response of the server decides whether a tunnel opens; a client cannot force one.
 
 use crate::harness::websocket::{HANDSHAKE, SWITCH};
 use crate::harness::{CLOSED_PORT, Client, End, Gate, Origin, Weir, origin::ok};

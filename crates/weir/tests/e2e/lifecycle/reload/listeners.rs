@@ -24,7 +24,7 @@ fn a_new_listener_takes_connections_at_once() {
 }
 
 #[test]
-fn a_removed_listener_answers_what_it_has_and_takes_nobody() {
+fn a_removed_listener_answers_open_requests_and_accepts_no_connection() {
     let gate = Gate::new();
     let origin = named("x", &gate);
     let weir = Weir::start(&two(&origin, ""));

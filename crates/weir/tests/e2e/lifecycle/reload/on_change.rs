@@ -35,7 +35,7 @@ fn a_corrected_file_is_enough_where_the_mistake_is_in_a_new_one() {
 
 /// What a refused config says about the way to read the next one counts for nothing.
 #[test]
-fn a_config_whose_address_cannot_be_had_is_corrected_the_same_way() {
+fn a_config_whose_address_cannot_be_bound_is_corrected_the_same_way() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let on_change = "process.reload = \"on-change\"";
     let weir = Weir::start(&config(&[("x", &a)], on_change));

@@ -1,4 +1,4 @@
-//! A collector that is down, slow, or does not want what it gets: requests are answered, memory is bounded, and what is lost is counted.
+//! A collector that is down, slow, or rejects exports: requests are answered, memory is bounded, and what is lost is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

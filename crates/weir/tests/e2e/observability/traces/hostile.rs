@@ -1,4 +1,4 @@
-//! Values of `traceparent` that break a rule of W3C Trace Context: the trace begins anew, and nothing of them goes on.
+//! Values of `traceparent` that break a rule of W3C Trace Context: a new trace begins, and the value is not forwarded.
 
 use super::collector::Collector;
 use super::{SPAN, TRACE, get, trace_context, tracing};

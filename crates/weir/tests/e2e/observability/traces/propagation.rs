@@ -42,7 +42,7 @@ fn without_a_collector_everything_passes_as_it_came() {
 }
 
 #[test]
-fn a_trace_begins_here_when_nobody_has_begun_it() {
+fn a_request_without_a_trace_begins_one() {
     let [trace, _, flags] = trace_context(&forwarded("", "", ""));
     assert_eq!(flags, "01", "all are sampled");
     assert_ne!(trace, TRACE);
@@ -73,7 +73,7 @@ fn the_trace_of_a_trusted_proxy_goes_on() {
 }
 
 #[test]
-fn nobody_else_is_followed_unless_all_are() {
+fn untrusted_traces_are_followed_only_if_all_are() {
     for follow in ["", ", accept = \"trusted-proxies\"", ", accept = \"never\""] {
         let request = forwarded(follow, "", CALLER);
         assert_ne!(trace_context(&request)[0], TRACE, "{follow}");
@@ -95,7 +95,7 @@ fn what_was_not_sampled_before_is_not_sampled_here() {
 }
 
 #[test]
-fn a_route_has_the_last_word() {
+fn a_route_overrides_the_trace_fields() {
     for (headers, expected) in
         [("remove = [\"traceparent\"]", &[][..]), ("set = { Traceparent = \"of my own\" }", &["of my own"])]
     {

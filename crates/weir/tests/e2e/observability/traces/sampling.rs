@@ -16,7 +16,7 @@ fn sampled_of(weir: &Weir, origin: &Origin, count: usize, fields: &str) -> usize
 }
 
 #[test]
-fn none_are_sampled_and_all_are_told() {
+fn without_sampling_servers_still_get_the_trace_context() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", ratio = \"0%\"");
     assert_eq!(sampled_of(&weir, &origin, 50, ""), 0);
@@ -25,7 +25,7 @@ fn none_are_sampled_and_all_are_told() {
 }
 
 #[test]
-fn what_servers_are_told_is_what_is_exported() {
+fn exported_traces_are_those_that_servers_got_as_sampled() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", ratio = \"50%\"");
     let sampled = sampled_of(&weir, &origin, 400, "");
@@ -60,7 +60,7 @@ fn the_same_trace_is_sampled_or_not_wherever_it_begins() {
 }
 
 #[test]
-fn nobody_can_have_more_sampled_than_the_rate() {
+fn no_client_can_exceed_the_sampling_rate() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", rate = 5");
     let mut fields = Vec::new();

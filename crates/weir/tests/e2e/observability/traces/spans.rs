@@ -217,7 +217,7 @@ fn connections_of_tcp_listeners_have_no_trace() {
 }
 
 #[test]
-fn the_trace_is_told_in_the_log_and_by_why() {
+fn the_trace_id_is_in_the_log_and_in_why() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let text = config(&origin, &format!("endpoint = \"{}\", accept = \"always\"", collector.url()));
     let log = "access_log = { output = \"file:{dir}/access.log\", format = \"{path} {trace_id}\" }\n";

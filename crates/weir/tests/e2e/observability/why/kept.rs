@@ -1,4 +1,4 @@
-//! How much is kept and for how long, what lists can be asked for, and what is said of what is not known.
+//! The capacity of the recorder, the lists of recorded exchanges, and unknown ids.
 
 use super::{assert_reported, failures, get, run, weir, why};
 use crate::harness::{CLOSED_PORT, Client, Origin, Weir, eventually};

@@ -1,4 +1,4 @@
-//! What went well is kept too: waits, attempts, kept connections, tunnels.
+//! Successful exchanges are recorded too: waits, attempts, kept connections, tunnels.
 
 use super::{assert_reported, weir, why};
 use crate::harness::scripts::gated;

@@ -163,7 +163,7 @@ fn slow_and_waiting(weir: &Weir, a: &Origin) -> [Client; 2] {
 
 /// Requests in the queue get the server that comes back, and not only when the busy one is done.
 #[test]
-fn a_server_that_comes_back_serves_those_who_wait() {
+fn a_server_that_comes_back_serves_waiting_requests() {
     let gate = Gate::new();
     let a = gated(&gate, "/slow", "a");
     let is_ill = FailureSwitch::new(true);
@@ -180,7 +180,7 @@ fn a_server_that_comes_back_serves_those_who_wait() {
 
 /// Requests on the last server go on; requests in the queue fail at once with `no-server`, as new ones do.
 #[test]
-fn nobody_waits_for_servers_that_are_all_down() {
+fn no_request_waits_when_all_servers_are_down() {
     let gate = Gate::new();
     let slow = gate.clone();
     let is_ill = FailureSwitch::new(false);
@@ -330,7 +330,7 @@ fn probes_ask_what_the_config_says() {
 }
 
 #[test]
-fn a_probe_names_the_server_unless_told_otherwise() {
+fn a_probe_has_the_server_as_host_by_default() {
     let a = origin("a", || status(200));
     let weir = Weir::start(&config(&[a.named("a")], &format!("{QUICK}, method = \"HEAD\"")));
     let probe = a.wait_for_requests(1).remove(0);
@@ -422,7 +422,7 @@ fn a_server_that_comes_back_starts_slowly() {
 /// A server on its way up, or down again before it was there, has its whole share under a config without slow
 /// start, or without health checks.
 #[test]
-fn a_slow_start_ends_with_the_config_that_asks_for_it() {
+fn a_slow_start_ends_when_the_config_drops_it() {
     for (is_down, keeps) in [(false, "health"), (true, "health"), (true, "slow_start")] {
         let is_ill = FailureSwitch::new(true);
         let a = origin("a", || status(200));

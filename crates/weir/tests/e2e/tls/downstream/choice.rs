@@ -104,7 +104,7 @@ fn exact_names_go_before_wildcards_and_those_before_the_default() {
 }
 
 #[test]
-fn a_client_gets_the_kind_of_key_that_it_knows() {
+fn a_client_gets_a_key_that_fits_its_signature_schemes() {
     let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
     let list: &[(&str, &[&str], _, _)] = &[
         ("rsa", &["a.test"], RSA, ""),

@@ -101,7 +101,7 @@ fn fingerprint(pem: &str) -> String {
 }
 
 #[test]
-fn a_server_learns_whose_certificate_it_was() {
+fn a_server_gets_the_fields_of_the_client_certificate() {
     for settings in [REQUIRED, OPTIONAL] {
         let origin = Origin::serving("x");
         let site = Site::start(&origin, settings);
@@ -138,7 +138,7 @@ fn every_header_has_the_name_that_it_was_given() {
 }
 
 #[test]
-fn without_a_good_certificate_nobody_gets_in() {
+fn clients_without_a_valid_certificate_are_rejected() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin, REQUIRED);
     let stranger = CertificateAuthority::new().certify("eve", |_| {});
@@ -295,7 +295,7 @@ fn a_tcp_listener_lets_only_the_right_ones_in() {
 
 /// The way in which a server of TCP learns whose connection it is: section 2.2.6 of the PROXY protocol.
 #[test]
-fn a_proxy_header_tells_whose_certificate_it_was() {
+fn a_proxy_header_has_the_client_certificate() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let origin = Origin::start(move |conn| {

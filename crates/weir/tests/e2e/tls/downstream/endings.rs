@@ -1,4 +1,4 @@
-//! The end of a TLS connection: a whole message ends by its word, a cut one never looks whole.
+//! The end of a TLS connection: a complete message ends with `close_notify`, a truncated one never looks complete.
 
 use super::Site;
 use crate::harness::websocket::{HANDSHAKE, SWITCH};
@@ -20,7 +20,7 @@ fn cutting(head: &'static str, reset: bool) -> Origin {
 }
 
 #[test]
-fn a_whole_response_ends_by_the_word_of_tls() {
+fn a_complete_response_ends_with_close_notify() {
     let origin = cutting("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", false);
     let site = Site::start(&origin);
     let mut client = site.connect();
@@ -46,9 +46,9 @@ fn a_cut_response_does_not() {
     }
 }
 
-/// A request body whose client disappears without the word of TLS is not whole, whatever the server would take.
+/// A request body whose client closes without `close_notify` is not complete, whatever the server would accept.
 #[test]
-fn a_cut_request_is_not_taken_for_whole() {
+fn a_truncated_request_is_not_taken_for_complete() {
     let origin = Origin::start(|conn| {
         conn.head()?;
         conn.wait_for_end();
@@ -92,7 +92,7 @@ fn a_tunnel_passes_half_closes() {
 
 /// At a stop as well: `close_notify` shows the client that the end is not a truncation.
 #[test]
-fn a_drained_tunnel_ends_by_the_word_of_tls() {
+fn a_drained_tunnel_ends_with_close_notify() {
     let origin = Origin::start(|conn: &mut Connection| {
         conn.send("hello")?;
         conn.wait_for_end();
@@ -107,7 +107,7 @@ fn a_drained_tunnel_ends_by_the_word_of_tls() {
 
 /// A TCP listener with TLS: the server speaks first, and either side may end first.
 #[test]
-fn a_tcp_listener_ends_its_tunnels_by_the_word_of_tls() {
+fn a_tcp_listener_ends_its_tunnels_with_close_notify() {
     let origin = Origin::start(|conn: &mut Connection| {
         conn.send("hello")?;
         // The second client does not say that it has ended.

@@ -10,7 +10,7 @@ fn counted(site: &Site, reason: &str) -> bool {
 }
 
 #[test]
-fn plain_http_is_told_that_this_is_https() {
+fn plain_http_on_a_tls_port_gets_an_explanation() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
     let response = Client::get(site.weir.web(), "/");
@@ -53,7 +53,7 @@ fn a_client_that_does_not_trust_the_certificate_says_so() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
     let error = try_connect(site.weir.web(), CertificateAuthority::new().client(), "a.test")
-        .expect_err("it is a stranger's");
+        .expect_err("the authority is unknown");
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
     eventually("the alert is counted", || counted(&site, "tls-client-alert"));
     assert_eq!(origin.connections(), 0);
@@ -78,7 +78,7 @@ fn a_handshake_has_its_time() {
 
 /// RFC 5246 section 7.2.2: `handshake_failure`, which is what clients and scanners take for "not this suite".
 #[test]
-fn suites_that_nobody_offers_end_in_the_alert_that_clients_expect() {
+fn unsupported_suites_end_in_the_expected_alert() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
     // RSA key exchange without forward secrecy, CBC, RC4, 3DES.

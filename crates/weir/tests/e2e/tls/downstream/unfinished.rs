@@ -6,7 +6,7 @@ use crate::harness::{Client, Origin, eventually};
 const MANY: usize = 400;
 
 #[test]
-fn many_unfinished_handshakes_hold_up_nobody() {
+fn many_unfinished_handshakes_delay_no_other_client() {
     let origin = Origin::serving("x");
     let site = Site::start_with(&origin, "listener.web.timeouts.tls = \"2s\"\nprocess.workers = 1");
     site.connect().assert_alive();

@@ -1,4 +1,4 @@
-//! Where trust comes from: files that change while Weir runs, and the authorities of the system.
+//! The authorities for servers: files that change while Weir runs, and those of the system.
 
 use std::path::Path;
 
@@ -69,7 +69,7 @@ fn the_secrets_of_connections_go_to_a_file_if_it_is_named() {
 
 /// Without `ca`, those that the system trusts are trusted; where there are none, the check says what to do.
 #[test]
-fn the_system_says_who_is_trusted() {
+fn the_authorities_of_the_system_are_trusted() {
     let authority = CertificateAuthority::new();
     let origin = telling(authority.server(&["app.test"]));
     let text = config_with(&[origin.entry()], "upstream.app.tls = { server_name = \"app.test\" }");

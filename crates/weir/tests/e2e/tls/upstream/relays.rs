@@ -27,7 +27,7 @@ fn large_bodies_both_ways_arrive_whole() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_is_whole_only_by_the_word_for_it() {
+fn a_close_delimited_body_is_complete_only_with_close_notify() {
     let authority = CertificateAuthority::new();
     for is_whole in [true, false] {
         let origin = Origin::start_tls(authority.server(&["app.test"]), move |conn| {

@@ -60,7 +60,7 @@ fn an_idle_connection_takes_in_what_only_concerns_tls() {
     assert_eq!(origin.connections(), 1);
 }
 
-/// The end of the stream, by its word, is seen before the connection is used again.
+/// `close_notify` is seen before the connection is used again.
 #[test]
 fn a_connection_that_was_closed_while_idle_is_not_used() {
     let authority = CertificateAuthority::new();
