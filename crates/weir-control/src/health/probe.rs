@@ -151,7 +151,7 @@ impl Probe {
             return Ok(Some((connection, quit)));
         }
         let Some((request, expected)) = &self.http else {
-            connection.tell_end_at_once();
+            connection.send_end_now();
             return Ok(None);
         };
         let kept = if self.connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
@@ -159,7 +159,7 @@ impl Probe {
         if end == ProbeReuse::Yes {
             self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
         } else {
-            connection.tell_end_at_once();
+            connection.send_end_now();
         }
         Ok(None)
     }

@@ -455,7 +455,7 @@ fn proxy_header_for(
 ) -> Option<proxy_header::Header> {
     let version = plan.config.proxy_protocol?;
     let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
-    let named = client.arrival.as_ref().and_then(|arrival| arrival.authority.as_deref());
+    let named = client.origin.as_ref().and_then(|origin| origin.authority.as_deref());
     let proxied = proxy_header::ProxiedClient {
         peer: client.peer,
         destination: client.known_destination().or_else(|| stream.local_address()),

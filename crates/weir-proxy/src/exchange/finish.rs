@@ -47,7 +47,7 @@ fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
 pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
     let config = exchange.record.begin_config(client);
     if exchange.record.tunnelled.is_none() {
-        exchange.record.note(stream);
+        exchange.record.update(stream);
     }
     if exchange.request_text.is_empty() {
         exchange.keep_first_line(client, stream);

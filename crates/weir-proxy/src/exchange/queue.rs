@@ -21,7 +21,7 @@ use super::{Ended, Exchange, forwarded};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::upstream::queue::tell;
+use crate::state::upstream::queue::notify;
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::slot::Slot;
 
@@ -62,8 +62,8 @@ pub(crate) async fn admit(
         // On any other server, the client would have to authenticate again, or the handshake would fail.
         private => (private, WhenFull::Queue),
     };
-    let arrival = AdmissionRequest { pick, bound, when_full };
-    let own = match plan.admission.try_admit(&arrival) {
+    let request = AdmissionRequest { pick, bound, when_full };
+    let own = match plan.admission.try_admit(&request) {
         AdmissionDecision::Server(server) => return Ok(slot(server)),
         AdmissionDecision::NoneEligible => {
             exchange.attempt_trace.no_server(balancer.states(), client.now);
@@ -118,14 +118,14 @@ async fn wait(
     let limit = plan.config.timeouts.queue;
     let deadline_ms = now_ms + limit.as_millis() as u64;
     let wait = QueueWait { own, class: queue_class(client, exchange, plans), now_ms, deadline_ms };
-    let entered = plan.admission.enter_or_serve(pick, wait, sender, tell);
+    let entered = plan.admission.enter_or_serve(pick, wait, sender, notify);
     let Ok(Enqueued { ticket, ahead, evicted }) = entered else {
         let none = plan.config.queue.length_max == 0;
         let cause = if none { Cause::AllServersFull } else { Cause::QueueFull };
         return Err(Failure::weir(Phase::Queue, cause));
     };
     if let Some(evicted) = evicted {
-        tell(evicted, WaitOutcome::Evicted);
+        notify(evicted, WaitOutcome::Evicted);
     }
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));

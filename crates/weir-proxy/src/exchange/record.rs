@@ -114,7 +114,7 @@ impl Record {
     }
 
     /// Records the progress of the client stream.
-    pub(crate) fn note(&mut self, stream: &impl ClientEnd) {
+    pub(crate) fn update(&mut self, stream: &impl ClientEnd) {
         self.body_in = stream.body_received();
         self.bytes_out = stream.sent();
         self.client_stays = stream.stays_open();

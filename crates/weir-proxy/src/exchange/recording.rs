@@ -17,14 +17,14 @@ pub(crate) fn record(client: &Client, exchange: &Exchange, config: &WorkerConfig
         || exchange.attempt_trace.seen() > 1
         || exchange.tunnel_trace.is_some()
     {
-        return recorder.keep_whole(|recorded| set(recorded, client, exchange, config));
+        return recorder.record_full(|recorded| set(recorded, client, exchange, config));
     }
-    recorder.keep(|entry| fill(entry, client, exchange, config));
+    recorder.record(|entry| fill(entry, client, exchange, config));
 }
 
 /// Everything that is known of an exchange that is over.
 #[cold]
-pub(crate) fn whole(client: &Client, exchange: &Exchange, config: &WorkerConfig) -> RecordedExchange {
+pub(crate) fn full(client: &Client, exchange: &Exchange, config: &WorkerConfig) -> RecordedExchange {
     let mut recorded = RecordedExchange::blank(exchange.record.began);
     set(&mut recorded, client, exchange, config);
     recorded

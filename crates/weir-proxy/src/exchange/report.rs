@@ -17,7 +17,7 @@ impl Client {
     #[inline]
     pub(crate) fn report_idle(&mut self, activity: Activity) {
         self.worker.connection_list.note_wait(activity);
-        if self.is_called() {
+        if self.has_open_query() {
             self.answer(activity, None);
         }
     }
@@ -26,21 +26,21 @@ impl Client {
     #[inline]
     pub(crate) fn report(&mut self, activity: Activity, stream: &impl ClientEnd, exchange: &mut Exchange) {
         self.worker.connection_list.note_wait(activity);
-        if self.is_called() {
-            exchange.record.note(stream);
+        if self.has_open_query() {
+            exchange.record.update(stream);
             self.answer(activity, Some(exchange));
         }
     }
 
     /// Whether there is a query that it has not answered.
     #[inline]
-    pub(crate) fn is_called(&self) -> bool {
-        self.called != self.worker.connection_list.number()
+    pub(crate) fn has_open_query(&self) -> bool {
+        self.answered_query != self.worker.connection_list.query_number()
     }
 
     #[cold]
     pub(super) fn answer(&mut self, activity: Activity, exchange: Option<&Exchange>) {
-        self.called = self.worker.connection_list.number();
+        self.answered_query = self.worker.connection_list.query_number();
         let plan = std::sync::Arc::clone(&self.listener.plan());
         let candidate = candidate(self, &plan.config.name, activity, exchange);
         let info = || info_of(self, activity, exchange);

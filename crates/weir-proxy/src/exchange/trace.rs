@@ -119,7 +119,7 @@ pub(crate) fn hand_over(client: &Client, exchange: &Exchange, config: &WorkerCon
         let rewritten = &rewritten[..rewritten.len().min(PATH_BYTES_MAX)];
         Box::new(SampledExchange {
             own: *own,
-            recorded: recording::whole(client, exchange, config),
+            recorded: recording::full(client, exchange, config),
             rewritten: (!rewritten.is_empty()).then(|| rewritten.into()),
         })
     };

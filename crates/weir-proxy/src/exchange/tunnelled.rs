@@ -113,7 +113,7 @@ impl Tunnelled {
         };
         let is_logged = client.listener.log().is_some();
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
-        exchange.record.note(stream);
+        exchange.record.update(stream);
         let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
@@ -165,7 +165,7 @@ impl Tunnelled {
         if outcome.is_err_and(|failure| failure.cause == Cause::Drained) {
             // Its proper end must not be taken for that of what was cut.
             client.worker.shard.tunnels_drained.increment();
-            self.tell_end(connection);
+            self.send_end(connection);
         }
         outcome
     }
@@ -176,7 +176,7 @@ impl Tunnelled {
     }
 
     /// Ends our direction to both sides, as far as their sockets have room for the `close_notify` of TLS now.
-    fn tell_end(&mut self, connection: &mut Connection) {
+    fn send_end(&mut self, connection: &mut Connection) {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let _full = self.server.connection.poll_shutdown_write(&mut cx);
         let _full = connection.poll_shutdown_write(&mut cx);
@@ -197,7 +197,7 @@ impl Tunnelled {
 
     /// Answers a query, if there is one.
     fn report(&mut self, client: &mut Client) {
-        if !client.is_called() {
+        if !client.has_open_query() {
             return;
         }
         let mut exchange = self.lend_exchange();

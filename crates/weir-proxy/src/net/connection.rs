@@ -164,13 +164,13 @@ impl Connection {
     /// Ends our direction of the stream, with `close_notify` where there is TLS; an error means that the peer is gone
     /// already.
     pub fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_tell_end(cx));
+        ready!(self.poll_send_end(cx));
         self.socket.shutdown_write();
         Poll::Ready(())
     }
 
     /// The same for a connection that is closed next, which says the end where there is no TLS.
-    pub(crate) fn poll_tell_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_send_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(tls) = &mut self.tls {
             let _gone = ready!(tls.poll_close(cx, &mut self.socket));
         }
@@ -178,8 +178,8 @@ impl Connection {
     }
 
     /// The same without waiting, where it is optional.
-    pub fn tell_end_at_once(&mut self) {
-        let _sent = self.poll_tell_end(&mut Context::from_waker(std::task::Waker::noop()));
+    pub fn send_end_now(&mut self) {
+        let _sent = self.poll_send_end(&mut Context::from_waker(std::task::Waker::noop()));
     }
 
     /// Writes as much of the slices as the kernel takes now, with one system call. With TLS it may take more, and

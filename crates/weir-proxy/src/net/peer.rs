@@ -28,7 +28,7 @@ impl Peer {
 
 /// How a connection came, where more is known of that than its peer.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ConnectionOrigin {
     /// Where the client connected to; IPv4 addresses are never mapped into IPv6.
     pub(crate) destination: SocketAddr,
     /// The proxy that sent a PROXY header, which names the client in its place.

@@ -337,17 +337,17 @@ impl Socket {
     pub(crate) fn is_gone(&self) -> bool {
         let Ok(fd) = self.fd() else { return true };
         // Errors and hang-ups are reported without being requested.
-        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
-        let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
-        answered.is_ok() && !asked[0].revents().is_empty()
+        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+        let answered = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        answered.is_ok() && !polled[0].revents().is_empty()
     }
 
     /// Whether the peer has ended its direction, whatever waits to be read before that. Asks the kernel.
     pub(crate) fn is_read_closed(&self) -> bool {
         let Ok(fd) = self.fd() else { return true };
-        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
-        let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
-        answered.is_ok() && !asked[0].revents().is_empty()
+        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        let answered = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        answered.is_ok() && !polled[0].revents().is_empty()
     }
 
     /// Copies what waits to be read without taking it.

@@ -236,8 +236,8 @@ impl Tunnel {
             if let Some(broken) = self.broken.take() {
                 return Poll::Ready(Err(broken));
             }
-            ready!(server.poll_tell_end(cx));
-            ready!(client.poll_tell_end(cx));
+            ready!(server.poll_send_end(cx));
+            ready!(client.poll_send_end(cx));
             // Closing both sockets says the rest.
             return Poll::Ready(Ok(()));
         }

@@ -95,7 +95,7 @@ impl Snapshot {
         let upstreams = config.upstreams.iter().map(|upstream| {
             match before.and_then(|before| before.upstream(&upstream.name)).map(|(_, plan)| plan) {
                 None => UpstreamPlan::new(upstream, inputs).map(Arc::new),
-                Some(plan) if is_same(&plan.asked, upstream) => Ok(Arc::clone(plan)),
+                Some(plan) if is_same(&plan.declared, upstream) => Ok(Arc::clone(plan)),
                 Some(plan) => plan.succeeded_by(upstream, inputs, grace_ends).map(Arc::new),
             }
         });
@@ -131,7 +131,7 @@ impl Snapshot {
     /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.
     pub fn share(&self, mut config: Config) -> Config {
         config.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
-        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.asked)).collect();
+        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.declared)).collect();
         config
     }
 

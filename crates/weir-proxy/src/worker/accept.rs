@@ -59,8 +59,8 @@ impl WorkerSocket {
 
     /// Whether a connection waits to be accepted.
     pub(crate) fn has_waiting(&self) -> bool {
-        let mut asked = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
-        rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     fn accept(&self, listener: &LocalListener) -> rustix::io::Result<AcceptedConnection> {

@@ -77,7 +77,7 @@ pub struct ObjectSizes {
 
 impl ObjectSizes {
     /// The sizes in this build.
-    pub fn known() -> Self {
+    pub fn of_this_build() -> Self {
         Self {
             client_connection: ClientConnection::bytes_min(),
             exchange: PooledExchange::bytes_min(),

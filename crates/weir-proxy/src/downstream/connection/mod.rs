@@ -29,7 +29,7 @@ use crate::exchange::tunnelled::TunnelClient;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::deadline::Deadline;
-use crate::net::peer::{Arrival, Peer};
+use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::net::socket::Socket;
 use crate::state::activity::Activity;
 use crate::state::log_batches::LogBatches;
@@ -88,17 +88,17 @@ impl ClientConnection {
         let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
         let destination = if shows_local { socket.local_address() } else { None };
-        let arrival = |destination| Box::new(Arrival { destination, sender: None, authority: None });
+        let origin = |destination| Box::new(ConnectionOrigin { destination, sender: None, authority: None });
         let client = Client {
             deadline: Deadline::new(&worker.timers),
             number: worker.next_connection_number(),
-            called: worker.connection_list.number(),
+            answered_query: worker.connection_list.query_number(),
             worker,
             listener,
             is_tls: false,
             protocol,
             peer,
-            arrival: destination.map(arrival),
+            origin: destination.map(origin),
             pinned: PinnedConnections::default(),
             local_port: port,
             now,
@@ -188,10 +188,10 @@ impl ClientConnection {
     }
 
     /// Replaces the peer by the client that a PROXY header names.
-    pub(crate) fn replace_peer(&mut self, client: Peer, arrival: Arrival) {
+    pub(crate) fn replace_peer(&mut self, client: Peer, origin: ConnectionOrigin) {
         self.client.peer = client;
-        self.client.local_port = Some(arrival.destination.port());
-        self.client.arrival = Some(Box::new(arrival));
+        self.client.local_port = Some(origin.destination.port());
+        self.client.origin = Some(Box::new(origin));
     }
 
     /// Counts the connection towards the limit of its client.
@@ -316,7 +316,7 @@ impl Drop for ClientConnection {
             self.client.listener.shard.failures.record(failure);
             self.record(failure, self.client.opened_at);
         }
-        self.client.worker.connection_list.leave(self.client.called);
+        self.client.worker.connection_list.leave(self.client.answered_query);
         let entered = self.client.deadline.leave();
         self.client.worker.leave_connection(entered, &self.client.listener);
     }

@@ -13,7 +13,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::ClientConnection;
 use crate::net::clock;
-use crate::net::peer::{Arrival, Peer};
+use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::state::activity::Activity;
 
 /// Whether a connection from `peer` begins with a header.
@@ -85,9 +85,9 @@ fn take_header(conn: &mut ClientConnection, config: &ProxyProtocol) -> Result<bo
     let size_max = config.header_size.as_usize();
     match parse(conn.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
-            let (len, arrival) = (header.len, arrival(&header, conn.client.peer));
-            if let Some((client, arrival)) = arrival {
-                conn.replace_peer(client, arrival);
+            let (len, origin) = (header.len, origin(&header, conn.client.peer));
+            if let Some((client, origin)) = origin {
+                conn.replace_peer(client, origin);
             }
             conn.connection.consume(len);
             Ok(true)
@@ -105,12 +105,12 @@ fn take_header(conn: &mut ClientConnection, config: &ProxyProtocol) -> Result<bo
 /// The client that a header names; `None` when it names none, so that the peer stays what it is.
 ///
 /// A process on the sender's own machine, connected to it over a Unix socket, has no address that means anything here.
-fn arrival(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, Arrival)> {
+fn origin(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, ConnectionOrigin)> {
     let Endpoints::Inet { source, destination } = header.endpoints else { return None };
     let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     let authority = header.tlvs.authority().map(Box::from);
-    let arrival = Arrival { destination: canonical(destination), sender: Some(sender), authority };
-    Some((Peer::Inet(canonical(source)), arrival))
+    let origin = ConnectionOrigin { destination: canonical(destination), sender: Some(sender), authority };
+    Some((Peer::Inet(canonical(source)), origin))
 }
 
 /// The address of a peer for the log.

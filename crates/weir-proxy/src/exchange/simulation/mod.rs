@@ -143,14 +143,14 @@ fn client(worker: &Rc<Worker>, number: usize) -> Client {
         is_tls: false,
         protocol: ListenerProtocol::Http,
         peer: Peer::Inet(([192, 0, 2, number as u8], 5000).into()),
-        arrival: None,
+        origin: None,
         pinned: Default::default(),
         local_port: None,
         deadline: Deadline::new(&worker.timers),
         now: clock::now(),
         requests: 0,
         number: number as u64,
-        called: worker.connection_list.number(),
+        answered_query: worker.connection_list.query_number(),
         opened_at: clock::now(),
     }
 }

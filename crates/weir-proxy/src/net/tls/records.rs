@@ -370,7 +370,7 @@ impl Records {
         let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
         let (taken, progress) = self.session.advance(wire, &mut self.unsent, &mut self.skips);
         if progress.is_err() {
-            self.session.say_why(&mut wire[taken..], &mut self.unsent);
+            self.session.queue_alert(&mut wire[taken..], &mut self.unsent);
             self.is_over = true;
         }
         if let Some(wire) = &mut self.wire {

@@ -66,7 +66,7 @@ impl TlsSession {
 
     /// Appends the alert about an error to `outgoing`. A session must not be advanced after an error: it would find the same again, and
     /// send the alert twice.
-    pub(super) fn say_why(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
+    pub(super) fn queue_alert(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
         // As long as there is something to send, nothing else is done.
         while self.wants_write() {
             let said = match self {

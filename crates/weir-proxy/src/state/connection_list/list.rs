@@ -35,12 +35,12 @@ struct QueryRound {
     listed: BTreeMap<u64, ConnectionInfo>,
     matching: usize,
     /// Connections that have answered, or ended instead.
-    heard: usize,
+    answered_count: usize,
 }
 
 impl QueryRound {
     fn new(query: &Arc<ConnectionQuery>) -> Self {
-        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, heard: 0 }
+        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, answered_count: 0 }
     }
 
     /// Whether a connection belongs to the oldest ones.
@@ -60,7 +60,7 @@ impl QueryRound {
 impl ConnectionList {
     /// The number of the last query: a connection that has answered it has nothing to answer.
     #[inline]
-    pub(crate) fn number(&self) -> u32 {
+    pub(crate) fn query_number(&self) -> u32 {
         self.number.get()
     }
 
@@ -88,7 +88,7 @@ impl ConnectionList {
     ) -> Option<Cut> {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };
         let Some(round) = &mut *open else { return None };
-        round.heard += 1;
+        round.answered_count += 1;
         if !round.query.takes(candidate) {
             return None;
         }
@@ -101,11 +101,11 @@ impl ConnectionList {
 
     /// A connection ends whose last answered query is `answered`.
     pub(crate) fn leave(&self, answered: u32) {
-        if answered != self.number()
+        if answered != self.query_number()
             && let Ok(mut open) = self.open.try_borrow_mut()
             && let Some(round) = &mut *open
         {
-            round.heard += 1;
+            round.answered_count += 1;
         }
     }
 
@@ -113,21 +113,21 @@ impl ConnectionList {
     pub(crate) async fn query_all(&self, timers: &Timers, message: ConnectionQueryMessage) {
         let (list, asked) = (self, timers.len());
         list.open.replace(Some(QueryRound::new(&message.query)));
-        list.number.set(list.number().wrapping_add(1));
+        list.number.set(list.query_number().wrapping_add(1));
         let mut next = Some(0);
         while let Some(from) = next {
             next = timers.wake_some(from, GROUP);
             tokio::task::yield_now().await;
         }
-        let heard = || list.open.borrow().as_ref().map_or(0, |round| round.heard);
+        let answered_count = || list.open.borrow().as_ref().map_or(0, |round| round.answered_count);
         for _ in 0..ROUNDS {
-            if heard() >= asked {
+            if answered_count() >= asked {
                 break;
             }
             tokio::task::yield_now().await;
         }
         let Some(round) = list.open.take() else { return };
-        let silent = asked.saturating_sub(round.heard);
+        let silent = asked.saturating_sub(round.answered_count);
         let connections = round.listed.into_values().collect();
         // The receiver may be gone.
         let _gone =

@@ -60,7 +60,7 @@ impl Recorder {
 
     /// Keeps an exchange that was a success at its first attempt; `fill` sets everything but its number.
     #[inline]
-    pub(crate) fn keep(&self, fill: impl FnOnce(&mut Entry)) {
+    pub(crate) fn record(&self, fill: impl FnOnce(&mut Entry)) {
         let Ok(mut rings) = self.0.try_borrow_mut() else { return };
         let Rings { number, exchanges, blank, .. } = &mut *rings;
         *number += 1;
@@ -72,7 +72,7 @@ impl Recorder {
 
     /// Keeps one that failed, took several attempts, or has been a tunnel; `fill` sets everything but its number.
     #[cold]
-    pub(crate) fn keep_whole(&self, fill: impl FnOnce(&mut RecordedExchange)) {
+    pub(crate) fn record_full(&self, fill: impl FnOnce(&mut RecordedExchange)) {
         let Ok(mut rings) = self.0.try_borrow_mut() else { return };
         let Rings { number, exchanges, retried, failures, blank } = &mut *rings;
         *number += 1;

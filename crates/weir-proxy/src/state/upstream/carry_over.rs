@@ -77,8 +77,10 @@ impl<'a> CarryOver<'a> {
 
     /// Whether idle connections of the plan before may be used.
     pub(super) fn keeps_pool(self) -> Box<[bool]> {
-        self.each(|index, _, before| before.is_some_and(|before| before.greets_as(self.config, index)))
-            .collect()
+        self.each(|index, _, before| {
+            before.is_some_and(|before| before.opens_same_connections(self.config, index))
+        })
+        .collect()
     }
 
     /// The idle connections of the servers that have a limit on their requests.

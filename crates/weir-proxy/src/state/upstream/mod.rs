@@ -40,7 +40,7 @@ use crate::state::upstream::queue::Waiter;
 #[derive(Debug)]
 pub struct UpstreamPlan {
     /// As the config has it.
-    pub(super) asked: Arc<Upstream>,
+    pub(super) declared: Arc<Upstream>,
     /// The same with a place for every server, also for those that leave.
     pub config: Arc<Upstream>,
     /// Of servers that the config does not name any more: when their last tunnels end.
@@ -99,7 +99,7 @@ pub struct LiveServer {
 impl LiveServer {
     pub(super) fn new(address: &ServerAddress) -> Self {
         Self {
-            endpoints: ArcSwap::from_pointee(known(address)),
+            endpoints: ArcSwap::from_pointee(literal_endpoints(address)),
             address_gone_ms: AtomicU64::new(0),
             ramp: Ramp::default(),
             last_change: LastChange::default(),
@@ -142,18 +142,18 @@ impl UpstreamPlan {
     }
 
     fn make(
-        asked: &Arc<Upstream>,
+        declared: &Arc<Upstream>,
         slots: ServerSlots,
         inputs: &PlanInputs,
         before: Option<&Self>,
     ) -> Result<Self, TlsError> {
         let ServerSlots { servers, leaves_at, is_known } = slots;
-        let names = tls_names(asked, &servers, before);
-        let tls = asked.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
-        let config = if servers == asked.servers && tls == asked.tls {
-            Arc::clone(asked)
+        let names = tls_names(declared, &servers, before);
+        let tls = declared.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
+        let config = if servers == declared.servers && tls == declared.tls {
+            Arc::clone(declared)
         } else {
-            Arc::new(Upstream { servers, tls, ..Upstream::clone(asked) })
+            Arc::new(Upstream { servers, tls, ..Upstream::clone(declared) })
         };
         let config = &config;
         let carry_over = CarryOver { config, leaves_at: &leaves_at, is_known: &is_known, before };
@@ -184,7 +184,7 @@ impl UpstreamPlan {
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),
             leaves_at: leaves_at.into(),
-            asked: Arc::clone(asked),
+            declared: Arc::clone(declared),
             config: Arc::clone(config),
         })
     }
@@ -202,7 +202,7 @@ impl UpstreamPlan {
     }
 
     /// Whether a connection to a server that this plan has opened is as one that a plan with this config would open.
-    pub(super) fn greets_as(&self, config: &Upstream, server: usize) -> bool {
+    pub(super) fn opens_same_connections(&self, config: &Upstream, server: usize) -> bool {
         let way = |config: &Upstream| {
             let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
             (tls, config.proxy_protocol)
@@ -385,14 +385,14 @@ fn names_in(config: &Upstream) -> HashMap<&str, &rustls::pki_types::ServerName<'
 
 /// What the certificate of each server has to be for, by their places. Those that leave are not in the config any more.
 fn tls_names(
-    asked: &Upstream,
+    declared: &Upstream,
     servers: &[Server],
     before: Option<&UpstreamPlan>,
 ) -> Vec<rustls::pki_types::ServerName<'static>> {
-    let (asked, before) = (names_in(asked), before.map(|before| names_in(&before.config)));
+    let (declared, before) = (names_in(declared), before.map(|before| names_in(&before.config)));
     let name = |server: &Server| {
         let before = || before.as_ref().and_then(|before| before.get(&*server.name));
-        asked.get(&*server.name).or_else(before).map_or_else(|| server.tls_name(), |name| (*name).clone())
+        declared.get(&*server.name).or_else(before).map_or_else(|| server.tls_name(), |name| (*name).clone())
     };
     servers.iter().map(name).collect()
 }
@@ -443,7 +443,7 @@ pub(super) fn delay_target(config: &Upstream) -> Option<DelayTarget> {
 }
 
 /// The addresses that are known without a DNS query.
-fn known(address: &ServerAddress) -> Vec<Endpoint> {
+fn literal_endpoints(address: &ServerAddress) -> Vec<Endpoint> {
     match address {
         ServerAddress::Ip(addr) => vec![Endpoint::Inet(*addr)],
         ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],

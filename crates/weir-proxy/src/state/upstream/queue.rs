@@ -17,7 +17,7 @@ pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
 const RETRY_AFTER_MAX: u32 = 120;
 
 /// Sends the outcome to a waiter; whether it still waits.
-pub(crate) fn tell(waiter: Waiter, outcome: WaitOutcome) -> bool {
+pub(crate) fn notify(waiter: Waiter, outcome: WaitOutcome) -> bool {
     let outcome = match outcome {
         WaitOutcome::Server(server) => Ok(server),
         WaitOutcome::NoServer => Err(Cause::NoServer),
@@ -38,7 +38,7 @@ impl UpstreamPlan {
     /// Hands free slots to waiters, and rejects waiters that no server can serve: after an entry, and
     /// after a server came or went.
     pub fn serve_queue(&self) {
-        self.admission.serve(self.millis(clock::now()), tell);
+        self.admission.serve(self.millis(clock::now()), notify);
     }
 
     /// When an exchange that enters now could expect a slot, in whole seconds; the time limit of the queue when no exchange has left it
