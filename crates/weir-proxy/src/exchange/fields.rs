@@ -253,7 +253,7 @@ fn copy_response_fields<W: FieldWriter>(
     });
 }
 
-/// Adds the id of the request, for clients that are to have it.
+/// Adds the id of the request, where responses contain it.
 pub(crate) fn write_id(
     out: &mut impl FieldWriter,
     exchange: &Exchange,

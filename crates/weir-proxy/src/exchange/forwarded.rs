@@ -188,7 +188,7 @@ fn write_list(
     });
 }
 
-/// Writes the peer the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
+/// Writes the peer in the format of `X-Forwarded-For`: bare, IPv6 without brackets.
 fn write_peer(out: &mut Vec<u8>, client: &Client) {
     match client.peer.ip() {
         Some(ip) => digits::address(out, ip),

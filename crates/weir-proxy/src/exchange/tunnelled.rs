@@ -94,7 +94,7 @@ impl Drop for OpenTunnelCount {
 }
 
 impl Tunnelled {
-    /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is left as good as new.
+    /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is reset.
     pub(crate) fn new(
         client: &mut Client,
         stream: &impl ClientEnd,
@@ -163,7 +163,7 @@ impl Tunnelled {
         };
         finish::record(client, &RawEnd(connection), &mut exchange);
         if outcome.is_err_and(|failure| failure.cause == Cause::Drained) {
-            // Its proper end must not be taken for that of what was cut.
+            // A complete end must not be confused with that of a truncated stream.
             client.worker.shard.tunnels_drained.increment();
             self.send_end(connection);
         }

@@ -40,7 +40,7 @@ pub struct ServerConnection {
     pub(crate) connection: Box<Connection>,
     pub(crate) opened_at: Instant,
     pub(crate) requests: u64,
-    /// Whether the server may take it for authenticated, as one user: it serves one client connection to its end.
+    /// Whether the server may consider it authenticated as one user: it then serves one client connection only.
     pub(crate) is_private: bool,
     /// When the server said, or the limits say, that it must not be used any more.
     usable_until: Option<Instant>,
@@ -296,7 +296,7 @@ mod tests {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let _in_runtime = runtime.enter();
-        // The other end of the last one says something, unless it is closed already, so it is of no use any more.
+        // The other end of the last one sends a byte, unless it is closed already, so it cannot be used again.
         let _closed = std::io::Write::write_all(theirs.last_mut().unwrap(), b"!");
         let before = idle.len();
         let taken = idle.take(now, true);

@@ -75,7 +75,7 @@ pub(crate) struct Worker {
     random: Cell<u64>,
     /// When as many exchanges may be sampled again as in a second.
     sampling_full_at: Cell<Duration>,
-    /// Until when it is no use to look for idle connections to close.
+    /// Until when the search for idle connections to close is paused.
     nothing_idle_until: Cell<Option<Instant>>,
     /// The second that `date_text` names.
     date_second: Cell<u64>,

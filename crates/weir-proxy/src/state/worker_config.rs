@@ -1,4 +1,4 @@
-//! One worker's own side of the config: its idle connections and its counters for every listener, upstream and server.
+//! The config of one worker: the snapshot, with the worker's idle connections and counters for every listener, upstream and server.
 //!
 //! An exchange holds the config it began with, so a reload never changes the config of an exchange. Parts that the next config has in
 //! common with this one are shared by both. The worker's side of a server is made with the
@@ -32,7 +32,7 @@ struct LocalUpstream {
     servers: Box<[OnceCell<Rc<LocalServer>>]>,
     /// Requests that are not yet reported to the retry budget, which all workers share.
     unreported: Cell<u32>,
-    /// Whether the next config has none of this upstream, or another one: servers that are met only now keep no connections.
+    /// Whether the next config lacks this upstream, or has another one: servers first used now keep no connections.
     is_superseded: Cell<bool>,
 }
 
@@ -44,7 +44,7 @@ const REPORTED_AT_ONCE: u32 = 16;
 pub(crate) struct LocalServer {
     pub(crate) pool: RefCell<Pool>,
     pub(crate) shard: Arc<ServerShard>,
-    /// Whether it keeps connections no more: the config has changed the way to the server, or forgotten it.
+    /// Whether it keeps no more connections: the config has changed the connections to the server, or removed it.
     is_closed: Cell<bool>,
     /// Whether its idle connections are those of all workers, since it has a limit on its requests.
     is_shared: bool,
@@ -54,19 +54,19 @@ pub(crate) struct LocalServer {
 pub(crate) struct LocalListener {
     pub(crate) state: Arc<ListenerState>,
     pub(crate) shard: Arc<ListenerShard>,
-    /// As the newest config has it, or the last one that had it.
+    /// Its plan in the newest config, or in the last one that contained it.
     plan: RefCell<Arc<ListenerPlan>>,
     /// Its place in the snapshot of that config.
     place: Cell<usize>,
     log: RefCell<Option<LogBatches>>,
-    /// What is left of a listener that a reload has removed.
+    /// Set once a reload has removed the listener.
     leaving: RefCell<Option<RemovedListener>>,
     connections: Cell<usize>,
 }
 
 /// A listener that the config does not name any more.
 struct RemovedListener {
-    /// The last config that had it: requests on its connections still find their routes there.
+    /// The last config that contained it: requests on its connections still use its routes.
     config: Rc<WorkerConfig>,
     since: Instant,
     ends_at: Instant,
@@ -93,7 +93,7 @@ impl LocalListener {
         })
     }
 
-    /// Goes by the next config, which has it.
+    /// Applies the next config, which contains it.
     pub(crate) fn follow(&self, plan: &Arc<ListenerPlan>, place: usize, log: Option<LogBatches>) {
         self.plan.replace(Arc::clone(plan));
         self.place.set(place);
@@ -101,7 +101,7 @@ impl LocalListener {
         self.log.replace(log);
     }
 
-    /// The next config does not have it: what it has goes on as in `config`, until `ends_at`.
+    /// The next config does not contain it: its connections go on with `config`, until `ends_at`.
     pub(crate) fn leave(&self, config: &Rc<WorkerConfig>, since: Instant, ends_at: Instant) {
         self.leaving.replace(Some(RemovedListener { config: Rc::clone(config), since, ends_at }));
     }

@@ -106,7 +106,7 @@ pub(crate) trait ServerStream {
     /// When its connection was opened, and how many exchanges that had carried before.
     fn history(&self) -> (Instant, u64);
 
-    /// The server may take the connection for authenticated, as one user: no other client may use it.
+    /// The server may consider the connection authenticated as one user: no other client may use it.
     fn set_private(&mut self);
 
     /// Stages the head of the request.

@@ -30,7 +30,7 @@ impl AdminResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body of an answer that says yes.
+    /// The body of a successful response.
     ///
     /// # Errors
     /// When it answers with an error, with all its reasons.

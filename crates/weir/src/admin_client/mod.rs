@@ -151,7 +151,7 @@ impl AdminClient {
         Self { time_max, ..self }
     }
 
-    /// Asks for what is at `target`. An answer that says no is still an answer, but for one that wants (other) credentials.
+    /// Gets `target`. An error response is returned as well, except one that requires (other) credentials.
     ///
     /// # Errors
     /// When no answer comes, or none of Weir, with advice.

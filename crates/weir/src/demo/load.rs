@@ -46,7 +46,7 @@ pub(super) struct LoadTally {
 }
 
 impl LoadGenerator {
-    /// Starts clients that ask at `address`; needs the runtime that it is called in.
+    /// Starts clients that send requests to `address`; needs the runtime that it is called in.
     pub(super) fn start(address: SocketAddr) -> Self {
         let (stop, _) = watch::channel(false);
         let counters = Arc::new(LoadCounters::default());

@@ -48,7 +48,7 @@ pub(super) struct ForwardedRequest<'a> {
     pub(super) target: String,
     /// Whether it differs from what the client sent.
     pub(super) rewritten: bool,
-    /// The protocol that the client wants to switch to, and whether the route passes that on.
+    /// The protocol of `Upgrade`, and whether the route allows it.
     pub(super) upgrade: Option<(String, bool)>,
     /// One, or the parts of a split.
     pub(super) destinations: Vec<UpstreamDestination<'a>>,

@@ -23,7 +23,7 @@ pub(super) struct Lease {
     exchange: Option<PooledExchange>,
     /// A connection is in it.
     is_running: bool,
-    /// Buffers were short when it began, so it gives back what it took while it waits without one.
+    /// Buffers were short when it began, so it returns its share of the budget while it waits without one.
     is_watched: bool,
     /// It has given it back.
     is_parked: bool,
@@ -102,8 +102,8 @@ impl Lease {
     }
 }
 
-/// Polls an exchange that began when buffers were short, and has it park when it waits for a body to move on and holds
-/// none. Only one runs at a time, so what is taken meanwhile is its own.
+/// Polls an exchange that began when buffers were short, and parks it when it waits for progress of a body and holds
+/// no buffer. Only one runs at a time, so the buffers taken meanwhile are its own.
 #[cold]
 fn poll_watched<T>(
     worker: &Worker,

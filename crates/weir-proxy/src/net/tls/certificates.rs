@@ -50,7 +50,7 @@ impl Certificates {
         self.now.load().loaded.clone()
     }
 
-    /// Uses others from now on, with those responses for stapling that are of use now.
+    /// Uses other certificates from now on, with the OCSP responses that are valid now.
     ///
     /// # Errors
     /// As [`Certificates::new`]; then nothing changes.

@@ -145,7 +145,7 @@ impl AttemptTrace {
         attempt.look(states, server.index());
     }
 
-    /// No server could take it: all of them are noted, and none of them has it.
+    /// No server could take it: all candidates are recorded, and none is chosen.
     #[cold]
     pub(crate) fn no_server(&mut self, states: &[Arc<ServerState>], now: Instant) {
         self.begin(states, ServerId(NONE), now);

@@ -39,7 +39,7 @@ use crate::state::upstream::queue::Waiter;
 /// An upstream, its rules in the form the data path uses.
 #[derive(Debug)]
 pub struct UpstreamPlan {
-    /// As the config has it.
+    /// The upstream in the config.
     pub(super) declared: Arc<Upstream>,
     /// The same with a place for every server, also for those that leave.
     pub config: Arc<Upstream>,

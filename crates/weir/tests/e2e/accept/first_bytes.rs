@@ -75,7 +75,7 @@ fn a_request_in_the_first_packet() {
     }
     let (taken, said) = (fast_opens_taken() - before, weir.stderr().contains("`fast_open` has no effect"));
     if allowed & 2 == 0 {
-        assert!(said, "Weir says that the kernel does not allow it: {}", weir.stderr());
+        assert!(said, "Weir logs that the kernel does not allow it: {}", weir.stderr());
     } else {
         assert!(taken > 0 && !said, "{taken} taken: {}", weir.stderr());
     }

@@ -32,7 +32,7 @@ fn the_longest_idle_connection_is_evicted_first() {
     let weir =
         Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 5"));
     let mut clients: Vec<Client> = (0..5).map(|_| served(&weir)).collect();
-    // The first has something to ask again, so the second has been idle longest.
+    // The first sends another request, so the second has been idle longest.
     clients[0].send_get("/again");
     assert_eq!(clients[0].response().status, 200);
     let mut sixth = served(&weir);

@@ -194,7 +194,7 @@ fn one_client_cannot_take_every_place() {
     assert_eq!(Client::get(weir.web(), "/").text(), "answer");
     held[0].send(format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", weir.address("admin")));
     assert_eq!(held[0].response().status, 200);
-    // Who says nothing goes in time.
+    // Silent clients are closed by the time limit.
     eventually("there is room again", || {
         let mut client = Client::connect(weir.address("admin"));
         client.send_what_is_taken("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").is_ok()

@@ -207,7 +207,7 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
         mode.value = 'draining'; deadline.value = 'soon'; weight.value = 9; }",
     );
     browser.press("Enter");
-    eventually("the dialog says why not", || browser.text("#change-said").contains("`deadline`"));
+    eventually("the dialog shows the error", || browser.text("#change-said").contains("`deadline`"));
     assert!(is_open(&mut browser));
     let two = || weir.admin_json("/api/overview")["upstreams"][0]["servers"][1].clone();
     assert_eq!([&two()["mode"], &two()["weight"]], [&json!("serving"), &json!(1)]);
@@ -225,7 +225,7 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     assert_eq!(two()["mode"], "draining");
     assert!(two()["deadline_in_ms"].is_number(), "{}", two());
     weir.reload(&config);
-    eventually("what the file says holds again", || browser.text(weight) == "1");
+    eventually("the weight of the file is in use again", || browser.text(weight) == "1");
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
 }
 
@@ -300,7 +300,7 @@ fn many_upstreams_are_lines_that_are_searched_and_changed_together() {
         "{ const filter = document.getElementById('filter'); filter.value = 'out'; filter.dispatchEvent(new Event('change')); }",
     );
     eventually("those that are out are found", || browser.evaluate(shown) == "u1 u10 u11");
-    // The last server of an upstream is not taken without a word.
+    // Taking the last server of an upstream requires a confirmation.
     find(&mut browser, "a10");
     browser.evaluate("document.getElementById('select-found').click(); document.getElementById('selection-change').click()");
     browser.evaluate("document.querySelector('#change [value=maintenance]').click()");

@@ -198,7 +198,7 @@ fn clients_get_the_id_where_they_are_to_have_it() {
     }
     let response = Client::get(weir.web(), "/only");
     assert_eq!(origin.last_request().field("x-request-id"), response.field("x-request-id"));
-    // By default the server's own word passes, and nothing is added.
+    // By default the field of the server passes, and nothing is added.
     let weir = Weir::start(&config(""));
     assert_eq!(ids(&Client::get(weir.web(), "/only"), "x-request-id"), "of-the-server");
     assert_eq!(ids(&Client::get(weir.web(), "/fixed"), "x-request-id"), "");

@@ -13,7 +13,7 @@ fn openssl(folder: &Path, arguments: &[&str]) -> String {
 }
 
 impl CertificateAuthority {
-    /// What this authority says of the certificate in `STEM.pem` of `folder`, which holds for a week.
+    /// The OCSP response of this authority for the certificate in `STEM.pem` of `folder`, valid for a week.
     pub(crate) fn vouch(&self, folder: &Path, stem: &str) -> Vec<u8> {
         let work = tempfile::TempDir::new().expect("the system has a folder for temporary files");
         let path = work.path();

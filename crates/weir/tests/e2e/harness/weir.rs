@@ -232,7 +232,7 @@ impl Weir {
         });
     }
 
-    /// Waits until the process ends, and says how; all that it wrote to stderr has been read then.
+    /// Waits until the process ends, and returns how; all that it wrote to stderr has been read then.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let status = wait_for_exit(&mut self.process)
             .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()));
@@ -263,7 +263,7 @@ impl Weir {
         kib.expect("it is a number of KiB") * 1024
     }
 
-    /// Waits for the last words of a process that has ended.
+    /// Waits for the last output of a process that has ended.
     fn read_to_the_end(&mut self) {
         if let Some(following) = self.following.take() {
             following.join().expect("reading ends with the process");

@@ -37,7 +37,7 @@ fn a_client_that_says_close_is_closed_and_the_server_connection_stays() {
         assert!(response.closes(), "{value}: {response:?}");
         client.assert_closed();
     }
-    assert_eq!(origin.connections(), 1, "what the client says is not passed on");
+    assert_eq!(origin.connections(), 1, "`Connection` of the client is not passed on");
     assert!(origin.requests().iter().all(|r| !r.fields().lists("connection", "close")));
 }
 

@@ -224,7 +224,7 @@ fn load_balancers_in_front_see_the_stop_before_it_begins() {
     let mut client = Client::connect(weir.web());
     assert_eq!(client.fetch("/before").status, 200);
     weir.signal(Signal::TERM);
-    eventually("it says that it stops", || ready(&weir, "") == (503, "stopping\n".to_owned()));
+    eventually("`/ready` reports the stop", || ready(&weir, "") == (503, "stopping\n".to_owned()));
     let response = client.fetch("/after");
     assert_eq!((response.status, response.closes()), (200, false), "it goes on as before");
     assert_eq!(Client::get(weir.web(), "/new").status, 200, "and takes new connections");

@@ -54,7 +54,7 @@ fn a_reader_of_standard_error_that_stalls_stops_no_worker() {
         assert_eq!(Client::get(web, "/").status, 200);
     }
     eventually("lines are dropped", || Metrics::scrape(admin).sum("weir_log_lines_dropped_total", &[]) > 0.0);
-    // Read again, it goes on, and says what is missing.
+    // When it is read again, it goes on, and reports the missing lines.
     let mut more = String::new();
     while !more.contains("lines of this log were dropped") {
         assert_ne!(stderr.read_line(&mut more).expect("it is UTF-8"), 0, "{more}");

@@ -4,7 +4,7 @@
 //! Servers that fail belong to `resilience`; TLS with servers to `tls`.
 
 mod balancing;
-mod persistence;
+mod affinity;
 mod connection_auth;
 mod queue;
 mod queue_order;

@@ -132,7 +132,7 @@ fn a_dead_connection_loses_no_place_in_the_queue() {
             gate.wait("the others wait");
         }
         conn.send(ok("fine"))?;
-        // Closed without a word, when the next request is there.
+        // Closed without a response, when the next request is there.
         conn.head().map(drop)
     });
     let settings = "timeouts.queue = \"1m\"\nqueue.length_max = 3";

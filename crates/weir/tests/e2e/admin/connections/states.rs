@@ -186,7 +186,7 @@ fn a_client_that_leaves_while_it_waits_for_memory() {
     waiting_for_memory(&weir).reset();
     eventually("its connection is over", || connections(&weir, "").len() == held.len());
     drop(waiting_for_memory(&weir));
-    eventually("it is noticed that it has closed", || connections(&weir, "").len() == held.len());
+    eventually("the close is noticed", || connections(&weir, "").len() == held.len());
     let mut half_closed = waiting_for_memory(&weir);
     half_closed.finish();
     let (answer, _end) = half_closed.take_to_end();

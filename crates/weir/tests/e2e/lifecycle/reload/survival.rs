@@ -157,8 +157,8 @@ fn waiting_requests_get_new_servers() {
 fn cookies_and_counters_go_on() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let text = |number: u32| {
-        let persistence = "upstream.app.affinity = { mode = \"learn\", cookie = \"s\" }";
-        config(&[("a", &a), ("b", &b)], &format!("{persistence}\n{}", changed(number)))
+        let affinity = "upstream.app.affinity = { mode = \"learn\", cookie = \"s\" }";
+        config(&[("a", &a), ("b", &b)], &format!("{affinity}\n{}", changed(number)))
     };
     let giving =
         Origin::answering("HTTP/1.1 200 OK\r\nSet-Cookie: s=mine\r\nContent-Length: 6\r\n\r\ngiving");

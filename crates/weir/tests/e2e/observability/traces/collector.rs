@@ -53,14 +53,14 @@ impl Collector {
         Collector { origin: Origin::start(move |conn| answer(conn, &response)) }
     }
 
-    /// One that does as `script` says.
+    /// One that answers by `script`.
     pub(super) fn scripted(
         script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
     ) -> Collector {
         Collector { origin: Origin::start(script) }
     }
 
-    /// One that reads the head of each request and says nothing, until the gate is open.
+    /// One that reads the head of each request and does not answer until the gate is open.
     pub(super) fn silent(gate: &Gate) -> Collector {
         let gate = gate.clone();
         Collector::scripted(move |conn| {

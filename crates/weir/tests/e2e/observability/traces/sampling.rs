@@ -92,6 +92,6 @@ fn the_share_is_of_traces_that_begin_here() {
         &format!("endpoint = \"{}\", accept = \"always\", ratio = \"0%\"", collector.url()),
     ));
     let fields = format!("traceparent: 00-{:032x}-{SPAN}-01\r\n", 7);
-    assert_eq!(sampled_of(&weir, &origin, 1, &fields), 1, "the caller wants it");
+    assert_eq!(sampled_of(&weir, &origin, 1, &fields), 1, "the caller samples it");
     collector.wait_for(2);
 }

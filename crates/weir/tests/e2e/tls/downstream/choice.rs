@@ -122,7 +122,7 @@ fn a_client_gets_a_key_that_fits_its_signature_schemes() {
     let rsa = suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
     assert!(is_rsa(connect(weir.web(), of(rsa), "a.test")));
     assert!(!is_rsa(connect(weir.web(), of(ecdsa), "a.test")));
-    // Who knows both gets what is cheaper to sign with.
+    // A client that supports both gets the key that is cheaper to sign with.
     let both = authority.client_with(only(&[rsa, ecdsa]), &[&TLS12]);
     assert!(!is_rsa(connect(weir.web(), both, "a.test")));
     connect(weir.web(), authority.client(), "ed.test").assert_alive();

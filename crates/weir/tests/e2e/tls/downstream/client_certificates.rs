@@ -54,7 +54,7 @@ impl Site {
         shown.map_or(config.clone(), |shown| shown.shown_by(config))
     }
 
-    /// The response to a GET, if the client is let in: in TLS 1.3 a refusal comes after the handshake as the client sees it.
+    /// The response to a GET, if the client is accepted: in TLS 1.3 a refusal comes after the handshake as the client sees it.
     pub(super) fn get(&self, config: ClientConfig) -> Option<Response> {
         let mut client = try_connect(self.weir.web(), config, "a.test").ok()?;
         client.send_what_is_taken("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").ok()?;

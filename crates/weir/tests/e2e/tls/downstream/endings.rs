@@ -110,7 +110,7 @@ fn a_drained_tunnel_ends_with_close_notify() {
 fn a_tcp_listener_ends_its_tunnels_with_close_notify() {
     let origin = Origin::start(|conn: &mut Connection| {
         conn.send("hello")?;
-        // The second client does not say that it has ended.
+        // The second client does not send `close_notify`.
         let (rest, end) = conn.wait_for_end();
         if end == End::Closed {
             conn.send(rest)?;

@@ -35,7 +35,7 @@ fn noise_is_refused_and_silence_is_not_a_failure() {
     let (_, end) = noise.take_to_end();
     assert!(matches!(end, End::Closed | End::Reset), "{end}");
     eventually("the noise is counted", || counted(&site, "tls-handshake-failed"));
-    // A probe of the port that says nothing.
+    // A probe of the port that sends nothing.
     Client::connect(site.weir.web()).finish();
     let mut broken = Client::connect(site.weir.web());
     broken.send(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00");

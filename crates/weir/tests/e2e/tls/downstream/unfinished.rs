@@ -14,7 +14,7 @@ fn many_unfinished_handshakes_delay_no_other_client() {
     let held: Vec<Client> = (0..MANY)
         .map(|n| {
             let mut client = Client::connect(site.weir.web());
-            // Some say nothing, some begin, some stop in the middle of a record.
+            // Some send nothing, some begin, some stop in the middle of a record.
             match n % 3 {
                 0 => {}
                 1 => client.send([0x16]),
