@@ -40,7 +40,7 @@ pub(crate) async fn run(mut configs: UnboundedReceiver<TaskConfig>, due_upstream
 enum TaskKey {
     Name(usize),
     Certificates(usize),
-    Trust(usize),
+    UpstreamTls(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -79,16 +79,16 @@ impl BackgroundTasks {
                 dns_names::resolver(&snapshot.dns).map(|resolver| (snapshot.dns.clone(), resolver));
         }
         for plan in &snapshot.listeners {
-            if let Some(terms) = &plan.tls {
-                let key = TaskKey::Certificates(address(terms));
+            if let Some(server_config) = &plan.tls {
+                let key = TaskKey::Certificates(address(server_config));
                 let start = || tokio::spawn(certificates::keep_listener_current(Arc::clone(plan))).into();
                 let task = before.remove(&key).unwrap_or_else(start);
                 self.tasks.insert(key, task);
             }
         }
         for plan in &snapshot.upstreams {
-            if let Some(trust) = &plan.trust {
-                let key = TaskKey::Trust(address(trust));
+            if let Some(client_config) = &plan.tls {
+                let key = TaskKey::UpstreamTls(address(client_config));
                 let start = || tokio::spawn(certificates::keep_upstream_current(Arc::clone(plan))).into();
                 let task = before.remove(&key).unwrap_or_else(start);
                 self.tasks.insert(key, task);

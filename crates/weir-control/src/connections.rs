@@ -6,32 +6,32 @@ use weir_proxy::net::deadline::Cut;
 use weir_proxy::net::peer::Peer;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 
-/// The most sessions that one answer lists.
-pub(crate) const TOLD_MAX: usize = 1000;
+/// Connections that one answer lists.
+pub(crate) const LISTED_MAX: usize = 1000;
 
-/// Ends one session; the result is empty if it does not exist (any more).
+/// Ends one connection; the result is empty if it does not exist (any more).
 pub(crate) async fn end(queries: &WorkerQueries, id: ConnectionId, who: &str) -> FoundConnections {
     let query = ConnectionQuery {
         connection: Some(id),
         count_max: 1,
-        ends: Some(Cut::Asked),
+        ends: Some(Cut::Requested),
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;
     for connection in &found.connections {
         tracing::info!(
-            session = %connection.id,
+            connection = %connection.id,
             listener = &*connection.listener,
             client = shown(connection.peer),
             state = connection.state(),
             who,
-            "the session was ended"
+            "the connection was ended"
         );
     }
     found
 }
 
-/// Ends the sessions whose exchanges are on a server.
+/// Ends the connections whose exchanges are on a server.
 pub(crate) async fn end_all(
     queries: &WorkerQueries,
     upstream: &str,
@@ -41,12 +41,18 @@ pub(crate) async fn end_all(
     let query = ConnectionQuery {
         upstream: Some(upstream.into()),
         server: Some(server.into()),
-        count_max: TOLD_MAX,
-        ends: Some(Cut::Asked),
+        count_max: LISTED_MAX,
+        ends: Some(Cut::Requested),
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;
-    tracing::info!(upstream, server, sessions = found.matching, who, "the sessions on the server were ended");
+    tracing::info!(
+        upstream,
+        server,
+        connections = found.matching,
+        who,
+        "the connections on the server were ended"
+    );
     found
 }
 
@@ -59,11 +65,11 @@ pub(crate) async fn end_down(queries: &WorkerQueries, upstream: &str, server: &s
         ..ConnectionQuery::default()
     };
     let found = queries.ask_running(query).await;
-    let (sessions, silent) = (found.matching, found.silent + found.silent_workers);
+    let (connections, silent) = (found.matching, found.silent + found.silent_workers);
     tracing::info!(
         upstream,
         server,
-        sessions,
+        connections,
         silent,
         "connections through the server that is down were closed"
     );

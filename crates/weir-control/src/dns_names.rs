@@ -15,8 +15,8 @@ use weir_config::{Dns, ServerAddress};
 
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::endpoint::Endpoint;
+use weir_proxy::state::plan_inputs::millis_between;
 use weir_proxy::state::snapshot::{LiveServer, UpstreamPlan};
-use weir_proxy::state::surroundings::millis_between;
 
 /// The resolver that the config asks for; without one, the log says why.
 pub(super) fn resolver(dns: &Dns) -> Option<Arc<TokioResolver>> {

@@ -15,7 +15,7 @@ use crate::own_log;
 use crate::reload_counts::ReloadCounts;
 use crate::server_modes::LEAVING;
 use crate::trace_counts::TraceCounts;
-use weir_proxy::net::tls::terms::Terms;
+use weir_proxy::net::tls::server_config::TlsServerConfig;
 use weir_proxy::state::snapshot::{RoutePlan, Snapshot, UpstreamPlan};
 
 /// The counters of the workers, and the health and ejection of the servers.
@@ -133,7 +133,7 @@ pub(super) fn of_process(
 }
 
 /// The certificates that clients are shown now.
-pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateStats> {
+pub(super) fn certificates_in_use(tls: &TlsServerConfig) -> Vec<CertificateStats> {
     let in_use = tls.certificates.in_use();
     let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateStats {
         file: certificate.files.certificate.display().to_string(),
@@ -143,8 +143,8 @@ pub(super) fn certificates_in_use(tls: &Terms) -> Vec<CertificateStats> {
 }
 
 /// The lists of revoked certificates that clients are verified by.
-pub(super) fn revocations(tls: &Terms) -> Option<CertificateStats> {
-    let lists = tls.trusted()?.revocations.clone()?;
+pub(super) fn revocations(tls: &TlsServerConfig) -> Option<CertificateStats> {
+    let lists = tls.client_authorities()?.revocations.clone()?;
     let (file, expiry_seconds) = (lists.file.display().to_string(), seconds(lists.next_update));
     Some(CertificateStats { file, expiry_seconds })
 }
@@ -206,10 +206,10 @@ pub(super) fn shown_server(plan: &UpstreamPlan, name: &str) -> Option<usize> {
 }
 
 fn note_ejections(figures: &mut Stats, upstream: usize, plan: &UpstreamPlan, shown: &[usize]) {
-    let book = plan.ejector.lock();
-    figures.note_panic(upstream, book.is_in_panic());
+    let table = plan.outlier_detector.lock();
+    figures.note_panic(upstream, table.is_in_panic());
     for (server, place) in shown.iter().copied().enumerate() {
-        let counts = book.ejections(ServerId(place as u32));
+        let counts = table.ejections(ServerId(place as u32));
         let ejections = ejections(plan, place, counts);
         figures.note_ejection(upstream, server, plan.balancer().states()[place].is_ejected(), ejections);
     }

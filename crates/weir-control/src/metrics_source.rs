@@ -165,7 +165,7 @@ impl UpstreamPart for UpstreamMetrics {
     }
 
     fn is_in_panic(&self) -> bool {
-        self.0.ejector.lock().is_in_panic()
+        self.0.outlier_detector.lock().is_in_panic()
     }
 
     fn server_name(&self, server: usize) -> &str {
@@ -201,7 +201,7 @@ impl UpstreamPart for UpstreamMetrics {
     }
 
     fn ejections(&self, server: usize) -> Vec<(&'static str, u64)> {
-        let counts = self.0.ejector.lock().ejections(ServerId(server as u32));
+        let counts = self.0.outlier_detector.lock().ejections(ServerId(server as u32));
         figures::ejections(&self.0, server, counts)
     }
 }

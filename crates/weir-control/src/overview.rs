@@ -25,7 +25,7 @@ use crate::server_modes::{ServerModes, UnknownServer};
 use crate::trace_counts::TraceCounts;
 use weir_proxy::net::clock;
 use weir_proxy::state::shared::Shared;
-use weir_proxy::state::snapshot::{Current, ListenerPlan, Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{CurrentSnapshot, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The addresses in use, for reports.
 pub(crate) type BoundListeners = Arc<ArcSwap<Vec<BoundListener>>>;
@@ -34,7 +34,7 @@ pub(crate) type BoundListeners = Arc<ArcSwap<Vec<BoundListener>>>;
 pub(crate) struct Sources {
     pub(crate) shards: Vec<Arc<WorkerShard>>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) current: Current,
+    pub(crate) current: CurrentSnapshot,
     pub(crate) reloads: Arc<ReloadCounts>,
     /// The counts of spans.
     pub(crate) traces: Arc<TraceCounts>,

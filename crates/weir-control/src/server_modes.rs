@@ -14,7 +14,7 @@ use weir_traffic::drain::{Drain, DrainStep};
 use weir_traffic::{Health, Mode, ServerId, ServerState};
 
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::state::snapshot::{Current, Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot, UpstreamPlan};
 
 /// How often a server that leaves service is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ type ServerKey = (Box<str>, Box<str>);
 /// Lives on the control thread, with the tasks that it starts: one that was aborted does nothing any more.
 #[derive(Debug)]
 pub(crate) struct ServerModes {
-    current: Current,
+    current: CurrentSnapshot,
     leaving: Mutex<HashMap<ServerKey, LeavingServer>>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum UnknownServer {
 }
 
 impl ServerModes {
-    pub(crate) fn new(current: &Current) -> Arc<Self> {
+    pub(crate) fn new(current: &CurrentSnapshot) -> Arc<Self> {
         Arc::new(Self { current: Arc::clone(current), leaving: Mutex::default() })
     }
 

@@ -9,8 +9,8 @@ use weir_traffic::ServerId;
 use weir_traffic::health::SlowStart;
 
 use weir_proxy::net::clock;
+use weir_proxy::state::plan_inputs::millis_between;
 use weir_proxy::state::snapshot::UpstreamPlan;
-use weir_proxy::state::surroundings::millis_between;
 
 /// Lowers the share of a server at once and raises it over the time that the config says; without one it has all of it.
 pub(super) fn begin(plan: &Arc<UpstreamPlan>, index: usize) {

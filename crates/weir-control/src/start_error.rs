@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use weir_proxy::state::surroundings::TlsError;
+use weir_proxy::state::plan_inputs::TlsError;
 
 /// Why the proxy did not start.
 #[derive(Debug, thiserror::Error)]

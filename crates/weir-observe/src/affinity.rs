@@ -1,4 +1,4 @@
-//! Whether persistence kept a client on its server: the words of log and metrics.
+//! Whether affinity kept a client on its server: the words of log and metrics.
 
 /// The outcome of affinity, recorded once per response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -99,7 +99,7 @@ impl PhaseTimes {
         self.0.iter().take(last + 1).skip(first).copied().map(u64::from).sum()
     }
 
-    /// Forgets everything, for the next exchange of the session.
+    /// Forgets everything, for the next exchange of the connection.
     #[inline]
     pub fn reset(&mut self) {
         *self = PhaseTimes::ZERO;

@@ -30,13 +30,13 @@ pub struct ShardSizes<'a> {
 pub struct WorkerShard {
     /// Connections taken from a listening socket.
     pub connections_accepted: Counter,
-    /// Sessions that this worker runs, wherever they were accepted.
+    /// Connections that this worker runs, wherever they were accepted.
     pub connections_open: Gauge,
-    /// Sessions taken over from another worker.
+    /// Connections taken over from another worker.
     pub connections_handed_in: Counter,
-    /// Sessions accepted here and handed to another worker.
+    /// Connections accepted here and handed to another worker.
     pub connections_handed_out: Counter,
-    /// Idle sessions closed to make room for new ones.
+    /// Idle client connections closed to make room for new ones.
     pub idle_connections_closed: Counter,
     /// Exchanges begun.
     pub exchanges: Counter,
@@ -54,7 +54,7 @@ pub struct WorkerShard {
     pub exchanges_kept: Gauge,
     /// Timers armed.
     pub timers: Gauge,
-    /// Panics caught at the border of a session.
+    /// Panics caught at the border of a connection.
     pub panics: Counter,
     /// Errors of `accept` itself.
     pub accept_errors: Counter,

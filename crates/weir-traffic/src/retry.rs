@@ -19,7 +19,7 @@ pub struct RetryPolicy {
     pub elapsed_max: Duration,
     /// Whether an idempotent request goes again when the connection broke, or the answer was malformed, after
     /// it was sent.
-    pub on_broken: bool,
+    pub on_connection_error: bool,
     /// Whether an idempotent request goes again when no answer came in time.
     pub on_timeout: bool,
     /// Status codes for which an idempotent request goes again: 502, 503 and 504, say. Sorted.
@@ -34,7 +34,7 @@ impl Default for RetryPolicy {
         RetryPolicy {
             attempts_max: 2,
             elapsed_max: Duration::from_secs(90),
-            on_broken: true,
+            on_connection_error: true,
             on_timeout: false,
             on_status: Vec::new(),
         }
@@ -226,7 +226,7 @@ impl RetryPolicy {
     fn covers(&self, cause: RetryCause) -> bool {
         match cause {
             RetryCause::Connect => true,
-            RetryCause::ConnectionError => self.on_broken,
+            RetryCause::ConnectionError => self.on_connection_error,
             RetryCause::Timeout => self.on_timeout,
             RetryCause::Status(status) => self.on_status.contains(&status),
         }

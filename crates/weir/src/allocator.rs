@@ -1,4 +1,4 @@
-//! The allocator of the program, and how a thread gives memory back that it has no use for.
+//! The allocator of the program, and how a thread returns unused memory.
 //!
 //! A client connection costs a handful of allocations of odd sizes, and the C library's allocator spends a tenth of the user time of a
 //! short connection on them. The libraries do not know which one it is.

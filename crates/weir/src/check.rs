@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_config_is_told_in_one_line() {
+    fn a_valid_config_is_summarised_in_one_line() {
         let two = format!("{GOOD}listener.b = {{ address = \"unix:/run/b\", upstream = \"app\" }}\n");
         for format in [CheckFormat::Text, CheckFormat::Short] {
             assert_eq!(reported(GOOD, format), "weir.toml: ok (1 listener, 1 upstream)\n");

@@ -1,4 +1,4 @@
-//! The command line: which commands there are. What a command takes and does stands in its own module.
+//! The command line: the list of commands. The arguments and the work of a command are in its own module.
 //!
 //! `docs/commands.md`, the man pages and the completions are made from this.
 

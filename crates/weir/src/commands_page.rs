@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 
 use crate::command_line::CommandLine;
 
-/// Columns of the help as it stands in the page.
+/// Columns of the help in the page.
 const WIDTH: usize = 100;
 
 const INTRODUCTION: &str = "\
@@ -32,8 +32,8 @@ for command in serve check explain why plan ctl top demo lab completions man; do
 done
 ```
 
-`weir reference` prints the reference of the config in Markdown, `weir schema` its JSON Schema. Both are for the makers of
-documents and editors, and do not stand in the help.
+`weir reference` prints the reference of the config in Markdown, `weir schema` its JSON Schema. Both are for authors of
+documents and editors, and are not listed in the help.
 ";
 
 fn page() -> String {

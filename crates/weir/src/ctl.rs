@@ -1,4 +1,4 @@
-//! `weir ctl`: looks at a running Weir, and changes it while it runs, over its admin listener or its runtime socket.
+//! `weir ctl`: shows and changes a running Weir, over its admin listener or its runtime socket.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::admin_client::{AdminArguments, AdminClient, overview, path_segment};
+use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::output;
 use crate::profile::{self, ProfileArguments};
-use crate::sessions::{self, EndArguments, SessionsArguments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +19,7 @@ Examples:
   weir ctl drain app a --deadline 30s --config weir.toml
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
-  weir ctl sessions --server a --min-age 1m --config weir.toml
+  weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
@@ -96,9 +96,9 @@ enum CtlCommand {
     },
     /// Reload the config.
     Reload,
-    /// List the sessions: what each waits for and since when, the oldest first.
-    Sessions(SessionsArguments),
-    /// End a session in any state, or all with an exchange on a server.
+    /// List the connections: what each waits for and since when, the oldest first.
+    Connections(ConnectionsArguments),
+    /// End a connection in any state, or all with an exchange on a server.
     ///
     /// Its connections are closed at once. A request without a response is answered 503, a response in progress is cut off.
     End(EndArguments),
@@ -121,7 +121,7 @@ struct ServerArguments {
 
 pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let client = arguments.admin.client()?.within(TIME_MAX);
-    let told = match &arguments.command {
+    let text = match &arguments.command {
         CtlCommand::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
         CtlCommand::Servers => look(&client, "/servers"),
         CtlCommand::Config => look(&client, "/api/config"),
@@ -139,12 +139,12 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
             change(&client, server, &json!({ "max_requests": count }))
         }
         CtlCommand::Reload => reload(&client),
-        CtlCommand::Sessions(arguments) => sessions::list(&client, arguments),
-        CtlCommand::End(arguments) => sessions::end(&client, arguments),
+        CtlCommand::Connections(arguments) => connections::list(&client, arguments),
+        CtlCommand::End(arguments) => connections::end(&client, arguments),
         CtlCommand::Profile(arguments) => return profile::run(client, arguments),
         CtlCommand::Raw { command } => raw(&client, command),
     }?;
-    output::print(&told)?;
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

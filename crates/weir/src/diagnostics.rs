@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_config::{Colour, Diagnostic, DiagnosticKind, Diagnostics};
 
-/// What a person reads, without a line end behind it.
+/// The text for people, without a final line end.
 pub(crate) fn render(diagnostics: &Diagnostics, colour: Colour) -> String {
     let mut all = diagnostics.iter();
     match (all.next(), all.next()) {
@@ -28,7 +28,7 @@ fn unreadable(diagnostic: &Diagnostic, file: &str) -> String {
         },
         Ok(metadata) if metadata.is_dir() => "this is a folder: name the file in it".to_owned(),
         Ok(_) if fs::File::open(file).is_ok() => "a config is text in UTF-8".to_owned(),
-        _ => "this user may not read it: allow it, or run as one who may".to_owned(),
+        _ => "this user may not read it: allow it, or run as a user that may".to_owned(),
     };
     format!("error: {file}: {}\nhelp: {help}", diagnostic.message)
 }
@@ -39,23 +39,23 @@ mod tests {
 
     use super::*;
 
-    fn told(path: &Path) -> String {
+    fn rendered(path: &Path) -> String {
         render(&CheckedConfig::load(path).diagnostics, Colour::Never)
     }
 
     #[test]
     fn a_file_that_cannot_be_read_is_told_in_words() {
-        let missing = told(Path::new("/nowhere/weir.toml"));
+        let missing = rendered(Path::new("/nowhere/weir.toml"));
         assert!(missing.starts_with("error: /nowhere/weir.toml: the file cannot be read: "), "{missing}");
         assert!(missing.ends_with("\nhelp: there is no such file: is the path complete?"), "{missing}");
         let here = std::env::current_dir().unwrap();
-        let relative = told(Path::new("nowhere.toml"));
+        let relative = rendered(Path::new("nowhere.toml"));
         assert!(
             relative.ends_with(&format!("\nhelp: there is no such file in {}", here.display())),
             "{relative}"
         );
-        assert!(told(&here).ends_with("\nhelp: this is a folder: name the file in it"));
-        let program = told(&std::env::current_exe().unwrap());
+        assert!(rendered(&here).ends_with("\nhelp: this is a folder: name the file in it"));
+        let program = rendered(&std::env::current_exe().unwrap());
         assert!(program.ends_with("\nhelp: a config is text in UTF-8"), "{program}");
     }
 

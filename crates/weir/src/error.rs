@@ -16,7 +16,7 @@ pub(crate) const UNUSABLE: u8 = 2;
 pub(crate) enum CommandError {
     /// The config has errors.
     Config(Diagnostics),
-    /// What was typed makes no sense, by itself or with this config.
+    /// The arguments are invalid, by themselves or with this config.
     Usage { what: String, help: Option<String> },
     /// Something failed while it ran.
     Failed { error: anyhow::Error, help: Option<String> },
@@ -35,7 +35,7 @@ impl CommandError {
         }
     }
 
-    /// Tells standard error, and gives the exit code.
+    /// Prints the message to standard error, and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (what, help, code) = match self {
             Self::Config(diagnostics) => {
@@ -61,7 +61,7 @@ impl<E: Into<anyhow::Error>> From<E> for CommandError {
     }
 }
 
-/// Whether the reader of the output has seen enough, as `head` does: nothing to complain about.
+/// Whether the reader of the output has closed it, as `head` does: no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

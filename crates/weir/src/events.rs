@@ -1,5 +1,5 @@
-//! What the main thread of `weir serve` waits for: signals, and what is wanted through the admin API or the runtime socket, in the order in
-//! which it comes.
+//! The events of the main thread of `weir serve`: signals, and commands of the admin API or the runtime socket, in the order in
+//! which they come.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use signal_hook::iterator::Signals;
 use weir_control::{AdminCommand, CommandSender};
 
-/// What comes.
+/// An event.
 pub(crate) enum ServeEvent {
     /// A signal, by its number.
     Signal(i32),
@@ -46,7 +46,7 @@ impl ServeEvents {
         self.inbox.recv().expect("there is always a sender: this one")
     }
 
-    /// What has come and was not looked at.
+    /// Events that are not handled yet.
     pub(crate) fn pending(&self) -> impl Iterator<Item = ServeEvent> + '_ {
         self.inbox.try_iter()
     }

@@ -66,8 +66,8 @@ pub(crate) fn start(log: &LogSettings) {
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     let _started_before = match log.format {
-        LogLineFormat::Text => subscriber.finish().with(told(level)).try_init(),
-        LogLineFormat::Json => subscriber.json().finish().with(told(level)).try_init(),
+        LogLineFormat::Text => subscriber.finish().with(log_targets(level)).try_init(),
+        LogLineFormat::Json => subscriber.json().finish().with(log_targets(level)).try_init(),
     };
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn flush() {
 
 /// The filter: all of Weir's own events at this level. Libraries log single connections without naming them, and a client could fill the log
 /// that way, so only their errors are logged, except at `debug` and `trace`.
-fn told(level: LevelFilter) -> Targets {
+fn log_targets(level: LevelFilter) -> Targets {
     let of_libraries = if level >= LevelFilter::DEBUG { level } else { LevelFilter::ERROR };
     Targets::new().with_target("weir", level).with_default(of_libraries)
 }
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_heard_when_somebody_looks_closer() {
-        let (warned, debugged) = (told(LevelFilter::WARN), told(LevelFilter::DEBUG));
+    fn libraries_are_logged_at_debug_level() {
+        let (warned, debugged) = (log_targets(LevelFilter::WARN), log_targets(LevelFilter::DEBUG));
         for own in ["weir", "weir_proxy::worker", "weir_control::health", "weir_config"] {
             assert!(warned.would_enable(own, &Level::WARN) && !warned.would_enable(own, &Level::INFO));
         }

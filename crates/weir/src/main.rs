@@ -1,4 +1,4 @@
-//! The `weir` program: one module per command, this file chooses. Below the commands stands what they share.
+//! The `weir` program: one module per command, this file chooses. Below the commands are the modules that they share.
 
 mod command_line;
 
@@ -13,7 +13,7 @@ mod explain;
 mod why;
 mod plan;
 mod ctl;
-mod sessions;
+mod connections;
 mod profile;
 mod top;
 mod demo;

@@ -1,6 +1,6 @@
 //! `weir ctl profile`: where the CPU time and the memory of a running Weir go.
 //!
-//! Asks it, and writes down what it says; it profiles itself. Must not need anything of the machine that it runs on.
+//! Requests the profile and writes it to a file; Weir profiles itself. Must not need any tool on the machine that it runs on.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

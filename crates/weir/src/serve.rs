@@ -171,7 +171,7 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
     }
     let open = proxy.connections_open();
     tracing::info!(
-        sessions = open,
+        connections = open,
         grace = ?times.grace,
         "stopping: running exchanges may finish, a second signal ends them"
     );

@@ -1,4 +1,4 @@
-//! Starting the proxy, and what to do about it when the system refuses.
+//! Starts the proxy, and gives advice when the system refuses.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::error::CommandError;
 /// The highest port that needs a privilege (`net.ipv4.ip_unprivileged_port_start`, as every distribution has it).
 const PRIVILEGED_PORT_MAX: u16 = 1023;
 
-/// Where the kernel says for whom it allows TCP fast open, as a set of bits.
+/// The kernel's setting for TCP fast open, a set of bits for clients and for listening sockets.
 const FAST_OPEN_ALLOWED: &str = "/proc/sys/net/ipv4/tcp_fastopen";
 
 /// The bit for listening sockets.
 const FAST_OPEN_SERVER: u32 = 2;
 
-/// Where the addresses come from, and so where they can be changed.
+/// The source of the addresses: where they can be changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
     /// This config.
@@ -31,7 +31,7 @@ pub(crate) enum Origin<'a> {
 /// Starts the proxy.
 ///
 /// # Errors
-/// What the system refused, with what to change.
+/// The error of the system, with advice.
 pub(crate) fn proxy(
     config: &Config,
     origin: Origin<'_>,
@@ -56,7 +56,7 @@ pub(crate) fn proxy(
     Ok(proxy)
 }
 
-/// Says how the descriptors are shared out, and what of the config they are not enough for.
+/// Logs the shares of the descriptors, and the settings for which they are not enough.
 pub(crate) fn tell_descriptors(proxy: &Proxy, config: &Config) {
     let budget = proxy.descriptor_budget();
     tracing::info!("file descriptors: {budget}");
@@ -70,7 +70,7 @@ fn is_fast_open_forbidden(allowed: &str) -> bool {
     allowed.trim().parse::<u32>().is_ok_and(|bits| bits & FAST_OPEN_SERVER == 0)
 }
 
-/// What to do about it.
+/// The advice.
 pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
     match error {
         StartError::Bind { listener, address, error } => {
@@ -89,7 +89,7 @@ pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
 }
 
 impl Origin<'_> {
-    /// How to choose another address, as the end of a sentence.
+    /// Advice on choosing another address, as the end of a sentence.
     fn change(self, key: &str) -> String {
         match self {
             Origin::File(file) => format!("change `{key}` in {}", file.display()),

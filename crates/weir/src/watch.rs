@@ -1,8 +1,8 @@
 //! Watches the files of the config, where `process.reload` asks for it, and has them read again when they have changed.
 //!
-//! Looks at them again and again rather than being told, which also sees what network file systems and swapped links do. A file that is
-//! being written is left in peace until it has been the same for two looks. Must not read the config: it sends the signal that has it
-//! read.
+//! Polls them instead of using notifications, which also works on network file systems and with replaced links. A file that is
+//! being written is not read until it has been the same at two checks. Must not read the config: it sends the signal for a
+//! reload.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use signal_hook::consts::SIGHUP;
 use weir_config::{Diagnostics, ReloadTrigger};
 
-/// How often the files are looked at.
+/// The polling interval.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The files that are watched; none while nobody asks for it.
+/// The watched files; none unless `process.reload` asks for it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConfigWatch(Arc<Mutex<WatchedFiles>>);
 
@@ -34,7 +34,7 @@ struct WatchedFiles {
     last: Option<FileStates>,
 }
 
-/// What tells that files are others than before.
+/// The identity of files, to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct FileStates {
     files: BTreeMap<PathBuf, Option<[i64; 5]>>,
@@ -57,7 +57,7 @@ impl ConfigWatch {
         Ok(())
     }
 
-    /// The config at `file` is about to be read; whoever has read it says what came of it. A change from now on is one that was not read.
+    /// To be called before the config at `file` is read; the reader reports the outcome to the result. A later change counts as not read.
     pub(crate) fn before_reading(&self, file: &Path) -> PendingRead {
         let mut files = self.lock().files.clone();
         files.insert(0, file.to_owned());
@@ -81,7 +81,7 @@ impl ConfigWatch {
         watched.look_at(files, reading);
     }
 
-    /// Whether other files are there than were read, and have been for two looks.
+    /// Whether the files differ from those that were read, and have been the same for two checks.
     fn has_changed(&self) -> bool {
         let mut watched = self.lock();
         if !watched.counts {

@@ -16,7 +16,7 @@ const LINES_MAX: usize = 100;
 /// A screen.
 const LINES_USUAL: usize = 70;
 
-/// Where bytes from the network pass: there a panic is a session lost.
+/// Where bytes from the network pass: there a panic is a connection lost.
 const NO_UNWRAP: &[&str] = &[
     "crates/weir-http/src/",
     "crates/weir-traffic/src/",

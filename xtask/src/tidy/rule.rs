@@ -60,7 +60,7 @@ pub(super) enum FindingLevel {
 impl HouseRule {
     pub(super) fn level(self) -> FindingLevel {
         match self {
-            Self::FileLengthSoft | Self::FunctionLengthSoft | Self::TypeName => FindingLevel::Note,
+            Self::FileLengthSoft | Self::FunctionLengthSoft => FindingLevel::Note,
             _ => FindingLevel::Error,
         }
     }
@@ -82,6 +82,17 @@ impl fmt::Display for HouseRule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_soft_limits_are_notes() {
+        for rule in [HouseRule::FileLengthSoft, HouseRule::FunctionLengthSoft] {
+            assert_eq!(rule.level(), FindingLevel::Note, "{rule}");
+        }
+        for rule in [HouseRule::FileLength, HouseRule::FunctionLength, HouseRule::TypeName, HouseRule::Layer]
+        {
+            assert_eq!(rule.level(), FindingLevel::Error, "{rule}");
+        }
+    }
 
     #[test]
     fn shown_and_read_by_the_same_name() {

@@ -122,7 +122,7 @@ impl HealthCheck {
     pub fn pace(&self) -> ProbeTiming {
         ProbeTiming {
             interval: self.interval,
-            interval_changing: self.fast_interval,
+            fast_interval: self.fast_interval,
             jitter_percent: self.jitter.percent(),
         }
     }

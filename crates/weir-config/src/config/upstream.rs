@@ -348,7 +348,7 @@ impl RetrySettings {
         RetryPolicy {
             attempts_max: self.attempts_max,
             elapsed_max: self.elapsed_max,
-            on_broken: self.on_connection_error,
+            on_connection_error: self.on_connection_error,
             on_timeout: self.on_timeout,
             on_status,
         }

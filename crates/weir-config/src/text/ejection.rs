@@ -66,8 +66,8 @@ impl EjectionText {
                     .latency_factor
                     .map(|factor| LatencyRule { factor, difference_min: self.latency_difference_min }),
                 requests_min: self.requests_min,
-                time: self.base_time,
-                time_max: self.max_time,
+                base_time: self.base_time,
+                max_time: self.max_time,
                 servers_max_percent: self.servers_max.percent(),
             }),
         };

@@ -31,8 +31,8 @@ fn it_is_on_where_nothing_is_said() {
         error_rate_percent: Some(50),
         latency: None,
         requests_min: 50,
-        time: seconds(10),
-        time_max: seconds(60),
+        base_time: seconds(10),
+        max_time: seconds(60),
         servers_max_percent: 50,
     };
     for more in ["", "ejection = {}"] {
@@ -58,8 +58,8 @@ fn every_key_has_its_place() {
         error_rate_percent: Some(20),
         latency: Some(LatencyRule { factor: 4, difference_min: Duration::from_millis(50) }),
         requests_min: 7,
-        time: Duration::from_secs(3),
-        time_max: Duration::from_secs(9),
+        base_time: Duration::from_secs(3),
+        max_time: Duration::from_secs(9),
         servers_max_percent: 30,
     };
     assert_eq!(ejection.rules, EjectionRules::Outliers(expected));

@@ -1,7 +1,7 @@
 //! Running sessions, and requests that end them.
 //!
-//! `GET /api/sessions?listener=&upstream=&server=&min_age=&limit=`, `GET /api/sessions/ID`, `POST /api/sessions/ID/end`,
-//! `POST /api/sessions/end?upstream=&server=`. JSON; keys are only added, never renamed.
+//! `GET /api/connections?listener=&upstream=&server=&min_age=&limit=`, `GET /api/connections/ID`, `POST /api/connections/ID/end`,
+//! `POST /api/connections/end?upstream=&server=`. JSON; keys are only added, never renamed.
 
 use serde_json::{Value, json};
 use weir_config::parse_duration;
@@ -11,25 +11,25 @@ use super::query::{decoded, only_known};
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
 use crate::admin_access::AdminPeer;
-use crate::connections::{self, TOLD_MAX};
+use crate::connections::{self, LISTED_MAX};
 use crate::operations::Operations;
 use crate::reports::ReportWriter;
 use crate::server_modes::UnknownServer;
 use crate::worker_queries::FoundConnections;
 use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 
-/// The path of all sessions, and the beginning of the path of one.
-pub(super) const ALL: &[u8] = b"/api/sessions";
-pub(super) const ONE: &[u8] = b"/api/sessions/";
+/// The path of all connections is, and the beginning of the path of one.
+pub(super) const ALL: &[u8] = b"/api/connections";
+pub(super) const ONE: &[u8] = b"/api/connections/";
 
-/// The end of the path that ends a session, and the path that ends all sessions of a server.
+/// The end of the path that ends a connection is ended, and the path that ends all sessions of a server.
 const END: &str = "/end";
-const END_ALL: &[u8] = b"/api/sessions/end";
+const END_ALL: &[u8] = b"/api/connections/end";
 
-/// Sessions in one answer, unless the query says otherwise.
+/// Connections in one answer, unless the query says otherwise.
 const LIMIT: usize = 100;
 
-/// `GET /api/sessions`: the oldest ones that the query takes.
+/// `GET /api/connections`: the oldest ones that the query takes.
 pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     match read(request.query()) {
         Err(what) => bad(&what),
@@ -38,12 +38,12 @@ pub(super) async fn list(request: &AdminRequest, operations: &Operations) -> Buf
             let report = ReportWriter::new(&operations.queries);
             let lines: Vec<Value> =
                 found.connections.iter().map(|connection| report.connection(connection)).collect();
-            BufferedResponse::json(200, &with_counts(&found, json!({ "sessions": lines })))
+            BufferedResponse::json(200, &with_counts(&found, json!({ "connections": lines })))
         }
     }
 }
 
-/// `GET /api/sessions/ID`: one, with the trace of its exchange so far.
+/// `GET /api/connections/ID`: one, with the record of its exchange so far.
 pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let id = decoded(&request.path()[ONE.len()..]);
     let Ok(connection) = id.parse() else { return unknown(&id, 0) };
@@ -54,14 +54,14 @@ pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> Buff
         Some(connection) => {
             let mut body = report.connection(connection);
             body["exchange"] =
-                connection.flight.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
+                connection.recorded.as_ref().map_or(Value::Null, |_| report.exchange_so_far(connection));
             BufferedResponse::json(200, &body)
         }
         None => unknown(&id, found.silent_workers),
     }
 }
 
-/// `POST /api/sessions/ID/end`, `POST /api/sessions/end`.
+/// `POST /api/connections/ID/end`, `POST /api/connections/end`.
 pub(super) async fn end(
     request: &AdminRequest,
     operations: &Operations,
@@ -72,7 +72,9 @@ pub(super) async fn end(
     }
     let path = decoded(&request.path()[ONE.len()..]);
     let Some(id) = path.strip_suffix(END) else {
-        return bad("the path is /api/sessions/ID/end, or /api/sessions/end with `upstream` and `server`");
+        return bad(
+            "the path is /api/connections/ID/end, or /api/connections/end with `upstream` and `server`",
+        );
     };
     let Ok(connection) = id.parse::<ConnectionId>() else { return unknown(id, 0) };
     let found = connections::end(&operations.queries, connection, &peer.to_string()).await;
@@ -86,7 +88,7 @@ async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPee
     }
     let value = |name: &str| query_value(said, name.as_bytes()).map(decoded);
     let (Some(upstream), Some(server)) = (value("upstream"), value("server")) else {
-        return bad("`upstream` and `server` are both needed: the sessions of one server are ended");
+        return bad("`upstream` and `server` are both needed: the connections of one server are ended");
     };
     if let Err(unknown) = operations.sources.knows(&upstream, &server) {
         let what = match unknown {
@@ -115,7 +117,7 @@ fn unknown(id: &str, silent_workers: usize) -> BufferedResponse {
         0 => "",
         _ => ", or its worker did not answer in time",
     };
-    let what = format!("there is no session `{id}`: it may have ended{silent}");
+    let what = format!("there is no connection `{id}`: it may have ended{silent}");
     BufferedResponse::json(404, &json!({ "errors": [what] }))
 }
 
@@ -127,13 +129,13 @@ fn with_counts(found: &FoundConnections, mut body: Value) -> Value {
     body
 }
 
-/// Which sessions a query means.
+/// Which connections a query means.
 fn read(query: &[u8]) -> Result<ConnectionQuery, String> {
     only_known(query, &["listener", "upstream", "server", "min_age", "limit"])?;
     let value = |name: &str| query_value(query, name.as_bytes()).map(decoded).filter(|text| !text.is_empty());
     let limit = value("limit").map(|text| match text.parse() {
-        Ok(limit @ 1..=TOLD_MAX) => Ok(limit),
-        _ => Err(format!("`limit` is a number from 1 to {TOLD_MAX}, not `{text}`")),
+        Ok(limit @ 1..=LISTED_MAX) => Ok(limit),
+        _ => Err(format!("`limit` is a number from 1 to {LISTED_MAX}, not `{text}`")),
     });
     let age_min = value("min_age").map(|text| parse_duration(&text)).transpose();
     Ok(ConnectionQuery {

@@ -1,4 +1,4 @@
-//! Exchanges, from the flight recorders of the workers: one with its whole trace, running or over; the last failures; the last ones at all.
+//! Exchanges, from the flight recorders of the workers: one with its whole record, running or over; the last failures; the last ones at all.
 //!
 //! `GET /api/exchanges/ID`, `GET /api/failures`, `GET /api/exchanges?upstream=&server=&status=&min_time=&limit=`. JSON; keys are only
 //! added, never renamed.
@@ -31,35 +31,35 @@ const LIMIT_MAX: usize = 1000;
 pub(super) async fn one(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
     let queries = &operations.queries;
     let id = decoded(&request.path()[ONE.len()..]);
-    let mut found = FoundExchanges { flights: Vec::new(), silent: 0 };
+    let mut found = FoundExchanges { recorded: Vec::new(), silent: 0 };
     if let Some((worker, number)) = read_number(&id) {
         found = queries.ask(RecorderQuery::Number { worker, number }, 1).await;
     }
     let mut running = FoundConnections::default();
-    if found.flights.is_empty() {
+    if found.recorded.is_empty() {
         let (query, wanted) = named(&id);
         running = queries.ask_running(query).await;
         found = queries.ask(wanted, SAME_ID_MAX).await;
     }
     let report = ReportWriter::new(queries);
     let silent = found.silent.max(running.silent_workers);
-    let mut traces: Vec<Value> =
+    let mut records: Vec<Value> =
         running.connections.iter().map(|connection| report.exchange_so_far(connection)).collect();
-    traces.extend(found.flights.iter().map(|(worker, flight)| report.trace(*worker, flight)));
-    if traces.is_empty() {
+    records.extend(found.recorded.iter().map(|(worker, recorded)| report.record(*worker, recorded)));
+    if records.is_empty() {
         let body = json!({ "error": "unknown", "id": id, "kept": kept(queries), "silent_workers": silent });
         return BufferedResponse::json(404, &body);
     }
-    BufferedResponse::json(200, &json!({ "exchanges": traces, "silent_workers": silent }))
+    BufferedResponse::json(200, &json!({ "exchanges": records, "silent_workers": silent }))
 }
 
-/// The exchanges with this id, or those of the session with this name: the running ones, and the finished ones.
+/// The exchanges with this id, or those of the connection with this name: the running ones, and the finished ones.
 fn named(id: &str) -> (ConnectionQuery, RecorderQuery) {
     let query = ConnectionQuery { count_max: SAME_ID_MAX, ..ConnectionQuery::default() };
-    // Request ids of 128 bits in hexadecimal look like no session, shorter ones of clients may.
+    // Request ids of 128 bits in hexadecimal look like no connection, shorter ones of clients may.
     match id.parse().ok().filter(|_| id.starts_with('s')) {
         Some(connection) => {
-            (ConnectionQuery { connection: Some(connection), ..query }, RecorderQuery::Session(connection))
+            (ConnectionQuery { connection: Some(connection), ..query }, RecorderQuery::Connection(connection))
         }
         None => {
             let request_id = Some(id.as_bytes().into());
@@ -96,7 +96,7 @@ pub(super) async fn recent(request: &AdminRequest, operations: &Operations) -> B
 fn list(name: &str, found: &FoundExchanges, queries: &WorkerQueries) -> BufferedResponse {
     let report = ReportWriter::new(queries);
     let lines: Vec<Value> =
-        found.flights.iter().map(|(worker, flight)| report.line(*worker, flight)).collect();
+        found.recorded.iter().map(|(worker, recorded)| report.line(*worker, recorded)).collect();
     BufferedResponse::json(
         200,
         &json!({ name: lines, "kept": kept(queries), "silent_workers": found.silent }),

@@ -159,11 +159,15 @@ fn classes(sources: &Sources) -> Vec<MemoryClass> {
     let idle = snapshot.upstreams.iter().flat_map(|plan| plan.server_shards.iter().flat_map(PerWorker::used));
     let idle = idle.map(|shard| shard.connections_idle.value()).sum::<i64>();
     let exchanges = sum(|shard| shard.exchanges_open.value() + shard.exchanges_kept.value());
-    let sizes = ObjectSizes::known();
+    let sizes = ObjectSizes::of_this_build();
     let mut classes = vec![
         MemoryClass::new("buffers in use", sum(|shard| shard.buffers_in_use.value()), buffer_size),
         MemoryClass::new("buffers kept", sum(|shard| shard.buffers_free.value()), buffer_size),
-        MemoryClass::new("sessions", sum(|shard| shard.connections_open.value()), sizes.client_connection),
+        MemoryClass::new(
+            "client connections",
+            sum(|shard| shard.connections_open.value()),
+            sizes.client_connection,
+        ),
         MemoryClass::new("exchanges open and kept", exchanges, sizes.exchange),
         MemoryClass::new(
             "idle server connections",

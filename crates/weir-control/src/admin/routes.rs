@@ -22,7 +22,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/sessions, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles by POST to \
+    /api/connections, the last failures at /api/failures, the config at /api/config, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// The answer to be sent.

@@ -11,18 +11,24 @@ use weir_config::{Authorities, CertificateError, Listener, ListenerTls, Revocati
 
 use super::files::{DATE_INTERVAL, FileStamp, seconds, stamp};
 use weir_proxy::net::clock;
-use weir_proxy::net::tls::clients::Trusted;
-use weir_proxy::net::tls::terms::Terms;
+use weir_proxy::net::tls::client_certificates::ClientAuthorities;
+use weir_proxy::net::tls::server_config::TlsServerConfig;
 use weir_proxy::state::snapshot::ListenerPlan;
 
 /// Keeps the authorities of the clients of one listener current, if it verifies them, until the task is dropped.
 pub(super) async fn keep_current(plan: &ListenerPlan) {
-    let (Some(terms), Some(tls)) = (&plan.tls, &plan.config.tls) else { return };
+    let (Some(server_config), Some(tls)) = (&plan.tls, &plan.config.tls) else { return };
     let Some(clients) = &tls.client_certificates else { return };
-    // Without them there would be no terms.
-    let Ok(trusted) = Trusted::of(clients) else { return };
-    let mut watch =
-        ClientAuthorityWatch { listener: &plan.config, terms, tls, trusted, stamps: [None; 2], logged: None };
+    // Without them there would be no server_config.
+    let Ok(authorities) = ClientAuthorities::of(clients) else { return };
+    let mut watch = ClientAuthorityWatch {
+        listener: &plan.config,
+        server_config,
+        tls,
+        authorities,
+        stamps: [None; 2],
+        logged: None,
+    };
     loop {
         let outdated_in = watch.tell_outdated();
         let pause = tls.reload.unwrap_or(DATE_INTERVAL);
@@ -36,9 +42,9 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
 /// The files of one listener and their state.
 struct ClientAuthorityWatch<'a> {
     listener: &'a Listener,
-    terms: &'a Terms,
+    server_config: &'a TlsServerConfig,
     tls: &'a ListenerTls,
-    trusted: Trusted,
+    authorities: ClientAuthorities,
     /// Of authorities and lists, as they were when they were last read.
     stamps: [Option<FileStamp>; 2],
     /// The end of the lists of which the log has spoken.
@@ -48,37 +54,37 @@ struct ClientAuthorityWatch<'a> {
 impl ClientAuthorityWatch<'_> {
     /// Reads changed files.
     async fn look(&mut self) {
-        let mut trusted = self.trusted.clone();
+        let mut authorities = self.authorities.clone();
         let mut changed = Vec::new();
-        if let Some(file) = &trusted.authorities.file {
+        if let Some(file) = &authorities.authorities.file {
             let read = read_if_changed(file, &mut self.stamps[0], Authorities::load).await;
-            if let Some(new) = self.usable(read).filter(|new| *new != trusted.authorities) {
+            if let Some(new) = self.usable(read).filter(|new| *new != authorities.authorities) {
                 changed.push(file.clone());
-                trusted.authorities = new;
+                authorities.authorities = new;
             }
         }
-        if let Some(lists) = &trusted.revocations {
+        if let Some(lists) = &authorities.revocations {
             let read = read_if_changed(&lists.file, &mut self.stamps[1], RevocationLists::load).await;
             if let Some(new) = self.usable(read).filter(|new| new != lists) {
                 changed.push(new.file.clone());
-                trusted.revocations = Some(new);
+                authorities.revocations = Some(new);
             }
         }
         if changed.is_empty() {
             return;
         }
         let listener = &*self.listener.name;
-        match self.terms.trust(&trusted, self.tls, self.listener.protocol) {
+        match self.server_config.replace_authorities(&authorities, self.tls, self.listener.protocol) {
             Ok(()) => {
-                self.trusted = trusted;
+                self.authorities = authorities;
                 for file in changed {
-                    self.terms.certificates.count_reload(true);
+                    self.server_config.certificates.count_reload(true);
                     let file = file.display();
                     tracing::info!(listener, %file, "certificates of clients are verified by the changed file from now on");
                 }
             }
             Err(error) => {
-                self.terms.certificates.count_reload(false);
+                self.server_config.certificates.count_reload(false);
                 tracing::error!(listener, %error, "changed files for certificates of clients cannot be used; the old ones stay in use");
             }
         }
@@ -88,7 +94,7 @@ impl ClientAuthorityWatch<'_> {
     fn usable<T>(&self, read: Option<Result<Arc<T>, CertificateError>>) -> Option<Arc<T>> {
         read?
             .inspect_err(|error| {
-                self.terms.certificates.count_reload(false);
+                self.server_config.certificates.count_reload(false);
                 let (listener, file) = (&*self.listener.name, error.file.display());
                 tracing::error!(
                     listener, %file, reason = error.message,
@@ -100,7 +106,7 @@ impl ClientAuthorityWatch<'_> {
 
     /// Says when a list is outdated, and ends the sessions of before; else how long it will last.
     fn tell_outdated(&mut self) -> Option<Duration> {
-        let lists = self.trusted.revocations.as_ref()?;
+        let lists = self.authorities.revocations.as_ref()?;
         let left = lists.next_update.duration_since(UNIX_EPOCH + clock::unix_now()).unwrap_or_default();
         if !left.is_zero() {
             return Some(left);
@@ -111,7 +117,9 @@ impl ClientAuthorityWatch<'_> {
                 listener, %file, since = seconds(lists.next_update),
                 "a list of revoked certificates is outdated: clients with certificates of its authority are rejected"
             );
-            if let Err(error) = self.terms.trust(&self.trusted, self.tls, self.listener.protocol) {
+            if let Err(error) =
+                self.server_config.replace_authorities(&self.authorities, self.tls, self.listener.protocol)
+            {
                 tracing::error!(listener, %error, "sessions from before can still be resumed");
             }
         }

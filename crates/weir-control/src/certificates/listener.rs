@@ -32,7 +32,7 @@ struct ListenerWatch {
     /// Of certificate and key, as they were when they were last read.
     stamps: Vec<Option<[FileStamp; 2]>>,
     /// Days left of which the log has spoken.
-    told_days: Vec<Option<u64>>,
+    reported_days: Vec<Option<u64>>,
     responses: OcspResponses,
 }
 
@@ -43,7 +43,7 @@ impl ListenerWatch {
             listener: listener.name.clone(),
             certificates,
             stamps: vec![None; count],
-            told_days: vec![None; count],
+            reported_days: vec![None; count],
             responses: OcspResponses::new(count),
         }
     }
@@ -138,7 +138,7 @@ impl ListenerWatch {
     fn tell_expiry(&mut self) {
         let now = UNIX_EPOCH + clock::unix_now();
         let shown = self.certificates.in_use();
-        for (ListenerCertificate { certificate, .. }, logged) in shown.iter().zip(&mut self.told_days) {
+        for (ListenerCertificate { certificate, .. }, logged) in shown.iter().zip(&mut self.reported_days) {
             let (listener, file) = (&*self.listener, certificate.files.certificate.display());
             match days_to_tell(logged, certificate, now) {
                 None => {}

@@ -1,7 +1,7 @@
 //! Files of TLS with servers that change: read again and used from the next connection on.
 //!
 //! As with the certificates of listeners, files that cannot be used change nothing, and the log says why. Open connections
-//! stay: they were verified when they were opened. Must not decide about trust: that is `tls::trust`.
+//! stay: they were verified when they were opened. Must not decide about trust: that is `tls::client_config`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weir_config::{Authorities, CertificateError, LoadedCertificate, RevocationLi
 
 use super::files::{DATE_INTERVAL, FileStamp, days_to_tell, read_if_changed, seconds, stamp};
 use weir_proxy::net::clock;
-use weir_proxy::net::tls::trust::{Material, Trust};
+use weir_proxy::net::tls::client_config::{TlsClientConfig, UpstreamTlsFiles};
 use weir_proxy::state::snapshot::UpstreamPlan;
 
 /// Keeps the TLS files of an upstream current until the task is dropped.
@@ -25,9 +25,9 @@ struct UpstreamWatch {
     /// As they were when they were last read.
     stamps: FileStamps,
     /// Days left of which the log has spoken.
-    told_days: Option<u64>,
+    reported_days: Option<u64>,
     /// The end of the list of which the log has said that it is over.
-    told_list: Option<SystemTime>,
+    reported_list: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,53 +47,53 @@ struct ChangedFiles {
 
 impl UpstreamWatch {
     fn new(plan: Arc<UpstreamPlan>) -> Self {
-        Self { plan, stamps: FileStamps::default(), told_days: None, told_list: None }
+        Self { plan, stamps: FileStamps::default(), reported_days: None, reported_list: None }
     }
 
     async fn run(mut self) {
         let plan = Arc::clone(&self.plan);
-        let (Some(trust), Some(config)) = (&plan.trust, &plan.config.tls) else { return };
+        let (Some(client_config), Some(config)) = (&plan.tls, &plan.config.tls) else { return };
         loop {
-            self.tell_expiry(trust);
-            self.tell_outdated(trust);
+            self.tell_expiry(client_config);
+            self.tell_outdated(client_config);
             tokio::time::sleep(config.reload.unwrap_or(DATE_INTERVAL)).await;
             if config.reload.is_some() {
-                self.look(trust, config).await;
+                self.look(client_config, config).await;
             }
         }
     }
 
     /// Reads changed files.
-    async fn look(&mut self, trust: &Trust, config: &UpstreamTls) {
-        let (before, stamps) = (trust.material(), self.stamps);
+    async fn look(&mut self, client_config: &TlsClientConfig, config: &UpstreamTls) {
+        let (before, stamps) = (client_config.files(), self.stamps);
         let known = before.clone();
         // Not on this thread: it resolves names and serves the metrics, and a file may be far away.
         let Ok(found) = tokio::task::spawn_blocking(move || find(&known, stamps)).await else { return };
         self.stamps = found.stamps;
-        let mut material = before.clone();
+        let mut files = before.clone();
         let mut changed = Vec::new();
         if let Some(new) = self.usable(found.authorities)
-            && material.authorities.as_ref() != Some(&new)
+            && files.authorities.as_ref() != Some(&new)
         {
             changed.extend(new.file.clone());
-            material.authorities = Some(new);
+            files.authorities = Some(new);
         }
         if let Some(new) = self.usable(found.revocations)
-            && material.revocations.as_ref() != Some(&new)
+            && files.revocations.as_ref() != Some(&new)
         {
             changed.push(new.file.clone());
-            material.revocations = Some(new);
+            files.revocations = Some(new);
         }
         if let Some(new) = self.usable(found.certificate)
-            && material.certificate.as_ref() != Some(&new)
+            && files.certificate.as_ref() != Some(&new)
         {
             changed.push(new.files.certificate.clone());
-            material.certificate = Some(new);
+            files.certificate = Some(new);
         }
         if changed.is_empty() {
             return;
         }
-        let replaced = trust.replace(config, material);
+        let replaced = client_config.replace(config, files);
         for file in changed {
             match &replaced {
                 Ok(()) => {
@@ -124,10 +124,10 @@ impl UpstreamWatch {
     }
 
     /// Says once when a list of revoked certificates is outdated: every request would fail, and the list is to blame.
-    fn tell_outdated(&mut self, trust: &Trust) {
-        let Some(lists) = trust.material().revocations else { return };
+    fn tell_outdated(&mut self, client_config: &TlsClientConfig) {
+        let Some(lists) = client_config.files().revocations else { return };
         let is_over = lists.next_update <= UNIX_EPOCH + clock::unix_now();
-        if is_over && self.told_list.replace(lists.next_update) != Some(lists.next_update) {
+        if is_over && self.reported_list.replace(lists.next_update) != Some(lists.next_update) {
             let (upstream, file) = (&*self.plan.config.name, lists.file.display());
             tracing::error!(
                 upstream, %file, since = seconds(lists.next_update),
@@ -137,11 +137,11 @@ impl UpstreamWatch {
     }
 
     /// Names the certificate that servers are shown when it expires soon, or has expired, once a day.
-    fn tell_expiry(&mut self, trust: &Trust) {
-        let Some(certificate) = trust.material().certificate else { return };
+    fn tell_expiry(&mut self, client_config: &TlsClientConfig) {
+        let Some(certificate) = client_config.files().certificate else { return };
         let now = UNIX_EPOCH + clock::unix_now();
         let (upstream, file) = (&*self.plan.config.name, certificate.files.certificate.display());
-        match days_to_tell(&mut self.told_days, &certificate, now) {
+        match days_to_tell(&mut self.reported_days, &certificate, now) {
             None => {}
             Some(Duration::ZERO) => {
                 tracing::error!(upstream, %file, "a certificate has expired: servers refuse it");
@@ -155,7 +155,7 @@ impl UpstreamWatch {
 }
 
 /// Reads the files whose stamps have changed.
-fn find(known: &Material, before: FileStamps) -> ChangedFiles {
+fn find(known: &UpstreamTlsFiles, before: FileStamps) -> ChangedFiles {
     let mut found = ChangedFiles { stamps: before, authorities: None, revocations: None, certificate: None };
     if let Some(file) = known.authorities.as_ref().and_then(|known| known.file.as_ref()) {
         let now = stamp(file);

@@ -82,7 +82,7 @@ impl ReviewSchedule {
         self.upstreams.reserve(plans.len());
         let mut changed = Vec::new();
         for plan in plans {
-            let number = plan.ejector.number();
+            let number = plan.outlier_detector.number();
             let upstream = match before.remove(&number) {
                 Some(known) if Arc::ptr_eq(&known.plan, &plan) => known,
                 known => {
@@ -203,14 +203,14 @@ impl ReviewedUpstream {
     }
 
     fn review(&mut self, now: Instant) {
-        self.plan.ejector.begin_look();
+        self.plan.outlier_detector.begin_review();
         if interval(&self.plan).is_some_and(|interval| now >= self.compared_at + interval) {
             self.compare(now);
         }
         let events = {
-            let mut book = self.plan.ejector.lock();
-            book.advance(self.plan.millis(now));
-            book.take_events()
+            let mut table = self.plan.outlier_detector.lock();
+            table.advance(self.plan.millis(now));
+            table.take_events()
         };
         for event in &events {
             if let OutlierChange::Returned { server, .. } = event.change {
@@ -226,8 +226,8 @@ impl ReviewedUpstream {
     /// When there is something to do by time alone; `None`: not before another event.
     fn due(&self, now: Instant) -> Option<Instant> {
         let (next_ms, is_quiet) = {
-            let book = self.plan.ejector.lock();
-            (book.next_ms(), book.is_quiet())
+            let table = self.plan.outlier_detector.lock();
+            (table.next_ms(), table.is_quiet())
         };
         let next = next_ms.map(|next_ms| self.plan.at_millis(next_ms));
         let compare = interval(&self.plan).map(|interval| self.compared_at + interval);
@@ -240,7 +240,7 @@ impl ReviewedUpstream {
         if self.plan.shards.is_used() {
             let windows = self.windows();
             let (began_ms, now_ms) = (self.plan.millis(self.compared_at), self.plan.millis(now));
-            self.plan.ejector.lock().compare(&windows, began_ms, now_ms);
+            self.plan.outlier_detector.lock().compare(&windows, began_ms, now_ms);
         }
         self.compared_at = now;
     }

@@ -12,7 +12,7 @@ pub(super) fn tell(plan: &UpstreamPlan, event: &OutlierEvent) {
     let (upstream, servers, servers_usable) = (&*plan.config.name, plan.config.servers.len(), usable(plan));
     match event.change {
         OutlierChange::Ejected { server, grounds, for_ms, times } => {
-            let history = outcome_history::describe(plan.ejector.lock().history(server));
+            let history = outcome_history::describe(plan.outlier_detector.lock().history(server));
             let (seconds, why) = (seconds(for_ms), why(grounds));
             plan.live[server.index()].last_change.record(format!("ejected for {seconds}: {why}"));
             let (reason, server) = (grounds.name(), name(server));

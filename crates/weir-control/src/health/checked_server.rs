@@ -34,7 +34,7 @@ pub(super) struct CheckedServer {
     /// Shared with the check that follows, if the config changes it.
     pub(super) verdict: Rc<RefCell<HealthState<Fault>>>,
     pub(super) jitter: Jitter,
-    /// The way to end sessions.
+    /// How connections are way to end sessions.
     pub(super) queries: Arc<WorkerQueries>,
     /// Keeps the probes of all servers apart.
     pub(super) pacer: Rc<RefCell<ProbePacer>>,

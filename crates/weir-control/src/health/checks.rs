@@ -130,9 +130,15 @@ impl ServerCheck {
     fn is_same(&self, plan: &UpstreamPlan) -> bool {
         let settings = |plan: &UpstreamPlan| {
             let server = &plan.config.servers[self.index];
-            let trust = plan.trust.as_ref().map(Arc::as_ptr);
+            let client_config = plan.tls.as_ref().map(Arc::as_ptr);
             let limits = (plan.config.limits.clone(), plan.config.proxy_protocol);
-            (plan.config.health.clone(), server.health_port, server.max_requests.is_some(), trust, limits)
+            (
+                plan.config.health.clone(),
+                server.health_port,
+                server.max_requests.is_some(),
+                client_config,
+                limits,
+            )
         };
         settings(&self.plan) == settings(plan)
     }

@@ -21,7 +21,7 @@ const RECEIVED_MAX: usize = 16 * 1024;
 const LEAVE_TIME: Duration = Duration::from_millis(200);
 
 /// How much of an unexpected answer the log shows.
-const TOLD_MAX: usize = 80;
+const LISTED_MAX: usize = 80;
 
 /// Whether the probe has the first word.
 pub(super) fn speaks_first(dialogue: &Dialogue) -> bool {
@@ -81,7 +81,7 @@ pub(super) async fn close_politely(mut connection: Connection, stock: &Rc<Buffer
 }
 
 fn unexpected(received: &[u8]) -> Fault {
-    let answer = received[..received.len().min(TOLD_MAX)].escape_ascii().to_string();
+    let answer = received[..received.len().min(LISTED_MAX)].escape_ascii().to_string();
     tracing::debug!(answer, "a server answered a probe with something else than expected");
     Failure::server(Phase::Response, Cause::UnexpectedAnswer).into()
 }

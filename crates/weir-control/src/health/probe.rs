@@ -20,16 +20,16 @@ use weir_proxy::net::connection::Connection;
 use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::net::failure::Fault;
 use weir_proxy::net::socket::Behind;
-use weir_proxy::net::tls::trust::{Introduction, Trust};
+use weir_proxy::net::tls::client_config::{HandshakeConfig, TlsClientConfig};
 use weir_proxy::state::snapshot::UpstreamPlan;
-use weir_proxy::upstream::handshake::{self, Opening};
+use weir_proxy::upstream::handshake::{self, ConnectionSetup};
 use weir_proxy::upstream::proxy_header::{self, Header};
 
 /// How one server is probed.
 #[derive(Debug)]
 pub(super) struct Probe {
     timeout: Duration,
-    trust: Option<Arc<Trust>>,
+    client_config: Option<Arc<TlsClientConfig>>,
     /// Which server it is.
     index: usize,
     stock: Rc<BufferStock>,
@@ -54,7 +54,7 @@ enum ProbeTls {
     /// As the traffic does.
     OfTraffic,
     /// Without verification, for the traffic passes through encrypted.
-    Blind(Introduction),
+    Blind(HandshakeConfig),
 }
 
 /// A connection that has carried a probe and can carry another.
@@ -89,7 +89,7 @@ impl Probe {
         let version = plan.config.proxy_protocol.filter(|_| port.is_none());
         Self {
             timeout: check.timeout,
-            trust: plan.trust.clone(),
+            client_config: plan.tls.clone(),
             index,
             stock: Rc::clone(stock),
             http,
@@ -151,7 +151,7 @@ impl Probe {
             return Ok(Some((connection, quit)));
         }
         let Some((request, expected)) = &self.http else {
-            connection.tell_end_at_once();
+            connection.send_end_now();
             return Ok(None);
         };
         let kept = if self.connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
@@ -159,26 +159,26 @@ impl Probe {
         if end == ProbeReuse::Yes {
             self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
         } else {
-            connection.tell_end_at_once();
+            connection.send_end_now();
         }
         Ok(None)
     }
 
     async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
         let of_traffic = match self.tls {
-            ProbeTls::OfTraffic => self.trust.as_ref().map(|trust| trust.for_probe(self.index)),
+            ProbeTls::OfTraffic => self.client_config.as_ref().map(|config| config.for_probe(self.index)),
             ProbeTls::None | ProbeTls::Blind(_) => None,
         };
-        let introduction = match &self.tls {
-            ProbeTls::Blind(introduction) => Some(introduction),
+        let handshake = match &self.tls {
+            ProbeTls::Blind(handshake) => Some(handshake),
             ProbeTls::None | ProbeTls::OfTraffic => of_traffic.as_ref(),
         };
         let speaks_first = self.dialogue.as_ref().is_some_and(conversation::speaks_first);
         let behind = if self.http.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
-        let opening = Opening { header: self.header.as_ref(), introduction, behind, timers: None };
+        let setup = ConnectionSetup { header: self.header.as_ref(), handshake, behind, timers: None };
         match self.port {
-            None => handshake::open(opening, endpoints, first, &self.stock).await,
-            Some(port) => handshake::open(opening, &on_port(endpoints, port), first, &self.stock).await,
+            None => handshake::open(setup, endpoints, first, &self.stock).await,
+            Some(port) => handshake::open(setup, &on_port(endpoints, port), first, &self.stock).await,
         }
     }
 }
@@ -188,12 +188,12 @@ impl ProbeTls {
         if !check.tls {
             return Self::None;
         }
-        if plan.trust.is_some() {
+        if plan.tls.is_some() {
             return Self::OfTraffic;
         }
         let name = check.server_name.clone().unwrap_or_else(|| server.tls_name());
-        match Introduction::blind(name) {
-            Ok(introduction) => Self::Blind(introduction),
+        match HandshakeConfig::blind(name) {
+            Ok(handshake) => Self::Blind(handshake),
             Err(error) => unreachable!("the defaults of rustls fit each other: {error}"),
         }
     }

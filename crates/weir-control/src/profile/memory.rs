@@ -190,8 +190,10 @@ Rss:                   0 kB
 
     #[test]
     fn every_page_is_in_one_kind() {
-        let classes =
-            vec![MemoryClass::new("buffers", 3, 16 * 1024), MemoryClass::new("sessions", 1000, 2048)];
+        let classes = vec![
+            MemoryClass::new("buffers", 3, 16 * 1024),
+            MemoryClass::new("client connections", 1000, 2048),
+        ];
         let stack = 0x7f00_0040_1000..0x7f00_0060_0000;
         let profile = MemoryProfile::of(SMAPS, &[stack], classes);
         let kinds: Vec<_> =

@@ -35,9 +35,9 @@ use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::SocketFile;
 use weir_proxy::state::log_batches::LogBatches;
+use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::Shared;
-use weir_proxy::state::snapshot::{Current, Snapshot};
-use weir_proxy::state::surroundings::Surroundings;
+use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 use weir_proxy::worker::apply_config::ConfigUpdate;
 
 pub use start::workers_by_default;
@@ -50,8 +50,8 @@ const NAMES_GRACE: Duration = Duration::from_millis(500);
 pub struct Proxy {
     shared: Arc<Shared>,
     descriptors: DescriptorBudget,
-    current: Current,
-    around: Surroundings,
+    current: CurrentSnapshot,
+    inputs: PlanInputs,
     /// The parts that a reload cannot change.
     restart_only: RestartOnly,
     shards: Vec<Arc<WorkerShard>>,

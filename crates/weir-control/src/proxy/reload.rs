@@ -79,11 +79,11 @@ impl Proxy {
 
     fn apply_config(&mut self, config: &Config) -> Result<ReloadReport, StartError> {
         let before = self.current.load_full();
-        let mut snapshot = before.succeeded_by(config, &self.around)?;
+        let mut snapshot = before.succeeded_by(config, &self.inputs)?;
         let OpenedSockets { listening_sockets, assignments, stale_files } =
-            self.listening_sockets.succeeded_by(config, self.around.workers)?;
+            self.listening_sockets.succeeded_by(config, self.inputs.workers)?;
         if let Some(traces) = &mut self.traces {
-            snapshot.traces = traces.follow(config, self.around.workers).map_err(StartError::Traces)?;
+            snapshot.traces = traces.follow(config, self.inputs.workers).map_err(StartError::Traces)?;
         }
         if let Some(logs) = &mut self.logs {
             logs.follow(config).map_err(StartError::AccessLog)?;
@@ -104,7 +104,7 @@ impl Proxy {
         drop(done);
         // Ends when every worker has turned.
         let _disconnected = all_done.recv_timeout(APPLY_TIME);
-        self.descriptors = DescriptorBudget::new(open_files_max(), config, self.around.workers);
+        self.descriptors = DescriptorBudget::new(open_files_max(), config, self.inputs.workers);
         self.descriptors.take_effect();
         self.shared.connections.set_count_max(self.descriptors.clients);
         // Before the rest: no verdict of an old check may come after the new config has taken effect.
@@ -127,7 +127,7 @@ impl Proxy {
         if let Some(checks) = &self.checks {
             checks.follow(snapshot);
         } else {
-            let started = ProbeThread::start(snapshot, &self.queries, self.around.seed);
+            let started = ProbeThread::start(snapshot, &self.queries, self.inputs.seed);
             self.checks = started.unwrap_or_else(|error| {
                 tracing::error!(%error, "servers cannot be probed: the system refuses a thread");
                 None

@@ -35,17 +35,17 @@ use weir_proxy::net::cpus;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
 use weir_proxy::state::connection_list::WorkerQuery;
-use weir_proxy::state::shared::RoomWanted;
-use weir_proxy::state::shared::{Accepted, Load, Shared};
+use weir_proxy::state::plan_inputs::PlanInputs;
+use weir_proxy::state::shared::RoomRequest;
+use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::state::surroundings::Surroundings;
 use weir_proxy::worker::apply_config::{ConfigUpdate, SocketAssignment};
 use weir_proxy::worker::{self, WorkerStart};
 
 /// The sockets that a worker begins with, and its channel for changes.
 struct WorkerChannels {
     sockets: Vec<SocketAssignment>,
-    inbox: UnboundedReceiver<Accepted>,
+    inbox: UnboundedReceiver<AcceptedConnection>,
     changes: UnboundedReceiver<ConfigUpdate>,
     queries: UnboundedReceiver<WorkerQuery>,
 }
@@ -65,11 +65,11 @@ impl Proxy {
     /// As [`Proxy::start`].
     pub fn start_with_commands(config: &Config, commands: CommandSender) -> Result<Self, StartError> {
         raise_open_files();
-        let around = surroundings(config)?;
-        let workers = around.workers;
+        let inputs = plan_inputs(config)?;
+        let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
-        let mut snapshot = Snapshot::new(config, &around)?;
+        let mut snapshot = Snapshot::new(config, &inputs)?;
         let OpenedSockets { listening_sockets, assignments, .. } =
             ListeningSockets::default().succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
@@ -79,7 +79,7 @@ impl Proxy {
         let (task_configs, next_task_configs) = unbounded_channel();
         let (queries, next_queries) = WorkerQueries::new(workers, &config.recorder);
         let queries = Arc::new(queries);
-        let mut traces = TraceExport::new(&queries, &around.via_name);
+        let mut traces = TraceExport::new(&queries, &inputs.via_name);
         snapshot.traces = traces.follow(config, workers).map_err(StartError::Traces)?;
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
@@ -88,7 +88,7 @@ impl Proxy {
             shared: Arc::new(share(&descriptors, senders)),
             descriptors,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
-            around,
+            inputs,
             restart_only: RestartOnly::of(config),
             shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
             listening_sockets,
@@ -151,7 +151,7 @@ impl Proxy {
             recorder: config.recorder.clone(),
             queries,
             stop: Arc::clone(&stop),
-            random_seed: self.around.seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            random_seed: self.inputs.seed.rotate_left(index as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
@@ -189,7 +189,7 @@ impl Proxy {
             self.bind_admin(config, &runtime, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
-        runtime.spawn(background_tasks::run(task_configs, Arc::clone(&self.around.due_upstreams)));
+        runtime.spawn(background_tasks::run(task_configs, Arc::clone(&self.inputs.due_upstreams)));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || {
@@ -198,7 +198,7 @@ impl Proxy {
         })?);
         self.follow_in_background(snapshot);
         // Only now: before its name is resolved, a server is not dead.
-        self.checks = ProbeThread::start(snapshot, &self.queries, self.around.seed)?;
+        self.checks = ProbeThread::start(snapshot, &self.queries, self.inputs.seed)?;
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl Proxy {
             traces: Arc::clone(&self.trace_counts),
             modes: Arc::clone(modes),
             bound: Arc::clone(&self.bound_now),
-            via_name: self.around.via_name.clone(),
+            via_name: self.inputs.via_name.clone(),
             access: Arc::clone(access),
             started_ms: unix_ms(),
             live_rates: LiveRates::default(),
@@ -248,10 +248,10 @@ impl Proxy {
 }
 
 /// The parts that workers share, made for as many as `hand_over` reaches.
-fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted>>) -> Shared {
+fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<AcceptedConnection>>) -> Shared {
     Shared {
         loads: hand_over.iter().map(|_| Load::default()).collect(),
-        room_wanted: hand_over.iter().map(|_| RoomWanted::default()).collect(),
+        room_requests: hand_over.iter().map(|_| RoomRequest::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionCount::new(descriptors.clients),
         stop_announced: AtomicBool::new(false),
@@ -261,7 +261,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
 }
 
 /// The parts that the workers of `config` share.
-fn surroundings(config: &Config) -> io::Result<Surroundings> {
+fn plan_inputs(config: &Config) -> io::Result<PlanInputs> {
     let workers = match config.process.workers {
         WorkerCount::Exactly(count) => count,
         WorkerCount::Auto => workers_by_default(),
@@ -272,7 +272,7 @@ fn surroundings(config: &Config) -> io::Result<Surroundings> {
         None => format!("weir-{:08x}", seed as u32),
     };
     let (via_name, due_upstreams) = (via_name.into(), Arc::default());
-    Ok(Surroundings { via_name, seed, workers: workers.get(), due_upstreams })
+    Ok(PlanInputs { via_name, seed, workers: workers.get(), due_upstreams })
 }
 
 fn random_seed() -> io::Result<u64> {

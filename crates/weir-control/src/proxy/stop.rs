@@ -14,7 +14,7 @@ use weir_proxy::net::listening::SocketFile;
 /// How often a stop looks whether it is over.
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
-/// How long the workers have to end the sessions that a stop cuts: it is a matter of milliseconds, unless one is stuck.
+/// How long the workers have to end the connections that a stop cuts: it is a matter of milliseconds, unless one is stuck.
 const CUT_TIME: Duration = Duration::from_secs(1);
 
 /// When sessions that missed the first signal, since they were not waiting for it, get a second one.
@@ -23,7 +23,7 @@ const CUT_AGAIN: Duration = Duration::from_millis(100);
 /// How the stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopReport {
-    /// Exchanges and tunnels that were cut because their time was up. Idle sessions lose nothing.
+    /// Exchanges and tunnels that were cut because their time was up. Idle connections lose nothing.
     pub cut: u64,
 }
 
@@ -38,7 +38,7 @@ impl Proxy {
         }
     }
 
-    /// Stops accepting and lets idle sessions end; running exchanges continue.
+    /// Stops accepting and lets idle connections end; running exchanges continue.
     pub fn begin_stop(&self) {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
@@ -50,7 +50,7 @@ impl Proxy {
         }
     }
 
-    /// Whether every session has ended after [`Proxy::begin_stop`].
+    /// Whether every connection has ended after [`Proxy::begin_stop`].
     pub fn is_drained(&self) -> bool {
         self.workers.iter().all(JoinHandle::is_finished)
     }
@@ -99,7 +99,7 @@ impl Proxy {
         StopReport { cut }
     }
 
-    /// Ends the remaining sessions as the operator's command does, so that each is answered, counted and logged, and gives the
+    /// Ends the connections that sessions as the operator's command does, so that each is answered, counted and logged, and gives the
     /// workers a moment for that.
     fn cut_the_rest(&self) {
         let end = clock::now() + CUT_TIME;

@@ -1,4 +1,4 @@
-//! A client connection as JSON: its present activity, and the trace of its exchange so far.
+//! A client connection as JSON: its present activity, and the record of its exchange so far.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use weir_proxy::state::connection_list::ConnectionInfo;
 impl ReportWriter {
     /// A connection as lists show it.
     pub(crate) fn connection(&self, running: &ConnectionInfo) -> Value {
-        let exchange = running.flight.as_deref().map(|flight| {
-            let entry = &flight.entry;
+        let exchange = running.recorded.as_deref().map(|recorded| {
+            let entry = &recorded.entry;
             let mut fields = self.outline(running.id.worker, entry);
             fields.insert("id".into(), text_or_null(entry.words.id()));
             fields.insert("bytes_in".into(), entry.bytes_in.into());
@@ -27,7 +27,7 @@ impl ReportWriter {
         });
         json!({
             "id": running.id.to_string(),
-            "link": format!("/api/sessions/{}", running.id),
+            "link": format!("/api/connections/{}", running.id),
             "listener": &*running.listener,
             "protocol": match running.protocol {
                 ListenerProtocol::Http => "http",
@@ -49,8 +49,8 @@ impl ReportWriter {
     /// The exchange that a connection carries, so far.
     pub(crate) fn exchange_so_far(&self, running: &ConnectionInfo) -> Value {
         let id = running.id.to_string();
-        let mut fields = match &running.flight {
-            Some(flight) => self.trace(running.id.worker, flight),
+        let mut fields = match &running.recorded {
+            Some(recorded) => self.record(running.id.worker, recorded),
             None => json!({
                 "id": id,
                 "time": rfc3339(running.opened_at),
@@ -63,14 +63,14 @@ impl ReportWriter {
                 "requests": running.requests,
             }),
         };
-        if running.flight.as_ref().is_some_and(|flight| flight.entry.words.id().is_empty()) {
+        if running.recorded.as_ref().is_some_and(|recorded| recorded.entry.words.id().is_empty()) {
             fields["id"] = id.clone().into();
         }
         fields["number"] = id.clone().into();
-        fields["link"] = format!("/api/sessions/{id}").into();
+        fields["link"] = format!("/api/connections/{id}").into();
         fields["ended"] = Value::Null;
         fields["running"] = json!({
-            "session": id,
+            "connection": id,
             "state": running.state(),
             "state_ms": millis(age(running.since)),
             "waits_for": running.activity.awaited(),

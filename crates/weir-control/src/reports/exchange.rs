@@ -1,4 +1,4 @@
-//! An exchange as JSON: a line of a list, or its whole trace.
+//! An exchange as JSON: a line of a list, or its whole record.
 
 use std::time::Duration;
 
@@ -11,15 +11,17 @@ use crate::connections::shown;
 use crate::worker_queries::KnownListener;
 use weir_proxy::net::clock::Instant;
 use weir_proxy::state::connection_list::ConnectionId;
-use weir_proxy::state::recorder::{Decision, Entry, EntryKind, Flight, NONE, TRIES_KEPT, Try};
+use weir_proxy::state::recorder::{
+    ATTEMPTS_KEPT, Decision, Entry, EntryKind, NONE, RecordedExchange, TracedAttempt,
+};
 
 /// Where each failure is described.
 const FAILURES: &str = "docs/failures.md";
 
 impl ReportWriter {
     /// The fields of a list.
-    pub(crate) fn line(&self, worker: usize, flight: &Flight) -> Value {
-        Value::Object(self.outline(worker, &flight.entry))
+    pub(crate) fn line(&self, worker: usize, recorded: &RecordedExchange) -> Value {
+        Value::Object(self.outline(worker, &recorded.entry))
     }
 
     pub(crate) fn outline(&self, worker: usize, entry: &Entry) -> Map<String, Value> {
@@ -35,8 +37,8 @@ impl ReportWriter {
         };
         put("id", if id.is_empty() { number.clone().into() } else { id.into() });
         put("number", number.clone().into());
-        let session = ConnectionId { worker, number: entry.session };
-        put("session", (entry.session > 0).then(|| session.to_string()).into());
+        let connection = ConnectionId { worker, number: entry.connection };
+        put("connection", (entry.connection > 0).then(|| connection.to_string()).into());
         put("trace_id", trace_id(entry.trace_id));
         put("link", format!("/api/exchanges/{number}").into());
         put("time", rfc3339(entry.began).into());
@@ -57,8 +59,8 @@ impl ReportWriter {
     }
 
     /// Everything that is known.
-    pub(crate) fn trace(&self, worker: usize, flight: &Flight) -> Value {
-        let entry = &flight.entry;
+    pub(crate) fn record(&self, worker: usize, recorded: &RecordedExchange) -> Value {
+        let entry = &recorded.entry;
         let mut fields = self.outline(worker, entry);
         let names = self.names(entry.generation);
         let listener = names.and_then(|names| names.listener(entry.listener));
@@ -80,18 +82,18 @@ impl ReportWriter {
         put("answered_by", answered_by(entry).into());
         let waited = Duration::from_micros(entry.times[Phase::Queue].into());
         put("queue", json!({ "waited_ms": millis(waited), "ahead": entry.queue_position }));
-        let seen = usize::from(entry.tries_seen);
-        put("attempts_untold", seen.saturating_sub(TRIES_KEPT).into());
+        let seen = usize::from(entry.attempts_seen);
+        put("attempts_omitted", seen.saturating_sub(ATTEMPTS_KEPT).into());
         let mut failed_on = Vec::new();
         let mut attempts = Vec::new();
-        let tries: Vec<&Try> = flight.tries().collect();
-        for (at, noted) in tries.iter().enumerate() {
+        let traced: Vec<&TracedAttempt> = recorded.attempts().collect();
+        for (at, noted) in traced.iter().enumerate() {
             let server = |place: u32| upstream.and_then(|upstream| upstream.server(place));
-            let is_last = at + 1 == tries.len();
+            let is_last = at + 1 == traced.len();
             attempts.push(attempt(entry, noted, &failed_on, is_last, server));
             failed_on.push(noted.server);
         }
-        put("tries", attempts.into());
+        put("attempt_list", attempts.into());
         let phases = Phase::ALL.into_iter().filter(|phase| entry.times[*phase] > 0);
         let spent = |phase: Phase| millis(Duration::from_micros(entry.times[phase].into()));
         put("phases", phases.map(|phase| json!({ "phase": phase.name(), "ms": spent(phase) })).collect());
@@ -125,7 +127,7 @@ fn failure(failure: Failure) -> Value {
 
 fn attempt<'a>(
     entry: &Entry,
-    noted: &Try,
+    noted: &TracedAttempt,
     failed_on: &[u32],
     is_last: bool,
     server: impl Fn(u32) -> Option<&'a str>,
@@ -162,7 +164,7 @@ fn attempt<'a>(
     });
     json!({
         "server": server(noted.server),
-        "nobody": noted.server == NONE,
+        "no_server": noted.server == NONE,
         "began_ms": millis(since(noted.began)),
         "lasted_ms": ends.map(|at| millis(at.saturating_duration_since(noted.began))),
         "connection": connection,
@@ -211,8 +213,8 @@ fn kind(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Request => "request",
         EntryKind::Tunnel => "tunnel",
-        EntryKind::Connection => "connection",
-        EntryKind::Session => "session",
+        EntryKind::TcpConnection => "connection",
+        EntryKind::NoRequest => "no-request",
     }
 }
 

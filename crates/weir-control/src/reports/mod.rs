@@ -13,7 +13,7 @@ use crate::worker_queries::{GenerationNames, WorkerQueries};
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::state::recorder::Entry;
 
-/// Reports exchanges with the names of the configs of their time.
+/// Writes records with the names of the configs that they began with.
 pub(crate) struct ReportWriter {
     names: Vec<GenerationNames>,
 }

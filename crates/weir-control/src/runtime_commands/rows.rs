@@ -10,12 +10,12 @@ use crate::reports::{ReportWriter, client, unix_micros};
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::peer::Peer;
 use weir_proxy::state::connection_list::ConnectionInfo;
-use weir_proxy::state::recorder::{Entry, Flight};
+use weir_proxy::state::recorder::{Entry, RecordedExchange};
 
 /// A session that runs.
 pub(super) fn connection_row(running: &ConnectionInfo, report: &ReportWriter) -> SessionRow {
     let now = clock::now();
-    let entry = running.flight.as_deref().map(|flight| &flight.entry);
+    let entry = running.recorded.as_deref().map(|recorded| &recorded.entry);
     let places = entry.map(|entry| report.places(entry));
     let since = |at: Instant| now.saturating_duration_since(at);
     SessionRow {
@@ -49,8 +49,12 @@ pub(super) fn connection_row(running: &ConnectionInfo, report: &ReportWriter) ->
 }
 
 /// A failure.
-pub(super) fn error_row(worker: usize, flight: &Flight, report: &ReportWriter) -> Option<ErrorRow> {
-    let entry = &flight.entry;
+pub(super) fn error_row(
+    worker: usize,
+    recorded: &RecordedExchange,
+    report: &ReportWriter,
+) -> Option<ErrorRow> {
+    let entry = &recorded.entry;
     let places = report.places(entry);
     Some(ErrorRow {
         at: unix_micros(entry.ended),

@@ -11,7 +11,7 @@ use super::command::{ConnectionSelection, HELP, InvalidCommand, RuntimeCommand, 
 use super::rows::{connection_row, error_row};
 use crate::admin_access::AdminPeer;
 use crate::commands::{CommandRejected, ServerChange};
-use crate::connections::{self, TOLD_MAX};
+use crate::connections::{self, LISTED_MAX};
 use crate::operations::Operations;
 use crate::reports::ReportWriter;
 use crate::server_modes::UnknownServer;
@@ -19,7 +19,7 @@ use weir_proxy::state::connection_list::{ConnectionId, ConnectionQuery};
 use weir_proxy::state::recorder::RecorderQuery;
 
 /// Failures that `show errors` lists one by one.
-const ERRORS_TOLD: usize = 100;
+const ERRORS_LISTED: usize = 100;
 
 const NO_SESSION: &str = "No such session (use 'show sess').";
 
@@ -123,9 +123,9 @@ fn help(prefix: &str, title: &str) -> String {
 }
 
 async fn show_errors(operations: &Operations) -> String {
-    let found = operations.queries.ask(RecorderQuery::Failures, ERRORS_TOLD).await;
+    let found = operations.queries.ask(RecorderQuery::Failures, ERRORS_LISTED).await;
     let report = ReportWriter::new(&operations.queries);
-    let last = found.flights.iter().filter_map(|(worker, flight)| error_row(*worker, flight, &report));
+    let last = found.recorded.iter().filter_map(|(worker, recorded)| error_row(*worker, recorded, &report));
     haproxy::errors(&operations.sources.overview(), &last.collect::<Vec<_>>())
 }
 
@@ -135,7 +135,7 @@ async fn show_sess(sessions: ConnectionSelection, operations: &Operations) -> St
         ConnectionSelection::One(one) => one,
         ConnectionSelection::Lines | ConnectionSelection::Whole => None,
     };
-    let query = ConnectionQuery { connection, count_max: TOLD_MAX, ..ConnectionQuery::default() };
+    let query = ConnectionQuery { connection, count_max: LISTED_MAX, ..ConnectionQuery::default() };
     let found = operations.queries.ask_running(query).await;
     let report = ReportWriter::new(&operations.queries);
     let rows: Vec<_> =

@@ -15,8 +15,8 @@ use weir_observe::{Failure, Party, Phase};
 use crate::worker_queries::GenerationNames;
 use weir_proxy::net::clock::{self, Instant};
 use weir_proxy::net::peer::Peer;
-use weir_proxy::state::recorder::{Decision, Entry, EntryKind, NONE, TRIES_KEPT, Try};
-use weir_proxy::state::trace_queue::Sampled;
+use weir_proxy::state::recorder::{ATTEMPTS_KEPT, Decision, Entry, EntryKind, NONE, TracedAttempt};
+use weir_proxy::state::trace_queue::SampledExchange;
 
 /// One moment on both clocks, from which times of exchanges are reckoned.
 pub(super) struct ClockReading {
@@ -36,7 +36,7 @@ impl ClockReading {
 
 /// A sampled exchange beside what there is to know about its places.
 struct SpanSource<'a> {
-    sampled: &'a Sampled,
+    sampled: &'a SampledExchange,
     entry: &'a Entry,
     /// Of the config that its listener and route are of.
     names: Option<&'a GenerationNames>,
@@ -46,19 +46,23 @@ struct SpanSource<'a> {
 }
 
 /// All spans of an exchange, its own first.
-pub(super) fn spans_of(sampled: &Sampled, names: &[GenerationNames], moment: &ClockReading) -> Vec<SpanData> {
-    let entry = &sampled.flight.entry;
+pub(super) fn spans_of(
+    sampled: &SampledExchange,
+    names: &[GenerationNames],
+    moment: &ClockReading,
+) -> Vec<SpanData> {
+    let entry = &sampled.recorded.entry;
     let of = |generation: u64| names.iter().find(|names| names.generation == generation);
     let (names, served) = (of(entry.generation), of(entry.served_generation));
-    let told = SpanSource { sampled, entry, names, served, moment };
-    let mut spans = vec![told.exchange()];
-    spans.extend(told.queue());
-    let tries: Vec<&Try> = sampled.flight.tries().collect();
-    for (at, noted) in tries.iter().enumerate() {
+    let source = SpanSource { sampled, entry, names, served, moment };
+    let mut spans = vec![source.exchange()];
+    spans.extend(source.queue());
+    let traced: Vec<&TracedAttempt> = sampled.recorded.attempts().collect();
+    for (at, noted) in traced.iter().enumerate() {
         // Where no server could take it, nothing was attempted.
         if noted.server != NONE {
-            let is_last = at + 1 == tries.len();
-            spans.push(told.attempt(noted, number(at, entry.tries_seen), is_last));
+            let is_last = at + 1 == traced.len();
+            spans.push(source.attempt(noted, number(at, entry.attempts_seen), is_last));
         }
     }
     spans
@@ -66,7 +70,7 @@ pub(super) fn spans_of(sampled: &Sampled, names: &[GenerationNames], moment: &Cl
 
 /// The number of an attempt from its place among those that were noted: the first ones, and the last.
 fn number(at: usize, seen: u8) -> u8 {
-    if at + 1 == TRIES_KEPT { seen } else { at as u8 + 1 }
+    if at + 1 == ATTEMPTS_KEPT { seen } else { at as u8 + 1 }
 }
 
 impl SpanSource<'_> {
@@ -104,22 +108,22 @@ impl SpanSource<'_> {
             Some(template) => format!("{method} {template}").into(),
             None => method.to_owned().into(),
         };
-        let mut told = SpanAttributes(&mut span.attributes);
-        self.tell_request(&mut told);
-        told.put("http.route", template.map(str::to_owned));
-        self.tell_client(&mut told);
-        self.tell_places(&mut told);
-        told.put("http.response.status_code", (entry.status != 0).then_some(i64::from(entry.status)));
-        told.put("weir.request_id", text(entry.words.id()));
-        told.put("weir.attempts", Some(i64::from(entry.attempts)));
-        told.put("weir.received_bytes", i64::try_from(entry.bytes_in).ok());
-        told.put("weir.sent_bytes", i64::try_from(entry.bytes_out).ok());
-        told.put("weir.tunnel", (entry.kind == EntryKind::Tunnel).then_some(true));
-        told.put("weir.affinity", entry.kept.map(weir_observe::AffinityOutcome::name));
+        let mut attributes = SpanAttributes(&mut span.attributes);
+        self.put_request(&mut attributes);
+        attributes.put("http.route", template.map(str::to_owned));
+        self.put_client(&mut attributes);
+        self.put_places(&mut attributes);
+        attributes.put("http.response.status_code", (entry.status != 0).then_some(i64::from(entry.status)));
+        attributes.put("weir.request_id", text(entry.words.id()));
+        attributes.put("weir.attempts", Some(i64::from(entry.attempts)));
+        attributes.put("weir.received_bytes", i64::try_from(entry.bytes_in).ok());
+        attributes.put("weir.sent_bytes", i64::try_from(entry.bytes_out).ok());
+        attributes.put("weir.tunnel", (entry.kind == EntryKind::Tunnel).then_some(true));
+        attributes.put("weir.affinity", entry.kept.map(weir_observe::AffinityOutcome::name));
         for phase in Phase::ALL {
             let micros = entry.times[phase];
             let name = format!("weir.phase.{}", phase.name());
-            told.put(name, (micros > 0).then_some(micros as f64 / 1e6));
+            attributes.put(name, (micros > 0).then_some(micros as f64 / 1e6));
         }
         self.tell_failure(&mut span);
         span
@@ -128,16 +132,16 @@ impl SpanSource<'_> {
     /// How it ended. A client that went away, or asked for what there is not, is no error of a server.
     fn tell_failure(&self, span: &mut SpanData) {
         let entry = self.entry;
-        let mut told = SpanAttributes(&mut span.attributes);
-        told.put("weir.failure", entry.failure.map(Failure::reason));
-        told.put("weir.failure.party", entry.failure.map(|failure| failure.party.name()));
+        let mut attributes = SpanAttributes(&mut span.attributes);
+        attributes.put("weir.failure", entry.failure.map(Failure::reason));
+        attributes.put("weir.failure.party", entry.failure.map(|failure| failure.party.name()));
         let is_error = match entry.failure {
             Some(failure) => entry.status >= 500 || failure.party != Party::Client && entry.status < 400,
             None => entry.status >= 500,
         };
         if is_error {
             let kind = entry.failure.map_or_else(|| entry.status.to_string(), |why| why.reason().to_owned());
-            told.put("error.type", Some(kind));
+            attributes.put("error.type", Some(kind));
             span.status = Status::error(entry.failure.map_or("", |failure| failure.explanation().happened));
         }
     }
@@ -146,25 +150,25 @@ impl SpanSource<'_> {
     fn queue(&self) -> Option<SpanData> {
         let (own, entry) = (&self.sampled.own, self.entry);
         let micros = entry.times[Phase::Queue];
-        if micros == 0 || entry.tries_seen > 1 {
+        if micros == 0 || entry.attempts_seen > 1 {
             return None;
         }
         let waited = Duration::from_micros(micros.into());
         // Whoever was given no server is noted at the beginning of the wait.
-        let first = self.sampled.flight.tries().next().filter(|noted| noted.server != NONE);
+        let first = self.sampled.recorded.attempts().next().filter(|noted| noted.server != NONE);
         let end = first.map_or(entry.ended, |noted| noted.began);
         let begin = end - waited;
         let (id, parent) = (own.queue_id(), own.traceparent.span_id);
         let mut span = self.blank(id, parent, SpanKind::Internal, (begin, end));
         span.name = "queue".into();
-        let mut told = SpanAttributes(&mut span.attributes);
-        told.put("weir.upstream", self.upstream());
-        told.put("weir.queue.ahead", Some(i64::from(entry.queue_position)));
+        let mut attributes = SpanAttributes(&mut span.attributes);
+        attributes.put("weir.upstream", self.upstream());
+        attributes.put("weir.queue.ahead", Some(i64::from(entry.queue_position)));
         Some(span)
     }
 
     /// The span of an attempt.
-    fn attempt(&self, noted: &Try, number: u8, is_last: bool) -> SpanData {
+    fn attempt(&self, noted: &TracedAttempt, number: u8, is_last: bool) -> SpanData {
         let (own, entry) = (&self.sampled.own, self.entry);
         let ended = noted.failed_at.unwrap_or(entry.ended);
         let (id, parent) = (own.attempt_id(number), own.traceparent.span_id);
@@ -176,13 +180,13 @@ impl SpanSource<'_> {
             events.events.push(Event::new("connected", at, Vec::new(), 0));
             span.events = events;
         }
-        let mut told = SpanAttributes(&mut span.attributes);
-        told.method(entry.words.method());
-        self.tell_server(&mut told, noted.server);
-        told.put("network.protocol.version", noted.opened_at.map(|_| "1.1"));
-        told.put("http.request.resend_count", (number > 1).then(|| i64::from(number) - 1));
-        told.put("weir.connection.reused", noted.opened_at.map(|opened_at| opened_at < noted.began));
-        told.put("weir.retry", decision(noted.decision));
+        let mut attributes = SpanAttributes(&mut span.attributes);
+        attributes.method(entry.words.method());
+        self.put_server(&mut attributes, noted.server);
+        attributes.put("network.protocol.version", noted.opened_at.map(|_| "1.1"));
+        attributes.put("http.request.resend_count", (number > 1).then(|| i64::from(number) - 1));
+        attributes.put("weir.connection.reused", noted.opened_at.map(|opened_at| opened_at < noted.began));
+        attributes.put("weir.retry", decision(noted.decision));
         let failure = noted.failure.filter(|_| noted.status == 0);
         let status = match noted.failure {
             Some(_) => noted.status,
@@ -192,57 +196,57 @@ impl SpanSource<'_> {
             }
             None => 0,
         };
-        told.put("http.response.status_code", (status != 0).then_some(i64::from(status)));
+        attributes.put("http.response.status_code", (status != 0).then_some(i64::from(status)));
         // A failure of the exchange behind the head of the response, too, is one of its last attempt.
         let failure = failure.or(entry.failure.filter(|_| is_last && noted.failure.is_none()));
         if failure.is_some() || status >= 400 {
             let kind = failure.map_or_else(|| status.to_string(), |why| why.reason().to_owned());
-            told.put("error.type", Some(kind));
+            attributes.put("error.type", Some(kind));
             span.status = Status::error(failure.map_or("", |failure| failure.explanation().happened));
         }
         span
     }
 
     /// What both sides of it know of the request.
-    fn tell_request(&self, told: &mut SpanAttributes<'_>) {
+    fn put_request(&self, attributes: &mut SpanAttributes<'_>) {
         let (entry, words) = (self.entry, &self.entry.words);
-        told.method(words.method());
+        attributes.method(words.method());
         let has_head = !words.method().is_empty();
-        told.put("url.scheme", Some(if entry.is_tls { "https" } else { "http" }));
+        attributes.put("url.scheme", Some(if entry.is_tls { "https" } else { "http" }));
         if has_head {
-            told.put("url.path", text(words.path()));
+            attributes.put("url.path", text(words.path()));
             let (host, port) = host_and_port(words.host());
-            told.put("server.address", text(host));
-            told.put("server.port", port.map(i64::from));
+            attributes.put("server.address", text(host));
+            attributes.put("server.port", port.map(i64::from));
             let version = if self.sampled.own.is_http_10 { "1.0" } else { "1.1" };
-            told.put("network.protocol.version", Some(version));
+            attributes.put("network.protocol.version", Some(version));
         }
     }
 
-    fn tell_client(&self, told: &mut SpanAttributes<'_>) {
+    fn put_client(&self, attributes: &mut SpanAttributes<'_>) {
         let peer = match self.entry.peer {
             Peer::Inet(addr) => Some(addr),
             Peer::Unix => None,
         };
         let client = self.entry.client.or(peer.map(|addr| addr.ip()));
-        told.put("client.address", client.map(|ip: IpAddr| ip.to_canonical().to_string()));
-        told.put("network.peer.address", peer.map(|addr| addr.ip().to_canonical().to_string()));
-        told.put("network.peer.port", peer.map(|addr| i64::from(addr.port())));
+        attributes.put("client.address", client.map(|ip: IpAddr| ip.to_canonical().to_string()));
+        attributes.put("network.peer.address", peer.map(|addr| addr.ip().to_canonical().to_string()));
+        attributes.put("network.peer.port", peer.map(|addr| i64::from(addr.port())));
     }
 
-    fn tell_places(&self, told: &mut SpanAttributes<'_>) {
+    fn put_places(&self, attributes: &mut SpanAttributes<'_>) {
         let listener = self.names.and_then(|names| names.listener(self.entry.listener));
-        told.put("weir.listener", listener.map(|listener| listener.name.to_string()));
+        attributes.put("weir.listener", listener.map(|listener| listener.name.to_string()));
         let route = listener.and_then(|listener| listener.route(self.entry.route));
-        told.put("weir.route", route.map(|(name, _)| name.to_owned()));
-        told.put("weir.upstream", self.upstream());
-        told.put("weir.server", self.server_name(self.entry.server));
+        attributes.put("weir.route", route.map(|(name, _)| name.to_owned()));
+        attributes.put("weir.upstream", self.upstream());
+        attributes.put("weir.server", self.server_name(self.entry.server));
     }
 
     /// Who was asked, and for what.
-    fn tell_server(&self, told: &mut SpanAttributes<'_>, place: u32) {
-        told.put("weir.upstream", self.upstream());
-        told.put("weir.server", self.server_name(place));
+    fn put_server(&self, attributes: &mut SpanAttributes<'_>, place: u32) {
+        attributes.put("weir.upstream", self.upstream());
+        attributes.put("weir.server", self.server_name(place));
         let upstream = self.served.and_then(|names| names.upstream(self.entry.upstream));
         let Some(server) = upstream.and_then(|upstream| upstream.server_names(place)) else { return };
         let (host, port) = match &server.address {
@@ -250,13 +254,13 @@ impl SpanSource<'_> {
             ServerAddress::Name { host, port } => (host.to_string(), Some(*port)),
             ServerAddress::Unix(path) => (path.display().to_string(), None),
         };
-        told.put("server.address", Some(host));
-        told.put("server.port", port.map(i64::from));
+        attributes.put("server.address", Some(host));
+        attributes.put("server.port", port.map(i64::from));
         // A server at a path has no URL, and of a tunnel nobody knows any more whether its path was rewritten.
         if port.is_some() && self.entry.kind == EntryKind::Request {
             let path = self.sampled.rewritten.as_deref().unwrap_or(self.entry.words.path());
             let scheme = if upstream.is_some_and(|upstream| upstream.is_tls) { "https" } else { "http" };
-            told.put(
+            attributes.put(
                 "url.full",
                 Some(format!("{scheme}://{}{}", server.address, String::from_utf8_lossy(path))),
             );

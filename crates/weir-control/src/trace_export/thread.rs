@@ -20,7 +20,7 @@ use crate::threads;
 use crate::trace_counts::TraceCounts;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock;
-use weir_proxy::state::trace_queue::{Sampled, TraceMessage, TraceQueue};
+use weir_proxy::state::trace_queue::{SampledExchange, TraceMessage, TraceQueue};
 
 /// How long exchanges are gathered into a batch, from the first.
 const GATHER_TIME: Duration = Duration::from_millis(200);
@@ -76,7 +76,7 @@ fn run(job: &ExportJob, export: &BatchExport) {
 }
 
 /// Waits for an exchange, and takes those that follow it at once or soon; `false` when nothing more comes.
-fn gather(job: &ExportJob, batch: &mut Vec<Sampled>) -> bool {
+fn gather(job: &ExportJob, batch: &mut Vec<SampledExchange>) -> bool {
     let Ok(TraceMessage::Sampled(first)) = job.receiver.recv() else { return false };
     job.queue.leave();
     batch.push(*first);
@@ -114,7 +114,7 @@ impl BatchExport {
     }
 
     /// Sends a batch, or loses it; both is counted.
-    fn send(&self, job: &ExportJob, batch: &[Sampled]) {
+    fn send(&self, job: &ExportJob, batch: &[SampledExchange]) {
         let (names, moment) = (job.queries.names.all(), ClockReading::now());
         let spans: Vec<_> = batch.iter().flat_map(|sampled| spans_of(sampled, &names, &moment)).collect();
         let count = spans.len() as u64;

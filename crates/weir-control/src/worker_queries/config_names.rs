@@ -98,7 +98,7 @@ impl GenerationNames {
             let names = KnownUpstream {
                 name: plan.config.name.clone(),
                 balance,
-                is_tls: plan.trust.is_some(),
+                is_tls: plan.tls.is_some(),
                 servers: servers.collect(),
                 config: Arc::downgrade(&plan.config),
             };

@@ -15,7 +15,7 @@ pub(crate) use config_names::{ConfigNames, GenerationNames, KnownListener};
 use weir_proxy::net::clock::Instant;
 use weir_proxy::net::deadline::Cut;
 use weir_proxy::state::connection_list::{self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery};
-use weir_proxy::state::recorder::Flight;
+use weir_proxy::state::recorder::RecordedExchange;
 pub(crate) use weir_proxy::state::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
 
 /// How long an answer of a worker is waited for.
@@ -25,7 +25,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct FoundExchanges {
     /// The newest first, each with its worker.
-    pub(crate) flights: Vec<(usize, Flight)>,
+    pub(crate) recorded: Vec<(usize, RecordedExchange)>,
     /// Workers that did not answer in time.
     pub(crate) silent: usize,
 }
@@ -35,9 +35,9 @@ pub(crate) struct FoundExchanges {
 pub(crate) struct FoundConnections {
     /// The oldest first.
     pub(crate) connections: Vec<ConnectionInfo>,
-    /// Sessions that match the query, including those that are not listed.
+    /// Connections that match the query, including those that are not listed.
     pub(crate) matching: usize,
-    /// Sessions that the query was sent to, and of these, those that did not answer.
+    /// Connections that the query was sent to, and of these, those that did not answer.
     pub(crate) asked: usize,
     pub(crate) silent: usize,
     /// Workers that did not answer in time.
@@ -73,7 +73,7 @@ impl WorkerQueries {
     /// Asks all workers, or the one that it concerns.
     pub(crate) async fn ask(&self, wanted: RecorderQuery, count_max: usize) -> FoundExchanges {
         let only = match wanted {
-            RecorderQuery::Number { worker, .. } | RecorderQuery::Session(ConnectionId { worker, .. }) => {
+            RecorderQuery::Number { worker, .. } | RecorderQuery::Connection(ConnectionId { worker, .. }) => {
                 Some(worker)
             }
             _ => None,
@@ -83,13 +83,13 @@ impl WorkerQueries {
             WorkerQuery::Recorder(RecorderQueryMessage { query: Arc::clone(&wanted), count_max, answer })
         };
         let (answers, silent) = self.gather(only, ask).await;
-        let mut flights = Vec::new();
+        let mut recorded = Vec::new();
         for (worker, found) in answers {
-            flights.extend(found.into_iter().map(|flight| (worker, flight)));
+            recorded.extend(found.into_iter().map(|recorded| (worker, recorded)));
         }
-        flights.sort_by_key(|(_, flight)| std::cmp::Reverse(flight.entry.ended));
-        flights.truncate(count_max);
-        FoundExchanges { flights, silent }
+        recorded.sort_by_key(|(_, recorded)| std::cmp::Reverse(recorded.entry.ended));
+        recorded.truncate(count_max);
+        FoundExchanges { recorded, silent }
     }
 
     /// Asks all workers, or the one that it concerns, for running sessions, or tells them which ones to end.
@@ -115,9 +115,9 @@ impl WorkerQueries {
         found
     }
 
-    /// Makes all workers end every session; does not wait for them.
+    /// Makes all workers end every connection does not wait for them.
     pub(crate) fn end_all(&self) {
-        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Asked), ..ConnectionQuery::default() });
+        let query = Arc::new(ConnectionQuery { ends: Some(Cut::Requested), ..ConnectionQuery::default() });
         for queries in &self.queries {
             let (answer, _not_awaited) = oneshot::channel();
             let _ended = queries.send(WorkerQuery::Connections(connection_list::ConnectionQueryMessage {

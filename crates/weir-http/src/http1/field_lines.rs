@@ -48,7 +48,7 @@ impl FieldWriter for FieldLines {
     }
 
     #[inline]
-    fn lines(&mut self, lines: &[u8]) {
+    fn raw_lines(&mut self, lines: &[u8]) {
         self.0.extend_from_slice(lines);
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         lines.field_unless_empty(b"D", |_| {});
         lines.field_unless_empty(b"E", |out| out.push(b'5'));
         lines.decimal_field(b"F", 60);
-        lines.lines(b"G: 7\r\n");
+        lines.raw_lines(b"G: 7\r\n");
         assert_eq!(lines.0, b"A: 1\r\nB: 2\r\nC: \r\nE: 5\r\nF: 60\r\nG: 7\r\n");
     }
 }

@@ -33,5 +33,5 @@ pub trait FieldWriter {
     fn copy(&mut self, run: FieldRun<'_>);
 
     /// Adds fields that are written as lines of HTTP/1 already, each with its line end.
-    fn lines(&mut self, lines: &[u8]);
+    fn raw_lines(&mut self, lines: &[u8]);
 }

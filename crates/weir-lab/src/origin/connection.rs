@@ -13,7 +13,7 @@ use super::pieces::Pieces;
 use super::request::{self, OriginMethod, OriginRequest};
 use super::{OriginCounters, response_spec};
 use crate::clock;
-use crate::origin::response_head::{BodyLength, OriginResponseHead, ReadyHeads};
+use crate::origin::response_head::{BodyEnd, OriginResponseHead, ReadyHeads};
 use crate::origin::response_spec::{BodySource, ResponseFailure, ResponseSpec};
 use crate::wire::chunked::ChunkedReader;
 use crate::wire::fields::{self, BodyFraming, MalformedHead};
@@ -446,9 +446,9 @@ impl OriginConnection {
         let keep_alive = pending.keep_alive;
         let is_pattern = matches!(pending.spec.content, BodySource::Pattern(_));
         let length = match (status, pending.spec.chunk.filter(|_| pending.is_1_1 && is_pattern)) {
-            (204, _) => BodyLength::Unstated,
-            (_, Some(_)) => BodyLength::Chunked,
-            (_, None) => BodyLength::Bytes(len),
+            (204, _) => BodyEnd::Unstated,
+            (_, Some(_)) => BodyEnd::Chunked,
+            (_, None) => BodyEnd::Bytes(len),
         };
         shared
             .heads

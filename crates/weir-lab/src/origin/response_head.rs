@@ -14,13 +14,13 @@ use crate::wire::pattern;
 pub(super) struct OriginResponseHead {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
-    pub(super) length: BodyLength,
+    pub(super) length: BodyEnd,
     pub(super) keep_alive: bool,
 }
 
 /// How the head says where the body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyLength {
+pub(super) enum BodyEnd {
     /// This many bytes.
     Bytes(u64),
     /// By a chunk without content.
@@ -61,7 +61,7 @@ impl ReadyHeads {
             OriginResponseHead {
                 status: 200,
                 content_type: "text/html",
-                length: BodyLength::Bytes(PAGE_LEN),
+                length: BodyEnd::Bytes(PAGE_LEN),
                 keep_alive: true,
             },
         );
@@ -85,9 +85,9 @@ impl ReadyHeads {
             shape.content_type
         )
         .and_then(|()| match shape.length {
-            BodyLength::Bytes(len) => write!(out, "Content-Length: {len}\r\nETag: \"65935200-{len:x}\"\r\n"),
-            BodyLength::Chunked => write!(out, "Transfer-Encoding: chunked\r\n"),
-            BodyLength::Unstated => Ok(()),
+            BodyEnd::Bytes(len) => write!(out, "Content-Length: {len}\r\nETag: \"65935200-{len:x}\"\r\n"),
+            BodyEnd::Chunked => write!(out, "Transfer-Encoding: chunked\r\n"),
+            BodyEnd::Unstated => Ok(()),
         });
         written.expect("a Vec takes every write");
         out.extend_from_slice(b"Last-Modified: Tue, 02 Jan 2024 00:00:00 GMT\r\nAccept-Ranges: none\r\n");

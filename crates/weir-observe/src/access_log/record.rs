@@ -23,7 +23,7 @@ pub struct ExchangeRecord<'a> {
     pub peer: Option<SocketAddr>,
     /// The address of Weir that the client connected to. `None` on a Unix socket.
     pub local: Option<SocketAddr>,
-    /// The place of this exchange in its session, from 1.
+    /// The place of this exchange in its connection, from 1.
     pub exchange_number: u64,
 
     /// The method; empty when the request could not be read.
@@ -149,7 +149,7 @@ pub struct TlsRecord<'a> {
     pub client_fingerprint: &'a str,
 }
 
-/// Sessions open when an exchange ended, for the counters of HAProxy's log.
+/// Connections open when an exchange ended, for the counters of HAProxy's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenConnections {
     /// In the process.

@@ -50,7 +50,7 @@ causes! {
     ExchangeTimedOut "exchange-timed-out" "The time limit of the exchange as a whole passed, in whatever phase.",
     BodyTooSlow "body-too-slow" "A body moved slower than the minimum rate, its credit used up.",
     TunnelIdle "tunnel-idle-timeout" "Neither side of a tunnel sent anything for too long.",
-    ConnectionMaxAge "connection-max-age" "The session reached its greatest age.",
+    ConnectionMaxAge "connection-max-age" "The connection reached its greatest age.",
 
     // The connection.
     Refused "refused" "The connection was refused: nothing listens there.",
@@ -121,8 +121,8 @@ causes! {
     // Operation.
     Drained "drained" "Weir is shutting down, or the listener or server is being removed.",
     ServerDown "server-down" "The server was marked down while the exchange ran.",
-    Killed "killed" "The operator ended the session.",
-    Panicked "panicked" "A defect of Weir; the session ended, the process lives.",
+    Killed "killed" "The operator ended the connection.",
+    Panicked "panicked" "A defect of Weir; the connection ended, the process lives.",
     Io "io-error" "Another error of the operating system.",
 }
 

@@ -26,7 +26,7 @@ impl EventRate {
 /// The counts of a listener, an upstream or a server, by second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct EventRates {
-    /// Sessions of a listener, connections opened to an upstream or server.
+    /// Connections of a listener, connections opened to an upstream or server.
     pub connections: EventRate,
     /// Requests.
     pub requests: EventRate,

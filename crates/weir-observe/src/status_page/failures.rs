@@ -49,7 +49,7 @@ pub fn failures_page() -> String {
     document("Weir: reasons of failures", None, &body).into_string()
 }
 
-/// The story of one exchange, which `status.js` takes from `/api/exchanges/` and the last part of the page's address.
+/// The record of one exchange, which `status.js` takes from `/api/exchanges/` and the last part of the page's address.
 pub fn why_page() -> String {
     let body = html! {
         (header())

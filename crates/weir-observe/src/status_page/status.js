@@ -551,7 +551,7 @@
 
   const outcome = one => one.failure ? [reasonOf(one.failure), make("span", { className: "small" }, one.failure.happened)]
     : one.refused_status ? "answered " + one.refused_status : "answered";
-  const attempts = tries => table(["Server", "Began", "Lasted", "Connection", "Outcome", "Candidates"], tries.map(one => make("tr", {},
+  const attempts = list => table(["Server", "Began", "Lasted", "Connection", "Outcome", "Candidates"], list.map(one => make("tr", {},
     make("th", { scope: "row" }, one.server ?? "none"),
     cell("Began", "after " + millis(one.began_ms)), cell("Lasted", millis(one.lasted_ms)),
     cell("Connection", one.connection ? one.connection.reused ? `reused, ${lasting(one.connection.age_ms)} old` : "new" : NOTHING),
@@ -567,7 +567,7 @@
     ])),
     one.failure ? section("Why it failed", make("p", {}, reasonOf(one.failure), `: ${one.failure.happened} (${one.failure.party}, phase ${one.failure.phase})`),
       make("p", {}, marked(one.failure.change))) : null,
-    one.tries.length ? section("Attempts", attempts(one.tries)) : null,
+    one.attempt_list.length ? section("Attempts", attempts(one.attempt_list)) : null,
     section("Where the time went", table(["Phase", "Time"], one.phases.map(({ phase, ms }) => make("tr", {}, make("th", { scope: "row" }, phase),
       cell("Time", make("meter", { max: one.total_ms || 1, value: ms, ariaHidden: "true" }), millis(ms)))))),
   ];

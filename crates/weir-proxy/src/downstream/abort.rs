@@ -15,13 +15,13 @@ use crate::net::connection::Connection;
 use crate::net::socket::PeerState;
 use crate::relay::http1::Incoming;
 
-/// How often it is looked whether a client is gone whose request cannot be read yet.
+/// Interval of the checks whether a client has closed whose request cannot be read yet.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long an abort may go unnoticed, once per connection: see [`poll_aborted`].
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 
-/// Why the client does not want the response any more, of whose request `body` is still to come; registers `cx` for the next news.
+/// Why the client has aborted a request of which `body` is still to come; `None` if it has not. Registers `cx` for the next event.
 ///
 /// The event loop watches a client for that from the second look on, [`FIRST_LOOK`] after the first: most answers
 /// are there by then, and a client that sends one request costs two system calls less.
@@ -46,7 +46,7 @@ pub(super) fn poll_aborted(
     }
 }
 
-/// The same while the response is on its way: then only a reset tells that the client does not read it.
+/// The same while the response is being sent: then only a reset shows that the client does not read it.
 pub(super) fn poll_reset(
     cx: &mut Context<'_>,
     connection: &mut Connection,
@@ -63,7 +63,7 @@ pub(super) fn poll_reset(
     (connection.socket.poll_peer(cx) == PeerState::Gone).then_some(Cause::Reset)
 }
 
-/// What the end of the client's direction means, which shows behind the last byte of the body only: that is taken in, as far as
+/// Checks for the end of the client's direction, which is seen behind the last byte of the body only: the body is read, as far as
 /// the buffer has room.
 #[cold]
 fn poll_closed(
@@ -77,7 +77,7 @@ fn poll_closed(
     }
     while !body.ends_within(connection.received()) {
         if connection.input.as_ref().is_some_and(|input| input.is_full()) {
-            // The rest of a long body waits in the kernel, and the event loop has nothing new to tell.
+            // The rest of a long body waits in the kernel, and there is no event for it.
             client.deadline.look_again(clock::now() + LOOK_INTERVAL);
             return connection.socket.is_read_closed().then_some(Cause::Closed);
         }
@@ -99,7 +99,7 @@ fn poll_closed(
     }
 }
 
-/// Whether a client that ends its direction wants no answer.
+/// Whether a client that ends its direction aborts its request.
 pub(super) fn gives_up_on_close(client: &Client) -> bool {
     client.protocol == ListenerProtocol::Http && client.listener.plan().config.abort_on_close
 }

@@ -26,21 +26,21 @@ use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
 use crate::state::activity::Activity;
 use crate::state::snapshot::ListenerPlan;
 
-/// The status that asks for another protocol.
+/// The status that requires another protocol (426 Upgrade Required).
 const UPGRADE_REQUIRED: u16 = 426;
 
 /// What becomes of the connection after a stream.
-pub(crate) enum After {
+pub(crate) enum AfterStream {
     /// The next request may come.
     KeepAlive,
-    /// Close: everything was said.
+    /// Close: the response is complete and no request follows.
     Close,
     /// Close, but take in what the client still sends for a moment, so that it reads the answer.
     Linger,
-    /// End without the `close_notify` of TLS: the client has everything that was received, and its framing tells that this is not
-    /// the whole.
+    /// End without the `close_notify` of TLS: the client has everything that was received, and the framing shows that the response is
+    /// incomplete.
     CutShort,
-    /// Reset, once the client's system has everything that was received: nothing else tells that this is not the whole.
+    /// Reset, once the client's system has everything that was received: nothing else shows that the response is incomplete.
     Reset,
     /// Reset at once: the client has failed, or an operator has ended the connection.
     Abort,
@@ -48,9 +48,9 @@ pub(crate) enum After {
     Tunnel(Box<Tunnelled>),
 }
 
-/// What HTTP/1 knows of the stream that runs; pooled with its exchange.
+/// The HTTP/1 state of the current stream; pooled with its exchange.
 #[derive(Debug)]
-pub(crate) struct StreamState {
+pub(crate) struct Http1StreamState {
     parser: RequestParser,
     body: Incoming,
     reply: Outgoing,
@@ -60,7 +60,7 @@ pub(crate) struct StreamState {
     lingers: bool,
 }
 
-impl StreamState {
+impl Http1StreamState {
     pub(crate) fn new() -> Self {
         Self {
             parser: RequestParser::new(),
@@ -83,36 +83,40 @@ impl StreamState {
 /// The stream that runs on a connection.
 pub(crate) struct Http1Stream<'a> {
     pub(crate) connection: &'a mut Connection,
-    /// Why the client is not served at all, until it was told.
+    /// The failure for which the client is not served, until it has been reported to the client.
     pub(crate) refused: &'a mut Option<Failure>,
-    /// Whether the client was once looked after without the event loop's help.
+    /// Whether the first check for an abort, the one without the event loop, was made.
     pub(crate) looked: &'a mut bool,
-    pub(crate) state: &'a mut StreamState,
+    pub(crate) state: &'a mut Http1StreamState,
 }
 
 impl Http1Stream<'_> {
     /// What becomes of the connection.
-    pub(crate) fn after(&self, end: End, exchange: &Exchange) -> After {
+    pub(crate) fn after(&self, end: End, exchange: &Exchange) -> AfterStream {
         match end {
-            End::Closed => After::Close,
-            End::Aborted => After::Abort,
-            End::Tunnel(tunnel) => After::Tunnel(tunnel),
+            End::Closed => AfterStream::Close,
+            End::Aborted => AfterStream::Abort,
+            End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
             End::CutShort => {
                 let body = exchange.response.body(exchange.request.method());
                 let has_length = matches!(body, BodyLength::Known(_) | BodyLength::None);
                 let is_framed = has_length || self.state.reply.framing == Framing::Chunked;
-                if is_framed || self.connection.tls.is_some() { After::CutShort } else { After::Reset }
+                if is_framed || self.connection.tls.is_some() {
+                    AfterStream::CutShort
+                } else {
+                    AfterStream::Reset
+                }
             }
             End::Done => {
-                // Whoever did not say that this is its last request may have sent another by now. Bytes that nobody reads would
+                // A client that did not announce its last request may have sent another by now. Unread bytes would
                 // turn the close into a reset, and the client would lose what it has not fetched of the response (RFC 9112
                 // section 9.6).
                 let was_last =
                     !self.state.lingers && !asks_for_more(exchange) && !self.connection.has_input();
                 match (self.state.body.is_finished(), self.state.keep_alive) {
-                    (true, true) => After::KeepAlive,
-                    (true, false) if was_last => After::Close,
-                    _ => After::Linger,
+                    (true, true) => AfterStream::KeepAlive,
+                    (true, false) if was_last => AfterStream::Close,
+                    _ => AfterStream::Linger,
                 }
             }
         }
@@ -341,7 +345,7 @@ impl ClientStream for Http1Stream<'_> {
                 state.keep_alive = false;
                 fields(&mut out);
                 if response.status.code == 101 {
-                    out.lines(b"Connection: Upgrade\r\n");
+                    out.raw_lines(b"Connection: Upgrade\r\n");
                     if let Some(field) = exchange.response.fields().first(FieldName::Upgrade) {
                         out.field(b"Upgrade", field.value.of(response.text));
                     }
@@ -358,7 +362,7 @@ impl ClientStream for Http1Stream<'_> {
                 };
                 fields(&mut out);
                 if state.reply.framing == Framing::Chunked {
-                    out.lines(b"Transfer-Encoding: chunked\r\n");
+                    out.raw_lines(b"Transfer-Encoding: chunked\r\n");
                 } else if let Some(length) = length {
                     out.decimal_field(b"Content-Length", length);
                 }
@@ -390,16 +394,16 @@ impl ClientStream for Http1Stream<'_> {
     }
 }
 
-/// What the client is told about its connection (RFC 9112 section 9.3).
+/// Adds the `Connection` field of a response (RFC 9112 section 9.3).
 fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool) {
     if !keep_alive {
-        out.lines(b"Connection: close\r\n");
+        out.raw_lines(b"Connection: close\r\n");
     } else if exchange.request.version() == Version::Http10 {
-        out.lines(b"Connection: keep-alive\r\n");
+        out.raw_lines(b"Connection: keep-alive\r\n");
     }
 }
 
-/// 426 has to name the protocols that the server wants to hear (RFC 9110 section 15.5.22), and `Connection` that it does.
+/// 426 has to name the protocols that the server requires in `Upgrade` (RFC 9110 section 15.5.22), and `Upgrade` in `Connection`.
 #[cold]
 fn write_offered_protocols(out: &mut FieldLines, exchange: &Exchange, text: &[u8], keep_alive: bool) {
     for field in exchange.response.fields().all(FieldName::Upgrade) {

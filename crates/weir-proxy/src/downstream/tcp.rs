@@ -1,6 +1,6 @@
-//! The client of a TCP listener: raw bytes, of which only the first message of TLS may be looked at.
+//! The client of a TCP listener: raw bytes, of which only the first TLS message may be parsed.
 //!
-//! What was looked at stays in the input and goes to the server untouched. Must not take part in TLS.
+//! What was parsed stays in the input and is forwarded unchanged. Must not take part in TLS.
 
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -24,9 +24,9 @@ use crate::state::activity::Activity;
 /// A connection of a TCP listener, before it is a tunnel.
 pub(crate) struct TcpStream<'a> {
     pub(crate) connection: &'a mut Connection,
-    /// Why the client is not served at all, until it was told.
+    /// The failure for which the client is not served, until it has been reported to the client.
     pub(crate) refused: &'a mut Option<Failure>,
-    /// Whether the client was once looked after without the event loop's help.
+    /// Whether the first check for an abort, the one without the event loop, was made.
     pub(crate) looked: &'a mut bool,
 }
 
@@ -55,7 +55,7 @@ impl ClientEnd for TcpStream<'_> {
     }
 
     fn sends_at_once(&self) -> bool {
-        // Who connects to a port of TCP may wait for the server to speak first.
+        // A client of a TCP listener may wait for the server to send first.
         self.connection.has_input()
     }
 

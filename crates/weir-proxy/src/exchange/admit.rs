@@ -1,4 +1,4 @@
-//! The end of phase Request: what a well-formed head means for the client, and which requests go no further.
+//! The end of phase Request: prepares the exchange for a well-formed head, and rejects loops and unknown expectations.
 
 use weir_http::{Expectation, FieldName, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};

@@ -12,48 +12,48 @@ use super::plans::Plans;
 use crate::net::clock::Instant;
 use crate::state::snapshot::UpstreamPlan;
 
-/// Notes where the request belongs.
+/// Looks up the server of the request by its cookies.
 pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) {
-    let Some(persistence) = &plan.persistence else { return };
+    let Some(affinity) = &plan.affinity else { return };
     let text = &exchange.request_text[..];
     let cookies = exchange.request.fields().all(FieldName::Cookie).map(|field| field.value.of(text));
-    exchange.affinity = persistence.lookup(cookies, seconds(plan, now));
+    exchange.affinity = affinity.lookup(cookies, seconds(plan, now));
 }
 
 /// Adds the Cookie field of a request as the server gets it.
 pub(crate) fn write_cookie(
     out: &mut impl FieldWriter,
-    persistence: &CookieAffinity,
+    affinity: &CookieAffinity,
     text: &[u8],
     field: &Field,
 ) {
-    out.field_unless_empty(b"Cookie", |out| persistence.write_cookie(out, field.value.of(text)));
+    out.field_unless_empty(b"Cookie", |out| affinity.write_cookie(out, field.value.of(text)));
 }
 
 /// Adds a Set-Cookie field of a response as the client gets it.
 pub(crate) fn write_set_cookie(
     out: &mut impl FieldWriter,
-    persistence: &CookieAffinity,
+    affinity: &CookieAffinity,
     server: ServerId,
     text: &[u8],
     field: &Field,
 ) {
     out.field_with(b"Set-Cookie", |out| {
-        if !persistence.mark_set_cookie(out, field.value.of(text), server) {
+        if !affinity.mark_set_cookie(out, field.value.of(text), server) {
             out.extend_from_slice(field.value.of(text));
         }
     });
 }
 
-/// Adds what binds the client to the server that has answered.
-pub(crate) fn write_bond(
+/// Adds the cookie that binds the client to the server that has answered.
+pub(crate) fn write_affinity_cookie(
     out: &mut impl FieldWriter,
-    bond: RequestAffinity,
+    request: RequestAffinity,
     plans: Plans<'_>,
     server: ServerId,
 ) {
-    let Some(persistence) = &plans.upstream.persistence else { return };
-    if let Some(cookie) = persistence.set_cookie(bond, server) {
+    let Some(affinity) = &plans.upstream.affinity else { return };
+    if let Some(cookie) = affinity.set_cookie(request, server) {
         out.field(b"Set-Cookie", cookie.as_bytes());
         // A shared cache that kept this response would give one client's cookie to all (RFC 9111 section 7.3).
         if leave(&plans.route.config.response_headers, b"Cache-Control") {
@@ -62,9 +62,9 @@ pub(crate) fn write_bond(
     }
 }
 
-/// Counts what became of the client's bond to a server.
+/// Counts whether affinity kept or moved the client.
 pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId) {
-    if plans.upstream.persistence.is_none() {
+    if plans.upstream.affinity.is_none() {
         return;
     }
     let kept = match exchange.affinity.server {
@@ -76,13 +76,13 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
     plans.upstream_shard().affinity[kept as usize].increment();
 }
 
-/// Remembers what the server gave out in the response head `text`, and who serves a client that belonged elsewhere.
+/// Learns the cookies that the server sets in the response head `text`, and the new server of a client that moved.
 pub(crate) fn learn(exchange: &Exchange, plan: &UpstreamPlan, server: ServerId, text: &[u8], now: Instant) {
-    let Some(persistence) = &plan.persistence else { return };
+    let Some(affinity) = &plan.affinity else { return };
     let now_s = seconds(plan, now);
-    persistence.learn(exchange.affinity, server, now_s);
+    affinity.learn(exchange.affinity, server, now_s);
     for field in exchange.response.fields().all(FieldName::SetCookie) {
-        persistence.learn_set_cookie(field.value.of(text), server, now_s);
+        affinity.learn_set_cookie(field.value.of(text), server, now_s);
     }
 }
 

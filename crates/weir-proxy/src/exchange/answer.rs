@@ -18,10 +18,10 @@ use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
-/// What a route changes that is not known.
+/// No changes, for an unknown route.
 static UNCHANGED: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
 
-/// Answers with the page of a failure, or breaks the response off when that is all that is left to do.
+/// Answers with the page of a failure, or aborts the response if one has begun.
 pub(crate) async fn failure(
     client: &mut Client,
     stream: &mut impl ClientStream,
@@ -30,7 +30,7 @@ pub(crate) async fn failure(
 ) -> End {
     exchange.record.failure = Some(failure);
     client.deadline.set_ceiling(None);
-    let mut told = failure;
+    let mut reported = failure;
     if exchange.answered {
         let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_));
         // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
@@ -38,28 +38,28 @@ pub(crate) async fn failure(
             let is_aborted = failure.party == Party::Client || client.deadline.is_cut();
             return if is_aborted { End::Aborted } else { End::CutShort };
         }
-        told.phase = Phase::Response;
+        reported.phase = Phase::Response;
     }
     if exchange.record.request_id.is_empty() {
         // A request that is refused before its head could be read has an id, too.
-        let view = exchange.record.view(client);
-        let listener = &view.snapshot.listeners[exchange.record.listener()];
+        let config = exchange.record.begin_config(client);
+        let listener = &config.snapshot.listeners[exchange.record.listener()];
         forwarded::make_late_request_id(client, exchange, listener);
-        trace::begin_late(client, exchange, &view, failure.phase);
+        trace::begin_late(client, exchange, &config, failure.phase);
     }
     let accept = exchange.request.fields().first(FieldName::Accept);
     let accept = accept.map(|field| field.value.of(&exchange.request_text));
-    let page = failure_page::answer(told, &exchange.record.request_id, accept, exchange.retry_after);
+    let page = failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after);
     let Some(page) = page else { return End::Closed };
     let ends = client.is_ending() || client.deadline.is_cut();
     if failure.party == Party::Client || !stream.discard_body(client) || ends {
-        // What a client got wrong once leaves doubt about where its next request begins.
+        // After an error of the client it is uncertain where its next request begins.
         stream.close_after();
     }
     send(client, stream, exchange, &page, &UNCHANGED).await.map_or(End::Closed, |()| End::Done)
 }
 
-/// Answers with what the route says: a redirect or a fixed response.
+/// Answers with the redirect or the fixed response of the route.
 ///
 /// # Errors
 /// When the client does not take the answer.
@@ -108,8 +108,8 @@ async fn send(
     answer: &Answer<'_>,
     changes: &HeaderChanges,
 ) -> Result<(), Failure> {
-    let view = exchange.record.view(client);
-    let listener = &*view.snapshot.listeners[exchange.record.listener()];
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
     let (length, body) = match answer.may_have_body() {
         false => (None, &b""[..]),
         true if exchange.request.method() == Method::Head => (Some(answer.body.len() as u64), &b""[..]),

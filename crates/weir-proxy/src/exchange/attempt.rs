@@ -12,22 +12,22 @@ use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
 use super::client::Client;
-use super::outcome::{Failed, Kind, Serving, Tried};
+use super::outcome::{AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
 use super::{Exchange, choose, fields, private};
 use crate::net::clock::{self, Instant};
-use crate::net::descriptors::{self, ServerPlace};
+use crate::net::descriptors::{self, ServerPermit};
 use crate::net::failure::{of_io, of_server};
 use crate::net::socket::Behind;
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
-use crate::relay::{Relay, RelayError, Sink as _, Waiting};
+use crate::relay::{Relay, RelayError, Sink as _, WaitingFor};
 use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::upstream::outliers::Outcome;
-use crate::state::view::LocalServer;
+use crate::state::upstream::outliers::AttemptOutcome;
+use crate::state::worker_config::LocalServer;
 use crate::upstream::proxy_header;
 use crate::upstream::slot::Slot;
 use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
@@ -35,8 +35,8 @@ use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream,
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
 
-/// Sends the request to the server of `slot` and waits for the head of its response. The balancer hears how long it
-/// took, if it wants to.
+/// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
+/// measure it.
 pub(crate) async fn run<C: ClientStream, U: Servers>(
     client: &mut Client,
     stream: &mut C,
@@ -44,26 +44,26 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
-    tried: &Tried,
-) -> Result<Serving<U::Stream>, Failed> {
+    history: &AttemptHistory,
+) -> Result<RespondingServer<U::Stream>, AttemptFailure> {
     let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let mut server = match take_kept(client, servers, exchange, plans, attempt.slot.server, tried) {
+    let mut server = match take_kept(client, servers, exchange, plans, attempt.slot.server, history) {
         Some(kept) => kept,
         None => {
             let opened = attempt.connect(client, stream, servers, exchange, plans).await;
             opened.inspect_err(|failed| {
-                tell_latency(plans, index, began, Some(failed.failure));
-                tell_outcome(plans, local, failed.server, judge_failure(failed), began);
+                record_latency(plans, index, began, Some(failed.failure));
+                record_outcome(plans, local, failed.server, classify_failure(failed), began);
             })?
         }
     };
     let (opened_at, carried) = server.history();
     attempt.reused = carried > 0;
     exchange.record.reused = attempt.reused;
-    exchange.story.connected(opened_at, carried);
+    exchange.attempt_trace.connected(opened_at, carried);
 
     if private::has_credentials(exchange) {
         server.set_private();
@@ -75,20 +75,20 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
             .await;
     attempt.sent_any = server.sent() > 0;
     attempt.received_any = server.received_any();
-    tell_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
+    record_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
     match outcome {
         Ok(()) => {
             local.shard.requests.increment();
-            let judged = plans.upstream.ejector.judge(exchange.response.status());
-            tell_outcome(plans, local, attempt.slot.server, judged, began);
+            let outcome = plans.upstream.outlier_detector.classify_status(exchange.response.status());
+            record_outcome(plans, local, attempt.slot.server, outcome, began);
             let Attempt { slot, sent_any, send_failed, .. } = attempt;
-            Ok(Serving { server, slot, sent_any, send_failed: send_failed.is_some() })
+            Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
         }
-        Err((failure, kind)) => {
+        Err((failure, origin)) => {
             exchange.record.sent_to_server += server.sent();
             servers.drop_stream(server);
-            let failed = attempt.failed(failure, kind);
-            tell_outcome(plans, local, failed.server, judge_failure(&failed), began);
+            let failed = attempt.failed(failure, origin);
+            record_outcome(plans, local, failed.server, classify_failure(&failed), began);
             Err(failed)
         }
     }
@@ -102,22 +102,22 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
-) -> Result<(ServerConnection, Slot), Failed> {
+) -> Result<(ServerConnection, Slot), AttemptFailure> {
     let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
     let connected = attempt.connect(client, stream, servers, exchange, plans).await;
-    tell_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
+    record_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
-            exchange.story.connected(server.history().0, 0);
+            exchange.attempt_trace.connected(server.history().0, 0);
             local.shard.requests.increment();
-            tell_outcome(plans, local, attempt.slot.server, Outcome::Success, began);
+            record_outcome(plans, local, attempt.slot.server, AttemptOutcome::Success, began);
             Ok((server.into_tunnel(), attempt.slot))
         }
         Err(failed) => {
-            tell_outcome(plans, local, failed.server, judge_failure(&failed), began);
+            record_outcome(plans, local, failed.server, classify_failure(&failed), began);
             Err(failed)
         }
     }
@@ -125,7 +125,7 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
 
 /// Counts an attempt on a server.
 fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began: Instant) -> &'a LocalServer {
-    exchange.story.begin(plans.upstream.balancer().states(), server, began);
+    exchange.attempt_trace.begin(plans.upstream.balancer().states(), server, began);
     let local = plans.server(server.index());
     exchange.record.server = Some(server.index());
     exchange.record.attempts += 1;
@@ -135,27 +135,33 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
     local
 }
 
-/// What a failed attempt says of its server.
-fn judge_failure(failed: &Failed) -> Outcome {
-    // A client that holds back its body can have the server switch too early as often as it likes.
+/// The outcome of a failed attempt, for outlier detection.
+fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
+    // A client that holds back its body can provoke this failure at will.
     let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
     if by_client || failed.is_stale() {
-        return Outcome::Unknown;
+        return AttemptOutcome::Unknown;
     }
-    Outcome::Failure(failed.failure.into())
+    AttemptOutcome::Failure(failed.failure.into())
 }
 
-/// Tells the rules of ejection how an attempt ended that `began` then.
+/// Reports the outcome of an attempt that began at `began` to outlier detection.
 #[inline]
-fn tell_outcome(plans: Plans<'_>, local: &LocalServer, server: ServerId, outcome: Outcome, began: Instant) {
-    if matches!(outcome, Outcome::Failure(_)) {
+fn record_outcome(
+    plans: Plans<'_>,
+    local: &LocalServer,
+    server: ServerId,
+    outcome: AttemptOutcome,
+    began: Instant,
+) {
+    if matches!(outcome, AttemptOutcome::Failure(_)) {
         local.shard.outlier_failures.increment();
     }
-    plans.upstream.hear(server, outcome, began);
+    plans.upstream.record_outcome(server, outcome, began);
 }
 
-/// Tells the balancer how long an attempt took that `began` then, if it wants to know.
-fn tell_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option<Failure>) {
+/// Reports the latency of an attempt that began at `began`, for balancers that measure it.
+fn record_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Option<Failure>) {
     // What fails at once is not fast.
     let shows_latency = failure.is_none_or(|failure| failure.cause == Cause::TimedOut);
     if shows_latency && plans.upstream.balancer().measures_latency() {
@@ -173,12 +179,12 @@ fn take_kept<U: Servers>(
     exchange: &Exchange,
     plans: Plans<'_>,
     server: ServerId,
-    tried: &Tried,
+    history: &AttemptHistory,
 ) -> Option<U::Stream> {
     // A request that cannot be sent twice gets the more careful check.
     let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != BodyLength::None;
     let to = plans.to(server);
-    if tried.fresh {
+    if history.fresh {
         servers.forget_kept(to, &mut client.pinned);
         return None;
     }
@@ -197,17 +203,18 @@ struct Attempt {
     send_failed: Option<Failure>,
 }
 
-type AttemptError = (Failure, Kind);
+type AttemptError = (Failure, FailureOrigin);
 
 impl Attempt {
     fn new(slot: Slot) -> Self {
         Self { slot, sent_any: false, received_any: false, reused: false, send_failed: None }
     }
 
-    fn failed(self, failure: Failure, kind: Kind) -> Failed {
+    fn failed(self, failure: Failure, origin: FailureOrigin) -> AttemptFailure {
         let (sent_any, received_any, reused) = (self.sent_any, self.received_any, self.reused);
         let server = self.slot.server;
-        let mut failed = Failed { failure, server, kind, sent_any, received_any, reused, slot: None };
+        let mut failed =
+            AttemptFailure { failure, server, origin, sent_any, received_any, reused, slot: None };
         failed.slot = Some(self.slot).filter(|_| failed.is_stale());
         failed
     }
@@ -220,12 +227,12 @@ impl Attempt {
         servers: &mut U,
         exchange: &mut Exchange,
         plans: Plans<'_>,
-    ) -> Result<U::Stream, Failed> {
+    ) -> Result<U::Stream, AttemptFailure> {
         let to = plans.to(self.slot.server);
-        if ServerPlace::are_used_up() {
+        if ServerPermit::are_used_up() {
             client.worker.free_descriptors();
         }
-        let place = ServerPlace::take();
+        let permit = ServerPermit::take();
         let mut outcome = open(client, stream, servers, exchange, plans, to).await;
         if let Err((failure, _)) = &outcome
             && failure.cause == Cause::DescriptorLimit
@@ -233,7 +240,7 @@ impl Attempt {
         {
             outcome = open(client, stream, servers, exchange, plans, to).await;
         }
-        drop(place);
+        drop(permit);
         let now = clock::now();
         let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
         exchange.record.spend(Phase::Connect, now);
@@ -245,16 +252,16 @@ impl Attempt {
                 shard.connect_time.record(micros);
                 Ok(servers.begin(opened, to, now))
             }
-            Err((failure, kind)) => {
+            Err((failure, origin)) => {
                 if descriptors::is_local(failure) {
                     client.worker.count_wanting(failure);
                 } else {
                     shard.connect_errors.increment();
                 }
-                Err(Failed {
+                Err(AttemptFailure {
                     failure,
                     server: self.slot.server,
-                    kind,
+                    origin,
                     sent_any: false,
                     received_any: false,
                     reused: false,
@@ -290,7 +297,10 @@ impl Attempt {
                 Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, plans)),
                 Poll::Ready(Err(error)) => {
                     let failure = of_head(error, server.received_any(), self.send_failed);
-                    return Poll::Ready(Err((failure, Kind::Server(retry::RetryCause::ConnectionError))));
+                    return Poll::Ready(Err((
+                        failure,
+                        FailureOrigin::Server(retry::RetryCause::ConnectionError),
+                    )));
                 }
                 Poll::Pending => {
                     let sent = server.sent();
@@ -310,7 +320,7 @@ fn pass_interim<C: ClientStream, T: ServerStream>(
 ) -> Result<(), AttemptError> {
     exchange.interim += 1;
     if exchange.interim > INTERIM_RESPONSES_MAX {
-        return Err((Failure::server(Phase::Response, Cause::TooManyInterimResponses), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::TooManyInterimResponses), FailureOrigin::Other));
     }
     let head = server.head();
     let status = Status { code: exchange.response.status(), reason: exchange.response.reason().of(head) };
@@ -352,11 +362,11 @@ fn poll_send<C: ClientStream, T: ServerStream>(
             *send_failed = Some(of_request_body(&error));
             Ok(())
         }
-        Poll::Ready(Err(error)) => Err((of_request_body(&error), Kind::Other)),
+        Poll::Ready(Err(error)) => Err((of_request_body(&error), FailureOrigin::Other)),
     }
 }
 
-/// Nobody moves: waits for whoever is next, within that party's time.
+/// Neither side makes progress: waits for the party that has to act next, within its time limit.
 fn poll_wait<S: ClientStream>(
     cx: &mut Context<'_>,
     client: &mut Client,
@@ -369,23 +379,23 @@ fn poll_wait<S: ClientStream>(
     let (awaited, moved) = match (relay.is_done() || send_failed, relay.waiting) {
         (true, _) => {
             if let Some(cause) = stream.poll_gone(cx, client) {
-                return Poll::Ready((Failure::client(Phase::Response, cause), Kind::Other));
+                return Poll::Ready((Failure::client(Phase::Response, cause), FailureOrigin::Other));
             }
             (Activity::ResponseHead, relay.moved)
         }
-        (false, Waiting::Source) => (Activity::RequestBody, relay.moved),
-        (false, Waiting::Sink) => (Activity::ServerTakes, sent),
+        (false, WaitingFor::Source) => (Activity::RequestBody, relay.moved),
+        (false, WaitingFor::Sink) => (Activity::ServerTakes, sent),
     };
     client.report(awaited, stream, exchange);
     let over = exchange.waits.poll_over(&mut client.deadline, awaited, moved);
     over.map(|failure| {
-        let kind = match (failure.party, failure.cause) {
+        let origin = match (failure.party, failure.cause) {
             // As if it had closed the connection, which it cannot do any more.
-            (_, Cause::ServerDown) => Kind::Server(retry::RetryCause::ConnectionError),
-            (Party::Server, _) => Kind::Server(retry::RetryCause::Timeout),
-            _ => Kind::Other,
+            (_, Cause::ServerDown) => FailureOrigin::Server(retry::RetryCause::ConnectionError),
+            (Party::Server, _) => FailureOrigin::Server(retry::RetryCause::Timeout),
+            _ => FailureOrigin::Other,
         };
-        (failure, kind)
+        (failure, origin)
     })
 }
 
@@ -394,10 +404,10 @@ fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError
     let status = exchange.response.status();
     let asked = || choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
     if status == 101 && !asked() {
-        return Err((Failure::server(Phase::Response, Cause::UnexpectedUpgrade), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::UnexpectedUpgrade), FailureOrigin::Other));
     }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {
-        return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), Kind::Other));
+        return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), FailureOrigin::Other));
     }
     Ok(())
 }
@@ -409,7 +419,7 @@ fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Resul
         match sink.poll_write(cx, &[]) {
             Poll::Ready(Ok(_)) => {}
             Poll::Ready(Err(RelayError::Write(error))) => {
-                return Err((of_io(Phase::Response, Party::Client, &error), Kind::Other));
+                return Err((of_io(Phase::Response, Party::Client, &error), FailureOrigin::Other));
             }
             Poll::Ready(Err(_)) | Poll::Pending => break,
         }
@@ -440,8 +450,8 @@ fn write_request(
     server.send(&head, |out| fields::write_request(out, client, stream, exchange, plans));
 }
 
-/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream wants none.
-fn introduce(
+/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream has no `proxy_protocol`.
+fn proxy_header_for(
     client: &Client,
     stream: &impl ClientEnd,
     exchange: &Exchange,
@@ -449,15 +459,15 @@ fn introduce(
 ) -> Option<proxy_header::Header> {
     let version = plan.config.proxy_protocol?;
     let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
-    let told = client.arrival.as_ref().and_then(|arrival| arrival.authority.as_deref());
-    let introduced = proxy_header::Introduced {
+    let named = client.origin.as_ref().and_then(|origin| origin.authority.as_deref());
+    let proxied = proxy_header::ProxiedClient {
         peer: client.peer,
         destination: client.known_destination().or_else(|| stream.local_address()),
-        authority: asked_for.or(told),
+        authority: asked_for.or(named),
         tls: stream.tls(),
         unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
     };
-    Some(proxy_header::of_client(version, &introduced))
+    Some(proxy_header::of_client(version, &proxied))
 }
 
 /// Opens a connection to a server within the time limit of the phase.
@@ -470,7 +480,7 @@ async fn open<C: ClientEnd, U: Servers>(
     to: Destination<'_>,
 ) -> Result<U::Opened, AttemptError> {
     let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
-    let header = introduce(client, stream, exchange, plans.upstream);
+    let header = proxy_header_for(client, stream, exchange, plans.upstream);
     // On the heap, since it is rare and would make every exchange larger.
     let mut connecting = Box::pin(servers.open(to, header, behind, Rc::clone(&client.worker)));
     client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
@@ -478,13 +488,17 @@ async fn open<C: ClientEnd, U: Servers>(
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
             // Of ports there may be some left for another server, of anything else there is none.
             let is_final = |failure| descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
-            let kind = |failure| {
-                if is_final(failure) { Kind::Other } else { Kind::Server(retry::RetryCause::Connect) }
+            let origin = |failure| {
+                if is_final(failure) {
+                    FailureOrigin::Other
+                } else {
+                    FailureOrigin::Server(retry::RetryCause::Connect)
+                }
             };
-            return Poll::Ready(outcome.map_err(|failure| (failure, kind(failure))));
+            return Poll::Ready(outcome.map_err(|failure| (failure, origin(failure))));
         }
         if let Some(cause) = stream.poll_gone(cx, client) {
-            return Poll::Ready(Err((Failure::client(Phase::Connect, cause), Kind::Other)));
+            return Poll::Ready(Err((Failure::client(Phase::Connect, cause), FailureOrigin::Other)));
         }
         client.report(Activity::Connecting, stream, exchange);
         client.deadline.poll_passed().map(|()| {
@@ -492,14 +506,21 @@ async fn open<C: ClientEnd, U: Servers>(
                 let server = failure.party == Party::Server;
                 return Err((
                     failure,
-                    if server { Kind::Server(retry::RetryCause::Connect) } else { Kind::Other },
+                    if server {
+                        FailureOrigin::Server(retry::RetryCause::Connect)
+                    } else {
+                        FailureOrigin::Other
+                    },
                 ));
             }
             if client.deadline.ends_with_ceiling() {
                 // Another server would have no time either.
-                return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), Kind::Other));
+                return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), FailureOrigin::Other));
             }
-            Err((Failure::server(Phase::Connect, Cause::TimedOut), Kind::Server(retry::RetryCause::Connect)))
+            Err((
+                Failure::server(Phase::Connect, Cause::TimedOut),
+                FailureOrigin::Server(retry::RetryCause::Connect),
+            ))
         })
     })
     .await

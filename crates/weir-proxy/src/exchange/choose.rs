@@ -13,20 +13,20 @@ use super::{Ended, Exchange, fields, forwarded};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RoutableRequest<'a> {
     pub(crate) request: &'a RequestHead,
     pub(crate) text: &'a [u8],
     pub(crate) source: IpAddr,
 }
 
-impl RouteRequest for Asked<'_> {
+impl RouteRequest for RoutableRequest<'_> {
     fn host(&self) -> &[u8] {
         self.request.host().of(self.text)
     }
 
     fn path(&self) -> &[u8] {
         match self.request.target_form() {
-            // Asks about the server as a whole (RFC 9112 section 3.2.4), names no path: the route of the root has it.
+            // A request about the server as a whole (RFC 9112 section 3.2.4) names no path: it takes the route of the root.
             TargetForm::Asterisk | TargetForm::Authority => b"/",
             TargetForm::Origin | TargetForm::Absolute => self.request.normal_path(self.text),
         }
@@ -51,8 +51,8 @@ impl RouteRequest for Asked<'_> {
 
 impl Exchange {
     /// The request as routes and hash keys see it.
-    pub(crate) fn asked<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> Asked<'a> {
-        Asked {
+    pub(crate) fn routable<'a>(&'a self, client: &Client, listener: &ListenerPlan) -> RoutableRequest<'a> {
+        RoutableRequest {
             request: &self.request,
             text: &self.request_text,
             source: forwarded::client_address(client, self, listener),
@@ -67,7 +67,7 @@ pub(crate) fn route<'a>(
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let Some(id) = listener.routes.lookup(&exchange.asked(client, listener)) else {
+    let Some(id) = listener.routes.lookup(&exchange.routable(client, listener)) else {
         if exchange.request.upgrade().is_some() {
             stream.close_after();
         }
@@ -79,8 +79,8 @@ pub(crate) fn route<'a>(
     if connects && !route.config.allow_connect {
         return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
     }
-    // Whoever asks for a tunnel may speak in it before it hears that there is none: what comes behind its request is never
-    // read as another one (RFC 9931).
+    // A client that requests a tunnel may send into it before it learns that there is none: what follows its request is never
+    // parsed as another request (RFC 9931).
     if upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some() {
         stream.close_after();
     }
@@ -95,8 +95,9 @@ pub(crate) fn connection_route<'a>(
     exchange: &mut Exchange,
     listener: &'a ListenerPlan,
 ) -> Result<&'a RoutePlan, Ended> {
-    let connecting = Connecting { server_name: &exchange.server_name, source: client.peer.ip_or_local() };
-    let Some(id) = listener.routes.lookup(&connecting) else {
+    let connection =
+        RoutableConnection { server_name: &exchange.server_name, source: client.peer.ip_or_local() };
+    let Some(id) = listener.routes.lookup(&connection) else {
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
     exchange.record.route = Some(id.index());
@@ -152,7 +153,7 @@ fn rewrite(exchange: &mut Exchange, listener: &ListenerPlan, route: &RoutePlan) 
     rewrite.apply(path, query, &mut exchange.rewritten);
 }
 
-/// Whether the client wants another protocol that the route lets through; the name of the protocol.
+/// The protocol of `Upgrade` that the client requests, if the route allows it.
 #[inline]
 pub(crate) fn upgrade_wanted<'a>(
     request: &RequestHead,
@@ -160,20 +161,20 @@ pub(crate) fn upgrade_wanted<'a>(
     route: &RoutePlan,
 ) -> Option<&'a [u8]> {
     let asked = request.upgrade()?.of(text);
-    // One protocol at a time: a list would leave open which of them the tunnel speaks.
+    // One protocol at a time: with a list, the protocol of the tunnel would be undecided.
     let allowed = route.config.upgrades.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(asked));
     let plain = !request.fields().contains(FieldName::Http2Settings);
     (allowed && plain).then_some(asked)
 }
 
 /// A connection as the routes see it: a client that may have named a server.
-pub(crate) struct Connecting<'a> {
-    /// The name of the server that the client asked for by SNI; empty when it did not.
+pub(crate) struct RoutableConnection<'a> {
+    /// The server name of the client's SNI; empty without one.
     pub(crate) server_name: &'a [u8],
     pub(crate) source: std::net::IpAddr,
 }
 
-impl RouteRequest for Connecting<'_> {
+impl RouteRequest for RoutableConnection<'_> {
     fn host(&self) -> &[u8] {
         self.server_name
     }

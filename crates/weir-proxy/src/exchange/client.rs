@@ -1,4 +1,4 @@
-//! The client of an exchange: who it is, through which listener it came, and how long it is waited for.
+//! The client of an exchange: its address, its listener and its deadline.
 //!
 //! Plain facts and the wait of one task. How its bytes travel is the matter of its stream. Must not read or write a socket.
 
@@ -10,9 +10,9 @@ use weir_config::ListenerProtocol;
 
 use crate::net::clock::Instant;
 use crate::net::deadline::Deadline;
-use crate::net::peer::{Arrival, Peer};
-use crate::state::view::LocalListener;
+use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::state::worker::Worker;
+use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
 
 /// The client of one connection, or of one stream on it.
@@ -21,12 +21,12 @@ pub(crate) struct Client {
     pub(crate) listener: Rc<LocalListener>,
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
-    /// What the listener speaks.
+    /// The protocol of the listener.
     pub(crate) protocol: ListenerProtocol,
     /// The peer, or the client that a PROXY header names.
     pub(crate) peer: Peer,
     /// What a PROXY header said besides, or where the client connected to if the access log shows it.
-    pub(crate) arrival: Option<Box<Arrival>>,
+    pub(crate) origin: Option<Box<ConnectionOrigin>>,
     /// The server connections that are kept for this client alone.
     pub(crate) pinned: PinnedConnections,
     pub(crate) local_port: Option<u16>,
@@ -37,8 +37,8 @@ pub(crate) struct Client {
     pub(crate) requests: u64,
     /// The number of the connection among those of the worker, from 1.
     pub(crate) number: u64,
-    /// The last roll call that it has answered.
-    pub(crate) called: u32,
+    /// The number of the last query that it has answered.
+    pub(crate) answered_query: u32,
     pub(crate) opened_at: Instant,
 }
 
@@ -50,12 +50,12 @@ impl Client {
 
     /// The proxy that has named the client in a PROXY header.
     pub(crate) fn named_sender(&self) -> Option<Peer> {
-        self.arrival.as_ref()?.sender
+        self.origin.as_ref()?.sender
     }
 
     /// Where the client connected to, if a PROXY header or the access log made that known.
     pub(crate) fn known_destination(&self) -> Option<SocketAddr> {
-        self.arrival.as_ref().map(|arrival| arrival.destination)
+        self.origin.as_ref().map(|origin| origin.destination)
     }
 
     /// When the age limit of the connection ends it, if it has one.

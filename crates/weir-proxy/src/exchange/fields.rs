@@ -21,7 +21,7 @@ use crate::state::snapshot::ListenerPlan;
 /// What decides whether a field passes.
 struct Filter<'a> {
     drop: FieldSet,
-    /// Asked for every field; costs more than the set, so absent when there is nothing to ask.
+    /// Called for every field; costs more than the set, so absent where the set is enough.
     also_drop: Option<&'a dyn Fn(&Field) -> bool>,
     /// A field that passes with another value.
     replace: Option<FieldName>,
@@ -152,7 +152,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     if !listener.trusts(client.peer) {
         drop = drop.with(FieldSet::REQUEST_ORIGIN);
     }
-    // A client that announces a body of no bytes and asks all the same may wait for the answer; the server gives it or not.
+    // A client that announces an empty body and sends `Expect` may wait for 100; it is up to the server to send it.
     let announces_body =
         request.body() != BodyLength::None || request.fields().contains(FieldName::ContentLength);
     if request.expectation() != Expectation::Continue || !announces_body {
@@ -163,7 +163,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     }
     let changes = &route.config.request_headers;
     let others = request.connection().others();
-    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is looked at.
+    // Most heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
     let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
     let stripped = listener.stripped(client.peer);
@@ -176,15 +176,15 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || is_changed_away(changes, name)
     };
     let ask = underscores || others || own_id.is_some() || stripped.is_some() || !changes.is_empty();
-    let changing = upstream.persistence.as_ref().filter(|persistence| persistence.changes_requests());
+    let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     let filter = Filter {
         drop,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: changing.map(|_| FieldName::Cookie),
     };
     copy_fields(out, text, request.fields(), &filter, |out, field| {
-        if let Some(persistence) = changing {
-            affinity::write_cookie(out, persistence, text, field);
+        if let Some(affinity) = changing {
+            affinity::write_cookie(out, affinity, text, field);
         }
     });
 }
@@ -218,7 +218,7 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date());
     }
     write_id(out, exchange, plans.listener, changes);
-    affinity::write_bond(out, exchange.affinity, plans, server);
+    affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
     write_changes(out, changes);
 }
 
@@ -240,20 +240,20 @@ fn copy_response_fields<W: FieldWriter>(
             || is_changed_away(changes, name)
     };
     let ask = others || id.is_some() || !changes.is_empty();
-    let marking = plans.upstream.persistence.as_ref().filter(|persistence| persistence.changes_responses());
+    let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop: FieldSet::RESPONSE_HOP,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: marking.map(|_| FieldName::SetCookie),
     };
     copy_fields(out, text, response.fields(), &filter, |out, field| {
-        if let Some(persistence) = marking {
-            affinity::write_set_cookie(out, persistence, server, text, field);
+        if let Some(affinity) = marking {
+            affinity::write_set_cookie(out, affinity, server, text, field);
         }
     });
 }
 
-/// Adds the id of the request, for clients that are to have it.
+/// Adds the id of the request, where responses contain it.
 pub(crate) fn write_id(
     out: &mut impl FieldWriter,
     exchange: &Exchange,

@@ -4,13 +4,13 @@ use weir_config::ListenerProtocol;
 use weir_observe::Phase;
 
 use super::client::Client;
-use super::outcome::Serving;
+use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
 use super::{Exchange, log, recording, trace};
 use crate::net::clock;
-use crate::state::view::View;
+use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::{ServerStream as _, Servers};
 
 /// Gives the stream back, whose connection may be used again.
@@ -19,7 +19,7 @@ pub(crate) fn run<U: Servers>(
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: Serving<U::Stream>,
+    serving: RespondingServer<U::Stream>,
 ) {
     let now = clock::now();
     client.now = now;
@@ -31,9 +31,9 @@ pub(crate) fn run<U: Servers>(
 }
 
 /// Counts the exchange for the route that took it.
-fn count_route(record: &Record, view: &View, worker: usize) {
+fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
     let Some(route) = record.route else { return };
-    let shard = &view.snapshot.listeners[record.listener()].route_plans[route].shards.of(worker);
+    let shard = &config.snapshot.listeners[record.listener()].route_plans[route].shards.of(worker);
     shard.requests.increment();
     if record.status != 0 {
         shard.responses.record(record.status);
@@ -43,11 +43,11 @@ fn count_route(record: &Record, view: &View, worker: usize) {
     }
 }
 
-/// Counts the exchange, writes its line of the access log, and keeps what the recorder wants of it.
+/// Counts the exchange, writes its line of the access log, and records it.
 pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mut Exchange) {
-    let view = exchange.record.view(client);
+    let config = exchange.record.begin_config(client);
     if exchange.record.tunnelled.is_none() {
-        exchange.record.note(stream);
+        exchange.record.update(stream);
     }
     if exchange.request_text.is_empty() {
         exchange.keep_first_line(client, stream);
@@ -73,7 +73,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if let Some(failure) = record.failure {
         listener.failures.record(failure);
     }
-    count_route(record, &view, client.worker.index);
+    count_route(record, &config, client.worker.index);
     if let (Some(index), Some(served)) = (record.upstream, record.served()) {
         let upstream = served.upstream_shard(index);
         upstream.requests.increment();
@@ -94,9 +94,9 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
             shard.bytes_out.add(record.sent_to_server - up);
         }
     }
-    log::write(client, stream, exchange, &view);
-    recording::record(client, exchange, &view);
+    log::write(client, stream, exchange, &config);
+    recording::record(client, exchange, &config);
     if exchange.record.trace.sampled().is_some() {
-        trace::hand_over(client, exchange, &view);
+        trace::hand_over(client, exchange, &config);
     }
 }

@@ -1,6 +1,6 @@
-//! What servers are told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, the request id, the certificate of the client.
+//! The fields that describe the client to servers: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, the request id, the certificate of the client.
 //!
-//! What a client claims is believed only when its peer is a trusted proxy; from anybody else it is replaced, never
+//! Values from the client are accepted only when its peer is a trusted proxy; those of other peers are replaced, never
 //! added to.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::state::snapshot::ListenerPlan;
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_TAKEN_MAX: usize = 128;
 
-/// The address of the client: the peer's, or the last one that trusted proxies vouch for.
+/// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
 pub(crate) fn client_address(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
     let peer = client.peer.ip_or_local();
     if !listener.trusts(client.peer) {
@@ -66,7 +66,7 @@ fn make_request_id(client: &Client, exchange: &mut Exchange) {
     exchange.record.request_id.extend_from_slice(&id);
 }
 
-/// Adds everything the listener wants servers to know, but for what the route removes or sets itself.
+/// Adds the forwarding fields that the listener has enabled, except those that the route removes or sets itself.
 pub(crate) fn write(
     out: &mut impl FieldWriter,
     client: &Client,
@@ -96,7 +96,7 @@ pub(crate) fn write(
     }
 }
 
-/// Adds what servers are told about the certificate of the client, on a listener that asks for one.
+/// Adds the fields about the certificate of the client, on a listener that requests one.
 pub(crate) fn write_certificate(
     out: &mut impl FieldWriter,
     stream: &impl ClientEnd,
@@ -126,7 +126,7 @@ fn write_x_forwarded(
             true => b"X-Forwarded-Proto: https\r\n",
             false => b"X-Forwarded-Proto: http\r\n",
         };
-        out.lines(line);
+        out.raw_lines(line);
     }
     let host = request.authority().of(text);
     if !host.is_empty() && !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {
@@ -163,7 +163,7 @@ fn write_rfc7239(out: &mut impl FieldWriter, client: &Client, exchange: &Exchang
     }
 }
 
-/// The scheme of the URL that the client asked for, as far as its connection says.
+/// The scheme of the request URL, by the connection of the client.
 fn scheme(client: &Client) -> &'static [u8] {
     if client.is_tls { b"https" } else { b"http" }
 }
@@ -188,11 +188,11 @@ fn write_list(
     });
 }
 
-/// Writes the peer the way `X-Forwarded-For` has it: bare, IPv6 without brackets.
+/// Writes the peer in the format of `X-Forwarded-For`: bare, IPv6 without brackets.
 fn write_peer(out: &mut Vec<u8>, client: &Client) {
     match client.peer.ip() {
         Some(ip) => digits::address(out, ip),
-        // RFC 7239 section 6 has this word for a peer without an address.
+        // The identifier for a peer without an address (RFC 7239 section 6).
         None => out.extend_from_slice(b"unknown"),
     }
 }

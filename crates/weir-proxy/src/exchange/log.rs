@@ -10,13 +10,15 @@ use super::stream::ClientEnd;
 use super::{Exchange, forwarded};
 use crate::net::clock;
 use crate::net::peer::Peer;
-use crate::state::view::View;
+use crate::state::worker_config::WorkerConfig;
 
 /// Writes the line of an exchange, if its listener logs.
-pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, view: &View) {
+pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, config: &WorkerConfig) {
     let log = client.listener.log();
     let Some(log) = &*log else { return };
-    log.add(|format, text| with_record(client, stream, exchange, view, |record| format.render(record, text)));
+    log.add(|format, text| {
+        with_record(client, stream, exchange, config, |record| format.render(record, text))
+    });
 }
 
 /// The fields of both heads, for formats that name some.
@@ -41,10 +43,10 @@ fn with_record(
     client: &Client,
     stream: &impl ClientEnd,
     exchange: &Exchange,
-    view: &View,
+    config: &WorkerConfig,
     render: impl FnOnce(&ExchangeRecord<'_>),
 ) {
-    let snapshot = &view.snapshot;
+    let snapshot = &config.snapshot;
     let record = &exchange.record;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let listener = &snapshot.listeners[record.listener()];

@@ -1,6 +1,6 @@
-//! One request and its response: the story of an exchange, phase by phase.
+//! One request and its response, phase by phase.
 //!
-//! [`run`] names every phase in the order in which they happen; each is told in a file of its own. An exchange is
+//! [`run`] names every phase in the order in which they happen; each has a file of its own. An exchange is
 //! reused from one request to the next, so that a warm worker allocates nothing. Must not know how bytes travel.
 
 mod report;
@@ -42,10 +42,10 @@ use weir_traffic::affinity::RequestAffinity;
 
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
-use crate::state::recorder::{Story, TunnelTrace};
+use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
-use outcome::Tried;
+use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
 use stream::{ClientEnd, ClientStream};
@@ -87,12 +87,12 @@ async fn carry(
     servers: &mut impl Servers,
     exchange: &mut Exchange,
 ) -> Result<End, Ended> {
-    let view = exchange.record.view(client);
-    let listener = &*view.snapshot.listeners[exchange.record.listener()];
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
 
     // Request: the head, whole and well-formed.
     stream.receive(client, exchange, listener).await?;
-    trace::begin(client, exchange, listener, &view);
+    trace::begin(client, exchange, listener, &config);
     admit::request(client, stream, exchange, listener)?;
 
     if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
@@ -105,41 +105,41 @@ async fn carry(
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::from_config(client, stream, exchange, route).await;
     };
-    let upstream = &*view.snapshot.upstreams[upstream_index];
-    let plans = Plans { view: &view, listener, route, upstream, upstream_index };
+    let upstream = &*config.snapshot.upstreams[upstream_index];
+    let plans = Plans { config: &config, listener, route, upstream, upstream_index };
     exchange.waits.begin(&listener.wait_limits(upstream));
     affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
 
-    let mut tried = Tried::new();
+    let mut history = AttemptHistory::new();
     let mut kept = None;
-    let (ground, mut serving) = loop {
+    let (location, mut serving) = loop {
         // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
         let slot = match kept.take() {
             Some(slot) => slot,
-            None => queue::admit(client, stream, exchange, plans, &tried.excluded)
+            None => queue::admit(client, stream, exchange, plans, &history.excluded)
                 .await
-                .map_err(|ended| tried.or_last(ended))?,
+                .map_err(|ended| history.or_last(ended))?,
         };
-        let ground = slot.ground();
-        let plans = plans.on(&ground.0, ground.1);
+        let location = slot.location();
+        let plans = plans.on(&location.0, location.1);
         // Connect, Send, Response: one attempt on that server.
         let attempted = {
-            let attempt = pin!(attempt::run(client, stream, servers, exchange, plans, slot, &tried));
+            let attempt = pin!(attempt::run(client, stream, servers, exchange, plans, slot, &history));
             attempt.await
         };
         match attempted {
             Ok(serving) => {
-                if !retry::instead(client, exchange, plans, &mut tried, &serving) {
-                    break (ground, serving);
+                if !retry::instead(client, exchange, plans, &mut history, &serving) {
+                    break (location, serving);
                 }
                 exchange.record.sent_to_server += serving.server.sent();
                 servers.drop_stream(serving.server);
             }
-            Err(failed) => kept = retry::again(client, exchange, plans, &mut tried, failed)?,
+            Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
         }
     };
-    let plans = plans.on(&ground.0, ground.1);
+    let plans = plans.on(&location.0, location.1);
 
     // Relay: the response on its way to the client, and what is left of the request on its way to the server.
     if exchange.switches_protocols() {
@@ -156,7 +156,7 @@ async fn carry(
     Ok(End::Done)
 }
 
-/// What an exchange tells its stream at its end.
+/// How an exchange ended, for its stream.
 pub(crate) enum End {
     /// There was no request, or nothing can be answered: the connection closes.
     Closed,
@@ -190,7 +190,7 @@ pub(crate) struct Exchange {
     pub(crate) request: RequestHead,
     /// The bytes that the spans of `request` refer to.
     pub(crate) request_text: Vec<u8>,
-    /// The name that the client of a TCP listener asked for by SNI; empty when it did not.
+    /// The server name of the SNI of a TCP listener's client; empty without one.
     pub(crate) server_name: Vec<u8>,
     /// The beginning of the first line of a head that could not be read.
     pub(crate) first_line: Vec<u8>,
@@ -208,17 +208,17 @@ pub(crate) struct Exchange {
     pub(crate) response_relay: Relay,
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
-    /// What the request says about the server that it belongs to.
+    /// The server that the request belongs to by its cookies.
     pub(crate) affinity: RequestAffinity,
-    /// When the client may try again with more hope, in seconds.
+    /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
 
     pub(crate) waits: Waits,
     pub(crate) record: Record,
-    /// What is noted of its attempts for the recorder.
-    pub(crate) story: Story,
-    /// What a tunnel, now over, has kept of its beginning.
-    pub(crate) told: Option<Box<TunnelTrace>>,
+    /// Its attempts, for the recorder.
+    pub(crate) attempt_trace: AttemptTrace,
+    /// The beginning of a tunnel that is now over.
+    pub(crate) tunnel_trace: Option<Box<TunnelTrace>>,
 }
 
 impl Exchange {
@@ -240,8 +240,8 @@ impl Exchange {
             retry_after: None,
             waits: Waits::new(),
             record: Record::new(),
-            story: Story::new(),
-            told: None,
+            attempt_trace: AttemptTrace::new(),
+            tunnel_trace: None,
         }
     }
 
@@ -263,8 +263,8 @@ impl Exchange {
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
         self.record.reset();
-        self.story.reset();
-        self.told = None;
+        self.attempt_trace.reset();
+        self.tunnel_trace = None;
     }
 
     /// Keeps the beginning of what the client sent in place of a head, for the recorder.

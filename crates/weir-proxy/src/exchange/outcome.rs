@@ -1,4 +1,4 @@
-//! What the attempts of an exchange came to: a server that has begun to answer, or a failure and whether another may help.
+//! The outcome of the attempts of an exchange: a response that has begun, or a failure and whether a retry may help.
 
 use weir_observe::{Cause, Failure};
 use weir_traffic::balance::Excluded;
@@ -9,7 +9,7 @@ use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::slot::Slot;
 
 /// A server that has begun to answer.
-pub(crate) struct Serving<T> {
+pub(crate) struct RespondingServer<T> {
     pub(crate) server: T,
     pub(crate) slot: Slot,
     /// Whether any byte of the request left for the server before it answered.
@@ -18,23 +18,23 @@ pub(crate) struct Serving<T> {
     pub(crate) send_failed: bool,
 }
 
-/// What the attempts of one exchange have met so far.
+/// The attempts of one exchange so far.
 #[derive(Debug)]
-pub(crate) struct Tried {
+pub(crate) struct AttemptHistory {
     pub(crate) excluded: Excluded,
     pub(super) stale_connections: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
-    /// Why the last attempt failed: what the client hears when nobody else can take the request.
+    /// Why the last attempt failed: reported to the client when no other server can take the request.
     pub(super) last: Option<Failure>,
 }
 
-impl Tried {
+impl AttemptHistory {
     pub(crate) const fn new() -> Self {
         Self { excluded: Excluded::new(), stale_connections: 0, fresh: false, last: None }
     }
 
-    /// Whether anybody may take the request after it has failed on `server`, too.
+    /// Whether a server is left that may take the request after it has failed on `server`, too.
     pub(super) fn leaves_other(&self, plan: &UpstreamPlan, server: ServerId) -> bool {
         let mut excluded = self.excluded;
         excluded.insert(server);
@@ -52,27 +52,29 @@ impl Tried {
 
 /// An attempt that ended without a response that can be relayed.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct AttemptFailure {
     pub(crate) failure: Failure,
     pub(crate) server: ServerId,
-    pub(crate) kind: Kind,
+    pub(crate) origin: FailureOrigin,
     pub(crate) sent_any: bool,
     pub(crate) received_any: bool,
     pub(crate) reused: bool,
-    /// Its slot, kept if the request may go to the same server again: nobody else has a right to it.
+    /// Its slot, kept if the request may go to the same server again.
     pub(crate) slot: Option<Slot>,
 }
 
-impl Failed {
+impl AttemptFailure {
     /// Whether a kept connection broke before it gave one byte, which says nothing about the server.
     pub(crate) fn is_stale(&self) -> bool {
-        self.reused && self.kind == Kind::Server(retry::RetryCause::ConnectionError) && !self.received_any
+        self.reused
+            && self.origin == FailureOrigin::Server(retry::RetryCause::ConnectionError)
+            && !self.received_any
     }
 }
 
-/// Whose doing it was.
+/// The side at fault, which decides about a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureOrigin {
     /// The server's, or that of the way to it: another attempt may help.
     Server(retry::RetryCause),
     /// The client's or Weir's own: another attempt cannot help.

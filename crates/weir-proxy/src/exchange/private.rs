@@ -22,7 +22,7 @@ fn find_credentials(exchange: &Exchange) -> bool {
     values.any(|field| authenticates_connection(field.value.of(text)))
 }
 
-/// Whether the response, of which `text` is the head, asks the client to authenticate the connection, or goes on with that.
+/// Whether the response, of which `text` is the head, requests authentication of the connection, or continues it.
 #[inline]
 pub(super) fn has_challenge(response: &ResponseHead, text: &[u8]) -> bool {
     matches!(response.status(), 401 | 407) && find_challenge(response, text)

@@ -1,7 +1,7 @@
 //! Phase Queue: a slot on a server, now or in the order of arrival.
 //!
-//! Whoever finds every server full waits in the queue of the upstream, shared by all workers, and is handed the first
-//! slot that becomes free and that it may use. Must not connect.
+//! An exchange that finds every server full waits in the queue of the upstream, shared by all workers, and gets the first
+//! free slot that it may use. Must not connect.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -21,14 +21,14 @@ use super::{Ended, Exchange, forwarded};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::upstream::queue::tell;
-use crate::state::view::View;
+use crate::state::upstream::queue::notify;
+use crate::state::worker_config::WorkerConfig;
 use crate::upstream::slot::Slot;
 
-/// The newest view that has the upstream of `plans`, and its place there; `None`: that of `plans` itself.
-fn newer(client: &Client, plans: Plans<'_>) -> Option<(Rc<View>, usize)> {
-    let present = client.worker.view.borrow();
-    if Rc::ptr_eq(&present, plans.view) {
+/// The newest config that has the upstream of `plans`, and its place there; `None`: that of `plans` itself.
+fn newer(client: &Client, plans: Plans<'_>) -> Option<(Rc<WorkerConfig>, usize)> {
+    let present = client.worker.config.borrow();
+    if Rc::ptr_eq(&present, plans.config) {
         return None;
     }
     let (index, _) = present.snapshot.upstream(&plans.upstream.config.name)?;
@@ -47,26 +47,26 @@ pub(crate) async fn admit(
     excluded: &Excluded,
 ) -> Result<Slot, Ended> {
     let newest = newer(client, plans);
-    if let Some((view, upstream)) = &newest {
-        exchange.record.move_on(view, *upstream);
+    if let Some((config, upstream)) = &newest {
+        exchange.record.move_on(config, *upstream);
     }
-    let plans = newest.as_ref().map_or(plans, |(view, upstream)| plans.on(view, *upstream));
-    let Plans { view, upstream: plan, upstream_index: upstream, .. } = plans;
+    let plans = newest.as_ref().map_or(plans, |(config, upstream)| plans.on(config, *upstream));
+    let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
     let balancer = plan.balancer();
-    let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.asked(client, plans.listener)));
-    let slot = |server| Slot { view: Rc::clone(view), upstream, server };
+    let hash = balancer.hash_key().and_then(|key| key.hash(&exchange.routable(client, plans.listener)));
+    let slot = |server| Slot { config: Rc::clone(config), upstream, server };
     let now_ms = if balancer.measures_latency() { plan.millis(client.now) } else { 0 };
     let pick = Pick { hash, excluded, random: client.worker.random(), now_ms };
-    let (bound, patience) = match private_server(client, plans) {
-        None => (exchange.affinity.server, plan.patience),
+    let (bound, when_full) = match private_server(client, plans) {
+        None => (exchange.affinity.server, plan.when_full),
         // On any other server, the client would have to authenticate again, or the handshake would fail.
         private => (private, WhenFull::Queue),
     };
-    let arrival = AdmissionRequest { pick, bound, when_full: patience };
-    let own = match plan.admission.try_admit(&arrival) {
+    let request = AdmissionRequest { pick, bound, when_full };
+    let own = match plan.admission.try_admit(&request) {
         AdmissionDecision::Server(server) => return Ok(slot(server)),
         AdmissionDecision::NoneEligible => {
-            exchange.story.nobody(balancer.states(), client.now);
+            exchange.attempt_trace.no_server(balancer.states(), client.now);
             return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
         }
         AdmissionDecision::Wait(own) => own,
@@ -75,7 +75,7 @@ pub(crate) async fn admit(
     let outcome = wait(client, stream, exchange, plans, &pick, own, began).await;
     let now = clock::now();
     if outcome.is_err() {
-        exchange.story.nobody(balancer.states(), began);
+        exchange.attempt_trace.no_server(balancer.states(), began);
     }
     if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Killed) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
@@ -83,11 +83,11 @@ pub(crate) async fn admit(
     exchange.record.spend(Phase::Queue, now);
     client.now = now;
     let server = outcome.map_err(Ended::Failed)?;
-    // Whoever has waited may get a server that only the newest config knows.
+    // After a wait, the server may be one of the newest config only.
     match newer(client, plans) {
-        Some((view, upstream)) => {
-            exchange.record.move_on(&view, upstream);
-            Ok(Slot { view, upstream, server })
+        Some((config, upstream)) => {
+            exchange.record.move_on(&config, upstream);
+            Ok(Slot { config, upstream, server })
         }
         None if server.index() < plan.config.servers.len() => Ok(slot(server)),
         None => Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
@@ -97,7 +97,7 @@ pub(crate) async fn admit(
 /// The server that has authenticated the client, or is about to, on a connection that is kept for it.
 #[inline]
 fn private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
-    let servers = plans.view.servers_met(plans.upstream_index);
+    let servers = plans.config.used_servers(plans.upstream_index);
     let index = client.pinned.private_server(&servers, client.now)?;
     u32::try_from(index).ok().map(ServerId)
 }
@@ -117,34 +117,34 @@ async fn wait(
     let now_ms = plan.millis(began);
     let limit = plan.config.timeouts.queue;
     let deadline_ms = now_ms + limit.as_millis() as u64;
-    let wait = QueueWait { own, class: standing(client, exchange, plans), now_ms, deadline_ms };
-    let entered = plan.admission.enter_or_serve(pick, wait, sender, tell);
-    let Ok(Enqueued { ticket, ahead, displaced }) = entered else {
+    let wait = QueueWait { own, class: queue_class(client, exchange, plans), now_ms, deadline_ms };
+    let entered = plan.admission.enter_or_serve(pick, wait, sender, notify);
+    let Ok(Enqueued { ticket, ahead, evicted }) = entered else {
         let none = plan.config.queue.length_max == 0;
         let cause = if none { Cause::AllServersFull } else { Cause::QueueFull };
         return Err(Failure::weir(Phase::Queue, cause));
     };
-    if let Some(displaced) = displaced {
-        tell(displaced, WaitOutcome::Displaced);
+    if let Some(evicted) = evicted {
+        notify(evicted, WaitOutcome::Evicted);
     }
     let record = &mut exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.affinity_wait).map(|wait| wait.min(limit));
     let own_until = own_until.filter(|_| own != private_server(client, plans));
     let shard = plans.upstream_shard();
-    // Only now: whoever sees this one counted may rely on it that later ones stand behind it.
+    // Only after the entry: a reader of the metric can rely on later exchanges being queued behind this one.
     shard.queued.increment();
     shard.queue_length.increment();
     let own = own.is_some();
-    let mut claim = Claim { plan, shard, ticket: Some(ticket), receiver: &mut receiver, began, own };
+    let mut entry = QueueEntry { plan, shard, ticket: Some(ticket), receiver: &mut receiver, began, own };
     // A slot may have become free between the look at the servers and the entry into the queue.
     plan.serve_queue();
     client.deadline.set(began, Some(own_until.unwrap_or(limit)));
-    std::future::poll_fn(|cx| claim.poll(cx, client, stream, exchange)).await
+    std::future::poll_fn(|cx| entry.poll(cx, client, stream, exchange)).await
 }
 
 /// Where in the queue the exchange belongs.
-fn standing(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClass {
+fn queue_class(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClass {
     let share = match plans.upstream.config.queue.fair_share {
         true => ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number(),
         false => 0,
@@ -153,7 +153,7 @@ fn standing(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClas
 }
 
 /// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.
-struct Claim<'a> {
+struct QueueEntry<'a> {
     plan: &'a UpstreamPlan,
     shard: &'a UpstreamShard,
     ticket: Option<Ticket>,
@@ -163,7 +163,7 @@ struct Claim<'a> {
     own: bool,
 }
 
-impl Claim<'_> {
+impl QueueEntry<'_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -202,7 +202,7 @@ impl Claim<'_> {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.plan.admission.leave(ticket);

@@ -1,4 +1,4 @@
-//! What is known about an exchange when it is over: for the counters and the access log.
+//! The figures of an exchange, for the counters and the access log.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::client::Client;
 use super::stream::ClientEnd;
 use crate::net::clock::{self, Instant};
 use crate::state::trace_queue::ExchangeSpan;
-use crate::state::view::View;
+use crate::state::worker_config::WorkerConfig;
 
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.
 pub(crate) const REQUEST_ID_LEN: usize = 32;
@@ -17,10 +17,10 @@ pub(crate) const REQUEST_ID_LEN: usize = 32;
 /// The figures of one exchange.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The view that the exchange runs on, and the place of its listener in it.
-    ground: Option<(Rc<View>, usize)>,
-    /// The view that `upstream` and `server` are of, once a reload has come between the route and the server.
-    served: Option<Rc<View>>,
+    /// The config that the exchange runs on, and the place of its listener in it.
+    config: Option<(Rc<WorkerConfig>, usize)>,
+    /// The config that `upstream` and `server` are of, once a reload has come between the route and the server.
+    served: Option<Rc<WorkerConfig>>,
     pub(crate) began: Instant,
     /// The moment up to which `times` accounts.
     pub(crate) accounted: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Record {
     pub(crate) attempts: u32,
     /// Exchanges that stood before this one in the queue.
     pub(crate) queue_position: u32,
-    /// What became of the client's bond to a server; `None` without persistence or response.
+    /// Whether affinity kept or moved the client; `None` without affinity or response.
     pub(crate) kept: Option<AffinityOutcome>,
     /// Whether the server connection of the last attempt had carried an exchange before.
     pub(crate) reused: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Record {
     pub(crate) tunnelled: Option<(u64, u64)>,
     /// Those of them that its server has been credited with while it ran.
     pub(crate) credited: (u64, u64),
-    /// Who ended the tunnel, or ended its direction of it first.
+    /// The party that ended the tunnel, or ended its direction first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
     pub(crate) request_id: Vec<u8>,
@@ -63,7 +63,7 @@ impl Record {
     pub(crate) fn new() -> Self {
         let now = clock::now();
         Self {
-            ground: None,
+            config: None,
             served: None,
             began: now,
             accounted: now,
@@ -93,7 +93,7 @@ impl Record {
 
     /// Forgets the exchange.
     pub(crate) fn reset(&mut self) {
-        (self.ground, self.served) = (None, None);
+        (self.config, self.served) = (None, None);
         self.times.reset();
         (self.route, self.upstream, self.server) = (None, None, None);
         self.attempts = 0;
@@ -113,8 +113,8 @@ impl Record {
         self.trace = Trace::NONE;
     }
 
-    /// Takes down how far the stream of the client has come.
-    pub(crate) fn note(&mut self, stream: &impl ClientEnd) {
+    /// Records the progress of the client stream.
+    pub(crate) fn update(&mut self, stream: &impl ClientEnd) {
         self.body_in = stream.body_received();
         self.bytes_out = stream.sent();
         self.client_stays = stream.stays_open();
@@ -128,51 +128,50 @@ impl Record {
         }
     }
 
-    /// The view that this exchange runs on, to its end: the present one of the worker when it began.
-    pub(crate) fn view(&mut self, client: &Client) -> Rc<View> {
-        let begin = || client.listener.ground(&client.worker.view.borrow());
-        Rc::clone(&self.ground.get_or_insert_with(begin).0)
+    /// The config that this exchange runs on, to its end: the present one of the worker when it began.
+    pub(crate) fn begin_config(&mut self, client: &Client) -> Rc<WorkerConfig> {
+        let begin = || client.listener.config_for_exchange(&client.worker.config.borrow());
+        Rc::clone(&self.config.get_or_insert_with(begin).0)
     }
 
-    /// The place of its listener in that view.
+    /// The place of its listener in that config.
     pub(crate) fn listener(&self) -> usize {
-        self.ground.as_ref().map_or(0, |(_, listener)| *listener)
+        self.config.as_ref().map_or(0, |(_, listener)| *listener)
     }
 
-    /// The upstream that it goes to has the place `upstream` in a newer view.
-    pub(crate) fn move_on(&mut self, view: &Rc<View>, upstream: usize) {
+    /// The upstream that it goes to has the place `upstream` in a newer config.
+    pub(crate) fn move_on(&mut self, config: &Rc<WorkerConfig>, upstream: usize) {
         self.upstream = Some(upstream);
-        self.served = Some(Rc::clone(view));
+        self.served = Some(Rc::clone(config));
     }
 
-    /// The view that it runs on; `None` before [`Record::view`].
-    pub(crate) fn ground(&self) -> Option<&Rc<View>> {
-        self.ground.as_ref().map(|(view, _)| view)
+    /// The config that it runs on; `None` before [`Record::begin_config`].
+    pub(crate) fn config(&self) -> Option<&Rc<WorkerConfig>> {
+        self.config.as_ref().map(|(config, _)| config)
     }
 
-    /// The view that `upstream` and `server` are of; `None` before [`Record::view`].
-    pub(crate) fn served(&self) -> Option<&Rc<View>> {
-        self.served.as_ref().or(self.ground.as_ref().map(|(view, _)| view))
+    /// The config that `upstream` and `server` are of; `None` before [`Record::begin_config`].
+    pub(crate) fn served(&self) -> Option<&Rc<WorkerConfig>> {
+        self.served.as_ref().or(self.config.as_ref().map(|(config, _)| config))
     }
 
     /// The config that it has moved on to, if a reload came between the route and the server.
     #[inline]
     pub(crate) fn moved_to(&self) -> Option<u64> {
-        self.served.as_ref().map(|view| view.snapshot.generation)
+        self.served.as_ref().map(|config| config.snapshot.generation)
     }
 
-    /// A long exchange lets go of the view that it began on: from now on it is told by the names that `view` has for the same
-    /// things, if it has them all.
-    pub(crate) fn settle_on(&mut self, view: &Rc<View>, listener: usize) {
-        let Some((before, place)) = &self.ground else { return };
-        let (old, new) = (&before.snapshot.listeners[*place], &view.snapshot.listeners[listener]);
+    /// A long exchange releases the config that it began on, if `config` has its route and upstream by the same names.
+    pub(crate) fn settle_on(&mut self, config: &Rc<WorkerConfig>, listener: usize) {
+        let Some((before, place)) = &self.config else { return };
+        let (old, new) = (&before.snapshot.listeners[*place], &config.snapshot.listeners[listener]);
         let route = self.route.map(|route| new.route_named(&old.route_plans[route].config.name));
         let upstream = self.upstream.zip(self.served()).map(|(upstream, served)| {
-            view.snapshot.upstream(&served.snapshot.upstreams[upstream].config.name).map(|(index, _)| index)
+            config.snapshot.upstream(&served.snapshot.upstreams[upstream].config.name).map(|(index, _)| index)
         });
         if route != Some(None) && upstream != Some(None) {
             (self.route, self.upstream) = (route.flatten(), upstream.flatten());
-            (self.ground, self.served) = (Some((Rc::clone(view), listener)), None);
+            (self.config, self.served) = (Some((Rc::clone(config), listener)), None);
         }
     }
 
@@ -183,7 +182,7 @@ impl Record {
     }
 }
 
-/// What an exchange knows of its trace; nothing, when traces are off.
+/// The trace of an exchange; empty when traces are off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trace {
     pub(super) own: Option<ExchangeSpan>,

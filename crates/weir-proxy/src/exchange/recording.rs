@@ -1,4 +1,4 @@
-//! What the flight recorder keeps of an exchange, as a plain record.
+//! Fills the record of an exchange for the flight recorder.
 
 use weir_config::ListenerProtocol;
 use weir_observe::Phase;
@@ -6,69 +6,72 @@ use weir_observe::Phase;
 use super::client::Client;
 use super::{Exchange, forwarded};
 use crate::net::clock;
-use crate::state::recorder::{Entry, EntryKind, Flight, NONE, RequestWords, TunnelTrace};
-use crate::state::view::View;
+use crate::state::recorder::{Entry, EntryKind, NONE, RecordedExchange, RequestWords, TunnelTrace};
+use crate::state::worker_config::WorkerConfig;
 
 /// Keeps an exchange that is over, if its worker keeps any.
 #[inline]
-pub(crate) fn record(client: &Client, exchange: &Exchange, view: &View) {
+pub(crate) fn record(client: &Client, exchange: &Exchange, config: &WorkerConfig) {
     let Some(recorder) = &client.worker.recorder else { return };
-    if exchange.record.failure.is_some() || exchange.story.seen() > 1 || exchange.told.is_some() {
-        return recorder.keep_whole(|flight| set(flight, client, exchange, view));
+    if exchange.record.failure.is_some()
+        || exchange.attempt_trace.seen() > 1
+        || exchange.tunnel_trace.is_some()
+    {
+        return recorder.record_full(|recorded| set(recorded, client, exchange, config));
     }
-    recorder.keep(|entry| fill(entry, client, exchange, view));
+    recorder.record(|entry| fill(entry, client, exchange, config));
 }
 
 /// Everything that is known of an exchange that is over.
 #[cold]
-pub(crate) fn whole(client: &Client, exchange: &Exchange, view: &View) -> Flight {
-    let mut flight = Flight::blank(exchange.record.began);
-    set(&mut flight, client, exchange, view);
-    flight
+pub(crate) fn full(client: &Client, exchange: &Exchange, config: &WorkerConfig) -> RecordedExchange {
+    let mut recorded = RecordedExchange::blank(exchange.record.began);
+    set(&mut recorded, client, exchange, config);
+    recorded
 }
 
 /// An exchange that still runs, in `phase` by now; `None` as long as nothing is known of it.
-pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Option<Flight> {
+pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Option<RecordedExchange> {
     let now = clock::now();
-    let mut flight = Flight::blank(now);
-    set(&mut flight, client, exchange, exchange.record.ground()?);
-    let (entry, record) = (&mut flight.entry, &exchange.record);
+    let mut recorded = RecordedExchange::blank(now);
+    set(&mut recorded, client, exchange, exchange.record.config()?);
+    let (entry, record) = (&mut recorded.entry, &exchange.record);
     entry.times.add(phase, now.micros_since(record.accounted));
     entry.ended = now;
     entry.bytes_in += record.body_in + record.tunnelled.map_or(0, |(up, _)| up);
-    Some(flight)
+    Some(recorded)
 }
 
 /// What is kept of the beginning of an exchange that becomes a tunnel.
-pub(crate) fn tunnel_trace(client: &Client, exchange: &Exchange, view: &View) -> Box<TunnelTrace> {
+pub(crate) fn tunnel_trace(client: &Client, exchange: &Exchange, config: &WorkerConfig) -> Box<TunnelTrace> {
     let mut entry = Entry::blank(exchange.record.began);
-    fill_rare(&mut entry, client, exchange, view);
+    fill_rare(&mut entry, client, exchange, config);
     Box::new(TunnelTrace {
         words: entry.words.packed(),
         client: entry.client,
-        tries: exchange.story.tries().into(),
-        tries_seen: exchange.story.seen(),
+        attempts: exchange.attempt_trace.attempts().into(),
+        attempts_seen: exchange.attempt_trace.seen(),
     })
 }
 
 /// Everything but the number.
-fn set(flight: &mut Flight, client: &Client, exchange: &Exchange, view: &View) {
-    let (story, told) = (&exchange.story, exchange.told.as_deref());
-    let entry = &mut flight.entry;
-    fill_rare(entry, client, exchange, view);
-    let (tries, seen) = match told {
-        None => (story.tries(), story.seen()),
-        Some(told) => {
-            told.words.unpack_into(&mut entry.words);
-            entry.client = told.client;
-            (&*told.tries, told.tries_seen)
+fn set(recorded: &mut RecordedExchange, client: &Client, exchange: &Exchange, config: &WorkerConfig) {
+    let (trace, tunnel_trace) = (&exchange.attempt_trace, exchange.tunnel_trace.as_deref());
+    let entry = &mut recorded.entry;
+    fill_rare(entry, client, exchange, config);
+    let (attempts, seen) = match tunnel_trace {
+        None => (trace.attempts(), trace.seen()),
+        Some(tunnel_trace) => {
+            tunnel_trace.words.unpack_into(&mut entry.words);
+            entry.client = tunnel_trace.client;
+            (&*tunnel_trace.attempts, tunnel_trace.attempts_seen)
         }
     };
-    (entry.tries_seen, entry.kind) = (seen, kind(client, exchange));
-    if let Some((first, later)) = tries.split_first() {
-        entry.first_try = *first;
-        for (slot, noted) in flight.later_tries.iter_mut().zip(later) {
-            *slot = *noted;
+    (entry.attempts_seen, entry.kind) = (seen, kind(client, exchange));
+    if let Some((first, later)) = attempts.split_first() {
+        entry.first_attempt = *first;
+        for (slot, attempt) in recorded.later_attempts.iter_mut().zip(later) {
+            *slot = *attempt;
         }
     }
 }
@@ -76,26 +79,26 @@ fn set(flight: &mut Flight, client: &Client, exchange: &Exchange, view: &View) {
 /// The same for those that are rare.
 #[cold]
 #[inline(never)]
-fn fill_rare(entry: &mut Entry, client: &Client, exchange: &Exchange, view: &View) {
-    fill(entry, client, exchange, view);
+fn fill_rare(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &WorkerConfig) {
+    fill(entry, client, exchange, config);
 }
 
 /// Everything but the number.
 #[inline(always)]
-fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, view: &View) {
+fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &WorkerConfig) {
     let record = &exchange.record;
     let index = |place: Option<usize>| place.map_or(NONE, |place| place as u32);
-    entry.session = client.number;
+    entry.connection = client.number;
     entry.began = record.began;
     entry.ended = record.accounted;
-    entry.generation = view.snapshot.generation;
+    entry.generation = config.snapshot.generation;
     entry.served_generation = record.moved_to().unwrap_or(entry.generation);
     entry.listener = record.listener() as u32;
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
     entry.server = index(record.server);
     entry.peer = client.peer;
-    let listener = &view.snapshot.listeners[record.listener()];
+    let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;
     if listener.trusts(client.peer) {
         let address = forwarded::client_address(client, exchange, listener);
@@ -113,16 +116,16 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, view: &View) {
     entry.client_stays = record.client_stays;
     entry.ended_by = record.ended_by;
     entry.kept = record.kept;
-    entry.tries_seen = exchange.story.seen();
-    entry.first_try = *exchange.story.first();
+    entry.attempts_seen = exchange.attempt_trace.seen();
+    entry.first_attempt = *exchange.attempt_trace.first();
     entry.trace_id = record.trace.id().to_be_bytes();
     set_words(entry, exchange);
 }
 
 fn kind(client: &Client, exchange: &Exchange) -> EntryKind {
     match client.protocol {
-        ListenerProtocol::Tcp => EntryKind::Connection,
-        ListenerProtocol::Http if exchange.told.is_some() => EntryKind::Tunnel,
+        ListenerProtocol::Tcp => EntryKind::TcpConnection,
+        ListenerProtocol::Http if exchange.tunnel_trace.is_some() => EntryKind::Tunnel,
         ListenerProtocol::Http => EntryKind::Request,
     }
 }

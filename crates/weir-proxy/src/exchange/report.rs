@@ -1,7 +1,7 @@
-//! What a client connection reports of itself when it is asked: what it waits for, and its exchange so far.
+//! The report of a client connection on request: what it waits for, and its exchange so far.
 //!
-//! A question is a roll call: the worker wakes its connections, and each answers where it waits. In the same way
-//! connections are told to end.
+//! For a query the worker wakes its connections, and each answers at its wait. A query can also end
+//! connections.
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -12,12 +12,12 @@ use crate::state::connection_list::{ConnectionFacts, ConnectionId, ConnectionInf
 use crate::state::recorder::NONE;
 
 impl Client {
-    /// Tells what the connection does between two exchanges, if that is asked and it has not told yet. To be called wherever it
-    /// waits, before a look at its deadline: what it hears may be that it has to end.
+    /// Reports the activity of the connection between two exchanges, if there is a query that it has not answered. To be called at
+    /// every wait, before the deadline is checked: the query may end the connection.
     #[inline]
     pub(crate) fn report_idle(&mut self, activity: Activity) {
         self.worker.connection_list.note_wait(activity);
-        if self.is_called() {
+        if self.has_open_query() {
             self.answer(activity, None);
         }
     }
@@ -26,21 +26,21 @@ impl Client {
     #[inline]
     pub(crate) fn report(&mut self, activity: Activity, stream: &impl ClientEnd, exchange: &mut Exchange) {
         self.worker.connection_list.note_wait(activity);
-        if self.is_called() {
-            exchange.record.note(stream);
+        if self.has_open_query() {
+            exchange.record.update(stream);
             self.answer(activity, Some(exchange));
         }
     }
 
-    /// Whether there is a question that it has not answered.
+    /// Whether there is a query that it has not answered.
     #[inline]
-    pub(crate) fn is_called(&self) -> bool {
-        self.called != self.worker.connection_list.number()
+    pub(crate) fn has_open_query(&self) -> bool {
+        self.answered_query != self.worker.connection_list.query_number()
     }
 
     #[cold]
     pub(super) fn answer(&mut self, activity: Activity, exchange: Option<&Exchange>) {
-        self.called = self.worker.connection_list.number();
+        self.answered_query = self.worker.connection_list.query_number();
         let plan = std::sync::Arc::clone(&self.listener.plan());
         let candidate = candidate(self, &plan.config.name, activity, exchange);
         let info = || info_of(self, activity, exchange);
@@ -50,7 +50,7 @@ impl Client {
     }
 }
 
-/// What a question asks about.
+/// The facts that a query filters by.
 fn candidate<'a>(
     client: &Client,
     listener: &'a str,
@@ -73,14 +73,14 @@ fn candidate<'a>(
 
 fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> ConnectionInfo {
     let phase = activity.phase(exchange.is_some_and(|exchange| exchange.answered));
-    let flight =
+    let recorded =
         exchange.zip(phase).and_then(|(exchange, phase)| recording::running(client, exchange, phase));
-    let flight = flight.map(|mut flight| {
+    let recorded = recorded.map(|mut recorded| {
         if activity == Activity::Queue {
             // That of an attempt that has failed.
-            flight.entry.server = NONE;
+            recorded.entry.server = NONE;
         }
-        Box::new(flight)
+        Box::new(recorded)
     });
     ConnectionInfo {
         id: ConnectionId { worker: client.worker.index, number: client.number },
@@ -94,13 +94,13 @@ fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> 
         sender: client.named_sender(),
         is_tls: client.is_tls,
         requests: client.requests,
-        flight,
+        recorded,
     }
 }
 
 /// The end of the phase before, or the beginning of the attempt.
 fn since(exchange: &Exchange, activity: Activity) -> Instant {
     let accounted = exchange.record.accounted;
-    let attempt = exchange.story.tries().last().filter(|_| activity.is_attempt());
+    let attempt = exchange.attempt_trace.attempts().last().filter(|_| activity.is_attempt());
     attempt.map_or(accounted, |attempt| attempt.began.max(accounted))
 }

@@ -6,14 +6,14 @@ use weir_http::BodyLength;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::client::Client;
-use super::outcome::Serving;
+use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::{Ended, Exchange, affinity, fields, private};
 use crate::net::clock;
 use crate::relay::failure::{of_request_body, of_response_body};
 use crate::relay::replay::Replay;
-use crate::relay::{RelayError, Waiting};
+use crate::relay::{RelayError, WaitingFor};
 use crate::state::activity::Activity;
 use crate::upstream::stream::ServerStream;
 
@@ -26,7 +26,7 @@ pub(crate) async fn run<T: ServerStream>(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &mut Serving<T>,
+    serving: &mut RespondingServer<T>,
 ) -> Result<(), Ended> {
     begin(client, stream, exchange, plans, serving);
     let outcome = std::future::poll_fn(|cx| poll(cx, client, stream, exchange, serving)).await;
@@ -45,7 +45,7 @@ fn begin<T: ServerStream>(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &mut Serving<T>,
+    serving: &mut RespondingServer<T>,
 ) {
     let now = clock::now();
     client.now = now;
@@ -96,7 +96,7 @@ fn announced_length(exchange: &Exchange, length: BodyLength) -> Option<u64> {
     }
 }
 
-fn server_shard<'a, T>(plans: Plans<'a>, serving: &Serving<T>) -> &'a ServerShard {
+fn server_shard<'a, T>(plans: Plans<'a>, serving: &RespondingServer<T>) -> &'a ServerShard {
     &plans.server(serving.slot.server.index()).shard
 }
 
@@ -105,7 +105,7 @@ fn poll<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    serving: &mut Serving<T>,
+    serving: &mut RespondingServer<T>,
 ) -> Poll<Result<(), Failure>> {
     let mut source = serving.server.body(&client.worker.stock);
     match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
@@ -125,11 +125,11 @@ fn poll<T: ServerStream>(
     }
     let sending = sending && !exchange.request_relay.is_done() && !serving.send_failed;
     let (awaited, moved) = match exchange.response_relay.waiting {
-        Waiting::Sink => (Activity::ClientTakes, stream.sent()),
-        Waiting::Source if sending && exchange.request_relay.waiting == Waiting::Source => {
+        WaitingFor::Sink => (Activity::ClientTakes, stream.sent()),
+        WaitingFor::Source if sending && exchange.request_relay.waiting == WaitingFor::Source => {
             (Activity::RequestBody, exchange.request_relay.moved)
         }
-        Waiting::Source => {
+        WaitingFor::Source => {
             if let Some(cause) = if sending { None } else { stream.poll_reset(cx, client) } {
                 return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
             }

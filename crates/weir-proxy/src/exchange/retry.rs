@@ -1,11 +1,11 @@
-//! Whether a failed attempt goes again, and where not: gathers the facts for the one decision in weir-traffic.
+//! Retries: gathers the facts of a failed attempt for the decision in weir-traffic, and applies it.
 
 use weir_http::{BodyLength, Method};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 
 use super::client::Client;
-use super::outcome::{Failed, Kind, Serving, Tried};
+use super::outcome::{AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::{Ended, Exchange};
 use crate::net::clock;
@@ -18,42 +18,42 @@ use crate::upstream::slot::Slot;
 /// server.
 pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
-    plans.view.count_towards_retries(plans.upstream_index, client.now);
+    plans.config.count_towards_retries(plans.upstream_index, client.now);
     if exchange.request.body() != BodyLength::None && plan.retry.attempts_max > 1 && plan.may_repeat(exchange)
     {
         exchange.replay_buffer.begin(plan.retry_body_max);
     }
 }
 
-/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: nobody
-/// else can be asked, and the client gets this one, with whatever it says.
+/// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
+/// other server is left, and the client gets this response.
 pub(crate) fn instead<T>(
     client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    tried: &mut Tried,
-    serving: &Serving<T>,
+    history: &mut AttemptHistory,
+    serving: &RespondingServer<T>,
 ) -> bool {
     let (status, method) = (exchange.response.status(), exchange.request.method());
     if !plans.upstream.retry.on_status.contains(&status) || method == Method::Connect {
         return false;
     }
     let server = serving.slot.server;
-    let failed = Failed {
+    let failed = AttemptFailure {
         failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
         server,
-        kind: Kind::Server(retry::RetryCause::Status(status)),
+        origin: FailureOrigin::Server(retry::RetryCause::Status(status)),
         sent_any: serving.sent_any,
         received_any: true,
         reused: exchange.record.reused,
         // That of the response, until it is gone.
         slot: None,
     };
-    let goes_again = again(client, exchange, plans, tried, failed).is_ok();
+    let goes_again = again(client, exchange, plans, history, failed).is_ok();
     if goes_again {
         plans.server(server.index()).shard.responses.record(status);
-        // If that other server is gone a moment later, nobody has broken anything.
-        tried.last = None;
+        // If that other server is gone a moment later, the failure is `no-server`, not that of this attempt.
+        history.last = None;
     }
     goes_again
 }
@@ -66,20 +66,20 @@ pub(crate) fn again(
     client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    tried: &mut Tried,
-    failed: Failed,
+    history: &mut AttemptHistory,
+    failed: AttemptFailure,
 ) -> Result<Option<Slot>, Ended> {
     let plan = plans.upstream;
     let shard = &plans.server(failed.server.index()).shard;
     if !descriptors::is_local(failed.failure) {
         shard.failures.record(failed.failure.phase);
     }
-    let status = match failed.kind {
-        Kind::Server(retry::RetryCause::Status(status)) => status,
-        Kind::Server(_) | Kind::Other => 0,
+    let status = match failed.origin {
+        FailureOrigin::Server(retry::RetryCause::Status(status)) => status,
+        FailureOrigin::Server(_) | FailureOrigin::Other => 0,
     };
-    exchange.story.failed(failed.failure, status, failed.sent_any, failed.received_any);
-    let Kind::Server(cause) = failed.kind else { return Err(failed.failure.into()) };
+    exchange.attempt_trace.failed(failed.failure, status, failed.sent_any, failed.received_any);
+    let FailureOrigin::Server(cause) = failed.origin else { return Err(failed.failure.into()) };
     let now = clock::now();
     client.now = now;
     // What the attempt took is time of the phase that it failed in: left for later, it would count as the next wait or connection.
@@ -92,17 +92,17 @@ pub(crate) fn again(
         reused_connection: failed.reused,
         repeatable: plan.may_repeat(exchange),
         body_replayable: exchange.replay_buffer.is_whole(),
-        other_server: tried.leaves_other(plan, failed.server),
+        other_server: history.leaves_other(plan, failed.server),
         attempts: exchange.record.attempts,
-        stale_connections: tried.stale_connections,
+        stale_connections: history.stale_connections,
         // A wait in the queue before the first attempt is none of its time.
-        elapsed: now.saturating_duration_since(exchange.story.first().began),
+        elapsed: now.saturating_duration_since(exchange.attempt_trace.first().began),
     };
     let millis = plan.millis(now);
     match plan.retry.judge(&facts, || plan.retry_budget.try_take(millis)) {
         RetryDecision::GiveUp(reason) => {
             plans.upstream_shard().retries_refused[reason as usize].increment();
-            exchange.story.decided(Decision::GiveUp(reason), now);
+            exchange.attempt_trace.decided(Decision::GiveUp(reason), now);
             let failure = if failed.is_stale() { as_stale(failed.failure) } else { failed.failure };
             Err(failure.into())
         }
@@ -111,20 +111,22 @@ pub(crate) fn again(
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
             } else {
-                tried.stale_connections += 1;
+                history.stale_connections += 1;
                 exchange.record.attempts -= 1;
                 shard.stale_reuses.increment();
             }
             match server {
                 NextServer::SameFresh => {}
-                NextServer::OtherFirst => tried.excluded.avoid(failed.server),
-                NextServer::OtherOnly => tried.excluded.insert(failed.server),
+                NextServer::OtherFirst => history.excluded.avoid(failed.server),
+                NextServer::OtherOnly => history.excluded.insert(failed.server),
             }
-            tried.fresh = server == NextServer::SameFresh;
-            exchange.story.decided(if tried.fresh { Decision::Fresh } else { Decision::Again }, now);
-            tried.last = Some(failed.failure);
+            history.fresh = server == NextServer::SameFresh;
+            exchange
+                .attempt_trace
+                .decided(if history.fresh { Decision::Fresh } else { Decision::Again }, now);
+            history.last = Some(failed.failure);
             exchange.rewind();
-            Ok(failed.slot.filter(|_| tried.fresh))
+            Ok(failed.slot.filter(|_| history.fresh))
         }
     }
 }
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_and_reasons_are_told_by_the_same_words() {
+    fn causes_and_reasons_have_the_same_names_everywhere() {
         let causes = [
             retry::RetryCause::Connect,
             retry::RetryCause::ConnectionError,

@@ -1,7 +1,7 @@
-//! Seam 1: what an exchange sees of its client, whatever the protocol.
+//! Seam 1: the client of an exchange, independent of the protocol.
 //!
-//! A stream is one request and its response. HTTP/1 has one stream at a time on a connection; what becomes of the connection
-//! afterwards is its own affair. The tests run exchanges over streams in memory.
+//! A stream is one request and its response. HTTP/1 has one stream at a time on a connection; the protocol decides what happens to the
+//! connection afterwards. The tests run exchanges over streams in memory.
 
 use std::net::SocketAddr;
 use std::task::Context;
@@ -15,7 +15,7 @@ use crate::net::tls::records::Records;
 use crate::relay::{Sink, Source};
 use crate::state::snapshot::ListenerPlan;
 
-/// What is known of the client's end of a stream or a tunnel.
+/// The client's end of a stream or a tunnel.
 pub(crate) trait ClientEnd {
     /// The TLS of the connection, if it has any.
     fn tls(&self) -> Option<&Records>;
@@ -34,7 +34,7 @@ pub(crate) trait ClientEnd {
     /// Whether the request follows at once when a connection to a server is open.
     fn sends_at_once(&self) -> bool;
 
-    /// Why the client does not want the response any more; registers `cx` for the next news.
+    /// Why the client has aborted its request; registers `cx` for the next event.
     fn poll_gone(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause>;
 
     /// Bytes of the request body that were received, without framing.
@@ -84,7 +84,7 @@ pub(crate) trait ClientStream: ClientEnd {
     /// Refuses a body of more than `bytes_max` bytes as soon as that is known.
     fn limit_body(&mut self, bytes_max: u64);
 
-    /// Drops what is here of the request body; `false` when more of it is still to come.
+    /// Drops the received part of the request body; `false` when more of it is still to come.
     fn discard_body(&mut self, client: &Client) -> bool {
         let mut source = self.body(client);
         loop {
@@ -119,7 +119,7 @@ pub(crate) trait ClientStream: ClientEnd {
     /// The connection must not carry another request after this one: what comes behind it may not be a request.
     fn close_after(&mut self);
 
-    /// Why the client will not read the rest of its response; registers `cx` for the next news.
+    /// Why the client will not read the rest of its response; registers `cx` for the next event.
     fn poll_reset(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause>;
 }
 
@@ -147,6 +147,6 @@ pub(crate) struct FinalHead<'a> {
 pub(crate) enum Content {
     /// A body, or none; with the `Content-Length` that the head had or would have had.
     Body(BodyLength, Option<u64>),
-    /// Raw bytes: a protocol that the client has asked for, or what CONNECT leads to.
+    /// Raw bytes: the protocol of an upgrade, or the tunnel of CONNECT.
     Tunnel,
 }

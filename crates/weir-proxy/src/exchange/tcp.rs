@@ -1,6 +1,6 @@
-//! The story of a TCP connection: one exchange without request or response, which becomes a tunnel.
+//! A TCP connection: one exchange without request or response, which becomes a tunnel.
 //!
-//! The phases are those of a request as far as they apply. Must not read what the peers say to each other.
+//! The phases are those of a request as far as they apply. Must not interpret the bytes of the tunnel.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use weir_observe::{Failure, Phase};
 use super::End;
 use super::attempt;
 use super::client::Client;
-use super::outcome::Tried;
+use super::outcome::AttemptHistory;
 use super::plans::Plans;
 use super::retry;
 use super::stream::ClientEnd;
@@ -23,8 +23,8 @@ pub(crate) trait TcpClient: ClientEnd {
     /// Why the client is not served at all, if so.
     fn take_refusal(&mut self) -> Option<Failure>;
 
-    /// Reads the name that the client asks for in TLS that passes through, within `limit`, into the exchange; leaves it empty when
-    /// the client names none or does not speak TLS.
+    /// Reads the SNI of TLS that passes through, within `limit`, into the exchange; leaves it empty when
+    /// there is none or the client does not use TLS.
     ///
     /// # Errors
     /// [`Ended::Quietly`] when the client closed before its first byte; else what is wrong with its first message.
@@ -63,11 +63,11 @@ async fn carry(
     servers: &mut impl Servers,
     exchange: &mut Exchange,
 ) -> Result<End, Ended> {
-    let view = exchange.record.view(client);
-    let listener = &*view.snapshot.listeners[exchange.record.listener()];
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
     begin(client, exchange);
 
-    // Tls: the name that the client asks for, if a route wants to know.
+    // Tls: the SNI of the client, if a route depends on it.
     if let Some(failure) = stream.take_refusal() {
         return Err(failure.into());
     }
@@ -83,28 +83,28 @@ async fn carry(
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         unreachable!("the routes of a TCP listener lead to upstreams");
     };
-    let upstream = &*view.snapshot.upstreams[upstream_index];
-    let plans = Plans { view: &view, listener, route, upstream, upstream_index };
+    let upstream = &*config.snapshot.upstreams[upstream_index];
+    let plans = Plans { config: &config, listener, route, upstream, upstream_index };
     retry::begin(client, exchange, plans);
 
-    let mut tried = Tried::new();
-    let (ground, (server, slot)) = loop {
+    let mut history = AttemptHistory::new();
+    let (location, (server, slot)) = loop {
         // Queue: a slot on a server, now or as soon as one is free.
-        let slot = queue::admit(client, stream, exchange, plans, &tried.excluded)
+        let slot = queue::admit(client, stream, exchange, plans, &history.excluded)
             .await
-            .map_err(|ended| tried.or_last(ended))?;
-        let ground = slot.ground();
-        let plans = plans.on(&ground.0, ground.1);
+            .map_err(|ended| history.or_last(ended))?;
+        let location = slot.location();
+        let plans = plans.on(&location.0, location.1);
         // Connect: one attempt on that server.
         match attempt::connect(client, stream, servers, exchange, plans, slot).await {
-            Ok(connected) => break (ground, connected),
+            Ok(connected) => break (location, connected),
             // Never on the same server: its connection was a new one.
-            Err(failed) => drop(retry::again(client, exchange, plans, &mut tried, failed)?),
+            Err(failed) => drop(retry::again(client, exchange, plans, &mut history, failed)?),
         }
     };
 
-    let plans = plans.on(&ground.0, ground.1);
-    // Relay: whatever they have to say to each other.
+    let plans = plans.on(&location.0, location.1);
+    // Relay: raw bytes in both directions.
     let ends_at = client.ends_at();
     Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server, slot, ends_at)))
 }

@@ -1,7 +1,7 @@
-//! The trace that an exchange belongs to (W3C Trace Context): whose it is, whether it is sampled, and what servers are told.
+//! The trace that an exchange belongs to (W3C Trace Context): its id, whether it is sampled, and the field `traceparent` for servers.
 //!
-//! Decided once, when the head is there. Nothing here allocates; whoever does not trace pays for one look. What becomes of a sampled
-//! exchange that is over is told in `control::traces`.
+//! Decided once, when the head is there. Nothing here allocates; without tracing the cost is one branch. Sampled exchanges are
+//! exported by `trace_export` of weir-control.
 
 use weir_config::{AcceptFrom, HeaderChanges};
 use weir_http::{FieldName, FieldSet, FieldWriter, Traceparent, Version};
@@ -12,17 +12,22 @@ use super::header_changes::leave;
 use super::record::Trace;
 use super::{Exchange, recording};
 use crate::state::snapshot::{ListenerPlan, TracePlan};
-use crate::state::trace_queue::{ExchangeSpan, Sampled};
-use crate::state::view::View;
+use crate::state::trace_queue::{ExchangeSpan, SampledExchange};
+use crate::state::worker_config::WorkerConfig;
 
-/// Longest path that is told of what a server got.
+/// Maximum length of a rewritten path that is kept.
 const PATH_BYTES_MAX: usize = 256;
 
 /// Finds out which trace the request belongs to, if anything is traced.
 #[inline]
-pub(crate) fn begin(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan, view: &View) {
-    if let Some(plan) = &view.snapshot.traces {
-        begin_traced(client, exchange, listener, view, plan);
+pub(crate) fn begin(
+    client: &Client,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    config: &WorkerConfig,
+) {
+    if let Some(plan) = &config.snapshot.traces {
+        begin_traced(client, exchange, listener, config, plan);
     }
 }
 
@@ -31,7 +36,7 @@ fn begin_traced(
     client: &Client,
     exchange: &mut Exchange,
     listener: &ListenerPlan,
-    view: &View,
+    config: &WorkerConfig,
     plan: &TracePlan,
 ) {
     let is_believed = match plan.follow {
@@ -41,7 +46,7 @@ fn begin_traced(
     };
     let caller = if is_believed { caller(exchange) } else { None };
     exchange.record.trace = Trace {
-        own: Some(place(client, view, plan, caller, exchange.request.version() == Version::Http10)),
+        own: Some(place(client, config, plan, caller, exchange.request.version() == Version::Http10)),
         stripped: match caller {
             Some(_) => FieldSet::of(&[FieldName::Traceparent]),
             None => FieldSet::of(&[FieldName::Traceparent, FieldName::Tracestate]),
@@ -51,11 +56,11 @@ fn begin_traced(
 
 /// A trace for a request whose head could not be read, if anything is traced.
 #[cold]
-pub(crate) fn begin_late(client: &Client, exchange: &mut Exchange, view: &View, phase: Phase) {
+pub(crate) fn begin_late(client: &Client, exchange: &mut Exchange, config: &WorkerConfig, phase: Phase) {
     // Before there was any request there is nothing to trace.
     let came = phase >= Phase::Request;
-    if let (None, true, Some(plan)) = (exchange.record.trace.own, came, &view.snapshot.traces) {
-        exchange.record.trace.own = Some(place(client, view, plan, None, false));
+    if let (None, true, Some(plan)) = (exchange.record.trace.own, came, &config.snapshot.traces) {
+        exchange.record.trace.own = Some(place(client, config, plan, None, false));
     }
 }
 
@@ -68,7 +73,7 @@ fn caller(exchange: &Exchange) -> Option<Traceparent> {
 
 fn place(
     client: &Client,
-    view: &View,
+    config: &WorkerConfig,
     plan: &TracePlan,
     caller: Option<Traceparent>,
     is_http_10: bool,
@@ -79,7 +84,7 @@ fn place(
         None => u128::from(random()) << 64 | u128::from(random()),
     };
     let is_wanted = caller.map_or_else(|| plan.share.takes(trace_id), |caller| caller.is_sampled);
-    let is_sampled = is_wanted && client.worker.may_sample(plan, client.now - view.snapshot.epoch);
+    let is_sampled = is_wanted && client.worker.may_sample(plan, client.now - config.snapshot.epoch);
     ExchangeSpan {
         traceparent: Traceparent { trace_id, span_id: random(), is_sampled },
         parent_id: caller.map_or(0, |caller| caller.span_id),
@@ -87,11 +92,11 @@ fn place(
     }
 }
 
-/// Adds what the server of the present attempt is told, unless the route has its own word for it.
+/// Adds `traceparent` with the span of the current attempt, unless the route sets that field.
 #[inline]
 pub(crate) fn write(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
     if let Some(own) = &exchange.record.trace.own {
-        write_traced(out, own, exchange.story.seen(), changes);
+        write_traced(out, own, exchange.attempt_trace.seen(), changes);
     }
 }
 
@@ -105,16 +110,16 @@ fn write_traced(out: &mut impl FieldWriter, own: &ExchangeSpan, attempt: u8, cha
 }
 
 /// Hands a sampled exchange over that is over, to where the newest config says.
-pub(crate) fn hand_over(client: &Client, exchange: &Exchange, view: &View) {
+pub(crate) fn hand_over(client: &Client, exchange: &Exchange, config: &WorkerConfig) {
     // Not while it is being replaced, which a connection that ends by a panic could come across.
-    let Ok(present) = client.worker.view.try_borrow() else { return };
+    let Ok(present) = client.worker.config.try_borrow() else { return };
     let (Some(plan), Some(own)) = (&present.snapshot.traces, exchange.record.trace.sampled()) else { return };
     let sampled = || {
         let rewritten = exchange.rewritten.split(|byte| *byte == b'?').next().unwrap_or_default();
         let rewritten = &rewritten[..rewritten.len().min(PATH_BYTES_MAX)];
-        Box::new(Sampled {
+        Box::new(SampledExchange {
             own: *own,
-            flight: recording::whole(client, exchange, view),
+            recorded: recording::full(client, exchange, config),
             rewritten: (!rewritten.is_empty()).then(|| rewritten.into()),
         })
     };

@@ -22,7 +22,7 @@ use crate::net::failure::of_server;
 use crate::net::socket::Socket;
 use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
-use crate::relay::tunnel::{Broken, Side, Tunnel};
+use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
 use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
 use crate::state::recorder::TunnelTrace;
@@ -47,7 +47,7 @@ pub(crate) struct Tunnelled {
     tunnel: Tunnel,
     /// How long both sides may be silent.
     idle: Option<Duration>,
-    /// When it was last looked at and bytes had moved.
+    /// The last check at which bytes had moved.
     active_at: Instant,
     /// When the tunnel ends although it is in use.
     ends_at: Option<Instant>,
@@ -66,17 +66,17 @@ pub(crate) struct Tunnelled {
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
     /// What the recorder and the collector of traces will want to know of the beginning.
-    told: Option<Box<TunnelTrace>>,
-    _counted: CountedOpen,
+    tunnel_trace: Option<Box<TunnelTrace>>,
+    _counted: OpenTunnelCount,
 }
 
 /// Counts a tunnel as open until it is dropped: for its listener, which a reload may remove, and for its worker.
-struct CountedOpen {
+struct OpenTunnelCount {
     listener: Arc<ListenerShard>,
     worker: Arc<WorkerShard>,
 }
 
-impl CountedOpen {
+impl OpenTunnelCount {
     fn new(client: &Client) -> Self {
         let (listener, worker) = (&client.listener.shard, &client.worker.shard);
         listener.tunnels.increment();
@@ -86,7 +86,7 @@ impl CountedOpen {
     }
 }
 
-impl Drop for CountedOpen {
+impl Drop for OpenTunnelCount {
     fn drop(&mut self) {
         self.listener.tunnels_open.decrement();
         self.worker.tunnels_open.decrement();
@@ -94,7 +94,7 @@ impl Drop for CountedOpen {
 }
 
 impl Tunnelled {
-    /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is left as good as new.
+    /// Turns an exchange into a tunnel to `server` that ends at `ends_at` at the latest; the exchange is reset.
     pub(crate) fn new(
         client: &mut Client,
         stream: &impl ClientEnd,
@@ -112,9 +112,9 @@ impl Tunnelled {
             rate.map(|rate| Throttle::new(rate.bytes_per_second(), now))
         };
         let is_logged = client.listener.log().is_some();
-        let is_told = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
-        exchange.record.note(stream);
-        let told = is_told.then(|| recording::tunnel_trace(client, exchange, plans.view));
+        let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
+        exchange.record.update(stream);
+        let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
             slot,
@@ -125,14 +125,14 @@ impl Tunnelled {
             is_draining: false,
             is_stopping: false,
             is_delivering: false,
-            generation: plans.view.snapshot.generation,
+            generation: plans.config.snapshot.generation,
             moved: 0,
             sent_before: (exchange.record.sent_to_server, exchange.record.bytes_out),
             record: std::mem::replace(&mut exchange.record, Record::new()),
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
-            told,
-            _counted: CountedOpen::new(client),
+            tunnel_trace,
+            _counted: OpenTunnelCount::new(client),
         })
     }
 
@@ -163,9 +163,9 @@ impl Tunnelled {
         };
         finish::record(client, &RawEnd(connection), &mut exchange);
         if outcome.is_err_and(|failure| failure.cause == Cause::Drained) {
-            // Its proper end must not be taken for that of what was cut.
+            // A complete end must not be confused with that of a truncated stream.
             client.worker.shard.tunnels_drained.increment();
-            self.tell_end(connection);
+            self.send_end(connection);
         }
         outcome
     }
@@ -176,13 +176,13 @@ impl Tunnelled {
     }
 
     /// Ends our direction to both sides, as far as their sockets have room for the `close_notify` of TLS now.
-    fn tell_end(&mut self, connection: &mut Connection) {
+    fn send_end(&mut self, connection: &mut Connection) {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let _full = self.server.connection.poll_shutdown_write(&mut cx);
         let _full = connection.poll_shutdown_write(&mut cx);
     }
 
-    /// The exchange that it is, with all that is known of it by now.
+    /// Its exchange, with the figures up to now.
     fn lend_exchange(&mut self) -> Box<Exchange> {
         let (up, down) = self.tunnel.moved();
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
@@ -191,19 +191,19 @@ impl Tunnelled {
         exchange.record.sent_to_server = self.sent_before.0 + up;
         exchange.record.bytes_out = self.sent_before.1 + down;
         exchange.response_relay.moved = down;
-        exchange.told = self.told.take();
+        exchange.tunnel_trace = self.tunnel_trace.take();
         exchange
     }
 
-    /// Tells what it does, if that is asked.
+    /// Answers a query, if there is one.
     fn report(&mut self, client: &mut Client) {
-        if !client.is_called() {
+        if !client.has_open_query() {
             return;
         }
         let mut exchange = self.lend_exchange();
         client.answer(Activity::Tunnel, Some(&exchange));
         self.record = std::mem::replace(&mut exchange.record, Record::new());
-        self.told = exchange.told.take();
+        self.tunnel_trace = exchange.tunnel_trace.take();
         self.logged = self.is_logged.then_some(exchange);
     }
 
@@ -230,7 +230,7 @@ impl Tunnelled {
         self.follow_reload(client);
         if client.worker.is_stopping() && !self.is_stopping {
             (self.is_stopping, self.is_draining) = (true, true);
-            let grace = client.worker.view.borrow().snapshot.process.stop_grace;
+            let grace = client.worker.config.borrow().snapshot.process.stop_grace;
             let drained_at = clock::now() + grace.saturating_sub(DRAIN_LEAD);
             let ends_at = self.ends_at.map_or(drained_at, |end| end.min(drained_at));
             client.deadline.set_ceiling(Some(ends_at));
@@ -251,7 +251,7 @@ impl Tunnelled {
         }
     }
 
-    /// Counts what has moved since the last time: the figures of a connection that lasts for days must not wait for its end.
+    /// Counts the bytes moved since the last call: the figures of a connection that lasts for days must not wait for its end.
     fn credit(&mut self) {
         let moved = self.tunnel.moved();
         let before = std::mem::replace(&mut self.record.credited, moved);
@@ -260,9 +260,9 @@ impl Tunnelled {
         shard.bytes_in.add(moved.1 - before.1);
     }
 
-    /// Goes by the newest config, if there is another one than before: it may say when the tunnel ends.
+    /// Applies a newer config, if there is one: it may set an end of the tunnel.
     fn follow_reload(&mut self, client: &mut Client) {
-        let present = client.worker.view.borrow();
+        let present = client.worker.config.borrow();
         if present.snapshot.generation == self.generation || self.is_stopping {
             return;
         }
@@ -270,8 +270,8 @@ impl Tunnelled {
         let server_ends_at = self.slot.follow(&present);
         let ends_at = [client.listener.ends_at(), server_ends_at].into_iter().flatten().min();
         if ends_at.is_none() {
-            let (view, listener) = client.listener.ground(&present);
-            self.record.settle_on(&view, listener);
+            let (config, listener) = client.listener.config_for_exchange(&present);
+            self.record.settle_on(&config, listener);
         }
         if ends_at.is_some() || self.is_draining {
             self.is_draining = ends_at.is_some();
@@ -298,7 +298,7 @@ impl Tunnelled {
     }
 }
 
-/// What owns the client's end of a tunnel.
+/// The owner of the client's end of a tunnel.
 pub(crate) trait TunnelClient {
     /// The client, and the connection whose raw bytes are relayed.
     fn split(&mut self) -> (&mut Client, &mut Connection);
@@ -341,7 +341,7 @@ impl ClientEnd for RawEnd<'_> {
     }
 }
 
-fn of_broken(broken: &Broken) -> Failure {
+fn of_broken(broken: &BrokenSide) -> Failure {
     match broken.side {
         Side::Client => of_io(Phase::Relay, Party::Client, &broken.error),
         Side::Server => of_server(Phase::Relay, &broken.error),

@@ -8,7 +8,7 @@ use weir_observe::{Failure, Phase};
 
 use super::End;
 use super::client::Client;
-use super::outcome::Serving;
+use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::tunnelled::Tunnelled;
@@ -33,7 +33,7 @@ pub(crate) async fn run<T: ServerStream>(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    mut serving: Serving<T>,
+    mut serving: RespondingServer<T>,
 ) -> Result<End, Ended> {
     begin(client, stream, exchange, plans, &mut serving);
     std::future::poll_fn(|cx| {
@@ -47,8 +47,8 @@ pub(crate) async fn run<T: ServerStream>(
     .await
     .map_err(Ended::Failed)?;
     exchange.record.sent_to_server += serving.server.sent();
-    let Serving { server, slot, .. } = serving;
-    // Its age does not end it: whoever upgrades means to stay.
+    let RespondingServer { server, slot, .. } = serving;
+    // The age limit of the connection does not apply to an upgraded one.
     Ok(End::Tunnel(Tunnelled::new(client, stream, exchange, plans, server.into_tunnel(), slot, None)))
 }
 
@@ -57,7 +57,7 @@ fn begin<T: ServerStream>(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    serving: &mut Serving<T>,
+    serving: &mut RespondingServer<T>,
 ) {
     let now = clock::now();
     client.now = now;

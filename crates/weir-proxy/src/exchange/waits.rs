@@ -1,7 +1,7 @@
-//! For whom an exchange waits, and how long it still may.
+//! The party that an exchange waits for, and the time left for it.
 //!
-//! Every pending poll of the exchange ends here. The clock is read only when somebody new is waited for or bytes have
-//! moved since; otherwise the deadline stands.
+//! Every pending poll of the exchange ends here. The clock is read only when the awaited party changes or bytes have
+//! moved since; otherwise the deadline is unchanged.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::net::pace::Pace;
 use crate::state::activity::Activity;
 use crate::state::wait_limits::WaitLimits;
 
-/// What is left of the time that each party has.
+/// The time that each party has left.
 #[derive(Debug)]
 pub(crate) struct Waits {
     response: Option<Duration>,
@@ -33,7 +33,7 @@ impl Waits {
         Self { response: None, limits: [None; 4], paces: [None; 4], awaited: None, attempt_began: None }
     }
 
-    /// Full credit for everybody.
+    /// Full credit for every party.
     #[inline]
     pub(crate) fn begin(&mut self, limits: &WaitLimits) {
         self.response = limits.response;
@@ -49,7 +49,7 @@ impl Waits {
         (self.awaited, self.attempt_began) = (None, Some(now));
     }
 
-    /// Waits for `awaited`, who has moved `moved` bytes so far; ready when the time is up.
+    /// Waits for `awaited`, which has moved `moved` bytes so far; ready when the time is up.
     pub(crate) fn poll_over(
         &mut self,
         deadline: &mut Deadline,

@@ -1,7 +1,7 @@
 //! One timer of the kernel, which wakes an event loop like a socket does.
 //!
 //! An event loop that keeps timers of its own reads the clock several times whenever it waits. This one is touched only when
-//! it is set. Must not know what anybody waits for.
+//! it is set. Must not know the purpose of a wait.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ impl Alarm {
         Ok(Self(sys::watch(timer, Interest::READABLE)?))
     }
 
-    /// Lets it ring after `length`, and not when it was set for before.
+    /// Sets it to fire after `length`; replaces the time that was set before.
     pub(crate) fn set(&self, length: Duration) {
         // Zero would turn it off.
         let length = length.max(Duration::from_nanos(1));
@@ -45,12 +45,12 @@ impl Alarm {
         debug_assert!(set.is_ok(), "a timer takes every time that is one: {set:?}");
     }
 
-    /// Waits until it rings.
+    /// Waits until it fires.
     pub(crate) async fn rung(&self) {
         match self.0.readable().await {
-            // The event loop hears of each time it rings, whether the count of them is read or not.
+            // The event loop reports every expiration, whether the count of them is read or not.
             Ok(mut ready) => ready.clear_ready(),
-            // The event loop ends, and with it whoever waits.
+            // The event loop ends, and with it every waiting task.
             Err(_) => std::future::pending().await,
         }
     }

@@ -13,7 +13,7 @@ use super::pipe::PipeEnds;
 /// Free buffers that a worker keeps at most; beyond it they go back to the allocator.
 const KEPT_MAX: usize = 256;
 
-/// Free buffers that are left when a crowd has gone: what the few who stay may need at once.
+/// Free buffers that are kept when the load has fallen, for the remaining connections.
 const KEPT_AT_LEAST: usize = 16;
 
 /// The bytes of a large buffer. What is copied or encrypted in such pieces leaves in fewer and larger packets: a GiB over TLS costs a
@@ -38,7 +38,7 @@ pub struct BufferStock {
     pipes: RefCell<Vec<PipeEnds>>,
     /// Whether the task that runs now may take no buffer for more bytes.
     is_exhausted: Cell<bool>,
-    /// Those who wanted one all the same, each once.
+    /// Wakers of the tasks that found no buffer, each once.
     waiting: RefCell<BTreeMap<usize, Waker>>,
 }
 
@@ -126,13 +126,13 @@ impl BufferStock {
         self.waiting.borrow_mut().insert(cx.waker().data() as usize, cx.waker().clone());
     }
 
-    /// Whether anybody found it dry.
+    /// Whether a task waits for a buffer.
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Wakes those who found it dry.
+    /// Wakes the tasks that wait for a buffer.
     #[cold]
     pub(crate) fn wake_waiting(&self) {
         self.waiting.take().into_values().for_each(Waker::wake);
@@ -171,7 +171,7 @@ impl BufferStock {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
-    // Half as long as a `usize`, since every session and idle server connection has two of them.
+    // Half as long as a `usize`, since every connection and idle server connection has two of them.
     start: u32,
     end: u32,
     stock: Weak<BufferStock>,

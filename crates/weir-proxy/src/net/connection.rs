@@ -1,6 +1,6 @@
 //! A socket together with the bytes that were received on it and not yet consumed.
 //!
-//! Both sides of an exchange are connections. TLS stands between socket and input here, where there is any; nothing above
+//! Both sides of an exchange are connections. TLS is between socket and input here, where there is any; nothing above
 //! may read or write the socket past this type.
 
 use std::io::{self, IoSlice};
@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// What comes behind the received bytes, when they are passed on as they are: at once more of them, or the end, if the
-    /// event loop has heard of that already.
+    /// event loop has already reported that.
     pub(crate) fn behind_received(&self) -> Behind {
         if self.tls.is_none() && self.socket.is_ending() { Behind::More } else { Behind::Unknown }
     }
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// What is known of the peer since the last read; registers `cx` for the next news. TLS records are taken in.
+    /// The state of the peer since the last read; registers `cx` for the next event. TLS records are decrypted.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
         match &mut self.tls {
             None => self.socket.poll_peer(cx),
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Ends our direction of the stream behind all that was written, so that a peer with TLS knows it to be cut short.
+    /// Ends our direction of the stream behind all that was written, without `close_notify`, so that a peer with TLS detects the truncation.
     pub(crate) fn poll_cut_short(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.has_unsent() {
             if ready!(self.poll_write(cx, [&[], &[], &[]], Behind::More)).is_err() {
@@ -161,25 +161,25 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// Ends our direction of the stream, so that the peer knows it to be whole; an error means that the peer is gone
+    /// Ends our direction of the stream, with `close_notify` where there is TLS; an error means that the peer is gone
     /// already.
     pub fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_tell_end(cx));
+        ready!(self.poll_send_end(cx));
         self.socket.shutdown_write();
         Poll::Ready(())
     }
 
     /// The same for a connection that is closed next, which says the end where there is no TLS.
-    pub(crate) fn poll_tell_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_send_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(tls) = &mut self.tls {
             let _gone = ready!(tls.poll_close(cx, &mut self.socket));
         }
         Poll::Ready(())
     }
 
-    /// The same without waiting, for a peer to whom it is a courtesy.
-    pub fn tell_end_at_once(&mut self) {
-        let _sent = self.poll_tell_end(&mut Context::from_waker(std::task::Waker::noop()));
+    /// The same without waiting, where it is optional.
+    pub fn send_end_now(&mut self) {
+        let _sent = self.poll_send_end(&mut Context::from_waker(std::task::Waker::noop()));
     }
 
     /// Writes as much of the slices as the kernel takes now, with one system call. With TLS it may take more, and

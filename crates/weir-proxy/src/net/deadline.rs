@@ -1,6 +1,6 @@
-//! How long a session still waits.
+//! The deadline of the current wait of a connection.
 //!
-//! Every phase sets its own limit by moving the deadline, which costs a store. The timer of the session is touched only
+//! Every phase sets its own limit by moving the deadline, which costs a store. The timer of the connection is touched only
 //! when a wait begins that must end earlier than the timer is set for, or when it fires early: with steady traffic,
 //! about once a minute. Must not decide what a passed deadline means.
 
@@ -16,9 +16,9 @@ use crate::net::timers::{NEVER, Tick, Timer, Timers};
 /// Why every wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// An operator, or the stop of the process, ends the session.
-    Asked,
-    /// The server of its exchange has gone down: the exchange on it ends, not the session.
+    /// An operator, or the stop of the process, ends the connection.
+    Requested,
+    /// The server of its exchange has gone down: the exchange on it ends, not the connection.
     ServerDown,
 }
 
@@ -26,14 +26,14 @@ pub enum Cut {
 #[derive(Debug)]
 pub(crate) struct Deadline {
     timers: Rc<Timers>,
-    /// The timer of the session's task, once it has one.
+    /// The timer of the connection's task, once it has one.
     timer: Option<Timer>,
     at: Tick,
     /// What limits the whole exchange; no phase moves it.
     ceiling: Tick,
-    /// A moment at which the task wants to be polled, whatever the limits are.
+    /// A time at which the task has to be polled, independent of the limits.
     look: Tick,
-    /// Why the session is to end now, if it is: every wait is over.
+    /// Why the connection is to end now, if it is: every wait is over.
     cut: Option<Cut>,
 }
 
@@ -45,7 +45,7 @@ impl Deadline {
 
     /// Gets a timer for the task that polls; to be called once, before the first wait.
     pub(crate) fn enter(&mut self, cx: &Context<'_>) {
-        debug_assert!(self.timer.is_none(), "a session is one task");
+        debug_assert!(self.timer.is_none(), "a connection is one task");
         self.timer = Some(self.timers.add(cx.waker().clone()));
     }
 
@@ -88,16 +88,16 @@ impl Deadline {
         self.cut = Some(why);
     }
 
-    /// Whether a wait was over because the session is to end.
+    /// Whether a wait was over because the connection is to end.
     pub(crate) fn is_cut(&self) -> bool {
-        self.cut == Some(Cut::Asked)
+        self.cut == Some(Cut::Requested)
     }
 
     /// The failure of a wait in `phase` that was cut. Where it was for the server, what comes next is waited for again: another server, or
     /// the client to take the last bytes.
     pub(crate) fn cut_failure(&mut self, phase: Phase) -> Option<Failure> {
         match self.cut? {
-            Cut::Asked => Some(Failure::weir(phase, Cause::Killed)),
+            Cut::Requested => Some(Failure::weir(phase, Cause::Killed)),
             Cut::ServerDown => {
                 self.cut = None;
                 Some(Failure::server(phase, Cause::ServerDown))
@@ -105,12 +105,12 @@ impl Deadline {
         }
     }
 
-    /// What ended a wait in `phase`: `passed`, unless somebody has asked for the end of the session.
+    /// The failure that ended a wait in `phase`: `passed`, unless the end of the connection was requested.
     pub(crate) fn failure(&self, phase: Phase, passed: Failure) -> Failure {
         if self.is_cut() { Failure::weir(phase, Cause::Killed) } else { passed }
     }
 
-    /// The session waits for its next request on a listener; whether it is to end, to make room for a new connection.
+    /// The connection waits for its next request on a listener; whether it is to end, to make room for a new connection.
     pub(crate) fn begin_idle(&self, listener: u16) -> bool {
         self.timer.is_some_and(|timer| self.timers.begin_idle(timer, listener))
     }
@@ -134,7 +134,7 @@ impl Deadline {
             return Poll::Pending;
         }
         let Some(timer) = self.timer else {
-            debug_assert!(false, "a session enters before it waits");
+            debug_assert!(false, "a connection enters before it waits");
             return Poll::Pending;
         };
         if self.timers.wake_by(timer, wake_at) {

@@ -1,4 +1,4 @@
-//! The descriptors of the process: who has which share of them, and what happens when none are left.
+//! The file descriptors of the process: the share of each use, and what happens when none are left.
 //!
 //! Clients, the connections to their servers, and pipes (splice) get what the rest of Weir leaves; together they cannot have more than
 //! there are. The limit is one of the process, so what counts towards it is counted once for the process: per connection and per new
@@ -21,7 +21,7 @@ const OWN: u32 = 40;
 /// Those of a worker for itself: event loop, its waker, its timer, and one in reserve.
 const PER_WORKER: u32 = 4;
 
-/// Connections of the admin listener and sessions of the runtime socket that are served at once, with what they open besides.
+/// Connections of the admin listener and connections of the runtime socket that are served at once, with what they open besides.
 const PER_ADMIN_SOCKET: u32 = 84;
 
 /// Questions for names that are under way at once.
@@ -36,18 +36,18 @@ const KEPT_FOR_SERVERS_ONE_IN: u32 = 8;
 /// Up to this limit on open files, the start says that it is low: it is what shells and containers have by default.
 const LOW: u64 = 1024;
 
-/// How often the log says that something is wanting.
+/// Interval of the log line about exhausted descriptors, ports or kernel memory.
 const ALARM_SECONDS: u64 = 10;
 
 /// A number on its own cache line.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Alone(AtomicU32);
+struct PaddedCounter(AtomicU32);
 
 /// Connections to servers, in use, idle or being opened.
-static SERVERS: Alone = Alone(AtomicU32::new(0));
+static SERVERS: PaddedCounter = PaddedCounter(AtomicU32::new(0));
 /// Pipes, in use or kept.
-static PIPES: Alone = Alone(AtomicU32::new(0));
+static PIPES: PaddedCounter = PaddedCounter(AtomicU32::new(0));
 static SERVERS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 static PIPES_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 
@@ -128,7 +128,7 @@ impl DescriptorBudget {
         PIPES_MAX.store(self.pipes, Ordering::Relaxed);
     }
 
-    /// What a person should know of it: maxima of `config` that cannot be had, and a limit that is low.
+    /// Warnings for the operator: maxima of `config` that cannot be reached, and a low limit.
     pub fn warnings(&self, config: &Config) -> Vec<String> {
         let Self { limit, clients_served, .. } = *self;
         let mut warnings = Vec::new();
@@ -168,7 +168,7 @@ impl DescriptorBudget {
 }
 
 impl DescriptorBudget {
-    /// About the upstream that wants to keep the most idle connections to one of its servers, if they are more than there may be to all.
+    /// A warning about the upstream with the largest `pool.idle_max`, if that is more than the connections to all servers may be.
     fn idle_warning(&self, config: &Config) -> Option<String> {
         let Self { limit, servers, workers, .. } = *self;
         let wanted = config.upstreams.iter().map(|upstream| (idle_wanted(upstream, workers), upstream));
@@ -242,9 +242,9 @@ pub fn probes_max(limit: u64) -> u32 {
 
 /// The descriptor of a connection to a server, from before it is opened until it is closed.
 #[derive(Debug)]
-pub(crate) struct ServerPlace(());
+pub(crate) struct ServerPermit(());
 
-impl ServerPlace {
+impl ServerPermit {
     pub(crate) fn take() -> Self {
         SERVERS.0.fetch_add(1, Ordering::Relaxed);
         Self(())
@@ -267,7 +267,7 @@ impl ServerPlace {
     }
 }
 
-impl Drop for ServerPlace {
+impl Drop for ServerPermit {
     fn drop(&mut self) {
         SERVERS.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -275,9 +275,9 @@ impl Drop for ServerPlace {
 
 /// The two descriptors of a pipe.
 #[derive(Debug)]
-pub(crate) struct PipePlace(());
+pub(crate) struct PipePermit(());
 
-impl PipePlace {
+impl PipePermit {
     /// A place for one more pipe; `None` when pipes have their share, and what they would move is copied.
     pub(crate) fn take() -> Option<Self> {
         let max = PIPES_MAX.load(Ordering::Relaxed);
@@ -286,30 +286,31 @@ impl PipePlace {
     }
 }
 
-impl Drop for PipePlace {
+impl Drop for PipePermit {
     fn drop(&mut self) {
         PIPES.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Whether `failure` is the want of something on this machine, which says nothing about a server.
+/// Whether `failure` is an exhausted resource of this machine, not a fault of a server.
 pub fn is_local(failure: Failure) -> bool {
     let is_resource =
         matches!(failure.cause, Cause::DescriptorLimit | Cause::PortsExhausted | Cause::KernelMemory);
     is_resource && failure.party == Party::Weir
 }
 
-/// Has the log say, now and then, that something was wanting.
+/// Logs, at most once in [`ALARM_SECONDS`], that a resource of this machine was exhausted.
 #[cold]
 pub fn raise_alarm(failure: Failure) {
-    /// Since the log last said so, and when that was.
-    static UNTOLD: AtomicU64 = AtomicU64::new(0);
-    static TOLD_AT: AtomicU64 = AtomicU64::new(0);
-    UNTOLD.fetch_add(1, Ordering::Relaxed);
-    let (now, told_at) = (clock::unix_now().as_secs(), TOLD_AT.load(Ordering::Relaxed));
-    let is_due = now.abs_diff(told_at) >= ALARM_SECONDS;
-    if is_due && TOLD_AT.compare_exchange(told_at, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        let count = UNTOLD.swap(0, Ordering::Relaxed);
+    /// Failures since the last log line, and its time.
+    static UNREPORTED: AtomicU64 = AtomicU64::new(0);
+    static REPORTED_AT: AtomicU64 = AtomicU64::new(0);
+    UNREPORTED.fetch_add(1, Ordering::Relaxed);
+    let (now, reported_at) = (clock::unix_now().as_secs(), REPORTED_AT.load(Ordering::Relaxed));
+    let is_due = now.abs_diff(reported_at) >= ALARM_SECONDS;
+    if is_due && REPORTED_AT.compare_exchange(reported_at, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        let count = UNREPORTED.swap(0, Ordering::Relaxed);
         let explanation = failure.explanation();
         tracing::error!(
             reason = failure.reason(),

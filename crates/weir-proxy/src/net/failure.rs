@@ -1,4 +1,4 @@
-//! From what went wrong on a socket to the failure of a connection or an exchange.
+//! Maps errors of sockets to failures of connections or exchanges.
 
 use std::{fmt, io};
 
@@ -7,7 +7,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::tls::failure::of_rustls;
 
-/// What a server did wrong to a request or a probe.
+/// A fault of a server, in a request or a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Phase, party and cause.
@@ -17,7 +17,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// It answered, with a status that says that it is not well.
+    /// A response with a status that counts as failure.
     pub const fn unexpected_status(status: u16) -> Self {
         Self { failure: Failure::server(Phase::Response, Cause::UnexpectedStatus), status: Some(status) }
     }
@@ -40,7 +40,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the system has run out of, where that is the error: a failure of this machine, not of the peer.
+/// The exhausted resource behind an error, if any: a failure of this machine, not of the peer.
 fn wanting(error: &io::Error) -> Option<Cause> {
     match error.raw_os_error()? {
         // ENFILE, EMFILE; ENOSPC is that of epoll_ctl(2).
@@ -93,7 +93,7 @@ pub fn of_server(phase: Phase, error: &io::Error) -> Failure {
         None => return of_io(phase, Party::Server, error),
         Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => Cause::TlsCertificateMissing,
         Some(Error::AlertReceived(AlertDescription::UnrecognisedName)) => Cause::TlsUnrecognizedName,
-        // A client of TLS 1.2 hears no more than that nothing fits.
+        // A TLS 1.2 client gets no more specific alert.
         Some(Error::AlertReceived(
             AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
         )) => Cause::TlsNoSharedCipher,
@@ -101,7 +101,7 @@ pub fn of_server(phase: Phase, error: &io::Error) -> Failure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => Cause::TlsCertificateNameMismatch,
         Some(error) => match of_rustls(error) {
-            // Whoever the server is: the lists are what is wrong.
+            // The fault is in the revocation lists, not in the server.
             cause @ Cause::TlsRevocationUnknown => return Failure::weir(phase, cause),
             cause => cause,
         },
@@ -115,7 +115,7 @@ mod tests {
     use crate::net::descriptors::is_local;
 
     #[test]
-    fn what_this_machine_has_not_is_no_fault_of_a_server() {
+    fn exhausted_resources_of_this_machine_are_no_fault_of_a_server() {
         for (number, cause) in [
             (24, Cause::DescriptorLimit),
             (23, Cause::DescriptorLimit),

@@ -31,7 +31,7 @@ impl std::fmt::Display for BoundAddress {
 
 /// The sockets of one address, one for each worker that accepts on it.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSockets {
     /// The address, with the port that the system chose.
     pub address: BoundAddress,
     /// One socket for each worker; on a Unix address one for all.
@@ -40,8 +40,8 @@ pub struct Bound {
     pub file: Option<SocketFile>,
 }
 
-/// Makes sure that nobody has `address`, by a socket that shares its port with nobody: sockets of one user may share one, so that a second
-/// process on it would go unnoticed. A socket of this process is in the way too.
+/// Checks that `address` is free, by binding a socket without `SO_REUSEPORT`: sockets of one user may share a port, so that a second
+/// process on it would go unnoticed. A socket of this process conflicts too.
 ///
 /// # Errors
 /// Those of `bind(2)`; `AddrInUse` also when another process shares its port willingly.
@@ -60,7 +60,7 @@ pub fn probe(listener: &Listener, address: &ListenAddress) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of `bind(2)` and `listen(2)`.
-pub fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<Bound> {
+pub fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io::Result<BoundSockets> {
     match address {
         ListenAddress::Tcp(addr) => bind_inet(listener, *addr, true, workers),
         ListenAddress::AllTcp { port } => {
@@ -87,8 +87,13 @@ fn probe_inet(listener: &Listener, addr: SocketAddr, only_v6: bool) -> io::Resul
     Ok(probe)
 }
 
-fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Bound> {
-    // Where the system chooses the port, it gives it to nobody else while this one is held.
+fn bind_inet(
+    listener: &Listener,
+    addr: SocketAddr,
+    only_v6: bool,
+    workers: usize,
+) -> io::Result<BoundSockets> {
+    // Where the system chooses the port, it does not give it out again while this socket is bound.
     let chosen = if addr.port() == 0 { Some(probe_inet(listener, addr, only_v6)?) } else { None };
     let addr = match &chosen {
         Some(held) => held.local_addr()?.as_socket().unwrap_or(addr),
@@ -102,7 +107,7 @@ fn bind_inet(listener: &Listener, addr: SocketAddr, only_v6: bool, workers: usiz
         socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
         sockets.push(OwnedFd::from(socket));
     }
-    Ok(Bound { address: BoundAddress::Inet(addr), sockets, file: None })
+    Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
 }
 
 /// A socket with the options that accepted connections inherit.
@@ -131,13 +136,13 @@ fn set_options(socket: &socket2::Socket, listener: &Listener) -> io::Result<()> 
     Ok(())
 }
 
-fn bind_unix(listener: &Listener, path: &Path) -> io::Result<Bound> {
+fn bind_unix(listener: &Listener, path: &Path) -> io::Result<BoundSockets> {
     remove_stale(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = Some(SocketFile::bound_at(path)?);
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
-    Ok(Bound { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()], file })
+    Ok(BoundSockets { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()], file })
 }
 
 /// The file of a Unix socket that this process has bound.
@@ -147,8 +152,8 @@ pub struct SocketFile {
     identity: FileIdentity,
 }
 
-/// Device, inode, and when it was made: what tells it from that of another process which has taken the path over. The number of an inode
-/// soon stands for the next file.
+/// Device, inode and modification time: distinguishes it from the file of another process at the same path. Inode numbers
+/// are soon used again.
 type FileIdentity = (u64, u64, (i64, i64));
 
 impl SocketFile {
@@ -170,7 +175,7 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
     Ok((file.dev(), file.ino(), (file.mtime(), file.mtime_nsec())))
 }
 
-/// Removes a socket file that nobody listens on any more, as after a crash. Another file that is in the way stays, an error.
+/// Removes a socket file without a listener, as after a crash. Another file at the path is kept, and an error.
 pub fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),

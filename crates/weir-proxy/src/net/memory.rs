@@ -1,16 +1,16 @@
-//! When many sessions of a worker have ended: the memory that they had goes back to the system, not to a next crowd that may never come.
+//! Returns memory to the system when many connections of a worker have ended.
 //!
-//! An allocator keeps what is freed for the next one who asks. The library does not know which allocator the program has, so the
-//! program says how that is told to let go. Must not be asked on the path of a request: letting go takes milliseconds.
+//! An allocator keeps freed memory for later allocations. The library does not know the allocator of the program, so the
+//! program provides the function that releases it. Must not be called on the path of a request: it takes milliseconds.
 
 use std::sync::OnceLock;
 
-/// A tide that falls by fewer sessions than this takes too little along.
+/// A decrease by fewer connections than this frees too little.
 const FALL_MIN: u32 = 256;
 
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
-/// Has workers call `give_back`, each on its own thread, when many of their sessions have ended. The first call counts.
+/// Has workers call `give_back`, each on its own thread, when many of their connections have ended. The first call counts.
 pub fn give_back_memory_by(give_back: fn()) {
     let _first = GIVE_BACK.set(give_back);
 }
@@ -22,33 +22,33 @@ pub(crate) fn give_back() {
     }
 }
 
-/// The number of a worker's sessions, as far as it rises and falls.
+/// The peak of the number of connections of a worker, to notice a large decrease.
 #[derive(Debug, Default)]
-pub(crate) struct Tide {
-    /// The most sessions since memory was last given back.
+pub(crate) struct ConnectionPeak {
+    /// The most connections since memory was last given back.
     high: u32,
-    /// Whether that was when it was last looked at: then the rest of a crowd may still be on its way out.
+    /// Whether the number was falling at the last check: then it may fall further.
     falls: bool,
 }
 
-impl Tide {
-    /// Whether it is worth giving memory back, now that there are `sessions`: when half of them have gone, and then for as
+impl ConnectionPeak {
+    /// Whether it is worth giving memory back, now that there are `connections`: when half of them have gone, and then for as
     /// long as there are fewer at each look.
-    pub(crate) fn has_fallen(&mut self, sessions: u32) -> bool {
-        let fallen = self.high.saturating_sub(sessions);
+    pub(crate) fn has_fallen(&mut self, connections: u32) -> bool {
+        let fallen = self.high.saturating_sub(connections);
         self.falls = fallen >= FALL_MIN.max(self.high.div_ceil(2)) || (self.falls && fallen > 0);
-        self.high = if self.falls { sessions } else { self.high.max(sessions) };
+        self.high = if self.falls { connections } else { self.high.max(connections) };
         self.falls
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Tide;
+    use super::ConnectionPeak;
 
     #[test]
-    fn half_of_a_crowd_has_to_go() {
-        let mut tide = Tide::default();
+    fn memory_is_returned_when_half_of_the_connections_have_ended() {
+        let mut peak = ConnectionPeak::default();
         let looks = [
             (1_000, false),
             (600, false),
@@ -58,23 +58,23 @@ mod tests {
             (250, false),
             (244, true),
         ];
-        for (sessions, has_fallen) in looks {
-            assert_eq!(tide.has_fallen(sessions), has_fallen, "{sessions}");
+        for (connections, has_fallen) in looks {
+            assert_eq!(peak.has_fallen(connections), has_fallen, "{connections}");
         }
     }
 
     #[test]
-    fn the_last_of_a_crowd_are_waited_for() {
-        let mut tide = Tide::default();
+    fn memory_is_returned_again_while_the_number_falls() {
+        let mut peak = ConnectionPeak::default();
         let looks = [(1_000, false), (200, true), (3, true), (0, true), (0, false), (5, false), (0, false)];
-        for (sessions, has_fallen) in looks {
-            assert_eq!(tide.has_fallen(sessions), has_fallen, "{sessions}");
+        for (connections, has_fallen) in looks {
+            assert_eq!(peak.has_fallen(connections), has_fallen, "{connections}");
         }
     }
 
     #[test]
-    fn few_sessions_are_no_crowd() {
-        let mut tide = Tide::default();
-        assert!([200, 0, 255, 0].into_iter().all(|sessions| !tide.has_fallen(sessions)));
+    fn few_connections_return_no_memory() {
+        let mut peak = ConnectionPeak::default();
+        assert!([200, 0, 255, 0].into_iter().all(|connections| !peak.has_fallen(connections)));
     }
 }

@@ -1,4 +1,4 @@
-//! What is below every protocol: sockets, TLS, buffers, timers and the clock.
+//! The layer below every protocol: sockets, TLS, buffers, timers and the clock.
 //!
 //! The lowest layer. Must not know HTTP, servers or the config of a listener; the unsafe code is in `sys/`.
 

@@ -30,7 +30,7 @@ impl Pace {
         now + self.credit
     }
 
-    /// The wait is over, or somebody else is waited for.
+    /// The wait is over, or the awaited party has changed.
     pub(crate) fn rest(&mut self, now: Instant, moved: u64) {
         if self.waiting_since.is_some() {
             self.settle(now, moved);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_somebody_else_costs_nothing() {
+    fn waiting_for_another_party_costs_nothing() {
         let start = crate::net::clock::now();
         let mut pace = Pace::new(limit(1000));
         pace.wait(start, 0);

@@ -1,8 +1,8 @@
-//! Who is at the other end of a client connection.
+//! The peer of a client connection.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Who is at the other end of a client connection.
+/// The peer of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// An IP address and port; IPv4 addresses are never mapped into IPv6.
@@ -28,11 +28,11 @@ impl Peer {
 
 /// How a connection came, where more is known of that than its peer.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ConnectionOrigin {
     /// Where the client connected to; IPv4 addresses are never mapped into IPv6.
     pub(crate) destination: SocketAddr,
     /// The proxy that sent a PROXY header, which names the client in its place.
     pub(crate) sender: Option<Peer>,
-    /// The host name that the client asked for, if the header tells.
+    /// The host name that the client requested, if the header contains it.
     pub(crate) authority: Option<Box<str>>,
 }

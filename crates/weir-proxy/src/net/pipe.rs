@@ -4,21 +4,21 @@ use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::descriptors::PipePlace;
+use super::descriptors::PipePermit;
 
 /// The two ends of a pipe.
 #[derive(Debug)]
 pub(crate) struct PipeEnds {
     pub(crate) read: OwnedFd,
     pub(crate) write: OwnedFd,
-    _place: PipePlace,
+    _permit: PipePermit,
 }
 
 impl PipeEnds {
     /// A new pipe; `None` when pipes have their share of the descriptors, or the system has none to give.
     pub(crate) fn new() -> Option<Self> {
-        let place = PipePlace::take()?;
+        let permit = PipePermit::take()?;
         let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
-        Some(Self { read, write, _place: place })
+        Some(Self { read, write, _permit: permit })
     }
 }

@@ -1,8 +1,8 @@
-//! How much one task does before the others have their turn.
+//! How much work one task does before it yields.
 //!
-//! A peer that always has more to send, or to ask, keeps the loops of its session busy for ever. So each of them takes what it does
-//! from a quantum, and goes to the back when that is spent: the task runs again after all others that can run, and after
-//! the event loop has asked the kernel for news. The runtime's own budget does not count here: the sockets are ours.
+//! A peer that always has more to send keeps the loops of its connection busy for ever. So each loop charges its work
+//! to a quantum, and the task yields when that is spent: the task runs again after all others that can run, and after
+//! the event loop has polled the kernel for events. The runtime's own budget does not count here: the sockets are ours.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -14,10 +14,10 @@ const BYTES: usize = 64 * 1024;
 /// What a step costs beside its bytes, as so many bytes.
 const STEP_BYTES: usize = 256;
 
-/// What a byte of framing costs, as so many bytes that only pass: each is looked at.
+/// The cost of a byte of framing, in bytes of plain data: each is examined.
 const FRAMING_BYTES: usize = 16;
 
-/// What is left of a turn.
+/// The rest of a quantum.
 #[derive(Debug)]
 pub(crate) struct Quantum {
     left: usize,

@@ -26,11 +26,11 @@ pub(crate) struct Socket {
     /// Whether the event loop watches for room to write as well: from the first write that found none, for nearly every
     /// socket always has some.
     watches_writes: bool,
-    /// Whether the event loop had heard of the end of the stream when it was last read from.
+    /// Whether the event loop had reported the end of the stream at the last read.
     is_ending: bool,
 }
 
-/// What is heard of a socket that the event loop refused.
+/// The error of a socket that the event loop refused.
 const REFUSED: io::ErrorKind = io::ErrorKind::NotConnected;
 
 /// Whether the event loop watches a socket.
@@ -40,14 +40,14 @@ enum Watch {
     NotYet(OwnedFd),
     /// For something to read, at least.
     Watched(AsyncFd<OwnedFd>),
-    /// Not any more, since the event loop refused it or it has failed: the descriptor is closed, and this is what everybody hears.
+    /// Not any more, since the event loop refused it or it has failed: the descriptor is closed, and every call returns this error.
     Closed(io::ErrorKind),
 }
 
 /// What comes behind the bytes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
-    /// Nobody knows: they leave at once.
+    /// Unknown: they are sent at once.
     Unknown,
     /// More of them, or the end, at once: they wait for it and leave in the same packet.
     More,
@@ -65,7 +65,7 @@ impl Behind {
     }
 }
 
-/// What is known about the other side.
+/// The state of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerState {
     /// Nothing new.
@@ -79,7 +79,7 @@ pub(crate) enum PeerState {
 }
 
 impl Socket {
-    /// Takes a connected, non-blocking descriptor; the event loop hears of it at the first wait.
+    /// Takes a connected, non-blocking descriptor; registered with the event loop at the first wait.
     pub(crate) fn new(fd: OwnedFd) -> Self {
         Self { watch: Watch::NotYet(fd), watches_writes: false, is_ending: false }
     }
@@ -93,7 +93,7 @@ impl Socket {
         Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false })
     }
 
-    /// Whether the event loop tells when there is something to read.
+    /// Whether the event loop reports when there is something to read.
     pub(crate) fn is_watched(&self) -> bool {
         !matches!(self.watch, Watch::NotYet(_))
     }
@@ -103,7 +103,7 @@ impl Socket {
         self.is_ending
     }
 
-    /// Closes it, for an error that the kernel tells only once: whoever uses it from now on gets one as well.
+    /// Closes it, for an error that the kernel reports only once: every later call returns it too.
     #[cold]
     pub(crate) fn give_up(&mut self, error: &io::Error) {
         self.watch = Watch::Closed(error.kind());
@@ -139,8 +139,8 @@ impl Socket {
         Ok(())
     }
 
-    /// The descriptor as the event loop sees it, registered for writing as well; what is readable is then reported again, but to
-    /// nobody who waited before.
+    /// The descriptor as the event loop sees it, registered for writing as well; what is readable is then reported again, but not to
+    /// tasks that waited before.
     fn watched_for_writes(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
         if !self.watches_writes {
             let fd = match std::mem::replace(&mut self.watch, Watch::Closed(REFUSED)) {
@@ -198,7 +198,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is there, without asking the event loop.
+    /// Reads once, without waiting for the event loop.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there, and those of `recv(2)`.
@@ -290,7 +290,7 @@ impl Socket {
     fn poll_writable_again(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let is_new = !self.watches_writes;
         let fd = self.watched_for_writes()?;
-        // Who waited to read from it was forgotten with the old registration, and waits on.
+        // A task that waited to read lost its waker with the old registration: it is woken to register again.
         if is_new && fd.poll_read_ready(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
@@ -310,7 +310,7 @@ impl Socket {
         self.watched_for_writes()?.writable().await.map(|_guard| ())
     }
 
-    /// What the event loop has heard of the peer since the last read; registers `cx` for the next news.
+    /// The state of the peer since the last read, as the event loop reports it; registers `cx` for the next event.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>) -> PeerState {
         let Ok(fd) = self.watched() else { return PeerState::Gone };
         loop {
@@ -333,21 +333,21 @@ impl Socket {
     }
 
     /// Whether the connection was reset or closed in both directions. Asks the kernel: as long as something waits to be
-    /// read, the event loop does not tell.
+    /// read, the event loop does not report it.
     pub(crate) fn is_gone(&self) -> bool {
         let Ok(fd) = self.fd() else { return true };
-        // Errors and hang-ups are told without being asked for.
-        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
-        let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
-        answered.is_ok() && !asked[0].revents().is_empty()
+        // Errors and hang-ups are reported without being requested.
+        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+        let answered = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        answered.is_ok() && !polled[0].revents().is_empty()
     }
 
     /// Whether the peer has ended its direction, whatever waits to be read before that. Asks the kernel.
     pub(crate) fn is_read_closed(&self) -> bool {
         let Ok(fd) = self.fd() else { return true };
-        let mut asked = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
-        let answered = rustix::event::poll(&mut asked, Some(&Timespec::default()));
-        answered.is_ok() && !asked[0].revents().is_empty()
+        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        let answered = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        answered.is_ok() && !polled[0].revents().is_empty()
     }
 
     /// Copies what waits to be read without taking it.

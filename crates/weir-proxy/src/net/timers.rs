@@ -1,4 +1,4 @@
-//! The timers of a worker's sessions, one each, and the wakers of their tasks.
+//! The timers of a worker's connections, one each, and the wakers of their tasks.
 //!
 //! All of them together use one timer of the kernel: a wait begins and ends without touching it. Times are ticks of
 //! 1 ms since the worker started, and a timer never fires early. Must not decide what a passed deadline means.
@@ -25,17 +25,17 @@ pub(crate) type Tick = u64;
 /// The moment that never comes.
 pub(crate) const NEVER: Tick = Tick::MAX;
 
-/// Which of the timers; one more than its place among the sleepers, so that an `Option` of it is as small.
+/// Which of the timers; one more than its place among the entries, so that an `Option` of it is as small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timer(NonZeroU32);
 
 impl Timer {
     fn at(place: usize) -> Self {
         let number = u32::try_from(place + 1).ok().and_then(NonZeroU32::new);
-        Self(number.expect("there are fewer sessions than 2^32"))
+        Self(number.expect("there are fewer connections than 2^32"))
     }
 
-    /// By which the wheel knows it.
+    /// Its number in the wheel.
     fn number(self) -> u32 {
         self.0.get() - 1
     }
@@ -53,26 +53,26 @@ pub struct Timers {
     alarm: Alarm,
     /// The tick that the alarm is set for.
     awaited: Cell<Tick>,
-    /// How many timers are not of sessions.
-    naps: Cell<usize>,
+    /// How many timers are not of connections.
+    sleeps: Cell<usize>,
 }
 
 #[derive(Debug)]
 struct State {
     wheel: Wheel,
-    sleepers: Slab<Sleeper>,
+    entries: Slab<TimerEntry>,
     idleness: Idleness,
 }
 
 /// A task that has a timer.
 #[derive(Debug)]
-struct Sleeper {
+struct TimerEntry {
     waker: Waker,
     link: Link,
     mark: Mark,
 }
 
-impl Marked for Sleeper {
+impl Marked for TimerEntry {
     fn mark(&mut self) -> &mut Mark {
         &mut self.mark
     }
@@ -82,7 +82,7 @@ impl Marked for Sleeper {
     }
 }
 
-impl Links for Slab<Sleeper> {
+impl Links for Slab<TimerEntry> {
     fn link(&mut self, timer: u32) -> &mut Link {
         &mut self[timer as usize].link
     }
@@ -98,12 +98,12 @@ impl Timers {
             began: clock::now(),
             state: RefCell::new(State {
                 wheel: Wheel::new(),
-                sleepers: Slab::new(),
+                entries: Slab::new(),
                 idleness: Idleness::default(),
             }),
             alarm: Alarm::new()?,
             awaited: Cell::new(NEVER),
-            naps: Cell::new(0),
+            sleeps: Cell::new(0),
         }))
     }
 
@@ -114,7 +114,7 @@ impl Timers {
 
     /// Gives the task behind `waker` a timer, not set.
     pub(crate) fn add(&self, waker: Waker) -> Timer {
-        Timer::at(self.state.borrow_mut().sleepers.insert(Sleeper {
+        Timer::at(self.state.borrow_mut().entries.insert(TimerEntry {
             waker,
             link: Link::NEW,
             mark: Mark::BUSY,
@@ -123,43 +123,43 @@ impl Timers {
 
     /// Removes a timer.
     pub(crate) fn remove(&self, timer: Timer) {
-        let State { wheel, sleepers, idleness } = &mut *self.state.borrow_mut();
-        wheel.remove(sleepers, timer.number());
-        idleness.end(&mut sleepers.remove(timer.place()).mark);
+        let State { wheel, entries, idleness } = &mut *self.state.borrow_mut();
+        wheel.remove(entries, timer.number());
+        idleness.end(&mut entries.remove(timer.place()).mark);
     }
 
-    /// The session behind `timer` waits for its next request; whether it is to end, to make room for a new connection.
+    /// The connection behind `timer` waits for its next request; whether it is to end, to make room for a new connection.
     pub(crate) fn begin_idle(&self, timer: Timer, listener: u16) -> bool {
-        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
-        idleness.begin(&mut sleepers[timer.place()].mark, listener)
+        let State { entries, idleness, .. } = &mut *self.state.borrow_mut();
+        idleness.begin(&mut entries[timer.place()].mark, listener)
     }
 
     /// Its request has come.
     pub(crate) fn end_idle(&self, timer: Timer) {
-        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
-        idleness.end(&mut sleepers[timer.place()].mark);
+        let State { entries, idleness, .. } = &mut *self.state.borrow_mut();
+        idleness.end(&mut entries[timer.place()].mark);
     }
 
-    /// Has the session end that waits longest for its next request, of a listener or of all; whether there is one.
-    pub(crate) fn displace_idle(&self, listener: Option<u16>) -> bool {
-        let State { sleepers, idleness, .. } = &mut *self.state.borrow_mut();
-        let displaced = idleness.displace(sleepers, listener);
-        displaced.inspect(|key| sleepers[*key].waker.wake_by_ref()).is_some()
+    /// Has the connection end that waits longest for its next request, of a listener or of all; whether there is one.
+    pub(crate) fn evict_idle(&self, listener: Option<u16>) -> bool {
+        let State { entries, idleness, .. } = &mut *self.state.borrow_mut();
+        let evicted = idleness.evict(entries, listener);
+        evicted.inspect(|key| entries[*key].waker.wake_by_ref()).is_some()
     }
 
-    /// How many sessions have one, set or not.
+    /// How many connections have one, set or not.
     pub(crate) fn len(&self) -> usize {
-        self.state.borrow().sleepers.len() - self.naps.get()
+        self.state.borrow().entries.len() - self.sleeps.get()
     }
 
     /// Has the task woken at `due`, unless its timer fires earlier anyway; `false` when `due` has come.
     pub(crate) fn wake_by(&self, timer: Timer, due: Tick) -> bool {
-        let State { wheel, sleepers, .. } = &mut *self.state.borrow_mut();
+        let State { wheel, entries, .. } = &mut *self.state.borrow_mut();
         if due <= wheel.now() {
             return false;
         }
-        if sleepers[timer.place()].link.due().is_none_or(|set_for| due < set_for) {
-            let due = wheel.set(sleepers, timer.number(), due);
+        if entries[timer.place()].link.due().is_none_or(|set_for| due < set_for) {
+            let due = wheel.set(entries, timer.number(), due);
             if due < self.awaited.get() {
                 self.awaken_at(due);
             }
@@ -168,8 +168,8 @@ impl Timers {
     }
 
     /// Waits for `length`.
-    pub(crate) fn nap(self: &Rc<Self>, length: Duration) -> Nap {
-        Nap { due: self.tick(clock::now() + length), timers: Rc::clone(self), timer: None }
+    pub(crate) fn sleep(self: &Rc<Self>, length: Duration) -> Sleep {
+        Sleep { due: self.tick(clock::now() + length), timers: Rc::clone(self), timer: None }
     }
 
     fn awaken_at(&self, tick: Tick) {
@@ -180,19 +180,19 @@ impl Timers {
 
     /// Wakes every task.
     pub(crate) fn wake_all(&self) {
-        for (_, sleeper) in &self.state.borrow().sleepers {
-            sleeper.waker.wake_by_ref();
+        for (_, entry) in &self.state.borrow().entries {
+            entry.waker.wake_by_ref();
         }
     }
 
     /// Wakes the tasks behind `count` timers in a row; gives where the next ones begin, if there are more.
     pub(crate) fn wake_some(&self, from: usize, count: usize) -> Option<usize> {
-        let sleepers = &self.state.borrow().sleepers;
+        let entries = &self.state.borrow().entries;
         let end = from.saturating_add(count);
-        for sleeper in (from..end.min(sleepers.capacity())).filter_map(|key| sleepers.get(key)) {
-            sleeper.waker.wake_by_ref();
+        for entry in (from..end.min(entries.capacity())).filter_map(|key| entries.get(key)) {
+            entry.waker.wake_by_ref();
         }
-        (end < sleepers.capacity()).then_some(end)
+        (end < entries.capacity()).then_some(end)
     }
 
     /// Wakes tasks when their time has come, for as long as it is polled.
@@ -223,30 +223,30 @@ impl Timers {
     fn wake_due(&self) {
         // The last tick that has begun.
         let now = clock::now().saturating_duration_since(self.began).as_millis() as Tick;
-        let State { wheel, sleepers, .. } = &mut *self.state.borrow_mut();
-        wheel.advance(sleepers, now, |sleepers, timer| sleepers[timer as usize].waker.wake_by_ref());
+        let State { wheel, entries, .. } = &mut *self.state.borrow_mut();
+        wheel.advance(entries, now, |entries, timer| entries[timer as usize].waker.wake_by_ref());
     }
 }
 
-/// A wait of something that is no session.
+/// A wait of something that is no connection.
 #[derive(Debug)]
-pub(crate) struct Nap {
+pub(crate) struct Sleep {
     timers: Rc<Timers>,
     due: Tick,
     timer: Option<Timer>,
 }
 
-impl Future for Nap {
+impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let timer = match self.timer {
             Some(timer) => {
-                self.timers.state.borrow_mut().sleepers[timer.place()].waker.clone_from(cx.waker());
+                self.timers.state.borrow_mut().entries[timer.place()].waker.clone_from(cx.waker());
                 timer
             }
             None => {
-                self.timers.naps.update(|naps| naps + 1);
+                self.timers.sleeps.update(|sleeps| sleeps + 1);
                 self.timers.add(cx.waker().clone())
             }
         };
@@ -255,11 +255,11 @@ impl Future for Nap {
     }
 }
 
-impl Drop for Nap {
+impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
             self.timers.remove(timer);
-            self.timers.naps.update(|naps| naps - 1);
+            self.timers.sleeps.update(|sleeps| sleeps - 1);
         }
     }
 }
@@ -282,24 +282,24 @@ mod tests {
     }
 
     #[test]
-    fn naps_last_as_long_as_they_should_and_end_in_their_order() {
+    fn sleeps_last_as_long_as_they_should_and_end_in_their_order() {
         with_timers(async |timers| {
             let began = clock::now();
             let order = Rc::new(RefCell::new(Vec::new()));
-            let naps = [40, 0, 20, 30].map(|millis| {
-                let (nap, order) = (timers.nap(Duration::from_millis(millis)), Rc::clone(&order));
+            let sleeps = [40, 0, 20, 30].map(|millis| {
+                let (sleep, order) = (timers.sleep(Duration::from_millis(millis)), Rc::clone(&order));
                 tokio::task::spawn_local(async move {
-                    nap.await;
+                    sleep.await;
                     assert!((clock::now() - began) >= Duration::from_millis(millis), "never early");
                     order.borrow_mut().push(millis);
                 })
             });
-            for nap in naps {
-                nap.await.expect("no nap panics");
+            for sleep in sleeps {
+                sleep.await.expect("no sleep panics");
             }
             assert_eq!(*order.borrow(), [0, 20, 30, 40]);
             assert_eq!(
-                (timers.len(), timers.state.borrow().sleepers.len()),
+                (timers.len(), timers.state.borrow().entries.len()),
                 (0, 0),
                 "nothing is left of them"
             );
@@ -311,26 +311,26 @@ mod tests {
         with_timers(async |timers| {
             let began = clock::now();
             tokio::select! {
-                () = timers.nap(Duration::from_secs(3600)) => panic!("an hour has not passed"),
-                () = timers.nap(Duration::from_millis(5)) => {}
+                () = timers.sleep(Duration::from_secs(3600)) => panic!("an hour has not passed"),
+                () = timers.sleep(Duration::from_millis(5)) => {}
             }
             assert!((clock::now() - began) >= Duration::from_millis(5));
             // The alarm is still set for the long one, or for nothing: it goes on either way.
-            timers.nap(Duration::from_millis(5)).await;
+            timers.sleep(Duration::from_millis(5)).await;
         });
     }
 
     #[test]
-    fn naps_are_not_counted_as_sessions() {
+    fn sleeps_are_not_counted_as_connections() {
         with_timers(async |timers| {
             let waker = std::task::Waker::noop();
-            let session = timers.add(waker.clone());
-            let mut nap = Box::pin(timers.nap(Duration::from_secs(1)));
-            assert!(nap.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+            let connection = timers.add(waker.clone());
+            let mut sleep = Box::pin(timers.sleep(Duration::from_secs(1)));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
             assert_eq!(timers.len(), 1);
-            timers.remove(session);
+            timers.remove(connection);
             assert_eq!(timers.len(), 0);
-            drop(nap);
+            drop(sleep);
             assert_eq!(timers.len(), 0);
         });
     }

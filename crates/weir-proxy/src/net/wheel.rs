@@ -16,9 +16,9 @@ const LEVELS: usize = 7;
 const TICK_MAX: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
 
 /// No timer: the end of a list.
-const NOBODY: u32 = u32::MAX;
+const NO_TIMER: u32 = u32::MAX;
 
-/// Where a timer stands in the wheel. Kept by the owner of the timers, beside whatever else a timer has.
+/// The position of a timer in the wheel. Stored by the owner of the timers, with the other data of the timer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     /// The tick it is due at; meaningless outside of the wheel.
@@ -26,15 +26,15 @@ pub(crate) struct Link {
     next: u32,
     /// The timer before it; for the first of a slot, itself.
     previous: u32,
-    slot: Option<Slot>,
+    slot: Option<SlotNumber>,
 }
 
 /// A slot by its number, one higher so that none is zero.
-type Slot = std::num::NonZeroU16;
+type SlotNumber = std::num::NonZeroU16;
 
 impl Link {
     /// Outside of the wheel.
-    pub(crate) const NEW: Link = Link { due: 0, next: NOBODY, previous: NOBODY, slot: None };
+    pub(crate) const NEW: Link = Link { due: 0, next: NO_TIMER, previous: NO_TIMER, slot: None };
 
     /// The tick it is due at, while it is in the wheel.
     pub(crate) fn due(&self) -> Option<u64> {
@@ -59,7 +59,7 @@ pub(crate) struct Wheel {
 impl Wheel {
     /// An empty wheel at tick 0.
     pub(crate) const fn new() -> Self {
-        Self { now: 0, occupied: [0; LEVELS], first: [[NOBODY; SLOTS]; LEVELS] }
+        Self { now: 0, occupied: [0; LEVELS], first: [[NO_TIMER; SLOTS]; LEVELS] }
     }
 
     /// The tick up to which all timers have been taken out.
@@ -80,14 +80,14 @@ impl Wheel {
         let Link { next, previous, slot, .. } = *links.link(timer);
         let Some(slot) = slot else { return };
         let (level, index) = place(slot);
-        if next != NOBODY {
+        if next != NO_TIMER {
             links.link(next).previous = if previous == timer { next } else { previous };
         }
         if previous != timer {
             links.link(previous).next = next;
         } else {
             self.first[level][index] = next;
-            if next == NOBODY {
+            if next == NO_TIMER {
                 self.occupied[level] &= !(1 << index);
             }
         }
@@ -103,15 +103,15 @@ impl Wheel {
         Some((beyond | index) << shift)
     }
 
-    /// Lets the time become `now`; takes out every timer that is due and tells `fired` of it.
+    /// Lets the time become `now`; takes out every timer that is due and calls `fired` for it.
     pub(crate) fn advance<L: Links>(&mut self, links: &mut L, now: u64, mut fired: impl FnMut(&mut L, u32)) {
         while let Some(tick) = self.next().filter(|&tick| tick <= now) {
             self.now = tick;
             let level = self.occupied.iter().position(|&slots| slots != 0).unwrap_or(0);
             let index = self.occupied[level].trailing_zeros() as usize;
             self.occupied[level] &= !(1 << index);
-            let mut timer = std::mem::replace(&mut self.first[level][index], NOBODY);
-            while timer != NOBODY {
+            let mut timer = std::mem::replace(&mut self.first[level][index], NO_TIMER);
+            while timer != NO_TIMER {
                 let Link { due, next, .. } = *links.link(timer);
                 *links.link(timer) = Link::NEW;
                 if due <= tick {
@@ -131,18 +131,18 @@ impl Wheel {
         let index = (due >> (SLOT_BITS * level as u32)) as usize % SLOTS;
         let next = std::mem::replace(&mut self.first[level][index], timer);
         self.occupied[level] |= 1 << index;
-        if next != NOBODY {
+        if next != NO_TIMER {
             links.link(next).previous = timer;
         }
         *links.link(timer) = Link { due, next, previous: timer, slot: slot(level, index) };
     }
 }
 
-fn slot(level: usize, index: usize) -> Option<Slot> {
-    Slot::new((level * SLOTS + index + 1) as u16)
+fn slot(level: usize, index: usize) -> Option<SlotNumber> {
+    SlotNumber::new((level * SLOTS + index + 1) as u16)
 }
 
-fn place(slot: Slot) -> (usize, usize) {
+fn place(slot: SlotNumber) -> (usize, usize) {
     let number = usize::from(slot.get() - 1);
     (number / SLOTS, number % SLOTS)
 }

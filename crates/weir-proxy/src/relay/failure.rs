@@ -1,4 +1,4 @@
-//! From a body that stopped moving to the failure of its exchange.
+//! Maps errors of a relay to the failure of its exchange.
 
 use weir_observe::{Cause, Failure, Party, Phase};
 

@@ -22,7 +22,7 @@ const COPY_MAX: usize = 4 * 1024;
 
 /// What is still to come of a body, as its framing says.
 #[derive(Debug)]
-enum Left {
+enum BodyRemainder {
     Nothing,
     Length(u64),
     Chunks(ChunkedDecoder),
@@ -32,7 +32,7 @@ enum Left {
 /// The state of a body on its way in.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    left: Left,
+    remainder: BodyRemainder,
     /// Decoded bytes at the front of the input.
     ready: usize,
     /// Framing bytes behind them.
@@ -47,81 +47,89 @@ pub(crate) struct Incoming {
 impl Incoming {
     /// No body.
     pub(crate) const fn nothing() -> Self {
-        let left = Left::Nothing;
-        Self { left, ready: 0, framing: 0, received: 0, size_max: u64::MAX, trailers: None, stripped: None }
+        let remainder = BodyRemainder::Nothing;
+        Self {
+            remainder,
+            ready: 0,
+            framing: 0,
+            received: 0,
+            size_max: u64::MAX,
+            trailers: None,
+            stripped: None,
+        }
     }
 
     /// No body from now on.
     #[inline]
     pub(crate) fn begin_nothing(&mut self) {
-        self.begin(Left::Nothing);
+        self.begin(BodyRemainder::Nothing);
     }
 
     /// A body of `len` bytes comes next.
     #[inline]
     pub(crate) fn begin_length(&mut self, len: u64) {
-        self.begin(if len == 0 { Left::Nothing } else { Left::Length(len) });
+        self.begin(if len == 0 { BodyRemainder::Nothing } else { BodyRemainder::Length(len) });
     }
 
     /// A chunked body comes next. Trailers named in `stripped` are not forwarded.
     pub(crate) fn begin_chunked(&mut self, limits: ChunkedLimits, stripped: Option<&Arc<StrippedFields>>) {
-        self.begin(Left::Chunks(ChunkedDecoder::new(limits)));
+        self.begin(BodyRemainder::Chunks(ChunkedDecoder::new(limits)));
         self.stripped = stripped.map(Arc::clone);
     }
 
     /// A body that the end of the connection ends comes next.
     pub(crate) fn begin_until_close(&mut self) {
-        self.begin(Left::UntilClose);
+        self.begin(BodyRemainder::UntilClose);
     }
 
     /// Field by field, which takes fewer instructions than replacing the whole.
     #[inline(always)]
-    fn begin(&mut self, left: Left) {
-        self.left = left;
+    fn begin(&mut self, remainder: BodyRemainder) {
+        self.remainder = remainder;
         (self.ready, self.framing, self.received, self.size_max) = (0, 0, 0, u64::MAX);
         (self.trailers, self.stripped) = (None, None);
     }
 
     /// The length of the body, when its head announced one.
     pub(crate) fn announced(&self) -> Option<u64> {
-        match self.left {
-            Left::Length(len) => Some(len),
+        match self.remainder {
+            BodyRemainder::Length(len) => Some(len),
             _ => None,
         }
     }
 
-    /// Whether nothing is to come behind `received`, as far as its length and its end tell. Whoever ends a body by closing is about to go.
+    /// Whether nothing is to come behind `received`, by its length or its end. A server that ends a body by closing is expected to close.
     pub(crate) fn seems_whole(&self, received: &[u8]) -> bool {
-        match self.left {
-            Left::Nothing | Left::UntilClose => true,
-            Left::Length(len) => len <= received.len() as u64,
-            Left::Chunks(_) => received.ends_with(b"0\r\n\r\n"),
+        match self.remainder {
+            BodyRemainder::Nothing | BodyRemainder::UntilClose => true,
+            BodyRemainder::Length(len) => len <= received.len() as u64,
+            BodyRemainder::Chunks(_) => received.ends_with(b"0\r\n\r\n"),
         }
     }
 
     /// Whether the whole rest of the body is in `received`, the input of its connection. Chunks that other bytes follow may go unnoticed.
     pub(crate) fn ends_within(&self, received: &[u8]) -> bool {
         let known = (self.ready + self.framing) as u64;
-        match self.left {
-            Left::Nothing => true,
-            Left::Length(left) => known + left <= received.len() as u64,
-            Left::Chunks(_) => received.ends_with(b"0\r\n\r\n"),
-            Left::UntilClose => false,
+        match self.remainder {
+            BodyRemainder::Nothing => true,
+            BodyRemainder::Length(left) => known + left <= received.len() as u64,
+            BodyRemainder::Chunks(_) => received.ends_with(b"0\r\n\r\n"),
+            BodyRemainder::UntilClose => false,
         }
     }
 
     /// Whether something that is not of this body stands behind it in `received`, the input of its connection.
     pub(crate) fn is_followed_in(&self, received: &[u8]) -> bool {
         let known = self.ready + self.framing;
-        match &self.left {
-            Left::Nothing => known < received.len(),
-            Left::Length(left) => known as u64 + left < received.len() as u64,
-            Left::Chunks(decoder) => {
+        match &self.remainder {
+            BodyRemainder::Nothing => known < received.len(),
+            BodyRemainder::Length(left) => known as u64 + left < received.len() as u64,
+            BodyRemainder::Chunks(decoder) => {
                 let mut rest = received.get(known..).unwrap_or_default().to_vec();
                 let decoded = decoder.clone().decode(&mut rest);
                 decoded.is_ok_and(|decoded| decoded.done && decoded.consumed < rest.len())
             }
-            Left::UntilClose => false,
+            BodyRemainder::UntilClose => false,
         }
     }
 
@@ -132,7 +140,7 @@ impl Incoming {
 
     /// Whether the whole body was taken.
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.left, Left::Nothing) && self.ready == 0 && self.framing == 0
+        matches!(self.remainder, BodyRemainder::Nothing) && self.ready == 0 && self.framing == 0
     }
 
     /// Body bytes decoded so far.
@@ -169,18 +177,18 @@ impl Source for Reader<'_> {
         }
         let Some(input) = &mut self.connection.input else { return Ok(0) };
         let mut framing = 0;
-        match &mut incoming.left {
-            Left::Nothing => return Ok(0),
-            Left::Length(left) => {
+        match &mut incoming.remainder {
+            BodyRemainder::Nothing => return Ok(0),
+            BodyRemainder::Length(left) => {
                 let len = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 incoming.ready = len;
                 *left -= len as u64;
                 if *left == 0 {
-                    incoming.left = Left::Nothing;
+                    incoming.remainder = BodyRemainder::Nothing;
                 }
             }
-            Left::UntilClose => incoming.ready = input.len(),
-            Left::Chunks(decoder) => {
+            BodyRemainder::UntilClose => incoming.ready = input.len(),
+            BodyRemainder::Chunks(decoder) => {
                 let decoded = decoder.decode(input.filled_mut()).map_err(RelayError::Broken)?;
                 incoming.ready = decoded.data.len();
                 framing = decoded.consumed - decoded.data.len();
@@ -192,7 +200,8 @@ impl Source for Reader<'_> {
                     decoded.data.start
                 };
                 if decoded.done
-                    && let Left::Chunks(decoder) = std::mem::replace(&mut incoming.left, Left::Nothing)
+                    && let BodyRemainder::Chunks(decoder) =
+                        std::mem::replace(&mut incoming.remainder, BodyRemainder::Nothing)
                 {
                     incoming.trailers = Some(decoder);
                 }
@@ -215,16 +224,16 @@ impl Source for Reader<'_> {
         if len > 0 {
             return Poll::Ready(Ok(()));
         }
-        match self.incoming.left {
-            Left::UntilClose => self.incoming.left = Left::Nothing,
+        match self.incoming.remainder {
+            BodyRemainder::UntilClose => self.incoming.remainder = BodyRemainder::Nothing,
             _ => return Poll::Ready(Err(RelayError::Truncated)),
         }
         Poll::Ready(Ok(()))
     }
 
     fn bulk_left(&self) -> u64 {
-        match self.incoming.left {
-            Left::Length(left) if self.incoming.ready == 0 => left,
+        match self.incoming.remainder {
+            BodyRemainder::Length(left) if self.incoming.ready == 0 => left,
             _ => 0,
         }
     }
@@ -234,11 +243,11 @@ impl Source for Reader<'_> {
     }
 
     fn skip(&mut self, len: usize) {
-        if let Left::Length(left) = &mut self.incoming.left {
+        if let BodyRemainder::Length(left) = &mut self.incoming.remainder {
             *left -= len as u64;
             self.incoming.received += len as u64;
             if *left == 0 {
-                self.incoming.left = Left::Nothing;
+                self.incoming.remainder = BodyRemainder::Nothing;
             }
         }
     }
@@ -257,7 +266,7 @@ impl Source for Reader<'_> {
 /// How a body is framed on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Bytes as they are: the length stands in the head, or the close ends them, or there is no body.
+    /// Bytes as they are: their end is given by `Content-Length` or by the close, or there is no body.
     Plain,
     Chunked,
 }

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 
 use weir_http::Rule;
 
-use self::pipe::{BULK_MIN, Moved, Pipe, Stopped};
+use self::pipe::{BULK_MIN, Pipe, PipeError, PipeMove};
 use crate::net::buffer::BufferStock;
 use crate::net::quantum::Quantum;
 use crate::net::socket::Socket;
@@ -47,7 +47,7 @@ pub(crate) trait Source {
     /// Writes the trailer section as field lines, for a sink that can carry one.
     fn write_trailers(&self, out: &mut Vec<u8>);
 
-    /// How many of the next bytes on the wire are body as it is, when nobody has to see them; 0 when nothing is known of that.
+    /// How many of the next bytes on the wire are plain body and need not be copied to user space; 0 when that is unknown.
     fn bulk_left(&self) -> u64;
 
     /// The socket that [`Source::bulk_left`] bytes can be moved from, and the stock of its worker.
@@ -97,9 +97,9 @@ pub(crate) enum RelayError {
     Write(io::Error),
 }
 
-/// Whom a pending relay waits for.
+/// The side that a pending relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitingFor {
     Source,
     Sink,
 }
@@ -107,18 +107,18 @@ pub(crate) enum Waiting {
 /// The progress of one body.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingFor,
     /// Body bytes taken from the source, without framing.
     pub(crate) moved: u64,
     ended: bool,
     done: bool,
-    /// What bytes are moved through that nobody has to see.
+    /// The pipe for bytes that are moved inside the kernel.
     pipe: Pipe,
 }
 
 impl Relay {
     pub(crate) const fn new() -> Self {
-        Self { waiting: Waiting::Source, moved: 0, ended: false, done: false, pipe: Pipe::new() }
+        Self { waiting: WaitingFor::Source, moved: 0, ended: false, done: false, pipe: Pipe::new() }
     }
 
     /// Whether the last byte, with its framing, was written.
@@ -157,7 +157,7 @@ impl Relay {
                 }
             }
             if sink.is_waiting() {
-                self.waiting = Waiting::Sink;
+                self.waiting = WaitingFor::Sink;
                 match sink.poll_write(cx, source.data()) {
                     Poll::Ready(Ok(taken)) => self.take(source, taken),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -171,12 +171,12 @@ impl Relay {
                 return Poll::Ready(Ok(()));
             }
             ready!(quantum.poll_left(cx));
-            let is_bulk = source.bulk_left() >= if self.pipe.is_lent() { 1 } else { BULK_MIN };
+            let is_bulk = source.bulk_left() >= if self.pipe.is_borrowed() { 1 } else { BULK_MIN };
             if is_bulk && ready!(self.poll_bulk(cx, source, sink, &mut quantum))? {
                 continue;
             }
             self.pipe.give_back();
-            self.waiting = Waiting::Source;
+            self.waiting = WaitingFor::Source;
             match source.poll_read(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -185,7 +185,7 @@ impl Relay {
         }
     }
 
-    /// Moves bytes inside the kernel until one side has to wait or none are left that nobody has to see; `false` when that
+    /// Moves bytes inside the kernel until one side has to wait or no such bytes are left; `false` when that
     /// cannot be done.
     fn poll_bulk(
         &mut self,
@@ -199,18 +199,18 @@ impl Relay {
         let (Some((from, stock)), Some(to)) = (source.bulk(), sink.bulk()) else {
             return Poll::Ready(Ok(false));
         };
-        self.waiting = if self.pipe.is_empty() { Waiting::Source } else { Waiting::Sink };
+        self.waiting = if self.pipe.is_empty() { WaitingFor::Source } else { WaitingFor::Sink };
         match ready!(self.pipe.poll_move(cx, from, to, left, stock)) {
-            Ok(Moved::Nothing) => return Poll::Ready(Ok(false)),
-            Ok(Moved::In(0)) => return Poll::Ready(Err(RelayError::Truncated)),
-            Ok(Moved::In(len)) => source.skip(len),
-            Ok(Moved::Out(len)) => {
+            Ok(PipeMove::Nothing) => return Poll::Ready(Ok(false)),
+            Ok(PipeMove::In(0)) => return Poll::Ready(Err(RelayError::Truncated)),
+            Ok(PipeMove::In(len)) => source.skip(len),
+            Ok(PipeMove::Out(len)) => {
                 sink.count(len);
                 quantum.take(len);
                 self.moved += len as u64;
             }
-            Err(Stopped::Reading(error)) => return Poll::Ready(Err(RelayError::Read(error))),
-            Err(Stopped::Writing(error)) => return Poll::Ready(Err(RelayError::Write(error))),
+            Err(PipeError::Reading(error)) => return Poll::Ready(Err(RelayError::Read(error))),
+            Err(PipeError::Writing(error)) => return Poll::Ready(Err(RelayError::Write(error))),
         }
         Poll::Ready(Ok(true))
     }
@@ -279,11 +279,11 @@ mod tests {
         fn skip(&mut self, _len: usize) {}
     }
 
-    struct Abyss {
+    struct NullSink {
         waiting: bool,
     }
 
-    impl Sink for Abyss {
+    impl Sink for NullSink {
         fn has_room(&self) -> bool {
             !self.waiting
         }
@@ -318,7 +318,7 @@ mod tests {
             [(&[0; 16_384][..], 0, 64 * 1024, 256 * 1024), (&[0; 2_730][..], 13_650, 2_730, 16 * 1024)]
         {
             let mut relay = Relay::new();
-            let (mut source, mut sink) = (Endless::new(data, framing), Abyss { waiting: false });
+            let (mut source, mut sink) = (Endless::new(data, framing), NullSink { waiting: false });
             let mut cx = Context::from_waker(Waker::noop());
             for turn in 1..=3 {
                 assert!(relay.poll(&mut cx, &mut source, &mut sink).is_pending());

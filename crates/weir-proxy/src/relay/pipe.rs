@@ -12,7 +12,7 @@ use crate::net::buffer::BufferStock;
 use crate::net::pipe::PipeEnds;
 use crate::net::socket::Socket;
 
-/// What is asked for at a time: all that a pipe of the usual size takes.
+/// Maximum of bytes per move: the size of a usual pipe.
 const CHUNK_MAX: usize = 64 * 1024;
 
 /// The least that is worth a pipe.
@@ -21,21 +21,21 @@ pub(crate) const BULK_MIN: u64 = 64 * 1024;
 /// The place of a pipe in a relay: one is on loan from the worker as long as there is something to move.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    lent: Option<Lent>,
+    borrowed: Option<BorrowedPipe>,
     /// Bytes in it.
     held: usize,
 }
 
 /// A pipe and where it came from.
 #[derive(Debug)]
-struct Lent {
+struct BorrowedPipe {
     ends: PipeEnds,
     stock: Weak<BufferStock>,
 }
 
 /// What one move came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub(crate) enum PipeMove {
     /// So many bytes went into the pipe; none are the end of the stream.
     In(usize),
     /// So many bytes left it.
@@ -44,9 +44,9 @@ pub(crate) enum Moved {
     Nothing,
 }
 
-/// Whom a move failed on.
+/// The side on which a move failed.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum PipeError {
     Reading(io::Error),
     Writing(io::Error),
 }
@@ -54,7 +54,7 @@ pub(crate) enum Stopped {
 impl Pipe {
     /// No pipe yet.
     pub(crate) const fn new() -> Self {
-        Self { lent: None, held: 0 }
+        Self { borrowed: None, held: 0 }
     }
 
     /// Whether nothing is on its way in it.
@@ -63,8 +63,8 @@ impl Pipe {
     }
 
     /// Whether there is one.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent.is_some()
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.borrowed.is_some()
     }
 
     /// Moves bytes once: out of the pipe if there are any, else up to `len_max` into it. Waiting for the sender, it gives the
@@ -76,35 +76,37 @@ impl Pipe {
         to: &mut Socket,
         len_max: u64,
         stock: &Rc<BufferStock>,
-    ) -> Poll<Result<Moved, Stopped>> {
-        if self.lent.is_none() {
-            self.lent = stock.take_pipe().map(|ends| Lent { ends, stock: Rc::downgrade(stock) });
+    ) -> Poll<Result<PipeMove, PipeError>> {
+        if self.borrowed.is_none() {
+            self.borrowed = stock.take_pipe().map(|ends| BorrowedPipe { ends, stock: Rc::downgrade(stock) });
         }
-        let Some(Lent { ends, .. }) = &self.lent else { return Poll::Ready(Ok(Moved::Nothing)) };
+        let Some(BorrowedPipe { ends, .. }) = &self.borrowed else {
+            return Poll::Ready(Ok(PipeMove::Nothing));
+        };
         if self.held > 0 {
-            let len = ready!(to.poll_splice_from(cx, &ends.read, self.held)).map_err(Stopped::Writing)?;
+            let len = ready!(to.poll_splice_from(cx, &ends.read, self.held)).map_err(PipeError::Writing)?;
             self.held -= len;
-            return Poll::Ready(Ok(Moved::Out(len)));
+            return Poll::Ready(Ok(PipeMove::Out(len)));
         }
         let len_max = usize::try_from(len_max).unwrap_or(usize::MAX).min(CHUNK_MAX);
         let outcome = from.poll_splice_to(cx, &ends.write, len_max);
         if outcome.is_pending() {
             self.give_back();
         }
-        self.held = ready!(outcome).map_err(Stopped::Reading)?;
-        Poll::Ready(Ok(Moved::In(self.held)))
+        self.held = ready!(outcome).map_err(PipeError::Reading)?;
+        Poll::Ready(Ok(PipeMove::In(self.held)))
     }
 
-    /// Gives the pipe back to the worker, if there is one; with bytes in it, it is of no use to anybody else.
+    /// Gives the pipe back to the worker, if there is one; a pipe that still holds bytes is closed.
     #[inline]
     pub(crate) fn give_back(&mut self) {
-        if let Some(lent) = self.lent.take() {
-            lent.give_back(std::mem::take(&mut self.held) == 0);
+        if let Some(borrowed) = self.borrowed.take() {
+            borrowed.give_back(std::mem::take(&mut self.held) == 0);
         }
     }
 }
 
-impl Lent {
+impl BorrowedPipe {
     // Most relays are short and have none.
     #[cold]
     fn give_back(self, is_empty: bool) {

@@ -1,7 +1,7 @@
 //! A request body that may have to be sent again: a [`Source`] that keeps what was taken from it, up to a bound.
 //!
-//! While it keeps, every byte is copied once; a body that outgrows the bound is let go and cannot be sent again. Must not
-//! know why somebody wants it again.
+//! While it keeps, every byte is copied once; a body that exceeds the bound is discarded and cannot be sent again. Must not
+//! know why it is sent again.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};

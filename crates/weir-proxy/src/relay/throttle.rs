@@ -101,7 +101,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever takes whatever is allowed, whenever it is told to look again, moves the rate and the bucket, within a percent.
+        /// A sender that takes all that is allowed, at the times that are returned, moves the rate and the bucket, within a percent.
         #[test]
         fn the_rate_holds(rate in 1_u64..1 << 40, wanted in 1_usize..1 << 17, late_us in 0_u64..3_000) {
             let start = clock::now();

@@ -8,7 +8,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::pipe::{Moved, Pipe, Stopped};
+use super::pipe::{Pipe, PipeError, PipeMove};
 use super::throttle::Throttle;
 use crate::net::buffer::{Buffer, BufferStock};
 use crate::net::clock::{self, Instant};
@@ -28,7 +28,7 @@ pub(crate) enum Side {
 
 /// An end that failed.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenSide {
     pub(crate) side: Side,
     pub(crate) error: io::Error,
 }
@@ -39,7 +39,7 @@ struct Direction {
     moved: u64,
     /// Whether the sender has ended its direction.
     ended: bool,
-    /// Whether the receiver knows.
+    /// Whether the end has been passed on to the receiver.
     closed: bool,
     /// Whether the receiver takes nothing any more.
     given_up: bool,
@@ -50,7 +50,7 @@ struct Direction {
 }
 
 /// Which end of a direction failed.
-enum Failed {
+enum DirectionError {
     Sender(io::Error),
     Receiver(io::Error),
 }
@@ -64,7 +64,7 @@ impl Direction {
         to: &mut Connection,
         stock: &Rc<BufferStock>,
         resume_at: &mut Option<Instant>,
-    ) -> Poll<Result<(), Failed>> {
+    ) -> Poll<Result<(), DirectionError>> {
         if self.given_up {
             return Poll::Ready(Ok(()));
         }
@@ -72,7 +72,8 @@ impl Direction {
         loop {
             // Goes on where the receiver's socket was full, before anything else moves.
             while to.has_unsent() {
-                ready!(to.poll_write(cx, [&[], &[], &[]], Behind::Unknown)).map_err(Failed::Receiver)?;
+                ready!(to.poll_write(cx, [&[], &[], &[]], Behind::Unknown))
+                    .map_err(DirectionError::Receiver)?;
             }
             while !from.received().is_empty() {
                 let allowed = match &mut self.throttle {
@@ -89,7 +90,8 @@ impl Direction {
                 let bytes = &bytes[..bytes.len().min(allowed)];
                 // What waits for its time must not wait for the end as well.
                 let behind = if self.throttle.is_none() { from.behind_received() } else { Behind::Unknown };
-                let len = ready!(to.poll_write(cx, [bytes, &[], &[]], behind)).map_err(Failed::Receiver)?;
+                let len =
+                    ready!(to.poll_write(cx, [bytes, &[], &[]], behind)).map_err(DirectionError::Receiver)?;
                 from.consume(len);
                 self.moved += len as u64;
                 quantum.take(len);
@@ -109,7 +111,7 @@ impl Direction {
                     continue;
                 }
             }
-            self.ended = ready!(from.poll_fill(cx, stock)).map_err(Failed::Sender)? == 0;
+            self.ended = ready!(from.poll_fill(cx, stock)).map_err(DirectionError::Sender)? == 0;
             self.is_busy = self.throttle.is_none() && from.input.as_ref().is_some_and(Buffer::is_full);
         }
     }
@@ -136,24 +138,24 @@ impl Direction {
         from: &mut Connection,
         to: &mut Connection,
         stock: &Rc<BufferStock>,
-    ) -> Poll<Result<bool, Failed>> {
+    ) -> Poll<Result<bool, DirectionError>> {
         let (Some(from), Some(to)) = (from.bare_socket(), to.outlet()) else {
             self.is_busy = false;
             return Poll::Ready(Ok(false));
         };
         match ready!(self.pipe.poll_move(cx, from, to, u64::MAX, stock)) {
-            Ok(Moved::Nothing) => {
+            Ok(PipeMove::Nothing) => {
                 self.is_busy = false;
                 return Poll::Ready(Ok(false));
             }
-            Ok(Moved::In(0)) => {
-                // Only a read knows the end: in front of urgent data a move comes to nothing as well.
+            Ok(PipeMove::In(0)) => {
+                // Only a read detects the end: in front of urgent data a move comes to nothing as well.
                 self.is_busy = false;
                 self.pipe.give_back();
                 return Poll::Ready(Ok(false));
             }
-            Ok(Moved::In(_)) => {}
-            Ok(Moved::Out(len)) => {
+            Ok(PipeMove::In(_)) => {}
+            Ok(PipeMove::Out(len)) => {
                 self.moved += len as u64;
                 // Short messages are cheaper to copy.
                 self.is_busy = !self.pipe.is_empty() || len >= BUSY_MIN;
@@ -161,8 +163,8 @@ impl Direction {
                     self.pipe.give_back();
                 }
             }
-            Err(Stopped::Reading(error)) => return Poll::Ready(Err(Failed::Sender(error))),
-            Err(Stopped::Writing(error)) => return Poll::Ready(Err(Failed::Receiver(error))),
+            Err(PipeError::Reading(error)) => return Poll::Ready(Err(DirectionError::Sender(error))),
+            Err(PipeError::Writing(error)) => return Poll::Ready(Err(DirectionError::Receiver(error))),
         }
         Poll::Ready(Ok(true))
     }
@@ -173,10 +175,10 @@ impl Direction {
 pub(crate) struct Tunnel {
     up: Direction,
     down: Direction,
-    /// Who ended its direction first.
+    /// The side that ended its direction first.
     first_end: Option<Side>,
     /// The end that failed first: what was received from it is still delivered.
-    broken: Option<Broken>,
+    broken: Option<BrokenSide>,
 }
 
 impl Tunnel {
@@ -190,7 +192,7 @@ impl Tunnel {
         (self.up.moved, self.down.moved)
     }
 
-    /// Who ended its direction first, if somebody has.
+    /// The side that ended its direction first, if one has.
     pub(crate) fn first_end(&self) -> Option<Side> {
         self.first_end
     }
@@ -211,7 +213,7 @@ impl Tunnel {
         server: &mut Connection,
         stock: &Rc<BufferStock>,
         resume_at: &mut Option<Instant>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), BrokenSide>> {
         loop {
             let up = self.up.poll(cx, client, server, stock, resume_at);
             let Ok(up) = self.note(up, Side::Client) else { continue };
@@ -229,13 +231,13 @@ impl Tunnel {
         server: &mut Connection,
         is_up_over: bool,
         is_down_over: bool,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), BrokenSide>> {
         if is_up_over && is_down_over {
             if let Some(broken) = self.broken.take() {
                 return Poll::Ready(Err(broken));
             }
-            ready!(server.poll_tell_end(cx));
-            ready!(client.poll_tell_end(cx));
+            ready!(server.poll_send_end(cx));
+            ready!(client.poll_send_end(cx));
             // Closing both sockets says the rest.
             return Poll::Ready(Ok(()));
         }
@@ -249,19 +251,19 @@ impl Tunnel {
         Poll::Pending
     }
 
-    /// Keeps who ended or failed first.
+    /// Keeps which side ended or failed first.
     ///
     /// # Errors
     /// When an end has failed just now. What was received from it goes on, and nothing is moved to it any more.
-    fn note(&mut self, moved: Poll<Result<(), Failed>>, sender: Side) -> Result<Poll<()>, ()> {
+    fn note(&mut self, moved: Poll<Result<(), DirectionError>>, sender: Side) -> Result<Poll<()>, ()> {
         let (side, error) = match moved {
             Poll::Pending => return Ok(Poll::Pending),
             Poll::Ready(Ok(())) => {
                 self.first_end.get_or_insert(sender);
                 return Ok(Poll::Ready(()));
             }
-            Poll::Ready(Err(Failed::Sender(error))) => (sender, error),
-            Poll::Ready(Err(Failed::Receiver(error))) => (sender.other(), error),
+            Poll::Ready(Err(DirectionError::Sender(error))) => (sender, error),
+            Poll::Ready(Err(DirectionError::Receiver(error))) => (sender.other(), error),
         };
         let (from, to) = match side {
             Side::Client => (&mut self.up, &mut self.down),
@@ -270,12 +272,12 @@ impl Tunnel {
         to.given_up = true;
         // A failed read was the last. After a failed write, the kernel may still have bytes that came before.
         from.ended |= side == sender;
-        self.broken.get_or_insert(Broken { side, error });
+        self.broken.get_or_insert(BrokenSide { side, error });
         Err(())
     }
 }
 
-/// Tells the receiver of a direction, once, that nothing more will come.
+/// Passes the end of a direction on to its receiver, once.
 fn pass_end(direction: &mut Direction, receiver: &mut Connection, cx: &mut Context<'_>) {
     if !direction.closed {
         direction.closed = receiver.poll_shutdown_write(cx).is_ready();

@@ -1,4 +1,4 @@
-//! An answer of Weir's own: what it says, whatever the protocol.
+//! An answer of Weir's own, independent of the protocol.
 
 use std::borrow::Cow;
 

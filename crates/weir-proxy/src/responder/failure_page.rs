@@ -1,13 +1,13 @@
 //! The page of a failure, in the format that the client accepts.
 //!
-//! What the client reads says what it can do; what the log says is for the operator. Both name the same reason code.
+//! The text is for the client; the log has the one for the operator. Both name the same reason code.
 
 use weir_observe::{Failure, LocalReply, choose_format};
 
 use super::Answer;
 
-/// The page of `failure`; `None` when nothing can be said to the client. `accept` is what the client takes, `retry_after` when it
-/// may try again with more hope, in seconds.
+/// The page of `failure`; `None` when no response can be sent. `accept` is the `Accept` of the client, `retry_after` the value of
+/// `Retry-After`, in seconds.
 pub(crate) fn answer(
     failure: Failure,
     request_id: &[u8],

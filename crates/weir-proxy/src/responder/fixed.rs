@@ -1,10 +1,10 @@
-//! A response that the config has whole.
+//! A fixed response of the config.
 
 use weir_config::FixedResponse;
 
 use super::Answer;
 
-/// What a route with `respond` says.
+/// The response of a route with `respond`.
 pub(crate) fn answer(fixed: &FixedResponse) -> Answer<'_> {
     let mut answer = Answer::of(fixed.status);
     if !fixed.body.is_empty() {

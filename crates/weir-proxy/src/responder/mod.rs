@@ -1,4 +1,4 @@
-//! Who produces a response that no server has given: a failure page, a fixed answer, a redirect.
+//! Responses of Weir itself: a failure page, a fixed answer, a redirect.
 //!
 //! Each gives an [`Answer`], a head and a body without a protocol; the exchange sends it as it sends the response of a server.
 

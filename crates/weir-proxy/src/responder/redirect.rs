@@ -1,11 +1,11 @@
-//! A redirect to what the config makes of the request.
+//! A redirect, with a location made from the request.
 
 use weir_config::{Redirect, RedirectPart};
 use weir_http::RequestHead;
 
 use super::Answer;
 
-/// What a route with `redirect` says to `request`, whose spans refer to `text`.
+/// The response of a route with `redirect` to `request`, whose spans refer to `text`.
 pub(crate) fn answer<'a>(redirect: &'a Redirect, request: &RequestHead, text: &[u8]) -> Answer<'a> {
     let mut location = Vec::new();
     for part in &redirect.to {

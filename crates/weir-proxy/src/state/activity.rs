@@ -1,4 +1,4 @@
-//! What a client connection waits for.
+//! The wait of a client connection.
 
 use weir_observe::Phase;
 

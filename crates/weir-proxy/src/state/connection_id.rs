@@ -1,12 +1,12 @@
-//! What a session is called by whoever asks for it.
+//! The id of a client connection, as in queries and commands.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bits of the number in a pointer: no worker gets to 2^40 sessions.
+/// Bits of the number in a pointer: no worker gets to 2^40 connections.
 const NUMBER_BITS: u32 = 40;
 
-/// A session by its worker, and its number there. It is never given twice.
+/// A connection by its worker, and its number there. It is never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionId {
     /// The place of the worker.
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_names_lead_to_the_session() {
+    fn both_names_lead_to_the_connection() {
         for (worker, number, name, pointer) in
             [(0, 17, "s0-17", "0x10000000011"), (63, 1, "s63-1", "0x400000000001")]
         {

@@ -1,4 +1,4 @@
-//! The upstreams whose outlier ejection has something to log or to time, for the control plane.
+//! The upstreams whose outlier table has events to log or timers to set, for the control plane.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,7 @@
-//! How many exchanges of a worker may still begin before its buffers run out, and who waits for that.
+//! How many exchanges of a worker may still begin before its buffers run out, and the queue of those that wait for that.
 //!
-//! Each one that ends lets one begin, and so does one that waits and holds no buffer meanwhile: those who wait come in their order, and before those who come later. Belongs to one
-//! thread. Must not know what an exchange is.
+//! Each exchange that ends lets one begin, and so does one that waits without a buffer. Waiters come in their order, and before later
+//! exchanges. Belongs to one thread. Must not know what an exchange is.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ pub(crate) struct ExchangeBudget {
     /// How many may still begin; below zero while some run beyond what is allowed.
     left: Cell<i64>,
     exchanges_max: i64,
-    /// Those who wait, also if they were called and have not come yet.
+    /// The waiters, including those that were notified and have not run yet.
     waiting: Cell<usize>,
     given_back: Notify,
 }
@@ -29,7 +29,7 @@ impl ExchangeBudget {
         }
     }
 
-    /// Takes one if one is left and nobody waits for it; whether it did.
+    /// Takes one if one is left and there are no waiters; whether it did.
     #[inline]
     pub(crate) fn try_take(&self) -> bool {
         self.waiting.get() == 0 && self.take()
@@ -43,8 +43,8 @@ impl ExchangeBudget {
 
     /// Takes one as soon as one is left. To be called when [`ExchangeBudget::try_take`] took none.
     pub(crate) async fn wait(&self) {
-        let _waiting = Waiting::enter(self);
-        // Whoever is called may find that there is none: a call that nobody heard is kept for the next who waits.
+        let _waiting = BudgetWaiter::enter(self);
+        // A notified waiter may find none left: a notification without a waiter is kept for the next one.
         loop {
             self.given_back.notified().await;
             if self.take() {
@@ -58,7 +58,7 @@ impl ExchangeBudget {
         self.left.get() * 2 <= self.exchanges_max
     }
 
-    /// Whether one that gave back what it took may go on: a quarter is for those who begin.
+    /// Whether one that gave back what it took may go on: a quarter is reserved for new exchanges.
     pub(crate) fn may_resume(&self) -> bool {
         self.left.get() * 4 > self.exchanges_max
     }
@@ -79,8 +79,8 @@ impl ExchangeBudget {
         self.call_next();
     }
 
-    /// As long as some are left while somebody waits, one of those is called: whoever is called and takes one, or gives
-    /// up, calls the next.
+    /// Notifies a waiter as long as some are left: one that is notified and takes one, or gives
+    /// up, notifies the next.
     fn call_next(&self) {
         if self.waiting.get() > 0 && self.left.get() > 0 {
             self.given_back.notify_one();
@@ -88,17 +88,17 @@ impl ExchangeBudget {
     }
 }
 
-/// Somebody who waits, until it is dropped.
-struct Waiting<'a>(&'a ExchangeBudget);
+/// A waiter, until it is dropped.
+struct BudgetWaiter<'a>(&'a ExchangeBudget);
 
-impl<'a> Waiting<'a> {
-    fn enter(allowance: &'a ExchangeBudget) -> Self {
-        allowance.waiting.set(allowance.waiting.get() + 1);
-        Self(allowance)
+impl<'a> BudgetWaiter<'a> {
+    fn enter(budget: &'a ExchangeBudget) -> Self {
+        budget.waiting.set(budget.waiting.get() + 1);
+        Self(budget)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BudgetWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.set(self.0.waiting.get() - 1);
         self.0.call_next();
@@ -115,15 +115,15 @@ mod tests {
 
     type Waiter<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-    /// Waiters who have begun to wait.
-    fn waiters(allowance: &ExchangeBudget, count: usize) -> Vec<Waiter<'_>> {
+    /// Waiters that have been polled once.
+    fn waiters(budget: &ExchangeBudget, count: usize) -> Vec<Waiter<'_>> {
         let mut waiters: Vec<Waiter<'_>> =
-            (0..count).map(|_| Box::pin(allowance.wait()) as Waiter<'_>).collect();
+            (0..count).map(|_| Box::pin(budget.wait()) as Waiter<'_>).collect();
         assert!(came(&mut waiters).is_empty());
         waiters
     }
 
-    /// Polls them all; the places of those who have taken one, who leave.
+    /// Polls them all; removes those that have taken one, and returns their places.
     fn came(waiters: &mut Vec<Waiter<'_>>) -> Vec<usize> {
         let mut cx = Context::from_waker(Waker::noop());
         let polled: Vec<bool> =
@@ -134,71 +134,71 @@ mod tests {
     }
 
     fn used_up(exchanges_max: u32) -> ExchangeBudget {
-        let allowance = ExchangeBudget::new(exchanges_max);
-        (0..exchanges_max).for_each(|_| assert!(allowance.try_take()));
-        assert!(!allowance.try_take());
-        allowance
+        let budget = ExchangeBudget::new(exchanges_max);
+        (0..exchanges_max).for_each(|_| assert!(budget.try_take()));
+        assert!(!budget.try_take());
+        budget
     }
 
     #[test]
     fn as_many_come_as_are_given_back_at_once() {
-        let allowance = used_up(3);
-        let mut waiting = waiters(&allowance, 4);
-        allowance.give_back();
-        allowance.give_back();
+        let budget = used_up(3);
+        let mut waiting = waiters(&budget, 4);
+        budget.give_back();
+        budget.give_back();
         assert_eq!(came(&mut waiting), [0, 1]);
         assert!(came(&mut waiting).is_empty());
-        (0..3).for_each(|_| allowance.give_back());
+        (0..3).for_each(|_| budget.give_back());
         assert_eq!(came(&mut waiting), [0, 1]);
-        assert!(allowance.try_take() && !allowance.try_take());
+        assert!(budget.try_take() && !budget.try_take());
     }
 
     #[test]
-    fn nobody_overtakes_those_who_wait() {
-        let allowance = used_up(1);
-        let mut waiting = waiters(&allowance, 1);
-        allowance.give_back();
-        assert!(!allowance.try_take(), "one was called");
-        waiting.extend(waiters(&allowance, 1));
+    fn waiters_are_not_overtaken() {
+        let budget = used_up(1);
+        let mut waiting = waiters(&budget, 1);
+        budget.give_back();
+        assert!(!budget.try_take(), "one was called");
+        waiting.extend(waiters(&budget, 1));
         assert_eq!(came(&mut waiting), [0]);
-        allowance.give_back();
+        budget.give_back();
         assert_eq!(came(&mut waiting), [0]);
     }
 
     #[test]
-    fn one_who_gives_up_leaves_what_it_was_called_for_to_the_next() {
-        let allowance = used_up(2);
-        let mut waiting = waiters(&allowance, 3);
-        (0..2).for_each(|_| allowance.give_back());
+    fn a_waiter_that_gives_up_notifies_the_next() {
+        let budget = used_up(2);
+        let mut waiting = waiters(&budget, 3);
+        (0..2).for_each(|_| budget.give_back());
         drop(waiting.remove(0));
         assert_eq!(came(&mut waiting), [0, 1]);
-        let mut last = waiters(&allowance, 1);
+        let mut last = waiters(&budget, 1);
         drop(last.remove(0));
-        allowance.give_back();
-        assert!(allowance.try_take(), "nobody waits any more");
+        budget.give_back();
+        assert!(budget.try_take(), "there are no waiters any more");
     }
 
     #[test]
-    fn a_quarter_is_for_those_who_begin() {
-        let allowance = used_up(8);
-        assert!(allowance.is_scarce() && !allowance.try_resume());
-        (0..2).for_each(|_| allowance.give_back());
-        assert!(!allowance.try_resume(), "those two may begin");
-        allowance.give_back();
-        assert!(allowance.try_resume() && !allowance.try_resume());
-        assert!(allowance.try_take() && allowance.try_take() && !allowance.try_take());
-        (0..5).for_each(|_| allowance.give_back());
-        assert!(!allowance.is_scarce());
+    fn a_quarter_is_reserved_for_new_exchanges() {
+        let budget = used_up(8);
+        assert!(budget.is_scarce() && !budget.try_resume());
+        (0..2).for_each(|_| budget.give_back());
+        assert!(!budget.try_resume(), "those two may begin");
+        budget.give_back();
+        assert!(budget.try_resume() && !budget.try_resume());
+        assert!(budget.try_take() && budget.try_take() && !budget.try_take());
+        (0..5).for_each(|_| budget.give_back());
+        assert!(!budget.is_scarce());
     }
 
     #[test]
     fn one_beyond_the_limit_is_paid_back_first() {
-        let allowance = used_up(1);
-        allowance.overdraw();
-        let mut waiting = waiters(&allowance, 1);
-        allowance.give_back();
+        let budget = used_up(1);
+        budget.overdraw();
+        let mut waiting = waiters(&budget, 1);
+        budget.give_back();
         assert!(came(&mut waiting).is_empty());
-        allowance.give_back();
+        budget.give_back();
         assert_eq!(came(&mut waiting), [0]);
     }
 }

@@ -14,39 +14,39 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
 use weir_traffic::split::WeightedSplit;
 
-use super::surroundings::{Surroundings, TlsError, is_same};
+use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
-use crate::net::tls::clients::{CertificateFields, fields_without};
-use crate::net::tls::terms::Terms;
+use crate::net::tls::client_certificates::{CertificateFields, fields_without};
+use crate::net::tls::server_config::TlsServerConfig;
 use crate::state::stripped_fields::StrippedFields;
 use crate::state::wait_limits::WaitLimits;
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;
 
-/// What a listener has gathered, whatever the config says of it: its connections and its figures.
+/// What a listener keeps over reloads: its connections and its counters.
 #[derive(Debug)]
 pub struct ListenerState {
     /// Tells it from others; of more than 65 536 since the start, two have the same.
     pub(crate) number: u16,
     pub(crate) connections: ConnectionCount,
-    /// Sessions per client address, once they were limited.
+    /// Connections per client address, once they were limited.
     clients: OnceLock<ClientLimit>,
     /// What each worker counts.
     pub shards: Box<[Arc<ListenerShard>]>,
 }
 
 impl ListenerState {
-    fn new(config: &Listener, around: &Surroundings) -> Self {
+    fn new(config: &Listener, inputs: &PlanInputs) -> Self {
         static NUMBER: AtomicU16 = AtomicU16::new(0);
         let state = Self {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             connections: ConnectionCount::new(u32::MAX),
             clients: OnceLock::new(),
-            shards: (0..around.workers).map(|_| Arc::default()).collect(),
+            shards: (0..inputs.workers).map(|_| Arc::default()).collect(),
         };
-        state.limit(config, around.seed);
+        state.limit(config, inputs.seed);
         state
     }
 
@@ -58,7 +58,7 @@ impl ListenerState {
         }
     }
 
-    /// Sessions per client address, if they are counted.
+    /// Connections per client address, if they are counted.
     pub(crate) fn clients(&self) -> Option<&ClientLimit> {
         self.clients.get()
     }
@@ -76,24 +76,24 @@ pub struct ListenerPlan {
     pub head_limits: HeadLimits,
     pub(crate) chunked_limits: ChunkedLimits,
     /// What the clients of a listener with TLS are offered.
-    pub tls: Option<Arc<Terms>>,
+    pub tls: Option<Arc<TlsServerConfig>>,
     pub(crate) routes: RouteTable,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
     /// The routes, in the order of the config.
     pub route_plans: Vec<RoutePlan>,
-    /// Known request fields that are not copied, whoever sends them.
+    /// Known request fields that are not copied, from any client.
     pub(crate) request_drop: FieldSet,
-    /// Headers by which some listener of the config tells servers about certificates.
-    told: Box<[Box<str>]>,
+    /// Headers in which some listener of the config forwards client certificates.
+    certificate_headers: Box<[Box<str>]>,
     /// Fields that only Weir may send to servers.
     stripped: Option<Arc<StrippedFields>>,
-    /// What servers are told of a client without a certificate; `None` where nobody is asked for one.
+    /// The fields for servers about a client without a certificate; `None` where none is requested.
     pub(crate) fields_without_certificate: Option<CertificateFields>,
     /// What Weir calls itself in `Via`.
     pub(crate) via_name: Box<str>,
     pub(crate) logs_response_fields: bool,
-    trusts_nobody: bool,
+    trusts_no_peer: bool,
     /// The request-id field when it is not the usual one, which is among the known names.
     own_id_header: Option<Box<[u8]>>,
 }
@@ -111,21 +111,21 @@ pub struct RoutePlan {
 }
 
 impl ListenerPlan {
-    /// `told`: headers by which some listener tells servers about certificates. `before`: the listener of this name in the config
+    /// `certificate_headers`: headers in which some listener forwards client certificates. `before`: the listener of this name in the config
     /// of before.
     ///
     /// # Errors
     /// When TLS cannot be offered.
     pub(super) fn new(
         config: &Arc<Listener>,
-        around: &Surroundings,
-        told: &[Box<str>],
+        inputs: &PlanInputs,
+        certificate_headers: &[Box<str>],
         before: Option<&ListenerPlan>,
     ) -> Result<Self, TlsError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-        let mut stripped = told.to_vec();
+        let mut stripped = certificate_headers.to_vec();
         stripped.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
-        let tls = terms(config, before)?;
+        let tls = server_config(config, before)?;
         let limits = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
         let usual_id = FieldName::XRequestId.as_str();
@@ -148,8 +148,8 @@ impl ListenerPlan {
             replaced.push(FieldName::Underscored);
         }
         Ok(Self {
-            state: state.unwrap_or_else(|| Arc::new(ListenerState::new(config, around))),
-            seed: around.seed,
+            state: state.unwrap_or_else(|| Arc::new(ListenerState::new(config, inputs))),
+            seed: inputs.seed,
             tls,
             head_limits: head_limits(config),
             chunked_limits: ChunkedLimits {
@@ -161,29 +161,29 @@ impl ListenerPlan {
                     empty_extension: config.lenient.empty_chunk_extension,
                 },
             },
-            route_plans: route_plans(config, around, before),
+            route_plans: route_plans(config, inputs, before),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             request_drop: FieldSet::REQUEST_HOP.with(FieldSet::of(&replaced)),
             stripped: StrippedFields::new(stripped).map(Arc::new),
             fields_without_certificate: clients.map(|clients| fields_without(&clients.headers)),
-            via_name: around.via_name.clone(),
+            via_name: inputs.via_name.clone(),
             logs_response_fields: config
                 .access_log
                 .format
                 .as_ref()
                 .is_some_and(|format| format.format().response_fields().next().is_some()),
-            trusts_nobody: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
+            trusts_no_peer: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),
-            told: told.into(),
+            certificate_headers: certificate_headers.into(),
             config: Arc::clone(config),
         })
     }
 
-    /// Whether a plan of this listener of another config, among others that tell servers by these headers, would be the same.
-    pub(super) fn is_as(&self, config: &Arc<Listener>, told: &[Box<str>]) -> bool {
-        *self.told == *told && is_same(&self.config, config)
+    /// Whether the plan of this listener in another config, with these certificate headers, would be the same.
+    pub(super) fn is_as(&self, config: &Arc<Listener>, certificate_headers: &[Box<str>]) -> bool {
+        *self.certificate_headers == *certificate_headers && is_same(&self.config, config)
     }
 
     /// The place of the route of this name.
@@ -196,12 +196,12 @@ impl ListenerPlan {
         self.state.limit(&self.config, self.seed);
     }
 
-    /// Whether the word of this peer on the origin of a request is believed.
+    /// Whether this peer is a trusted proxy.
     pub(crate) fn trusts(&self, peer: Peer) -> bool {
-        !self.trusts_nobody && self.config.trusted_proxies.contains(peer.ip())
+        !self.trusts_no_peer && self.config.trusted_proxies.contains(peer.ip())
     }
 
-    /// Fields that this peer may not send. Where Weir asks for certificates itself, it knows better than a trusted proxy.
+    /// Fields that this peer may not send. Where Weir requests certificates itself, those of a trusted proxy are stripped too.
     pub(crate) fn stripped(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
         self.stripped.as_ref().filter(|_| self.fields_without_certificate.is_some() || !self.trusts(peer))
     }
@@ -236,26 +236,30 @@ impl ListenerPlan {
     }
 }
 
-fn route_plans(config: &Listener, around: &Surroundings, before: Option<&ListenerPlan>) -> Vec<RoutePlan> {
+fn route_plans(config: &Listener, inputs: &PlanInputs, before: Option<&ListenerPlan>) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
     let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
-    let plan = |route: &Arc<Route>| RoutePlan::new(route, around, before.get(&*route.name).copied());
+    let plan = |route: &Arc<Route>| RoutePlan::new(route, inputs, before.get(&*route.name).copied());
     config.routes.iter().map(plan).collect()
 }
 
-/// What clients are offered. As long as the config asks for the same with the same files, that of before stays: with the keys of its
-/// tickets, so that sessions go on.
-fn terms(config: &Listener, before: Option<&ListenerPlan>) -> Result<Option<Arc<Terms>>, TlsError> {
+/// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
+/// sessions can be resumed.
+fn server_config(
+    config: &Listener,
+    before: Option<&ListenerPlan>,
+) -> Result<Option<Arc<TlsServerConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let unchanged = before.filter(|before| {
         before.config.tls.as_ref() == Some(tls) && before.config.protocol == config.protocol
     });
-    if let Some(terms) = unchanged.and_then(|before| before.tls.clone()) {
-        return Ok(Some(terms));
+    if let Some(server_config) = unchanged.and_then(|before| before.tls.clone()) {
+        return Ok(Some(server_config));
     }
-    let terms = Terms::new(tls, config.protocol);
-    let terms = terms.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
-    Ok(Some(Arc::new(terms)))
+    let server_config = TlsServerConfig::new(tls, config.protocol);
+    let server_config =
+        server_config.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
+    Ok(Some(Arc::new(server_config)))
 }
 
 /// What a listener allows the head of a request to be.
@@ -292,7 +296,7 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 
 impl RoutePlan {
     /// Goes on counting where `before`, the route of this name, left off.
-    fn new(config: &Arc<Route>, around: &Surroundings, before: Option<&RoutePlan>) -> Self {
+    fn new(config: &Arc<Route>, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Self {
         let split = match &config.action {
             RouteAction::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
@@ -301,7 +305,7 @@ impl RoutePlan {
             RouteAction::Upstream(_) | RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
         };
         Self {
-            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
+            shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             split,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

@@ -1,4 +1,4 @@
-//! What of the config is ready for the data path, and what lives on when the config changes.
+//! The config made ready for the data path, and the state that outlives a reload.
 //!
 //! Plans are immutable and shared by all workers; live state is behind an `Arc` that the next plan takes over.
 
@@ -7,7 +7,7 @@ pub(crate) mod exchange_budget;
 pub mod shared;
 pub mod connection_list;
 pub(crate) mod activity;
-pub(crate) mod view;
+pub(crate) mod worker_config;
 pub mod snapshot;
 mod listener;
 pub(crate) mod upstream;
@@ -22,5 +22,5 @@ pub(crate) mod wait_limits;
 pub(crate) mod method_set;
 pub(crate) mod ramp;
 pub(crate) mod last_change;
-pub mod surroundings;
+pub mod plan_inputs;
 pub mod due_upstreams;

@@ -13,10 +13,10 @@ use weir_observe::ServerShard;
 
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
-use crate::net::descriptors::ServerPlace;
+use crate::net::descriptors::ServerPermit;
 use crate::net::socket::Socket;
 use crate::net::tls::records::Records;
-use crate::net::tls::session::Session;
+use crate::net::tls::session::TlsSession;
 
 /// How many idle connections are kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +40,11 @@ pub struct ServerConnection {
     pub(crate) connection: Box<Connection>,
     pub(crate) opened_at: Instant,
     pub(crate) requests: u64,
-    /// Whether the server may take it for authenticated, as one user: it serves one client connection to its end.
+    /// Whether the server may consider it authenticated as one user: it then serves one client connection only.
     pub(crate) is_private: bool,
     /// When the server said, or the limits say, that it must not be used any more.
     usable_until: Option<Instant>,
-    counted: CountedOpen,
+    counted: OpenConnectionCount,
 }
 
 thread_local! {
@@ -54,20 +54,20 @@ thread_local! {
 
 /// Counts a connection as open until it is dropped.
 #[derive(Debug)]
-struct CountedOpen {
+struct OpenConnectionCount {
     shard: Arc<ServerShard>,
-    _place: ServerPlace,
+    _permit: ServerPermit,
 }
 
-impl CountedOpen {
+impl OpenConnectionCount {
     fn new(shard: Arc<ServerShard>) -> Self {
         shard.connections_open.increment();
         OPEN.set(OPEN.get() + 1);
-        Self { shard, _place: ServerPlace::take() }
+        Self { shard, _permit: ServerPermit::take() }
     }
 }
 
-impl Drop for CountedOpen {
+impl Drop for OpenConnectionCount {
     fn drop(&mut self) {
         self.shard.connections_open.decrement();
         OPEN.set(OPEN.get() - 1);
@@ -78,7 +78,7 @@ impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
         let connection = Box::new(connection);
-        let counted = CountedOpen::new(shard);
+        let counted = OpenConnectionCount::new(shard);
         Self { connection, opened_at, requests: 0, is_private: false, usable_until: None, counted }
     }
 
@@ -128,11 +128,11 @@ impl ServerConnection {
 #[derive(Debug)]
 struct Parked {
     fd: OwnedFd,
-    tls: Option<Box<Session>>,
+    tls: Option<Box<TlsSession>>,
     opened_at: Instant,
     requests: u64,
     usable_until: Option<Instant>,
-    _place: ServerPlace,
+    _permit: ServerPermit,
 }
 
 /// The idle connections of all workers to a server with a limit on its requests.
@@ -148,7 +148,7 @@ impl SharedPool {
     /// Takes the most recently used connection that is still good; closes those that are not.
     pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<ServerConnection> {
         let mut parked = self.lock();
-        while let Some(Parked { fd, tls, opened_at, requests, usable_until, _place }) = parked.pop() {
+        while let Some(Parked { fd, tls, opened_at, requests, usable_until, _permit }) = parked.pop() {
             let mut connection = Connection::new(Socket::new(fd));
             connection.tls = tls.map(|session| Box::new(Records::new(*session, None)));
             let mut kept = ServerConnection::new(connection, opened_at, Arc::clone(shard));
@@ -177,11 +177,11 @@ impl SharedPool {
             Some(Some(session)) => Some(Box::new(session)),
         };
         let Some(fd) = connection.socket.into_fd() else { return };
-        let _place = ServerPlace::take();
-        self.lock().push(Parked { fd, tls, opened_at, requests, usable_until, _place });
+        let _permit = ServerPermit::take();
+        self.lock().push(Parked { fd, tls, opened_at, requests, usable_until, _permit });
     }
 
-    /// How many are kept. Workers do not count them: whoever takes one may be another than who kept it.
+    /// How many are kept. Workers do not count them: one worker may take what another has kept.
     pub fn count(&self) -> usize {
         self.lock().len()
     }
@@ -199,7 +199,7 @@ impl SharedPool {
         half > 0
     }
 
-    /// Closes what is over its time.
+    /// Closes connections that are over their time.
     pub(crate) fn sweep(&self, now: Instant) {
         self.lock().retain(|parked| parked.usable_until.is_none_or(|until| now < until));
     }
@@ -254,7 +254,7 @@ impl Pool {
         half > 0
     }
 
-    /// Closes what the server closed or what is over its time.
+    /// Closes connections that the server closed or that are over their time.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.kept.retain_mut(|kept| kept.is_usable(now, false));
     }
@@ -296,7 +296,7 @@ mod tests {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let _in_runtime = runtime.enter();
-        // The other end of the last one says something, unless it is closed already, so it is of no use any more.
+        // The other end of the last one sends a byte, unless it is closed already, so it cannot be used again.
         let _closed = std::io::Write::write_all(theirs.last_mut().unwrap(), b"!");
         let before = idle.len();
         let taken = idle.take(now, true);
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn as_many_are_kept_as_were_of_use_together() {
-        // Clients who all had a request under way come again all at once.
+        // Clients with concurrent requests send the next ones concurrently as well.
         assert_eq!(kept(60, &UNLIMITED), (60, true));
         assert_eq!(kept(60, &PoolLimits { kept_max: 20, ..UNLIMITED }), (20, true));
         assert_eq!(kept(60, &PoolLimits { kept_max: 0, ..UNLIMITED }), (0, false));

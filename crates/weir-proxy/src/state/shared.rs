@@ -1,4 +1,4 @@
-//! What all workers share, and what they hand to each other.
+//! The state that all workers share, and the messages between them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::net::peer::Peer;
 /// What all workers share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Sessions per worker, counted from the moment they are assigned.
+    /// Connections per worker, counted from the moment they are assigned.
     pub loads: Box<[Load]>,
     /// How a worker reaches another to hand a connection over.
-    pub hand_over: Box<[UnboundedSender<Accepted>]>,
+    pub hand_over: Box<[UnboundedSender<AcceptedConnection>]>,
     /// How workers ask each other for room.
-    pub room_wanted: Box<[RoomWanted]>,
+    pub room_requests: Box<[RoomRequest]>,
     /// Client connections of the process, with their limit.
     pub connections: ConnectionCount,
     /// Whether it is known that the process stops soon; it goes on as before.
@@ -30,14 +30,14 @@ pub struct Shared {
     pub closed: AtomicUsize,
 }
 
-/// The number of sessions of one worker, on its own cache lines.
+/// The number of connections of one worker, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Load(pub AtomicU32);
 
 /// A connection on its way from the worker that accepted it to the one that will serve it.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedConnection {
     pub(crate) listener: Arc<ListenerState>,
     pub(crate) fd: OwnedFd,
     pub(crate) peer: Peer,
@@ -48,16 +48,16 @@ pub struct Accepted {
 /// Of any listener.
 pub(crate) const ANY_LISTENER: u32 = u32::MAX;
 
-/// How a worker hears that another one needs room.
+/// The request of another worker for room.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct RoomWanted {
+pub struct RoomRequest {
     /// The number of the listener that is full, or [`ANY_LISTENER`].
     pub(crate) listener: AtomicU32,
     pub(crate) asked: Notify,
 }
 
-impl Default for RoomWanted {
+impl Default for RoomRequest {
     fn default() -> Self {
         Self { listener: AtomicU32::new(ANY_LISTENER), asked: Notify::new() }
     }

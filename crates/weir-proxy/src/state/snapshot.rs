@@ -14,7 +14,7 @@ use weir_observe::prometheus::BucketBounds;
 
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
-use super::surroundings::{Surroundings, TlsError, is_same};
+use super::plan_inputs::{PlanInputs, TlsError, is_same};
 pub use super::traces::TracePlan;
 pub use super::upstream::{LiveServer, UpstreamPlan};
 use crate::net::clock::{self, Instant};
@@ -41,24 +41,24 @@ pub struct Snapshot {
     pub traces: Option<TracePlan>,
     /// When the first one was made: where clocks begin that all workers share.
     pub(crate) epoch: Instant,
-    alive: Alive,
+    alive: SnapshotCount,
 }
 
-/// The snapshot of the newest config, for those who are not workers.
-pub type Current = Arc<ArcSwap<Snapshot>>;
+/// The snapshot of the newest config, for the control plane.
+pub type CurrentSnapshot = Arc<ArcSwap<Snapshot>>;
 
-/// Counts a snapshot until the last who uses it is gone.
+/// Counts a snapshot until its last user is gone.
 #[derive(Debug)]
-struct Alive(Arc<AtomicUsize>);
+struct SnapshotCount(Arc<AtomicUsize>);
 
-impl Alive {
+impl SnapshotCount {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Alive {
+impl Drop for SnapshotCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -69,33 +69,34 @@ impl Snapshot {
     ///
     /// # Errors
     /// The listener or upstream whose TLS cannot be made ready.
-    pub fn new(config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, around, None)
+    pub fn new(config: &Config, inputs: &PlanInputs) -> Result<Self, TlsError> {
+        Self::make(config, inputs, None)
     }
 
-    /// Makes a checked config ready that follows this one. Nothing changes for those who use this one, and nothing is lost when
-    /// it is dropped again.
+    /// Makes a checked config ready that follows this one. Nothing changes for users of this one, and nothing is lost when
+    /// the new one is dropped again.
     ///
     /// # Errors
     /// As [`Snapshot::new`].
-    pub fn succeeded_by(&self, config: &Config, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, around, Some(self))
+    pub fn succeeded_by(&self, config: &Config, inputs: &PlanInputs) -> Result<Self, TlsError> {
+        Self::make(config, inputs, Some(self))
     }
 
-    fn make(config: &Config, around: &Surroundings, before: Option<&Self>) -> Result<Self, TlsError> {
-        let told = config.client_certificate_headers();
+    fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, TlsError> {
+        let certificate_headers = config.client_certificate_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
-                Some(plan) if plan.is_as(listener, &told) => Ok(Arc::clone(plan)),
-                known => ListenerPlan::new(listener, around, &told, known.map(|plan| &**plan)).map(Arc::new),
+                Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
+                known => ListenerPlan::new(listener, inputs, &certificate_headers, known.map(|plan| &**plan))
+                    .map(Arc::new),
             }
         });
         let upstreams = config.upstreams.iter().map(|upstream| {
             match before.and_then(|before| before.upstream(&upstream.name)).map(|(_, plan)| plan) {
-                None => UpstreamPlan::new(upstream, around).map(Arc::new),
-                Some(plan) if is_same(&plan.asked, upstream) => Ok(Arc::clone(plan)),
-                Some(plan) => plan.succeeded_by(upstream, around, grace_ends).map(Arc::new),
+                None => UpstreamPlan::new(upstream, inputs).map(Arc::new),
+                Some(plan) if is_same(&plan.declared, upstream) => Ok(Arc::clone(plan)),
+                Some(plan) => plan.succeeded_by(upstream, inputs, grace_ends).map(Arc::new),
             }
         });
         let count = before.map_or_else(Arc::default, |before| Arc::clone(&before.alive.0));
@@ -111,7 +112,7 @@ impl Snapshot {
             },
             traces: None,
             epoch: before.map_or_else(clock::now, |before| before.epoch),
-            alive: Alive::new(&count),
+            alive: SnapshotCount::new(&count),
             listeners_by_name: config.listeners.iter().map(|one| one.name.clone()).zip(0..).collect(),
             upstreams_by_name: config.upstreams.iter().map(|one| one.name.clone()).zip(0..).collect(),
         })
@@ -130,11 +131,11 @@ impl Snapshot {
     /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.
     pub fn share(&self, mut config: Config) -> Config {
         config.listeners = self.listeners.iter().map(|plan| Arc::clone(&plan.config)).collect();
-        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.asked)).collect();
+        config.upstreams = self.upstreams.iter().map(|plan| Arc::clone(&plan.declared)).collect();
         config
     }
 
-    /// How many snapshots there are, this one and those of before and after that somebody uses.
+    /// The number of snapshots in use, this one and earlier or later ones.
     pub fn alive(&self) -> usize {
         self.alive.0.load(Ordering::Relaxed)
     }
@@ -151,7 +152,7 @@ impl Snapshot {
     }
 
     /// Gives servers that come their modes, with what operators want of them; right before it becomes the current one, so that no
-    /// operator's word falls between the two.
+    /// command of an operator is lost between the two.
     pub fn settle_modes(&self, before: &Snapshot) {
         self.changed_since(before).for_each(|(known, plan)| plan.settle_modes(known));
     }

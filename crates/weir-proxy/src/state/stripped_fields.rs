@@ -1,6 +1,6 @@
-//! Fields that are Weir's word to servers, and so must not be a client's: neither among its headers nor behind its body.
+//! Fields that only Weir may send to servers: removed from the headers and trailers of clients.
 //!
-//! They tell about the certificate of the client. Whoever could send them himself would be whom he likes.
+//! They describe the certificate of the client. A client that could send them could pose as any other.
 
 /// Names that clients may not use.
 #[derive(Debug)]

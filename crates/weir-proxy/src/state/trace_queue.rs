@@ -1,4 +1,4 @@
-//! Sampled exchanges on their way from the workers to the thread that exports their spans.
+//! SampledExchange exchanges on their way from the workers to the thread that exports their spans.
 //!
 //! A worker hands over a copy of fixed size and goes on: it never waits, and a copy for which the queue has no room is dropped.
 
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_http::Traceparent;
 
-use super::recorder::Flight;
+use super::recorder::RecordedExchange;
 
 /// The place of an exchange in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,22 +44,22 @@ impl ExchangeSpan {
 
 /// A sampled exchange that is over.
 #[derive(Debug)]
-pub struct Sampled {
+pub struct SampledExchange {
     /// Its place in its trace.
     pub own: ExchangeSpan,
     /// The recorded exchange.
-    pub flight: Flight,
+    pub recorded: RecordedExchange,
     /// The path that servers got, when a rewrite changed it, without the query.
     pub rewritten: Option<Box<[u8]>>,
 }
 
 // What the reference of the config says about the memory.
-const _: () = assert!(size_of::<Sampled>() <= 1200);
+const _: () = assert!(size_of::<SampledExchange>() <= 1200);
 
 /// What the thread that exports receives.
 pub enum TraceMessage {
     /// A sampled exchange that is over.
-    Sampled(Box<Sampled>),
+    Sampled(Box<SampledExchange>),
     /// Nothing more comes.
     End,
 }
@@ -113,7 +113,7 @@ impl TraceSender {
     }
 
     /// Takes one; `false` when there is no room.
-    pub(crate) fn send(&self, sampled: impl FnOnce() -> Box<Sampled>) -> bool {
+    pub(crate) fn send(&self, sampled: impl FnOnce() -> Box<SampledExchange>) -> bool {
         let queue = &self.queue;
         if queue.waiting.fetch_add(1, Ordering::Relaxed) < queue.waiting_max
             && self.sender.send(TraceMessage::Sampled(sampled())).is_ok()

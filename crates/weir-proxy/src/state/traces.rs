@@ -1,4 +1,4 @@
-//! What is traced, made ready for the data path: which exchanges are sampled, and where those that are over go.
+//! The settings of traces, made ready for the data path: the sampling, and the queue for sampled exchanges.
 
 use std::sync::Arc;
 

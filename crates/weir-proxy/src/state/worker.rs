@@ -1,6 +1,6 @@
-//! What one worker owns: buffers, timers, counters, and its view of the config.
+//! The state of one worker: buffers, timers, counters, and its config.
 //!
-//! Nothing on the request path takes a lock that another worker normally holds. What workers share stands in [`Shared`];
+//! Nothing on the request path takes a lock that another worker normally holds. What workers share is in [`Shared`];
 //! everything else here belongs to one thread and is reached through an `Rc`.
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use super::exchange_budget::ExchangeBudget;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
-use super::view::{LocalListener, View};
+use super::worker_config::{LocalListener, WorkerConfig};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
@@ -30,8 +30,8 @@ const SHED_AGAIN: Duration = Duration::from_millis(100);
 /// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
 const BUFFERS_PER_EXCHANGE: u32 = 2;
 
-/// How often the log says so.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
+/// Interval of the log line about closed idle connections.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a worker is made from.
 pub(crate) struct WorkerSeed<'a> {
@@ -50,32 +50,32 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) shard: Arc<WorkerShard>,
     pub(crate) stock: Rc<BufferStock>,
-    pub(crate) view: RefCell<Rc<View>>,
+    pub(crate) config: RefCell<Rc<WorkerConfig>>,
     /// Its side of every listener, in the order of the config.
     pub(crate) listeners: RefCell<Vec<Rc<LocalListener>>>,
     /// Those that the config does not name any more and that something is left of.
     pub(crate) leaving: RefCell<Vec<Rc<LocalListener>>>,
-    /// One per session; through them they are also told that the worker stops.
+    /// One per connection; through them connections are also woken when the worker stops.
     pub(crate) timers: Rc<Timers>,
     /// What is kept of exchanges that are over.
     pub(crate) recorder: Option<Recorder>,
-    /// Where sessions tell what they do, when somebody asks.
+    /// The query that the connections answer.
     pub(crate) connection_list: ConnectionList,
     /// That of the last one that was opened.
-    session_number: Cell<u64>,
+    connection_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
     pub(crate) exchanges: ExchangeBudget,
-    /// Heard when a session ends.
+    /// Heard when a connection ends.
     pub(crate) room: Notify,
-    pub(crate) displaced: Displaced,
-    /// Heard when a session ends while it stops.
+    pub(crate) evictions: EvictionLog,
+    /// Heard when a connection ends while it stops.
     pub(crate) drained: Notify,
-    /// When it heard of the stop.
+    /// When it noticed the stop.
     pub(crate) stopped_at: Cell<Option<Instant>>,
     random: Cell<u64>,
     /// When as many exchanges may be sampled again as in a second.
     sampling_full_at: Cell<Duration>,
-    /// Until when it is no use to look for idle connections to close.
+    /// Until when the search for idle connections to close is paused.
     nothing_idle_until: Cell<Option<Instant>>,
     /// The second that `date_text` names.
     date_second: Cell<u64>,
@@ -84,14 +84,14 @@ pub(crate) struct Worker {
 
 /// Idle connections that were closed to make room.
 #[derive(Debug, Default)]
-pub(crate) struct Displaced {
-    /// Since the log last said so.
-    untold: Cell<u64>,
-    told_at: Cell<Option<Instant>>,
+pub(crate) struct EvictionLog {
+    /// Number since the last log line.
+    unreported: Cell<u64>,
+    reported_at: Cell<Option<Instant>>,
 }
 
 /// Why there is no room.
-pub(crate) enum Full {
+pub(crate) enum LimitReached {
     Process,
     Listener,
 }
@@ -105,16 +105,16 @@ impl Worker {
             shared: Arc::clone(start.shared),
             shard: Arc::clone(start.shard),
             stock: BufferStock::new(process.buffer_size.as_usize()),
-            view: RefCell::new(Rc::new(View::new(start.snapshot, start.index))),
+            config: RefCell::new(Rc::new(WorkerConfig::new(start.snapshot, start.index))),
             listeners: RefCell::default(),
             leaving: RefCell::default(),
             timers: Timers::new()?,
             recorder: Recorder::new(start.recorder),
             connection_list: ConnectionList::default(),
-            session_number: Cell::new(0),
+            connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             room: Notify::new(),
-            displaced: Displaced::default(),
+            evictions: EvictionLog::default(),
             drained: Notify::new(),
             stopped_at: Cell::new(None),
             random: Cell::new(start.random_seed | 1),
@@ -145,10 +145,10 @@ impl Worker {
         may
     }
 
-    /// The number of a session that begins.
-    pub(crate) fn next_session(&self) -> u64 {
-        self.session_number.set(self.session_number.get() + 1);
-        self.session_number.get()
+    /// The number of a connection that begins.
+    pub(crate) fn next_connection_number(&self) -> u64 {
+        self.connection_number.set(self.connection_number.get() + 1);
+        self.connection_number.get()
     }
 
     /// The value of `Date` now (RFC 9110 section 6.6.1), written anew once a second.
@@ -166,7 +166,7 @@ impl Worker {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// When it heard of the stop; while it has not, the present.
+    /// When it noticed the stop; the current time before that.
     pub(crate) fn stopped_at(&self) -> Instant {
         self.stopped_at.get().unwrap_or_else(clock::now)
     }
@@ -195,38 +195,38 @@ impl Worker {
         descriptors::raise_alarm(failure);
     }
 
-    /// Closes what is not in use, so that there are descriptors again; whether it found something. Not again at once where there was nothing.
+    /// Closes idle connections and pipes to free descriptors; whether there were any. Pauses after a search without result.
     #[cold]
     pub(crate) fn free_descriptors(&self) -> bool {
         let now = clock::now();
         if self.nothing_idle_until.get().is_some_and(|until| now < until) {
             return false;
         }
-        let view = Rc::clone(&self.view.borrow());
-        let freed = view.shed_pools() | self.stock.close_pipes();
+        let config = Rc::clone(&self.config.borrow());
+        let freed = config.shed_pools() | self.stock.close_pipes();
         self.nothing_idle_until.set((!freed).then(|| now + SHED_AGAIN));
         freed
     }
 
     /// Keeps a failure of a client connection on which there was no exchange.
     #[cold]
-    pub(crate) fn record_session(
+    pub(crate) fn record_connection(
         &self,
         failure: Failure,
         peer: Peer,
-        session: u64,
+        connection: u64,
         listener: &LocalListener,
         opened_at: Instant,
     ) {
         let Some(recorder) = &self.recorder else { return };
         // Not while it is being replaced, which a connection that ends by a panic could come across.
-        let Ok(present) = self.view.try_borrow() else { return };
-        let (view, place) = listener.ground(&present);
-        recorder.record_session(failure, peer, session, view.snapshot.generation, place, opened_at);
+        let Ok(present) = self.config.try_borrow() else { return };
+        let (config, place) = listener.config_for_exchange(&present);
+        recorder.record_connection(failure, peer, connection, config.snapshot.generation, place, opened_at);
     }
 
-    /// Counts a session that has ended. `entered` says whether it had begun to run.
-    pub(crate) fn leave_session(&self, entered: bool, listener: &LocalListener) {
+    /// Counts a connection that has ended. `entered` says whether it had begun to run.
+    pub(crate) fn leave_connection(&self, entered: bool, listener: &LocalListener) {
         if entered {
             self.shard.connections_open.decrement();
         }
@@ -279,13 +279,13 @@ impl Worker {
         self.reserve_now(listener).is_ok()
     }
 
-    pub(crate) fn reserve_now(&self, listener: &ListenerState) -> Result<(), Full> {
+    pub(crate) fn reserve_now(&self, listener: &ListenerState) -> Result<(), LimitReached> {
         if !self.shared.connections.try_acquire() {
-            return Err(Full::Process);
+            return Err(LimitReached::Process);
         }
         if !listener.connections.try_acquire() {
             self.shared.connections.release();
-            return Err(Full::Listener);
+            return Err(LimitReached::Listener);
         }
         Ok(())
     }
@@ -296,19 +296,19 @@ impl Worker {
         listener.connections.release();
     }
 
-    /// Counts a session that was idle and ends so that another one has its place.
+    /// Counts a connection that was idle and ends so that another one has its place.
     #[cold]
-    pub(crate) fn count_displaced(&self) {
+    pub(crate) fn count_evicted(&self) {
         self.shard.idle_connections_closed.increment();
-        let Displaced { untold, told_at } = &self.displaced;
-        untold.set(untold.get() + 1);
+        let EvictionLog { unreported, reported_at } = &self.evictions;
+        unreported.set(unreported.get() + 1);
         let now = clock::now();
-        if told_at.get().is_some_and(|at| now < at + TOLD_AGAIN) {
+        if reported_at.get().is_some_and(|at| now < at + REPORT_INTERVAL) {
             return;
         }
-        told_at.set(Some(now));
+        reported_at.set(Some(now));
         tracing::warn!(
-            closed = untold.take(),
+            closed = unreported.take(),
             "idle client connections were closed to make room for new ones: raise `connections_max` and the limit on open files, or lower \
              `listener.NAME.timeouts.idle`"
         );

@@ -21,7 +21,7 @@ use crate::net::timers::Timers;
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// One address that is being tried.
-type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
+type ConnectAttempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
 
 /// What the next one waits for.
 type Delay = Pin<Box<dyn Future<Output = ()>>>;
@@ -61,7 +61,7 @@ fn in_order(endpoints: &[Endpoint], first: usize) -> Vec<Endpoint> {
 /// Tries the endpoints one after the other, each a little later or as soon as the one before has failed.
 async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Result<Socket> {
     let mut waiting = endpoints.into_iter();
-    let mut running: Vec<Attempt> = Vec::new();
+    let mut running: Vec<ConnectAttempt> = Vec::new();
     let mut delay: Delay = Box::pin(std::future::ready(()));
     let mut last_error = None;
     std::future::poll_fn(move |cx| {
@@ -81,7 +81,7 @@ async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Resu
             };
             running.push(Box::pin(async move { connect_one(&endpoint).await }));
             delay = match timers {
-                Some(timers) => Box::pin(timers.nap(ATTEMPT_DELAY)),
+                Some(timers) => Box::pin(timers.sleep(ATTEMPT_DELAY)),
                 None => Box::pin(tokio::time::sleep(ATTEMPT_DELAY)),
             };
         }
@@ -91,7 +91,7 @@ async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Resu
 
 /// Polls every running attempt; the first success wins, failures are dropped and remembered.
 fn poll_running(
-    running: &mut Vec<Attempt>,
+    running: &mut Vec<ConnectAttempt>,
     cx: &mut Context<'_>,
     last_error: &mut Option<io::Error>,
 ) -> Option<Socket> {
@@ -134,7 +134,7 @@ fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
 async fn finish(started: rustix::io::Result<()>, fd: OwnedFd) -> io::Result<Socket> {
     match started {
         Ok(()) => Ok(Socket::new(fd)),
-        // On this machine the other side has answered by now, which spares the event loop a turn.
+        // Over loopback the connection is established by now, which saves a turn of the event loop.
         Err(rustix::io::Errno::INPROGRESS) if rustix::net::getpeername(&fd).is_ok() => Ok(Socket::new(fd)),
         Err(rustix::io::Errno::INPROGRESS) => {
             let mut socket = Socket::connecting(fd)?;
@@ -150,7 +150,7 @@ async fn finish(started: rustix::io::Result<()>, fd: OwnedFd) -> io::Result<Sock
 mod tests {
     use super::*;
 
-    /// Nobody listens there.
+    /// An address without a listener.
     const NOWHERE: &str = "127.0.0.1:1";
 
     fn inet(text: &str) -> Endpoint {
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_of_a_refused_connection_is_reported() {
-        let error = connect(&[inet(NOWHERE)], 0, None).await.expect_err("nobody listens");
+        let error = connect(&[inet(NOWHERE)], 0, None).await.expect_err("the port has no listener");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(connect(&[], 0, None).await.is_err());
     }

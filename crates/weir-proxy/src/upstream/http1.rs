@@ -14,7 +14,7 @@ use weir_http::http1::{
 use weir_http::{BodyLength, ChunkedLimits, FieldWriter as _, HeadLimits, Method, ResponseHead, Version};
 use weir_observe::Failure;
 
-use super::handshake::{self, Opening};
+use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
 use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers};
@@ -31,7 +31,7 @@ const MEMORY_KEPT_MAX: usize = 8 * 1024;
 
 /// The state of a stream, whose memory is reused from one to the next.
 #[derive(Debug)]
-struct StreamState {
+struct Http1ServerStreamState {
     request: Outgoing,
     parser: ResponseParser,
     body: Incoming,
@@ -43,7 +43,7 @@ struct StreamState {
     announced: KeepAlive,
 }
 
-impl StreamState {
+impl Http1ServerStreamState {
     fn new() -> Self {
         Self {
             request: Outgoing::new(),
@@ -69,24 +69,24 @@ impl StreamState {
 #[derive(Debug, Default)]
 pub(crate) struct Http1Servers {
     /// The memory of the last stream.
-    free: Option<Box<StreamState>>,
+    free: Option<Box<Http1ServerStreamState>>,
 }
 
 /// One request on a connection to a server, and its response.
 #[derive(Debug)]
 pub(crate) struct Http1ServerStream {
     server: ServerConnection,
-    state: Box<StreamState>,
+    state: Box<Http1ServerStreamState>,
 }
 
 impl Http1Servers {
     fn stream(&mut self, mut server: ServerConnection) -> Http1ServerStream {
         server.requests += 1;
-        let state = self.free.take().unwrap_or_else(|| Box::new(StreamState::new()));
+        let state = self.free.take().unwrap_or_else(|| Box::new(Http1ServerStreamState::new()));
         Http1ServerStream { server, state }
     }
 
-    fn recycle(&mut self, mut state: Box<StreamState>) {
+    fn recycle(&mut self, mut state: Box<Http1ServerStreamState>) {
         state.reset();
         self.free = Some(state);
     }
@@ -108,7 +108,7 @@ impl Servers for Http1Servers {
         let own = own.filter(|own| !plan.has_moved(to.server, own.opened_at));
         let kept = match own {
             None if plan.config.proxy_protocol.is_none() => {
-                to.view.take_pooled(to.upstream, to.server, now, careful)
+                to.config.take_pooled(to.upstream, to.server, now, careful)
             }
             own => own,
         };
@@ -128,16 +128,16 @@ impl Servers for Http1Servers {
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Connection, Failure>> {
         let endpoints = to.plan().live[to.server].endpoints.load_full();
-        let introduction = to.plan().trust.as_ref().map(|trust| trust.for_traffic(to.server));
+        let handshake_config = to.plan().tls.as_ref().map(|config| config.for_traffic(to.server));
         let first = worker.random() as usize;
         async move {
-            let opening = Opening {
+            let setup = ConnectionSetup {
                 header: header.as_ref(),
-                introduction: introduction.as_ref(),
+                handshake: handshake_config.as_ref(),
                 behind,
                 timers: Some(&worker.timers),
             };
-            handshake::open(opening, &endpoints, first, &worker.stock).await
+            handshake::open(setup, &endpoints, first, &worker.stock).await
         }
     }
 
@@ -150,7 +150,7 @@ impl Servers for Http1Servers {
         self.stream(ServerConnection::new(opened, now, Arc::clone(shard)))
     }
 
-    /// Keeps the connection for the next request: of any client, or of this one if the server was told whose it is.
+    /// Keeps the connection for the next request: of any client, or of this one if a PROXY header has named its client.
     fn finish(
         &mut self,
         stream: Http1ServerStream,
@@ -167,7 +167,7 @@ impl Servers for Http1Servers {
         }
         let (plan, is_private) = (to.plan(), server.is_private);
         if plan.config.proxy_protocol.is_none() && !is_private {
-            to.view.return_to_pool(to.upstream, to.server, server, now, announced);
+            to.config.return_to_pool(to.upstream, to.server, server, now, announced);
         } else if plan.shared_pool[to.server].is_none() || is_private {
             // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without
             // this one, the client could not authenticate at all.
@@ -202,12 +202,12 @@ impl ServerStream for Http1ServerStream {
         fields(&mut out);
         match head.body {
             BodyLength::Known(len) => out.decimal_field(b"Content-Length", len),
-            BodyLength::Unknown => out.lines(b"Transfer-Encoding: chunked\r\n"),
-            BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
+            BodyLength::Unknown => out.raw_lines(b"Transfer-Encoding: chunked\r\n"),
+            BodyLength::None if head.announces_length => out.raw_lines(b"Content-Length: 0\r\n"),
             BodyLength::None => {}
         }
         write_connection(&mut out, head, head.close && !self.server.is_private);
-        out.lines(b"\r\n");
+        out.raw_lines(b"\r\n");
         request.staged = out.0;
         request.framing = match head.body {
             BodyLength::Unknown => Framing::Chunked,
@@ -308,7 +308,7 @@ fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {
         return out.field(b"Upgrade", protocol);
     }
     // RFC 9110 section 10.1.4: Connection has to name TE.
-    out.lines(match (head.takes_trailers, close) {
+    out.raw_lines(match (head.takes_trailers, close) {
         (true, true) => b"TE: trailers\r\nConnection: TE, close\r\n",
         (true, false) => b"TE: trailers\r\nConnection: TE\r\n",
         (false, true) => b"Connection: close\r\n",

@@ -1,38 +1,38 @@
 //! The server connections that belong to one client connection and are used for no other.
 //!
-//! Those that are authenticated by NTLM or Negotiate, and the last one whose server was told of its client by a PROXY header.
+//! Those that are authenticated by NTLM or Negotiate, and the last one that began with a PROXY header for this client.
 //! Must not open connections.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::net::clock::Instant;
-use crate::net::descriptors::ServerPlace;
+use crate::net::descriptors::ServerPermit;
 use crate::state::pool::{PoolLimits, ServerConnection};
-use crate::state::view::LocalServer;
+use crate::state::worker_config::LocalServer;
 
 /// Private connections that a client connection keeps, each to another server: a site may be made of several applications that
 /// authenticate by themselves.
 const PRIVATE_MAX: usize = 4;
 
-/// The idle connections that belong to one client connection: private ones, and the last one whose server was told whose it is.
+/// The idle connections that belong to one client connection: private ones, and the last one that began with a PROXY header.
 ///
 /// They stay open until the client has its next request or goes: both take no longer than the client may be idle.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedConnections {
-    /// Least recently used first. Boxed, since nearly every session has none.
-    #[expect(clippy::box_collection, reason = "a session is small: a vector would be three words")]
-    kept: Option<Box<Vec<Own>>>,
+    /// Least recently used first. Boxed, since nearly every connection has none.
+    #[expect(clippy::box_collection, reason = "a connection is small: a vector would be three words")]
+    kept: Option<Box<Vec<PinnedConnection>>>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct PinnedConnection {
     connection: ServerConnection,
-    /// Where it leads: after a reload, the server of this name may be elsewhere, or be spoken to otherwise.
+    /// Its server: after a reload, the server of this name may have another address or other TLS settings.
     server: Rc<LocalServer>,
 }
 
-impl Own {
+impl PinnedConnection {
     fn leads_to(&self, server: &Rc<LocalServer>) -> bool {
         Rc::ptr_eq(&self.server, server) && !server.is_closed()
     }
@@ -83,7 +83,7 @@ impl PinnedConnections {
             false => connection.if_reusable(now, limits, announced),
         };
         let Some(connection) = kept.filter(|_| !server.is_closed()) else { return };
-        if !connection.is_private && ServerPlace::are_used_up() {
+        if !connection.is_private && ServerPermit::are_used_up() {
             return;
         }
         let list = self.kept.get_or_insert_default();
@@ -91,7 +91,7 @@ impl PinnedConnections {
         if list.len() >= PRIVATE_MAX {
             list.remove(0);
         }
-        list.push(Own { connection, server: Rc::clone(server) });
+        list.push(PinnedConnection { connection, server: Rc::clone(server) });
     }
 
     /// Closes the connection to `server`: it has just proved to be dead.

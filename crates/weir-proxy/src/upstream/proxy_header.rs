@@ -1,7 +1,7 @@
 //! The PROXY protocol header of a server connection: the first bytes on it, before TLS and before any request.
 //!
-//! It tells a server whose connection it is, and that cannot be taken back: such a connection carries nothing for another
-//! client. Must not decide who the client is; that was done when its connection was accepted.
+//! It names the client of the connection to the server, for as long as it is open: such a connection carries nothing for another
+//! client. Must not determine the client; that was done when its connection was accepted.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ pub struct Header {
     bytes: Vec<u8>,
 }
 
-/// What a header tells a server of the connection of a client.
+/// The client connection that a header describes.
 #[derive(Debug)]
-pub(crate) struct Introduced<'a> {
+pub(crate) struct ProxiedClient<'a> {
     pub(crate) peer: Peer,
     /// Where the client connected to; `None` on a Unix socket.
     pub(crate) destination: Option<SocketAddr>,
-    /// The host name that the client asked for, by SNI or as a PROXY header has it.
+    /// The host name that the client requested, by SNI or in a PROXY header.
     pub(crate) authority: Option<&'a str>,
     /// The TLS of the client, if Weir terminates it.
     pub(crate) tls: Option<&'a Records>,
@@ -39,9 +39,9 @@ pub(crate) struct Introduced<'a> {
 
 /// The header for a server connection that is opened for a client.
 ///
-/// Version 2 also names the connection by the id of the request, tells about TLS with the client, and the host name. Of a client on
+/// Version 2 also contains the id of the request, the TLS of the client, and the host name. Of a client on
 /// a Unix socket it says nothing but that the connection is Weir's own; version 1 that it is unknown.
-pub(crate) fn of_client(version: ProxyVersion, client: &Introduced<'_>) -> Header {
+pub(crate) fn of_client(version: ProxyVersion, client: &ProxiedClient<'_>) -> Header {
     let endpoints = match (client.peer, client.destination) {
         (Peer::Inet(source), Some(destination)) => Endpoints::Inet { source, destination },
         // A receiver need not take TLVs behind no addresses: HAProxy 2.6 does not.
@@ -57,7 +57,7 @@ pub(crate) fn of_client(version: ProxyVersion, client: &Introduced<'_>) -> Heade
     Header { bytes: written(version, &endpoints, &claims) }
 }
 
-/// What is said about TLS with the client: its version, and whose certificate there was.
+/// The TLV about TLS with the client: its version and its certificate.
 fn of_tls(tls: &Records) -> SslTlv<'_> {
     let identity = tls.client_certificate.as_ref().map(|certificate| &certificate.identity);
     let certificate = match (identity, tls.is_resumed()) {

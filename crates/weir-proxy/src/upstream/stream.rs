@@ -1,7 +1,7 @@
-//! Seam 1 to servers: what an exchange sees of a server, whatever the protocol.
+//! Seam 1 to servers: the server of an exchange, independent of the protocol.
 //!
 //! A stream is one request and its response. Where it comes from (a pool, a new connection, one that other streams share) and
-//! what becomes of it afterwards is the matter of its protocol. The tests run exchanges over streams in memory.
+//! what happens to it afterwards is up to its protocol. The tests run exchanges over streams in memory.
 
 use std::future::Future;
 use std::io;
@@ -20,29 +20,29 @@ use crate::net::socket::Behind;
 use crate::relay::{Sink, Source};
 use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
-use crate::state::view::{LocalServer, View};
 use crate::state::worker::Worker;
+use crate::state::worker_config::{LocalServer, WorkerConfig};
 
-/// A server of an upstream, in the view that an exchange goes by.
+/// A server of an upstream, in the config of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Destination<'a> {
-    pub(crate) view: &'a Rc<View>,
+    pub(crate) config: &'a Rc<WorkerConfig>,
     pub(crate) upstream: usize,
     pub(crate) server: usize,
 }
 
 impl<'a> Destination<'a> {
     pub(crate) fn plan(self) -> &'a UpstreamPlan {
-        &self.view.snapshot.upstreams[self.upstream]
+        &self.config.snapshot.upstreams[self.upstream]
     }
 
     /// The worker's side of the server.
     pub(crate) fn local(self) -> &'a Rc<LocalServer> {
-        self.view.server(self.upstream, self.server)
+        self.config.server(self.upstream, self.server)
     }
 }
 
-/// How streams to servers are had.
+/// The source of streams to servers.
 pub(crate) trait Servers {
     type Stream: ServerStream;
 
@@ -106,7 +106,7 @@ pub(crate) trait ServerStream {
     /// When its connection was opened, and how many exchanges that had carried before.
     fn history(&self) -> (Instant, u64);
 
-    /// The server may take the connection for authenticated, as one user: no other client may use it.
+    /// The server may consider the connection authenticated as one user: no other client may use it.
     fn set_private(&mut self);
 
     /// Stages the head of the request.
@@ -165,7 +165,7 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) body: BodyLength,
     /// Whether the client has announced a length, which may be that of no body.
     pub(crate) announces_length: bool,
-    /// The protocol that the client wants instead, if it may have it.
+    /// The protocol of `Upgrade`, if the route allows it.
     pub(crate) upgrade: Option<&'a [u8]>,
     pub(crate) takes_trailers: bool,
     /// Whether connections to this upstream are never used again.

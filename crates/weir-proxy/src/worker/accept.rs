@@ -21,10 +21,10 @@ use super::Acceptor;
 use crate::net::listening::adjust;
 use crate::net::peer::Peer;
 use crate::net::sys;
-use crate::state::shared::Accepted;
-use crate::state::view::LocalListener;
+use crate::state::shared::AcceptedConnection;
+use crate::state::worker_config::LocalListener;
 
-/// Connections taken in one turn of the event loop, so that accepting does not starve the sessions.
+/// Connections taken in one turn of the event loop, so that accepting does not starve the connections.
 const ACCEPT_BATCH: usize = 64;
 
 /// Pause after the process ran out of descriptors; shorter only burns CPU.
@@ -33,10 +33,10 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// Pause when something was closed meanwhile.
 const FREED_PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest backlog of a Unix socket, which does not tell how many wait.
+/// The longest backlog of a Unix socket, which does not report its length.
 const UNIX_BACKLOG_MAX: usize = 65_536;
 
-/// A listening socket of one worker, and whose connections come in there.
+/// A listening socket of one worker, and the listener that it belongs to.
 pub(crate) struct WorkerSocket {
     socket: AsyncFd<Arc<OwnedFd>>,
     port: Option<u16>,
@@ -45,28 +45,33 @@ pub(crate) struct WorkerSocket {
 
 /// A listening socket on which the worker accepts, until it is closed.
 pub(crate) struct AcceptingSocket {
-    /// What the whole process knows the address by.
+    /// The id of the address in the process.
     pub(crate) id: u64,
     incoming: Rc<WorkerSocket>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
 impl WorkerSocket {
-    /// Whose connections come in here now.
+    /// The listener that it belongs to now.
     pub(crate) fn listener(&self) -> Rc<LocalListener> {
         Rc::clone(&self.listener.borrow())
     }
 
     /// Whether a connection waits to be accepted.
     pub(crate) fn has_waiting(&self) -> bool {
-        let mut asked = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
-        rustix::event::poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.get_ref().as_fd(), PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    fn accept(&self, listener: &LocalListener) -> rustix::io::Result<Accepted> {
+    fn accept(&self, listener: &LocalListener) -> rustix::io::Result<AcceptedConnection> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, addr) = rustix::net::acceptfrom_with(&self.socket, flags)?;
-        Ok(Accepted { listener: Arc::clone(&listener.state), fd, peer: peer_of(addr), port: self.port })
+        Ok(AcceptedConnection {
+            listener: Arc::clone(&listener.state),
+            fd,
+            peer: peer_of(addr),
+            port: self.port,
+        })
     }
 }
 
@@ -103,7 +108,7 @@ impl AcceptingSocket {
         self.incoming.port.is_some()
     }
 
-    /// Closes it. Who is in its backlog already is taken, as far as there is room; a stop waits for room.
+    /// Closes it. Connections in its backlog are accepted, as far as there is room; a stop waits for room.
     pub(crate) async fn close(self, acceptor: &Rc<Acceptor>) {
         self.accepting.abort();
         let _aborted = self.accepting.await;
@@ -115,7 +120,7 @@ impl AcceptingSocket {
                 if !worker.is_stopping() {
                     break;
                 }
-                worker.timers.nap(EXHAUSTED_PAUSE).await;
+                worker.timers.sleep(EXHAUSTED_PAUSE).await;
                 continue;
             }
             waiting -= 1;
@@ -128,7 +133,7 @@ impl AcceptingSocket {
                         Errno::CONNABORTED => {}
                         errno if is_exhausted(errno) && worker.is_stopping() => {
                             waiting += 1;
-                            worker.timers.nap(EXHAUSTED_PAUSE).await;
+                            worker.timers.sleep(EXHAUSTED_PAUSE).await;
                         }
                         _ => break,
                     }
@@ -138,13 +143,13 @@ impl AcceptingSocket {
     }
 }
 
-/// Accepts on one socket until the door is closed.
+/// Accepts on one socket until it is closed.
 async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
     let (worker, socket) = (&acceptor.worker, &incoming.socket);
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
-        // An accept that finds nobody costs as much as one that does: it makes a socket first. A Unix socket does not
-        // tell how many wait.
+        // An accept without a waiting connection costs as much as one with: it makes a socket first. A Unix socket does not
+        // report its backlog.
         let waiting = sys::backlog(socket.get_ref().as_fd()).unwrap_or(usize::MAX);
         let mut all_taken = waiting <= ACCEPT_BATCH;
         for _ in 0..waiting.min(ACCEPT_BATCH) {
@@ -163,7 +168,7 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
                     all_taken = false;
                     // An idle connection goes for the new one, if there is any.
                     let is_freed = worker.free_descriptors() | worker.make_room(None, 0);
-                    worker.timers.nap(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
+                    worker.timers.sleep(if is_freed { FREED_PAUSE } else { EXHAUSTED_PAUSE }).await;
                     break;
                 }
                 // The client left before it was accepted, or the network failed for it alone.
@@ -171,10 +176,10 @@ async fn accept(acceptor: Rc<Acceptor>, incoming: Rc<WorkerSocket>) {
             }
         }
         if all_taken {
-            // Whoever has come meanwhile is reported again.
+            // Connections that have come meanwhile are reported again.
             ready.clear_ready();
         } else {
-            // The next batch comes after the sessions of this one had their turn.
+            // The next batch comes after the connections of this one had their turn.
             tokio::task::yield_now().await;
         }
     }

@@ -1,6 +1,6 @@
-//! A worker applies another config: what it is given for that, and how it goes over to it.
+//! A worker applies another config: the update that it gets, and the steps of the change.
 //!
-//! Between two steps of its event loop, so that no exchange sees half of it. Requests under way keep the view that they began with,
+//! Between two steps of its event loop, so that no exchange sees half of it. Requests under way keep the config that they began with,
 //! connections stay where they are. Must not decide what changes: that is a reload in the control plane.
 
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use super::accept::AcceptingSocket;
 use crate::net::clock;
 use crate::state::log_batches::LogBatches;
 use crate::state::snapshot::Snapshot;
-use crate::state::view::LocalListener;
+use crate::state::worker_config::LocalListener;
 
 /// How long connections have whose TCP handshake is under way when a stop begins: the last packet of it is underway for half of a round trip.
 const HANDSHAKE_TIME: Duration = Duration::from_millis(200);
@@ -41,7 +41,7 @@ pub struct ConfigUpdate {
 /// Where a worker accepts.
 #[derive(Debug)]
 pub struct SocketAssignment {
-    /// What the process knows the address by.
+    /// The id of the address in the process.
     pub id: u64,
     /// The place of its listener in the snapshot.
     pub listener: usize,
@@ -52,7 +52,7 @@ pub struct SocketAssignment {
 }
 
 impl Acceptor {
-    /// Begins with the first config, of which it has the view already.
+    /// Begins with the first config, whose `WorkerConfig` it has already.
     pub(crate) fn begin(self: &Rc<Self>, change: ConfigUpdate) {
         let plans = change.snapshot.listeners.iter().zip(change.logs).enumerate();
         let locals =
@@ -64,8 +64,8 @@ impl Acceptor {
     /// Goes over to the next config.
     pub(crate) async fn apply(self: &Rc<Self>, change: ConfigUpdate) {
         let ConfigUpdate { snapshot, logs, sockets, done } = change;
-        let before = Rc::clone(&self.worker.view.borrow());
-        let view = Rc::new(before.succeeded_by(&snapshot));
+        let before = Rc::clone(&self.worker.config.borrow());
+        let config = Rc::new(before.succeeded_by(&snapshot));
         let mut known = self.worker.listeners.take();
         let mut locals = Vec::with_capacity(snapshot.listeners.len());
         for (place, (plan, log)) in snapshot.listeners.iter().zip(logs).enumerate() {
@@ -85,7 +85,7 @@ impl Acceptor {
             self.worker.leaving.borrow_mut().push(gone);
         }
         self.worker.listeners.replace(locals);
-        self.worker.view.replace(view);
+        self.worker.config.replace(config);
         drop(before);
         let is_wanted =
             |accepting: &AcceptingSocket| sockets.iter().any(|assignment| assignment.id == accepting.id);
@@ -96,7 +96,7 @@ impl Acceptor {
             accepting.close(self).await;
         }
         drop(done);
-        // Tunnels hear here that their time is limited, and let go of the old view.
+        // Wakes tunnels, so that they apply a new end time and release the old config.
         self.worker.timers.wake_all();
     }
 
@@ -116,10 +116,10 @@ impl Acceptor {
         }
     }
 
-    /// Accepts no new connections, but all that had begun when new ones were refused: a client that was told that it is connected has its answer.
+    /// Accepts no new connections, but all that had begun when new ones were refused: a client whose `connect` succeeded gets its response.
     pub(crate) async fn close_all_sockets(self: &Rc<Self>) {
         if !self.sockets.borrow().is_empty() {
-            self.worker.timers.nap(HANDSHAKE_TIME).await;
+            self.worker.timers.sleep(HANDSHAKE_TIME).await;
         }
         for accepting in self.sockets.take() {
             accepting.close(self).await;
@@ -127,11 +127,11 @@ impl Acceptor {
         self.worker.shared.closed.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Waits until every session of this worker has ended, those that others hand over included.
+    /// Waits until every connection of this worker has ended, those that others hand over included.
     pub(crate) async fn drain(&self) {
         let end = clock::now() + CLOSING_TIME;
         let is_drained = || {
-            // In this order: a worker that has closed its doors hands nothing over.
+            // In this order: a worker that has closed its sockets hands nothing over.
             let all_closed =
                 self.worker.shared.closed.load(Ordering::SeqCst) == self.worker.shared.loads.len();
             (all_closed || clock::now() >= end)
@@ -140,7 +140,7 @@ impl Acceptor {
         while !is_drained() {
             tokio::select! {
                 () = self.worker.drained.notified() => {}
-                () = self.worker.timers.nap(STOP_LOOK) => {}
+                () = self.worker.timers.sleep(STOP_LOOK) => {}
             }
         }
     }

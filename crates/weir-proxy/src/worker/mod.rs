@@ -1,4 +1,4 @@
-//! One worker: a thread with its own event loop, listening sockets, sessions, idle server connections and counters.
+//! One worker: a thread with its own event loop, listening sockets, connections, idle server connections and counters.
 //!
 //! The top of the data path: accepts connections, places them, applies a new config and drives the timers. What a worker owns is
 //! in `Worker`, what workers share in `Shared`.
@@ -20,24 +20,24 @@ use weir_observe::WorkerShard;
 
 use self::accept::AcceptingSocket;
 use self::apply_config::ConfigUpdate;
-use crate::downstream::connection::Session;
+use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
 use crate::net::clock;
 use crate::net::connection::Connection;
-use crate::net::descriptors::ServerPlace;
-use crate::net::memory::{self, Tide};
+use crate::net::descriptors::ServerPermit;
+use crate::net::memory::{self, ConnectionPeak};
 use crate::net::timers::Timers;
 use crate::state::connection_list::WorkerQuery;
 use crate::state::pool::ServerConnection;
-use crate::state::shared::{Accepted, Shared};
-use crate::state::view::LocalListener;
+use crate::state::shared::{AcceptedConnection, Shared};
 use crate::state::worker::{Worker, WorkerSeed};
+use crate::state::worker_config::LocalListener;
 
-/// Sessions by which a worker must be ahead of another before it hands one over: below that, evening out costs more
+/// Connections by which a worker must be ahead of another before it hands one over: below that, evening out costs more
 /// than it brings.
 const HAND_OVER_LEAD: u32 = 4;
 
-/// How often idle server connections are looked over for those that were closed or are over their time.
+/// Interval of the search for idle server connections that were closed or have exceeded their time.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a worker thread is started with.
@@ -53,12 +53,12 @@ pub struct WorkerStart {
     /// The configs that it goes over to later.
     pub changes: UnboundedReceiver<ConfigUpdate>,
     /// Connections that other workers accepted for it.
-    pub handed_over: UnboundedReceiver<Accepted>,
-    /// How much it keeps of exchanges that are over, and where it is asked about them and about what runs.
+    pub handed_over: UnboundedReceiver<AcceptedConnection>,
+    /// The sizes of its flight recorder.
     pub recorder: weir_config::RecorderSettings,
     /// Queries about its exchanges and connections.
     pub queries: UnboundedReceiver<WorkerQuery>,
-    /// Tells it to accept no more and to end when its last connection has ended.
+    /// Notified when it has to accept no more and to end after its last connection.
     pub stop: Arc<Notify>,
     /// Seed of its random numbers.
     pub random_seed: u64,
@@ -77,16 +77,16 @@ pub struct ObjectSizes {
 
 impl ObjectSizes {
     /// The sizes in this build.
-    pub fn known() -> Self {
+    pub fn of_this_build() -> Self {
         Self {
-            client_connection: Session::bytes_min(),
+            client_connection: ClientConnection::bytes_min(),
             exchange: PooledExchange::bytes_min(),
             server_connection: size_of::<ServerConnection>() + size_of::<Connection>(),
         }
     }
 }
 
-/// Runs a worker until it is told to stop and its last session has ended.
+/// Runs a worker until `stop` is notified and its last connection has ended.
 ///
 /// # Errors
 /// When the event loop cannot be made.
@@ -113,7 +113,7 @@ async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     .await
 }
 
-/// What becomes of a task, and the one that waits for it.
+/// The output of a task, and the waker that waits for it.
 struct TaskOutput<T> {
     output: Cell<Option<T>>,
     waiting: OnceCell<Waker>,
@@ -154,7 +154,7 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     acceptor.begin(first);
     let applying = tokio::task::spawn_local(apply_changes(Rc::clone(&acceptor), changes));
     let others = [
-        tokio::task::spawn_local(take_sessions(Rc::clone(&acceptor), handed_over)),
+        tokio::task::spawn_local(take_connections(Rc::clone(&acceptor), handed_over)),
         tokio::task::spawn_local(answer(Rc::clone(&worker), queries)),
         tokio::task::spawn_local(sweep(Rc::clone(&acceptor))),
         tokio::task::spawn_local(room::make_room_for_others(Rc::clone(&worker))),
@@ -179,15 +179,15 @@ async fn apply_changes(acceptor: Rc<Acceptor>, mut changes: UnboundedReceiver<Co
     }
 }
 
-/// Takes the sessions that other workers have accepted for this one.
-async fn take_sessions(acceptor: Rc<Acceptor>, mut handed_over: UnboundedReceiver<Accepted>) {
+/// Takes the connections that other workers have accepted for this one.
+async fn take_connections(acceptor: Rc<Acceptor>, mut handed_over: UnboundedReceiver<AcceptedConnection>) {
     while let Some(accepted) = handed_over.recv().await {
         acceptor.worker.shard.connections_handed_in.increment();
         acceptor.take_over(accepted);
     }
 }
 
-/// Answers those who ask what was, and what runs.
+/// Answers queries about recorded exchanges and open connections.
 async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
     while let Some(query) = queries.recv().await {
         match query {
@@ -203,20 +203,20 @@ async fn run_timers(timers: Rc<Timers>) {
 
 async fn sweep(acceptor: Rc<Acceptor>) {
     let worker = &acceptor.worker;
-    let mut tide = Tide::default();
+    let mut peak = ConnectionPeak::default();
     loop {
-        worker.timers.nap(SWEEP_INTERVAL).await;
-        let view = Rc::clone(&worker.view.borrow());
+        worker.timers.sleep(SWEEP_INTERVAL).await;
+        let config = Rc::clone(&worker.config.borrow());
         let now = clock::now();
-        view.sweep_pools(now);
-        if ServerPlace::are_scarce() {
+        config.sweep_pools(now);
+        if ServerPermit::are_scarce() {
             // Another worker may need their places.
-            view.shed_pools();
+            config.shed_pools();
         }
         worker.flush_logs();
         acceptor.take_stock();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
-        if tide.has_fallen(worker.shared.loads[worker.index].0.load(Ordering::Relaxed)) {
+        if peak.has_fallen(worker.shared.loads[worker.index].0.load(Ordering::Relaxed)) {
             worker.stock.shrink();
             memory::give_back();
         }
@@ -225,13 +225,13 @@ async fn sweep(acceptor: Rc<Acceptor>) {
 
 impl Acceptor {
     /// Takes an accepted connection, or hands it to another worker that is clearly less busy.
-    pub(crate) fn place(&self, listener: &Rc<LocalListener>, accepted: Accepted) {
+    pub(crate) fn place(&self, listener: &Rc<LocalListener>, accepted: AcceptedConnection) {
         self.worker.shard.connections_accepted.increment();
         // Others may have ended when the process stops.
         let chosen = if self.worker.is_stopping() { self.worker.index } else { self.least_busy_of_two() };
         self.worker.shared.loads[chosen].0.fetch_add(1, Ordering::Relaxed);
         if chosen == self.worker.index {
-            self.start_session(Rc::clone(listener), accepted);
+            self.start_connection(Rc::clone(listener), accepted);
             return;
         }
         match self.worker.shared.hand_over[chosen].send(accepted) {
@@ -240,7 +240,7 @@ impl Acceptor {
             Err(refused) => {
                 self.worker.shared.loads[chosen].0.fetch_sub(1, Ordering::Relaxed);
                 self.worker.shared.loads[self.worker.index].0.fetch_add(1, Ordering::Relaxed);
-                self.start_session(Rc::clone(listener), refused.0);
+                self.start_connection(Rc::clone(listener), refused.0);
             }
         }
     }
@@ -256,21 +256,21 @@ impl Acceptor {
         if mine >= theirs.saturating_add(HAND_OVER_LEAD + theirs / 8) { other } else { self.worker.index }
     }
 
-    fn start_session(&self, listener: Rc<LocalListener>, accepted: Accepted) {
+    fn start_connection(&self, listener: Rc<LocalListener>, accepted: AcceptedConnection) {
         let state = Arc::clone(&accepted.listener);
-        match Session::open(Rc::clone(&self.exchanges), listener, accepted) {
-            Some(session) => drop(tokio::task::spawn_local(session.run())),
+        match ClientConnection::open(Rc::clone(&self.exchanges), listener, accepted) {
+            Some(conn) => drop(tokio::task::spawn_local(conn.run())),
             None => self.worker.forget(self.worker.index, &state),
         }
     }
 
     /// Takes a connection that another worker has accepted.
-    fn take_over(&self, accepted: Accepted) {
+    fn take_over(&self, accepted: AcceptedConnection) {
         let is_its = |local: &&Rc<LocalListener>| Arc::ptr_eq(&local.state, &accepted.listener);
         let local = self.worker.listeners.borrow().iter().find(is_its).cloned();
         let local = local.or_else(|| self.worker.leaving.borrow().iter().find(is_its).cloned());
         match local {
-            Some(local) => self.start_session(local, accepted),
+            Some(local) => self.start_connection(local, accepted),
             // Removed by a reload, and nothing has been left of it for long.
             None => self.worker.forget(self.worker.index, &accepted.listener),
         }

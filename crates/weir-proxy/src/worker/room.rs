@@ -1,7 +1,7 @@
 //! Room for new connections where there is none: the client connections that have been idle longest are closed.
 //!
-//! As nginx does when it is short of connections: a client whose kept connection is closed opens another when it has a
-//! request, one that is not let in can do nothing. A worker asks its own sessions first, then another worker. Must not close a connection on
+//! As nginx does when it is short of connections: a client whose idle connection is closed opens another when it has a
+//! request, a client that is not accepted can do nothing. A worker evicts its own connections first, then asks another worker. Must not close a connection on
 //! which anything is under way.
 
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::accept::WorkerSocket;
 use crate::state::shared::ANY_LISTENER;
-use crate::state::view::LocalListener;
-use crate::state::worker::{Full, Worker};
+use crate::state::worker::{LimitReached, Worker};
+use crate::state::worker_config::LocalListener;
 
-/// How often it is looked for room that other workers make without being asked.
+/// Interval of the checks for room that other workers make without a request.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The same when it is being made.
@@ -32,15 +32,15 @@ impl Worker {
             // Without a connection that waits, no room is needed.
             let is_awaited = incoming.has_waiting();
             let of = match full {
-                Full::Process => None,
-                Full::Listener => Some(listener.state.number),
+                LimitReached::Process => None,
+                LimitReached::Listener => Some(listener.state.number),
             };
             let is_made = is_awaited && self.make_room(of, tries);
             tries += 1;
-            // Sessions of other workers end without a word to this one: look again now and then.
+            // Connections of other workers end without a notification to this one: check periodically.
             tokio::select! {
                 () = self.room.notified() => {}
-                () = self.timers.nap(if is_made { LOOK_SOON } else { LOOK_AGAIN }) => {}
+                () = self.timers.sleep(if is_made { LOOK_SOON } else { LOOK_AGAIN }) => {}
             }
         }
     }
@@ -48,7 +48,7 @@ impl Worker {
     /// Has an idle connection closed, of a listener or of all; whether there may be one. `tries` so many times it was tried before.
     #[cold]
     pub(crate) fn make_room(&self, listener: Option<u16>, tries: usize) -> bool {
-        if self.timers.displace_idle(listener) {
+        if self.timers.evict_idle(listener) {
             return true;
         }
         let workers = self.shared.loads.len();
@@ -57,13 +57,13 @@ impl Worker {
         }
         let others = (1..workers).map(|step| (self.index + step) % workers);
         let load = |worker: &usize| self.shared.loads[*worker].0.load(Ordering::Relaxed);
-        // The one with most sessions may be one with none that is idle.
+        // The one with most connections may be one with none that is idle.
         let other = if tries.is_multiple_of(2) {
             others.max_by_key(load).unwrap_or(self.index)
         } else {
             (self.index + 1 + self.random() as usize % (workers - 1)) % workers
         };
-        let wanted = &self.shared.room_wanted[other];
+        let wanted = &self.shared.room_requests[other];
         wanted.listener.store(listener.map_or(ANY_LISTENER, u32::from), Ordering::Relaxed);
         wanted.asked.notify_one();
         // That may be in vain: after some tries there is no hurry.
@@ -73,10 +73,10 @@ impl Worker {
 
 /// Makes room for other workers, when they ask for it.
 pub(super) async fn make_room_for_others(worker: Rc<Worker>) {
-    let wanted = &worker.shared.room_wanted[worker.index];
+    let wanted = &worker.shared.room_requests[worker.index];
     loop {
         wanted.asked.notified().await;
         let listener = wanted.listener.swap(ANY_LISTENER, Ordering::Relaxed);
-        worker.timers.displace_idle(u16::try_from(listener).ok());
+        worker.timers.evict_idle(u16::try_from(listener).ok());
     }
 }

@@ -161,7 +161,7 @@ pub(super) struct QueueModel {
     pub(super) fair_share: bool,
     pub(super) delay_target: Option<DelayTarget>,
     /// How long a request waits for the server of its key before it takes any.
-    pub(super) own_server: Option<u64>,
+    pub(super) affinity_wait: Option<u64>,
 }
 
 /// Time limits.
@@ -203,7 +203,7 @@ impl Default for UpstreamModel {
                 length_max: 10_000,
                 fair_share: false,
                 delay_target: None,
-                own_server: Some(5 * SECOND),
+                affinity_wait: Some(5 * SECOND),
             },
             timeouts: Timeouts { queue: 10 * SECOND, response: 60 * SECOND },
             retry: RetryPolicy::default(),

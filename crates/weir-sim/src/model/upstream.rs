@@ -93,7 +93,8 @@ fn read_load_factor(section: &TableReader<'_>, policy: &mut Policy) {
 fn read_queue(section: &TableReader<'_>, queue: &mut QueueModel) {
     queue.length_max = section.within("length_max", (0, 10_000_000), queue.length_max as u64) as usize;
     queue.fair_share = section.or("fair_share", queue.fair_share);
-    queue.own_server = section.or_off("own_server", queue.own_server.map(TimeValue)).map(|time| time.0);
+    queue.affinity_wait =
+        section.or_off("affinity_wait", queue.affinity_wait.map(TimeValue)).map(|time| time.0);
     let before = queue.delay_target;
     let interval_ms = before.map_or(1000, |target| target.interval_ms);
     let interval = section.or("delay_interval", TimeValue(interval_ms * MILLISECOND));
@@ -105,10 +106,10 @@ fn read_queue(section: &TableReader<'_>, queue: &mut QueueModel) {
 }
 
 fn read_retry(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
-    let RetryPolicy { attempts_max, elapsed_max, on_broken, on_timeout, .. } = &mut upstream.retry;
+    let RetryPolicy { attempts_max, elapsed_max, on_connection_error, on_timeout, .. } = &mut upstream.retry;
     *attempts_max = section.within("attempts_max", (1, 100), u64::from(*attempts_max)) as u32;
     *elapsed_max = Duration::from_nanos(section.or("elapsed_max", TimeValue(nanos(*elapsed_max))).0);
-    *on_broken = section.or("on_broken", *on_broken);
+    *on_connection_error = section.or("on_connection_error", *on_connection_error);
     *on_timeout = section.or("on_timeout", *on_timeout);
     if let Some(text) = section.optional::<String>("budget") {
         match text.strip_suffix('%').and_then(|number| number.parse().ok()) {
@@ -130,11 +131,11 @@ fn read_health(section: &TableReader<'_>, upstream: &mut UpstreamModel) {
     }
     let Some(section) = section.section("health", "`health`") else { return };
     let interval = section.or("interval", TimeValue(2 * SECOND)).0.max(MILLISECOND);
-    let changing = section.or("interval_changing", TimeValue(interval / 4)).0.max(MILLISECOND);
+    let changing = section.or("fast_interval", TimeValue(interval / 4)).0.max(MILLISECOND);
     let timeout = section.or("timeout", TimeValue((interval / 2).min(5 * SECOND))).0;
     let pace = ProbeTiming {
         interval: Duration::from_nanos(interval),
-        interval_changing: Duration::from_nanos(changing),
+        fast_interval: Duration::from_nanos(changing),
         jitter_percent: section.within("jitter", (0, 50), 10) as u32,
     };
     let rise = section.within("rise", (1, 1000), 2) as u32;

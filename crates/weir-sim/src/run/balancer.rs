@@ -78,7 +78,7 @@ impl SimBalancer {
         let queue = &upstream.queue;
         Self {
             admission: Admission::new(balancer, queue.length_max, queue.delay_target),
-            patience: if queue.own_server.is_some() { WhenFull::Queue } else { WhenFull::Spill },
+            patience: if queue.affinity_wait.is_some() { WhenFull::Queue } else { WhenFull::Spill },
             fair_share: queue.fair_share,
             queue_is_none: queue.length_max == 0,
             budget: RetryBudget::new(upstream.budget_percent, upstream.budget_per_second),
@@ -113,10 +113,10 @@ impl SimBalancer {
         let standing = QueueClass { priority: asked.priority, share };
         let wait = QueueWait { own, class: standing, now_ms, deadline_ms: deadline / MILLISECOND };
         match self.admission.enter(&pick, wait, attempt) {
-            Ok(Enqueued { ticket, displaced, .. }) => {
-                let displaced =
-                    displaced.map(|displaced| QueueDecision::SentAway(displaced, SimFailure::QueueEvicted));
-                decided.extend(displaced);
+            Ok(Enqueued { ticket, evicted, .. }) => {
+                let evicted =
+                    evicted.map(|evicted| QueueDecision::SentAway(evicted, SimFailure::QueueEvicted));
+                decided.extend(evicted);
                 SlotAnswer::Waits { ticket, own: own.is_some() }
             }
             Err(_full) if self.queue_is_none => SlotAnswer::Failed(SimFailure::AllServersFull),
@@ -146,7 +146,7 @@ impl SimBalancer {
                 WaitOutcome::Server(server) => QueueDecision::Server(attempt, server),
                 WaitOutcome::NoServer => QueueDecision::SentAway(attempt, SimFailure::NoServer),
                 WaitOutcome::Overload => QueueDecision::SentAway(attempt, SimFailure::QueueOverload),
-                WaitOutcome::Displaced => QueueDecision::SentAway(attempt, SimFailure::QueueEvicted),
+                WaitOutcome::Evicted => QueueDecision::SentAway(attempt, SimFailure::QueueEvicted),
             });
             true
         });

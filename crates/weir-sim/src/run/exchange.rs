@@ -140,7 +140,7 @@ impl Simulation<'_> {
                 self.exchanges[id.place as usize].stage = ExchangeStage::Queued { ticket, since: now };
                 self.agenda.enter_limit(limit, SimEvent::QueueTimeout(attempt));
                 if let Some(patience) =
-                    self.upstream.queue.own_server.filter(|patience| own && *patience < limit)
+                    self.upstream.queue.affinity_wait.filter(|patience| own && *patience < limit)
                 {
                     self.agenda.enter_limit(patience, SimEvent::TakeAny(attempt));
                 }

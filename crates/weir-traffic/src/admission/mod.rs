@@ -72,7 +72,7 @@ pub enum WaitOutcome {
     /// It has waited longer than is acceptable for good.
     Overload,
     /// The queue was full, and another request had precedence.
-    Displaced,
+    Evicted,
 }
 
 /// How one waits.
@@ -96,7 +96,7 @@ pub struct Enqueued<T> {
     /// How many of the same priority or a higher one were there before.
     pub ahead: usize,
     /// The request that was removed to make room, because the queue was full.
-    pub displaced: Option<T>,
+    pub evicted: Option<T>,
 }
 
 #[derive(Debug)]
@@ -162,8 +162,8 @@ impl<T> Admission<T> {
         let entered = waiting.queue().push(waiter, class, now_ms, deadline_ms);
         let entered = entered.map_err(|full| QueueFull(full.0.item))?;
         self.line.waiters.enter(own);
-        let displaced = entered.displaced.map(|displaced| self.take_out(displaced.item));
-        Ok(Enqueued { ticket: entered.ticket, ahead: entered.ahead, displaced })
+        let evicted = entered.evicted.map(|evicted| self.take_out(evicted.item));
+        Ok(Enqueued { ticket: entered.ticket, ahead: entered.ahead, evicted })
     }
 
     /// The same; but when the queue is full, it is [served](Self::serve) first. [`try_admit`](Self::try_admit) takes a

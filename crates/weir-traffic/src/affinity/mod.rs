@@ -29,11 +29,11 @@ const MARK: u8 = b'~';
 #[derive(Debug)]
 pub struct CookieAffinity {
     cookie: Box<str>,
-    mode: CookieMode,
+    mode: CookieModeState,
 }
 
 #[derive(Debug)]
-enum CookieMode {
+enum CookieModeState {
     Insert {
         tokens: Tokens,
         /// The value of `Set-Cookie` for each server.
@@ -63,20 +63,23 @@ impl CookieAffinity {
         let set_cookie = |token: &str| format!("{cookie}={token}{attributes}").into();
         let set_cookies = tokens.texts().map(set_cookie).collect();
         let renews = attributes.lifetime.is_some();
-        CookieAffinity { cookie: cookie.into(), mode: CookieMode::Insert { tokens, set_cookies, renews } }
+        CookieAffinity {
+            cookie: cookie.into(),
+            mode: CookieModeState::Insert { tokens, set_cookies, renews },
+        }
     }
 
     /// The cookie of the application, marked with the server on its way to the client and unmarked on its way back.
     /// `tokens` are as for [`CookieAffinity::insert`].
     pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> CookieAffinity {
-        CookieAffinity { cookie: cookie.into(), mode: CookieMode::Prefix(Tokens::new(tokens)) }
+        CookieAffinity { cookie: cookie.into(), mode: CookieModeState::Prefix(Tokens::new(tokens)) }
     }
 
     /// The cookie of the application as it is; which server gave it out is remembered.
     pub fn learned(cookie: &str, limits: LearnedLimits) -> CookieAffinity {
         CookieAffinity {
             cookie: cookie.into(),
-            mode: CookieMode::Learn(Arc::new(LearnedCookies::new(limits))),
+            mode: CookieModeState::Learn(Arc::new(LearnedCookies::new(limits))),
         }
     }
 
@@ -84,7 +87,7 @@ impl CookieAffinity {
     /// before, at another address, and are on their way out.
     #[must_use]
     pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> CookieAffinity {
-        if let CookieMode::Insert { tokens, .. } | CookieMode::Prefix(tokens) = &mut self.mode {
+        if let CookieModeState::Insert { tokens, .. } | CookieModeState::Prefix(tokens) = &mut self.mode {
             servers.into_iter().for_each(|server| tokens.prefer(server));
         }
         self
@@ -94,8 +97,8 @@ impl CookieAffinity {
     #[must_use]
     pub fn remembering(self, before: &CookieAffinity) -> CookieAffinity {
         match (&self.mode, &before.mode) {
-            (CookieMode::Learn(_), CookieMode::Learn(learned)) => {
-                CookieAffinity { cookie: self.cookie, mode: CookieMode::Learn(Arc::clone(learned)) }
+            (CookieModeState::Learn(_), CookieModeState::Learn(learned)) => {
+                CookieAffinity { cookie: self.cookie, mode: CookieModeState::Learn(Arc::clone(learned)) }
             }
             _ => self,
         }
@@ -107,9 +110,11 @@ impl CookieAffinity {
         let own = |field: &'a [u8]| cookie_pairs(field).filter(|pair| pair.name == self.cookie.as_bytes());
         for pair in fields.into_iter().flat_map(own) {
             let server = match &self.mode {
-                CookieMode::Insert { tokens, .. } => tokens.server(pair.value),
-                CookieMode::Prefix(tokens) => marked(pair.value).and_then(|(token, _)| tokens.server(token)),
-                CookieMode::Learn(learned) => {
+                CookieModeState::Insert { tokens, .. } => tokens.server(pair.value),
+                CookieModeState::Prefix(tokens) => {
+                    marked(pair.value).and_then(|(token, _)| tokens.server(token))
+                }
+                CookieModeState::Learn(learned) => {
                     let key = hash_bytes(pair.value);
                     return RequestAffinity { server: learned.lookup(key, now_s), key: Some(key) };
                 }
@@ -123,12 +128,12 @@ impl CookieAffinity {
 
     /// Whether servers must not see the Cookie fields as the client sent them, if they hold the cookie.
     pub fn changes_requests(&self) -> bool {
-        !matches!(self.mode, CookieMode::Learn(_))
+        !matches!(self.mode, CookieModeState::Learn(_))
     }
 
     /// Whether clients must not see the Set-Cookie fields as the server sent them, if one sets the cookie.
     pub fn changes_responses(&self) -> bool {
-        matches!(self.mode, CookieMode::Prefix(_))
+        matches!(self.mode, CookieModeState::Prefix(_))
     }
 
     /// Appends a Cookie field's value as the server gets it: without Weir's cookie, without marks. Appends nothing when
@@ -139,15 +144,15 @@ impl CookieAffinity {
             let mut text = (pair.text, &[][..]);
             if pair.name == self.cookie.as_bytes() {
                 match &self.mode {
-                    CookieMode::Insert { .. } => continue,
-                    CookieMode::Prefix(tokens) => {
+                    CookieModeState::Insert { .. } => continue,
+                    CookieModeState::Prefix(tokens) => {
                         if let Some((_, rest)) =
                             marked(pair.value).filter(|(token, _)| tokens.server(token).is_some())
                         {
                             text = (&pair.text[..pair.text.len() - pair.value.len()], rest);
                         }
                     }
-                    CookieMode::Learn(_) => {}
+                    CookieModeState::Learn(_) => {}
                 }
             }
             if out.len() > start {
@@ -161,7 +166,9 @@ impl CookieAffinity {
     /// The value of the Set-Cookie field that binds the client to `server`, if it needs one.
     pub fn set_cookie(&self, request: RequestAffinity, server: ServerId) -> Option<&str> {
         match &self.mode {
-            CookieMode::Insert { set_cookies, renews, .. } if *renews || request.server != Some(server) => {
+            CookieModeState::Insert { set_cookies, renews, .. }
+                if *renews || request.server != Some(server) =>
+            {
                 set_cookies.get(server.index()).map(|text| &**text)
             }
             _ => None,
@@ -170,7 +177,7 @@ impl CookieAffinity {
 
     /// Appends the value of a Set-Cookie field from `server` as the client gets it, if it sets the cookie that is marked.
     pub fn mark_set_cookie(&self, out: &mut Vec<u8>, field: &[u8], server: ServerId) -> bool {
-        let CookieMode::Prefix(tokens) = &self.mode else { return false };
+        let CookieModeState::Prefix(tokens) = &self.mode else { return false };
         let Some(pair) = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes()) else {
             return false;
         };
@@ -184,7 +191,7 @@ impl CookieAffinity {
 
     /// Learns from a Set-Cookie field that `server` sends to the client.
     pub fn learn_set_cookie(&self, field: &[u8], server: ServerId, now_s: u32) {
-        let CookieMode::Learn(learned) = &self.mode else { return };
+        let CookieModeState::Learn(learned) = &self.mode else { return };
         let sets = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes());
         if let Some(pair) = sets.filter(|pair| !pair.value.is_empty()) {
             learned.insert(hash_bytes(pair.value), server, now_s);
@@ -193,7 +200,7 @@ impl CookieAffinity {
 
     /// Remembers that `server` now answers a client that belonged to another server, or whose server was forgotten.
     pub fn learn(&self, request: RequestAffinity, server: ServerId, now_s: u32) {
-        if let (CookieMode::Learn(learned), Some(key)) = (&self.mode, request.key)
+        if let (CookieModeState::Learn(learned), Some(key)) = (&self.mode, request.key)
             && request.server != Some(server)
         {
             learned.insert(key, server, now_s);

@@ -29,48 +29,48 @@ fn prefix() -> CookieAffinity {
     CookieAffinity::prefix("SID", tokens())
 }
 
-fn lookup(persistence: &CookieAffinity, fields: &[&str]) -> RequestAffinity {
-    persistence.lookup(fields.iter().map(|field| field.as_bytes()), 0)
+fn lookup(cookie_affinity: &CookieAffinity, fields: &[&str]) -> RequestAffinity {
+    cookie_affinity.lookup(fields.iter().map(|field| field.as_bytes()), 0)
 }
 
-fn to_server(persistence: &CookieAffinity, field: &str) -> String {
+fn to_server(cookie_affinity: &CookieAffinity, field: &str) -> String {
     let mut out = Vec::new();
-    persistence.write_cookie(&mut out, field.as_bytes());
+    cookie_affinity.write_cookie(&mut out, field.as_bytes());
     String::from_utf8(out).unwrap()
 }
 
-fn to_client(persistence: &CookieAffinity, field: &str, server: u32) -> Option<String> {
+fn to_client(cookie_affinity: &CookieAffinity, field: &str, server: u32) -> Option<String> {
     let mut out = Vec::new();
-    let marked = persistence.mark_set_cookie(&mut out, field.as_bytes(), ServerId(server));
+    let marked = cookie_affinity.mark_set_cookie(&mut out, field.as_bytes(), ServerId(server));
     marked.then(|| String::from_utf8(out).unwrap())
 }
 
-fn token(persistence: &CookieAffinity, server: u32) -> String {
-    let set = persistence.set_cookie(RequestAffinity::default(), ServerId(server)).unwrap();
+fn token(cookie_affinity: &CookieAffinity, server: u32) -> String {
+    let set = cookie_affinity.set_cookie(RequestAffinity::default(), ServerId(server)).unwrap();
     set.strip_prefix("weir=").unwrap().split(';').next().unwrap().to_owned()
 }
 
 #[test]
 fn an_inserted_cookie_leads_back_to_its_server() {
-    let persistence = insert();
+    let cookie_affinity = insert();
     for server in 0..3 {
-        let token = token(&persistence, server);
-        let affinity = lookup(&persistence, &[&format!("a=b; weir={token}; c=d")]);
+        let token = token(&cookie_affinity, server);
+        let affinity = lookup(&cookie_affinity, &[&format!("a=b; weir={token}; c=d")]);
         assert_eq!(affinity.server, Some(ServerId(server)));
-        assert_eq!(persistence.set_cookie(affinity, ServerId(server)), None, "it has it already");
-        assert!(persistence.set_cookie(affinity, ServerId((server + 1) % 3)).is_some(), "it moved");
+        assert_eq!(cookie_affinity.set_cookie(affinity, ServerId(server)), None, "it has it already");
+        assert!(cookie_affinity.set_cookie(affinity, ServerId((server + 1) % 3)).is_some(), "it moved");
     }
     for field in ["", "weir=", "weir=0", "weir=ffffffffffffffffffffffffffffffff", "WEIR=x", "weir"] {
-        assert_eq!(lookup(&persistence, &[field]), RequestAffinity::default(), "{field:?}");
+        assert_eq!(lookup(&cookie_affinity, &[field]), RequestAffinity::default(), "{field:?}");
     }
 }
 
 #[test]
 fn the_second_field_and_the_second_cookie_count_too() {
-    let persistence = insert();
-    let token = token(&persistence, 1);
-    assert_eq!(lookup(&persistence, &["a=b", &format!("weir={token}")]).server, Some(ServerId(1)));
-    assert_eq!(lookup(&persistence, &[&format!("weir=old; weir={token}")]).server, Some(ServerId(1)));
+    let cookie_affinity = insert();
+    let token = token(&cookie_affinity, 1);
+    assert_eq!(lookup(&cookie_affinity, &["a=b", &format!("weir={token}")]).server, Some(ServerId(1)));
+    assert_eq!(lookup(&cookie_affinity, &[&format!("weir=old; weir={token}")]).server, Some(ServerId(1)));
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn attributes_are_spelled_out() {
     assert_eq!(all.to_string(), "; Path=/app; Domain=example.com; Max-Age=3600; Secure; SameSite=None");
     assert_eq!(attributes().to_string(), "; Path=/; HttpOnly; SameSite=Lax");
     let lasting = CookieAttributes { lifetime: Some(Duration::from_secs(9)), ..attributes() };
-    let persistence = CookieAffinity::insert("weir", tokens(), &lasting);
+    let cookie_affinity = CookieAffinity::insert("weir", tokens(), &lasting);
     let affinity = RequestAffinity { server: Some(ServerId(0)), key: None };
-    assert!(persistence.set_cookie(affinity, ServerId(0)).is_some(), "its time begins anew");
+    assert!(cookie_affinity.set_cookie(affinity, ServerId(0)).is_some(), "its time begins anew");
 }
 
 #[test]
 fn servers_do_not_see_the_cookie_of_weir() {
-    let persistence = insert();
+    let cookie_affinity = insert();
     for (sent, seen) in [
         ("weir=x", ""),
         ("a=b; weir=x; c=d", "a=b; c=d"),
@@ -101,79 +101,79 @@ fn servers_do_not_see_the_cookie_of_weir() {
         ("a=b;;  c", "a=b; c"),
         ("weird=1; x=weir=2", "weird=1; x=weir=2"),
     ] {
-        assert_eq!(to_server(&persistence, sent), seen, "{sent}");
+        assert_eq!(to_server(&cookie_affinity, sent), seen, "{sent}");
     }
 }
 
 #[test]
 fn a_marked_cookie_reads_to_the_server_as_it_was_given_out() {
-    let persistence = prefix();
+    let cookie_affinity = prefix();
     for (given, attributes) in [("abc~def", "; Path=/"), ("", "; Max-Age=0"), ("x y", "")] {
-        let marked = to_client(&persistence, &format!("SID={given}{attributes}"), 2).unwrap();
+        let marked = to_client(&cookie_affinity, &format!("SID={given}{attributes}"), 2).unwrap();
         let pair = marked.strip_suffix(attributes).unwrap();
-        assert_eq!(lookup(&persistence, &[pair]).server, Some(ServerId(2)), "{marked}");
-        assert_eq!(to_server(&persistence, &format!("a=b; {pair}")), format!("a=b; SID={given}"));
+        assert_eq!(lookup(&cookie_affinity, &[pair]).server, Some(ServerId(2)), "{marked}");
+        assert_eq!(to_server(&cookie_affinity, &format!("a=b; {pair}")), format!("a=b; SID={given}"));
     }
-    let quoted = to_client(&persistence, "SID=\"abc\"; Path=/", 1).unwrap();
+    let quoted = to_client(&cookie_affinity, "SID=\"abc\"; Path=/", 1).unwrap();
     let pair = quoted.strip_suffix("; Path=/").unwrap();
     assert!(pair.starts_with("SID=\"") && pair.ends_with("~abc\""), "{pair}");
-    assert_eq!(lookup(&persistence, &[pair]).server, Some(ServerId(1)));
-    assert_eq!(to_server(&persistence, pair), "SID=abc");
+    assert_eq!(lookup(&cookie_affinity, &[pair]).server, Some(ServerId(1)));
+    assert_eq!(to_server(&cookie_affinity, pair), "SID=abc");
 }
 
 #[test]
 fn only_the_named_cookie_is_marked() {
-    let persistence = prefix();
+    let cookie_affinity = prefix();
     for field in ["sid=1", "SIDE=1", "other=SID=1", "SID", ""] {
-        assert_eq!(to_client(&persistence, field, 0), None, "{field}");
+        assert_eq!(to_client(&cookie_affinity, field, 0), None, "{field}");
     }
     assert_eq!(to_client(&insert(), "weir=1", 0), None);
     for field in ["SID=plain", "SID=no~token", "SID=~", "SID="] {
-        assert_eq!(lookup(&persistence, &[field]), RequestAffinity::default());
-        assert_eq!(to_server(&persistence, field), field, "what Weir has not marked is left alone");
+        assert_eq!(lookup(&cookie_affinity, &[field]), RequestAffinity::default());
+        assert_eq!(to_server(&cookie_affinity, field), field, "what Weir has not marked is left alone");
     }
 }
 
 #[test]
 fn what_a_server_gives_out_is_learned() {
     let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
-    let persistence = CookieAffinity::learned("SID", limits);
-    persistence.learn_set_cookie(b"SID=abc; HttpOnly", ServerId(1), 0);
-    persistence.learn_set_cookie(b"SID=; Max-Age=0", ServerId(2), 0);
-    persistence.learn_set_cookie(b"other=abc2", ServerId(2), 0);
-    let lookup = |field: &str, now_s| persistence.lookup([field.as_bytes()], now_s);
+    let cookie_affinity = CookieAffinity::learned("SID", limits);
+    cookie_affinity.learn_set_cookie(b"SID=abc; HttpOnly", ServerId(1), 0);
+    cookie_affinity.learn_set_cookie(b"SID=; Max-Age=0", ServerId(2), 0);
+    cookie_affinity.learn_set_cookie(b"other=abc2", ServerId(2), 0);
+    let lookup = |field: &str, now_s| cookie_affinity.lookup([field.as_bytes()], now_s);
     assert_eq!(lookup("SID=abc", 1).server, Some(ServerId(1)));
     assert_eq!((lookup("SID=", 1).server, lookup("SID=abc2", 1).server), (None, None));
     let moved = lookup("SID=abc", 2);
-    persistence.learn(moved, ServerId(2), 2);
+    cookie_affinity.learn(moved, ServerId(2), 2);
     assert_eq!(lookup("SID=abc", 3).server, Some(ServerId(2)), "it is served there now");
     assert_eq!(lookup("SID=abc", 64).server, None, "no request for a minute");
-    persistence.learn(lookup("SID=abc", 64), ServerId(0), 64);
+    cookie_affinity.learn(lookup("SID=abc", 64), ServerId(0), 64);
     assert_eq!(lookup("SID=abc", 65).server, Some(ServerId(0)));
-    assert_eq!(to_server(&persistence, "a=b; SID=abc"), "a=b; SID=abc");
+    assert_eq!(to_server(&cookie_affinity, "a=b; SID=abc"), "a=b; SID=abc");
 }
 
 proptest! {
     /// Whatever clients send, what is left for the server holds no cookie of Weir and all others in their order.
     #[test]
     fn other_cookies_pass(pairs in prop::collection::vec(("[a-z]{1,5}", "[!-+--:<-~]{0,8}"), 0..8), at in any::<prop::sample::Index>()) {
-        let persistence = insert();
+        let cookie_affinity = insert();
         let mut all: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let others: Vec<String> = all.iter().filter(|pair| !pair.starts_with("weir=")).cloned().collect();
-        all.insert(at.index(all.len() + 1), format!("weir={}", token(&persistence, 1)));
+        all.insert(at.index(all.len() + 1), format!("weir={}", token(&cookie_affinity, 1)));
         let field = all.join("; ");
-        prop_assert_eq!(to_server(&persistence, &field), others.join("; "));
-        prop_assert_eq!(lookup(&persistence, &[&field]).server, Some(ServerId(1)));
+        prop_assert_eq!(to_server(&cookie_affinity, &field), others.join("; "));
+        prop_assert_eq!(lookup(&cookie_affinity, &[&field]).server, Some(ServerId(1)));
     }
 
     #[test]
     fn any_bytes_are_accepted_without_a_panic(field in prop::collection::vec(any::<u8>(), 0..64)) {
-        for persistence in [insert(), prefix()] {
+        for cookie_affinity in [insert(), prefix()] {
             let mut out = Vec::new();
-            persistence.write_cookie(&mut out, &field);
+            cookie_affinity.write_cookie(&mut out, &field);
             prop_assert!(out.len() <= field.len() + field.len() / 2 + 2);
-            let _affinity = persistence.lookup([&field[..]], 0);
-            persistence.mark_set_cookie(&mut out, &field, ServerId(0));
+            let _affinity = cookie_affinity.lookup([&field[..]], 0);
+            cookie_affinity.mark_set_cookie(&mut out, &field, ServerId(0));
         }
     }
 }

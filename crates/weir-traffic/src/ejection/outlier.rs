@@ -108,8 +108,8 @@ mod tests {
             error_rate_percent: Some(50),
             latency: Some(LatencyRule { factor: 3, difference_min: Duration::from_millis(100) }),
             requests_min: 10,
-            time: Duration::from_secs(10),
-            time_max: Duration::from_secs(60),
+            base_time: Duration::from_secs(10),
+            max_time: Duration::from_secs(60),
             servers_max_percent: 50,
         }
     }

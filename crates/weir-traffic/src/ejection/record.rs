@@ -113,7 +113,7 @@ impl<C> OutlierRecord<C> {
     /// Counts one ejection more in a row, after forgetting one for each `time` in good standing. Returns
     /// how long it takes, and how many there are.
     pub(super) fn lengthen(&mut self, rules: &OutlierRules, now_ms: u64) -> (u64, u32) {
-        let time_ms = millis(rules.time).max(1);
+        let time_ms = millis(rules.base_time).max(1);
         if let OutlierState::Good { since_ms } = self.place {
             let forgotten = now_ms.saturating_sub(since_ms) / time_ms;
             self.times = self.times.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
@@ -125,8 +125,8 @@ impl<C> OutlierRecord<C> {
 
     /// How long the next ejection would take, or the wait for a trial.
     pub(super) fn next_length_ms(&self, rules: &OutlierRules) -> u64 {
-        let time_ms = millis(rules.time).max(1);
-        time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.time_max).max(time_ms))
+        let time_ms = millis(rules.base_time).max(1);
+        time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.max_time).max(time_ms))
     }
 
     /// Whether a request that began then is a trial since the ejection, perhaps not the last.

@@ -26,9 +26,9 @@ pub struct OutlierRules {
     /// Requests that a server must have had since the last look to be judged by error rate or latency.
     pub requests_min: u64,
     /// How long the first ejection takes; the second in a row twice as long, the third three times.
-    pub time: Duration,
+    pub base_time: Duration,
     /// The longest that an ejection takes.
-    pub time_max: Duration,
+    pub max_time: Duration,
     /// The largest share of the servers that may be out, in percent; one always may.
     pub servers_max_percent: u32,
 }

@@ -22,7 +22,7 @@ pub struct ProbeTiming {
     /// From beat to beat; whole milliseconds, at least one.
     pub interval: Duration,
     /// From probe to probe while the verdict may be about to change; whole milliseconds, at least one.
-    pub interval_changing: Duration,
+    pub fast_interval: Duration,
     /// How much later than planned a probe may come, in percent of the interval, at most 50.
     pub jitter_percent: u32,
 }
@@ -31,7 +31,7 @@ pub struct ProbeTiming {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeSchedule {
     interval_ms: u64,
-    changing_ms: u64,
+    fast_ms: u64,
     jitter_percent: u32,
     /// The first beat.
     offset_ms: u64,
@@ -45,7 +45,7 @@ impl ProbeSchedule {
         let fraction = mix(seed).wrapping_add(u64::from(turn).wrapping_mul(GOLDEN));
         ProbeSchedule {
             interval_ms,
-            changing_ms: millis(pace.interval_changing),
+            fast_ms: millis(pace.fast_interval),
             jitter_percent: pace.jitter_percent.min(JITTER_PERCENT_MAX),
             offset_ms: part(interval_ms, fraction),
         }
@@ -61,7 +61,7 @@ impl ProbeSchedule {
     /// A probe that takes longer than the interval leaves out the beats that it covers.
     pub fn next(&self, began_ms: u64, now_ms: u64, is_changing: bool, random: u64) -> u64 {
         if is_changing {
-            let soon = began_ms + self.changing_ms + self.jitter(self.changing_ms, random);
+            let soon = began_ms + self.fast_ms + self.jitter(self.fast_ms, random);
             return soon.max(now_ms);
         }
         self.beat(now_ms.max(began_ms + 1)) + self.jitter(self.interval_ms, random)

@@ -92,7 +92,7 @@ proptest! {
 
 const SECOND: ProbeTiming = ProbeTiming {
     interval: Duration::from_millis(1000),
-    interval_changing: Duration::from_millis(250),
+    fast_interval: Duration::from_millis(250),
     jitter_percent: 10,
 };
 

@@ -105,7 +105,7 @@ pub struct Pushed<T> {
     pub ahead: usize,
     /// The waiter that was removed to make room, because the queue was full: the last of a lower priority, or of a share that
     /// has more waiters.
-    pub displaced: Option<QueuedItem<T>>,
+    pub evicted: Option<QueuedItem<T>>,
 }
 
 /// The queue is full; returns the item.
@@ -163,7 +163,7 @@ impl<T> WaitQueue<T> {
         now_ms: u64,
         deadline_ms: u64,
     ) -> Result<Pushed<T>, QueueFull<T>> {
-        let displaced = if self.len < self.len_max {
+        let evicted = if self.len < self.len_max {
             None
         } else {
             let Some(victim) = self.displaced_by(class) else { return Err(QueueFull(item)) };
@@ -177,7 +177,7 @@ impl<T> WaitQueue<T> {
         self.lanes[lane].push(&mut self.places, at, class.share);
         self.len += 1;
         let ticket = Ticket { place: at, generation: self.places.generation(at) };
-        Ok(Pushed { ticket, ahead, displaced })
+        Ok(Pushed { ticket, ahead, evicted })
     }
 
     /// Takes out the first waiter that is `eligible` (for the server that has become free, say) and whose

@@ -225,7 +225,7 @@ proptest! {
                     match queue.push(item, class, 0, FOREVER) {
                         Err(QueueFull(_)) => prop_assert!(full && victim.is_none()),
                         Ok(entered) => {
-                            prop_assert_eq!(entered.displaced.map(|waiter| waiter.item), victim);
+                            prop_assert_eq!(entered.evicted.map(|waiter| waiter.item), victim);
                             tickets.push((entered.ticket, item));
                             let ahead: usize = model[..=priority].iter().flatten().map(|(_, items)| items.len()).sum();
                             prop_assert_eq!(entered.ahead, ahead);
@@ -278,7 +278,7 @@ fn a_client_with_one_request_does_not_wait_for_a_thousand_of_another() {
         queue.push(item, class(1), 0, FOREVER).unwrap();
     }
     let entered = queue.push(1_000, class(2), 0, FOREVER).unwrap();
-    assert_eq!(entered.displaced.map(|waiter| waiter.item), Some(999), "the last of those who have most");
+    assert_eq!(entered.evicted.map(|waiter| waiter.item), Some(999), "the last of those who have most");
     assert_eq!((pop(&mut queue), pop(&mut queue), pop(&mut queue)), (Some(0), Some(1_000), Some(1)));
 }
 

@@ -144,7 +144,7 @@ fn the_policy_decides_what_is_repeated() {
     let stale = FailedAttempt { reused_connection: true, ..BROKEN_GET };
     assert_eq!(judge(&never, stale), SAME, "a stale connection is not an attempt");
 
-    let connect_only = policy(|policy| (policy.on_broken, policy.on_timeout) = (false, false));
+    let connect_only = policy(|policy| (policy.on_connection_error, policy.on_timeout) = (false, false));
     for cause in [RetryCause::ConnectionError, RetryCause::Timeout] {
         assert_eq!(judge(&connect_only, failed(cause)), RetryDecision::GiveUp(RetryRefusal::NotConfigured));
         let unsent = FailedAttempt { sent_any: false, ..failed(cause) };
@@ -188,7 +188,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
     let eager = RetryPolicy {
         attempts_max: 3,
         elapsed_max: Duration::MAX,
-        on_broken: true,
+        on_connection_error: true,
         on_timeout: true,
         on_status: vec![503],
     };

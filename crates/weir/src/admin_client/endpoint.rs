@@ -1,4 +1,4 @@
-//! Where a running Weir listens for questions, how it is connected to, and what it means when that fails.
+//! The admin address of a running Weir, the connection to it, and the explanation when it fails.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::http::{AdminConnection, AdminRequestError};
 
-/// How long a connection may take to come about.
+/// The time limit for connecting.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The address of a running Weir.
@@ -96,7 +96,7 @@ impl AdminEndpoint {
         }
     }
 
-    /// What happened, and what to do about it.
+    /// The error, with advice.
     pub(super) fn explain(&self, unanswered: &AdminRequestError) -> (String, String) {
         let (what, help): (String, &str) = match (unanswered, self) {
             (AdminRequestError::Unconnected(error), Self::Tcp(_)) => of_tcp(error),

@@ -30,10 +30,10 @@ impl AdminResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body of an answer that says yes.
+    /// The body of a successful response.
     ///
     /// # Errors
-    /// When it says no, with all its reasons.
+    /// When it answers with an error, with all its reasons.
     pub(crate) fn accepted(&self) -> Result<String, CommandError> {
         let text = self.text();
         if (200..300).contains(&self.status) {
@@ -165,7 +165,7 @@ fn receive(
     }
 }
 
-/// Whether it is worth going on after an error.
+/// Whether to continue after an error.
 fn judge(error: io::Error) -> Result<(), AdminRequestError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
@@ -190,7 +190,7 @@ fn parse(received: &[u8]) -> Result<Option<AdminResponse>, AdminRequestError> {
             Some(body) => body,
             None => return Ok(None),
         },
-        // Weir never does: it is somebody else.
+        // Weir never does: the address belongs to another program.
         ResponseFraming::Chunked => return Err(AdminRequestError::NotHttp),
     };
     let content_type = head.fields().first(FieldName::ContentType);

@@ -1,4 +1,4 @@
-//! How a command reaches a Weir that runs: one HTTP request for each question, over TCP or over a Unix socket.
+//! The client of the admin API: one HTTP request for each query, over TCP or over a Unix socket.
 //!
 //! The options are the same for all commands. Secrets come from files, never from the command line, which all users of the machine can
 //! read. Must not know the requests.
@@ -151,10 +151,10 @@ impl AdminClient {
         Self { time_max, ..self }
     }
 
-    /// Asks for what is at `target`. An answer that says no is still an answer, but for one that wants (other) credentials.
+    /// Gets `target`. An error response is returned as well, except one that requires (other) credentials.
     ///
     /// # Errors
-    /// When no answer comes, or none of Weir, with words on what to do about it.
+    /// When no answer comes, or none of Weir, with advice.
     pub(crate) fn get(&self, target: &str) -> Result<AdminResponse, CommandError> {
         self.ask("GET", target, None)
     }

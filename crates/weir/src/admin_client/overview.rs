@@ -1,4 +1,4 @@
-//! The overview of a running Weir, put together from its pages.
+//! The overview of a running Weir, assembled from its pages.
 
 use anyhow::anyhow;
 use serde_json::Value;
@@ -39,8 +39,8 @@ fn first_page(client: &AdminClient) -> Result<Value, CommandError> {
 /// A page, or the status that stands for it.
 fn page(client: &AdminClient, number: usize) -> Result<Result<Value, u16>, CommandError> {
     let answer = client.get(&format!("/api/overview?page={number}"))?;
-    let told: Option<Value> = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
-    Ok(told.filter(|_| answer.status == 200).ok_or(answer.status))
+    let body: Option<Value> = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
+    Ok(body.filter(|_| answer.status == 200).ok_or(answer.status))
 }
 
 /// `next` with the upstreams and servers of the pages before it. An upstream on both has its figures whole on each.

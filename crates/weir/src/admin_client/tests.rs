@@ -30,7 +30,7 @@ fn client(endpoint: AdminEndpoint) -> AdminClient {
     AdminClient { endpoint, authorization: None, time_max: TIME_MAX }
 }
 
-/// What is said when it fails.
+/// The message when it fails.
 fn complaint<T: std::fmt::Debug>(outcome: Result<T, CommandError>) -> String {
     match outcome.expect_err("it fails") {
         CommandError::Failed { error, help } => format!("{error:#}; {}", help.unwrap_or_default()),
@@ -86,8 +86,8 @@ fn what_is_no_answer_says_why() {
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "closed the connection without an answer"),
     ] {
         let (endpoint, asked) = answering(answer);
-        let told = complaint(client(endpoint).get("/"));
-        assert!(told.contains(what), "{told}");
+        let message = complaint(client(endpoint).get("/"));
+        assert!(message.contains(what), "{message}");
         asked.join().unwrap();
     }
     let (endpoint, asked) = answering(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
@@ -105,17 +105,17 @@ fn silence_has_a_limit() {
 }
 
 #[test]
-fn nobody_there_is_said_with_what_to_do() {
+fn a_missing_listener_is_reported_with_advice() {
     let nowhere = "127.0.0.1:1".parse().unwrap();
-    let told = complaint(client(AdminEndpoint::of_listener(nowhere)).get("/"));
-    assert!(told.contains("nothing listens there") && told.contains("`admin.address`"), "{told}");
+    let message = complaint(client(AdminEndpoint::of_listener(nowhere)).get("/"));
+    assert!(message.contains("nothing listens there") && message.contains("`admin.address`"), "{message}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weir.sock");
-    let told = complaint(client(AdminEndpoint::Unix(path.clone())).get("/"));
-    assert!(told.contains("weir.sock is not there"), "{told}");
+    let message = complaint(client(AdminEndpoint::Unix(path.clone())).get("/"));
+    assert!(message.contains("weir.sock is not there"), "{message}");
     drop(UnixListener::bind(&path).unwrap());
-    let told = complaint(client(AdminEndpoint::Unix(path)).get("/"));
-    assert!(told.contains("the Weir that made the file has ended"), "{told}");
+    let message = complaint(client(AdminEndpoint::Unix(path)).get("/"));
+    assert!(message.contains("the Weir that made the file has ended"), "{message}");
     let (what, help) = of_permission();
     assert!(what.contains("may not be opened by this user") && help.contains("write permission"), "{what}");
 }
@@ -187,7 +187,7 @@ fn endpoints_are_read_from_text() {
         ("localhost:http", "`http` is no port"),
         ("http://localhost:9000", "host and port alone"),
     ] {
-        let told = text.parse::<AdminEndpoint>().unwrap_err();
-        assert!(told.contains(what), "{text}: {told}");
+        let message = text.parse::<AdminEndpoint>().unwrap_err();
+        assert!(message.contains(what), "{text}: {message}");
     }
 }

@@ -1,11 +1,11 @@
-//! What happened between two readings of the figures: the rows of the table.
+//! The differences between two readings of the counters: the rows of the table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_observe::{HistogramSnapshot, ServerStats, Stats};
 
-/// What happened in a stretch of time.
+/// The figures of one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Interval {
     /// One row for each server, in the order of the config.

@@ -46,7 +46,7 @@ pub(super) struct LoadTally {
 }
 
 impl LoadGenerator {
-    /// Starts clients that ask at `address`; needs the runtime that it is called in.
+    /// Starts clients that send requests to `address`; needs the runtime that it is called in.
     pub(super) fn start(address: SocketAddr) -> Self {
         let (stop, _) = watch::channel(false);
         let counters = Arc::new(LoadCounters::default());
@@ -79,7 +79,7 @@ impl LoadCounters {
 }
 
 impl LoadTally {
-    /// What the clients say, in one line.
+    /// The result of the clients, in one line.
     pub(super) fn sentence(self) -> String {
         let sent = self.answered + self.failed;
         format!(
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn what_is_not_answered_is_counted() {
-        let nobody = "127.0.0.1:1".parse().unwrap();
-        let tally = tally_against(nobody, |tally| tally.failed >= 3);
+        let closed = "127.0.0.1:1".parse().unwrap();
+        let tally = tally_against(closed, |tally| tally.failed >= 3);
         assert_eq!(tally.answered, 0, "{tally:?}");
     }
 }

@@ -50,7 +50,7 @@ impl Drop for DemoScreen {
     }
 }
 
-/// What is written so that `picture` stands where one of `drawn` lines was.
+/// The output that replaces a picture of `drawn` lines by `picture`.
 fn frame(picture: &str, drawn: usize, live: bool) -> String {
     if !live {
         return picture.to_owned();

@@ -1,6 +1,6 @@
-//! What would become of a request: one value that holds all that is said about it, in the order of the phases.
+//! The explanation of a request: one value with all of its parts, in the order of the phases.
 //!
-//! Made by the same rules as on the data path; how it reads is decided in `text` and `json`.
+//! Made by the same rules as on the data path; rendered by `text` and `json`.
 
 use weir_config::{
     AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
@@ -16,7 +16,7 @@ use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 use super::listener::ListenerChoice;
 use super::request::{ExplainedRequest, lossy};
 
-/// What would become of a request.
+/// The explanation of a request.
 pub(super) struct RequestExplanation<'a> {
     pub(super) request: &'a ExplainedRequest,
     pub(super) listener: &'a Listener,
@@ -28,7 +28,7 @@ pub(super) struct RequestExplanation<'a> {
     pub(super) disposition: Disposition<'a>,
 }
 
-/// How it goes on.
+/// The outcome.
 pub(super) enum Disposition<'a> {
     /// Weir answers with an error.
     Refused(Failure),
@@ -42,13 +42,13 @@ pub(super) enum Disposition<'a> {
     Forward(ForwardedRequest<'a>),
 }
 
-/// What servers get.
+/// The request as servers get it.
 pub(super) struct ForwardedRequest<'a> {
     /// The request target.
     pub(super) target: String,
     /// Whether it differs from what the client sent.
     pub(super) rewritten: bool,
-    /// The protocol that the client wants to switch to, and whether the route passes that on.
+    /// The protocol of `Upgrade`, and whether the route allows it.
     pub(super) upgrade: Option<(String, bool)>,
     /// One, or the parts of a split.
     pub(super) destinations: Vec<UpstreamDestination<'a>>,
@@ -69,7 +69,7 @@ pub(super) struct UpstreamDestination<'a> {
 /// What a server gets of the traffic in the long run, with every server up and equally quick: percent by weight.
 pub(super) type SharePercent = f64;
 
-/// What of the request decides on the server.
+/// The hash key of the request.
 pub(super) struct Key<'a> {
     pub(super) key: &'a HashKey,
     /// Whether the request has one; without it, the least loaded server is chosen.
@@ -78,7 +78,7 @@ pub(super) struct Key<'a> {
 
 /// The cookie that keeps a client on its server.
 pub(super) struct Cookie<'a> {
-    pub(super) persistence: &'a AffinitySettings,
+    pub(super) affinity: &'a AffinitySettings,
     /// The server that the cookie of the request stands for.
     pub(super) server: Option<ServerId>,
 }
@@ -117,7 +117,7 @@ impl<'a> RequestExplanation<'a> {
     }
 }
 
-/// What keeps a request from being routed at all.
+/// Why a request is refused before routing.
 fn refused_at_request(config: &Config, request: &ExplainedRequest) -> Option<Failure> {
     let refuse = |cause| Some(Failure::client(Phase::Request, cause));
     if let Some(rule) = request.broken {
@@ -218,7 +218,7 @@ fn location(redirect: &Redirect, request: &ExplainedRequest) -> String {
 
 impl<'a> UpstreamDestination<'a> {
     fn new(upstream: &'a Upstream, percent: f64, request: &ExplainedRequest) -> Self {
-        // Every seed is as good as another: who is first among equals is not what is explained.
+        // Any seed will do: the order of equal servers is not explained.
         let balancer = upstream.balancer(0);
         let hash = balancer.hash_key().and_then(|key| key.hash(request));
         let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });
@@ -228,12 +228,12 @@ impl<'a> UpstreamDestination<'a> {
             }
             _ => None,
         };
-        let cookie = upstream.affinity.as_ref().map(|persistence| {
+        let cookie = upstream.affinity.as_ref().map(|affinity| {
             let cookies = request.head().fields().all(FieldName::Cookie);
             let bond = upstream
                 .affinity()
                 .map(|ready| ready.lookup(cookies.map(|field| field.value.of(request.text())), 0));
-            Cookie { persistence, server: bond.unwrap_or_default().server }
+            Cookie { affinity, server: bond.unwrap_or_default().server }
         });
         Self { upstream, percent, key, cookie, candidates: with_shares(candidates) }
     }

@@ -108,8 +108,8 @@ fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDesti
             "present": key.present,
         })),
         "cookie": destination.cookie.as_ref().map(|cookie| json!({
-            "name": cookie.persistence.cookie,
-            "mode": cookie.persistence.mode.name(),
+            "name": cookie.affinity.cookie,
+            "mode": cookie.affinity.mode.name(),
             "server": cookie.server.map(|server| &destination.server(server).name),
         })),
         "tls": destination.upstream.tls.as_deref().map(sentence::tls),

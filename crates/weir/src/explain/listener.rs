@@ -31,7 +31,7 @@ impl ListenerChoice {
 /// Chooses the listener.
 ///
 /// # Errors
-/// When the named one does not exist, or several could be meant.
+/// When the named one does not exist, or several match.
 pub(super) fn choose<'a>(
     config: &'a Config,
     url: &Url,

@@ -1,4 +1,4 @@
-//! `weir explain`: what would become of a request, and why, without sending it.
+//! `weir explain`: the outcome of a request and its reasons, without sending it.
 //!
 //! The request goes through the same parser, route table, rewrite and balancer as on the data path; what is explained is
 //! the state right after a start: no load, every server up. Nothing is connected to.

@@ -85,7 +85,7 @@ impl ExplainedRequest {
         is_other.then(|| lossy(self.head.normal_path(&self.text)))
     }
 
-    /// As the data path finds it: each trusted proxy vouches for the one before it.
+    /// As on the data path: through the chain of trusted proxies.
     fn client_at(&self, listener: &Listener) -> IpAddr {
         let trusted = |ip| listener.trusted_proxies.contains(Some(ip));
         let fields = self.head.fields().all(FieldName::XForwardedFor);

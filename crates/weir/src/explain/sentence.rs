@@ -1,5 +1,5 @@
-//! The words of an explanation that text and JSON share: what a route asks for, why it does not take a request, what a
-//! policy does.
+//! The sentences of an explanation that text and JSON share: the conditions of a route, why it does not match, and the
+//! balancing policy.
 
 use weir_config::{
     AffinitySettings, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
@@ -47,7 +47,7 @@ fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// What a policy does, after its name.
+/// The description of a policy, after its name.
 pub(super) fn policy(policy: &Policy) -> String {
     match policy {
         Policy::LeastRequests => {
@@ -92,9 +92,9 @@ pub(super) fn key_value(key: &Key<'_>, request: &ExplainedRequest) -> Option<Str
 }
 
 /// Which server the cookie of the request stands for, and what follows.
-pub(super) fn cookie(persistence: &AffinitySettings, server: Option<&str>) -> String {
-    let name = &persistence.cookie;
-    match (server, &persistence.mode) {
+pub(super) fn cookie(affinity: &AffinitySettings, server: Option<&str>) -> String {
+    let name = &affinity.cookie;
+    match (server, &affinity.mode) {
         (Some(server), _) => {
             format!("{name} belongs to {server}, which gets the request as long as it takes any")
         }
@@ -112,11 +112,11 @@ pub(super) fn cookie(persistence: &AffinitySettings, server: Option<&str>) -> St
     }
 }
 
-/// How servers prove who they are.
+/// How servers are verified.
 pub(super) fn tls(tls: &UpstreamTls) -> String {
     let shown = if tls.certificate.is_some() { "; they are shown a certificate" } else { "" };
     match &tls.authorities {
-        None => format!("servers are believed whatever certificate they have{shown}"),
+        None => format!("servers are not verified: any certificate is accepted{shown}"),
         Some(authorities) => match &authorities.file {
             None => format!("servers need a certificate from an authority that this system trusts{shown}"),
             Some(file) => {

@@ -1,4 +1,4 @@
-//! Whole explanations of one config: what is said of a request, in text and in JSON.
+//! Whole explanations of requests with one config, in text and in JSON.
 
 use clap::Parser as _;
 use serde_json::{Value, json};
@@ -86,16 +86,16 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_forwarded_request_is_told_from_listener_to_servers() {
-    let told = text(&["http://plain.test:8080/api/users?x=1", "--from", "192.0.2.7"]);
-    let mut lines = told.lines();
+fn a_forwarded_request_is_explained_from_listener_to_servers() {
+    let explained = text(&["http://plain.test:8080/api/users?x=1", "--from", "192.0.2.7"]);
+    let mut lines = explained.lines();
     for expected in [
         "request    GET /api/users?x=1 for plain.test",
         "client     192.0.2.7",
         "listener   web (127.0.0.1:8080): has the port of the URL",
         "route      api: takes the request: path prefix /api",
     ] {
-        assert_eq!(lines.next(), Some(expected), "{told}");
+        assert_eq!(lines.next(), Some(expected), "{explained}");
     }
     for expected in [
         "\n           not rest: is for another host: any.test or other.test\n",
@@ -109,15 +109,15 @@ fn a_forwarded_request_is_told_from_listener_to_servers() {
         "weight 2    66.7 %  at most 10 requests  can take the request\n",
         "spare  10.0.0.9:80  weight 1       0 %  backup  is a backup, and a primary server is eligible\n",
     ] {
-        assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
+        assert!(explained.contains(expected), "{expected:?} is missing in:\n{explained}");
     }
 }
 
 #[test]
 fn the_key_decides_on_the_first_server() {
     let first = |from: &str| {
-        let told = json(&["/api", "--from", from]);
-        let upstream = &told["forward"]["upstreams"][0];
+        let explained = json(&["/api", "--from", from]);
+        let upstream = &explained["forward"]["upstreams"][0];
         assert_eq!(upstream["key"], json!({ "of": "client address", "value": from, "present": true }));
         upstream["servers"][0]["name"].as_str().unwrap().to_owned()
     };
@@ -131,27 +131,27 @@ fn the_key_decides_on_the_first_server() {
 fn the_cookie_of_a_request_is_read() {
     let bound = Config::parse(CONFIG, "weir.toml").unwrap();
     let site = bound.upstreams.iter().find(|upstream| &*upstream.name == "site").unwrap();
-    let persistence = site.affinity().unwrap();
-    let set = persistence.set_cookie(RequestAffinity::default(), ServerId(1)).unwrap();
+    let affinity = site.affinity().unwrap();
+    let set = affinity.set_cookie(RequestAffinity::default(), ServerId(1)).unwrap();
     let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
-    let told = text(&["http://any.test/", "-H", &cookie]);
+    let explained = text(&["http://any.test/", "-H", &cookie]);
     let expected = "\ncookie     weir-server-site belongs to 10.0.0.4:80, which gets the request as long as it takes any\n\
                     health     GET /healthz every 1s; down after 3 in a row that fail, up after 2 that pass\n";
-    assert!(told.contains(expected), "{told}");
-    let told = json(&["http://any.test/"]);
-    let upstream = &told["forward"]["upstreams"][0];
+    assert!(explained.contains(expected), "{explained}");
+    let explained = json(&["http://any.test/"]);
+    let upstream = &explained["forward"]["upstreams"][0];
     assert_eq!(upstream["cookie"], json!({ "name": "weir-server-site", "mode": "insert", "server": null }));
-    let told = text(&["/api"]);
-    assert!(told.contains("\nhealth     no probes: every server counts as up\n"), "{told}");
+    let explained = text(&["/api"]);
+    assert!(explained.contains("\nhealth     no probes: every server counts as up\n"), "{explained}");
 }
 
 #[test]
 fn a_split_tells_the_parts_and_the_servers_of_each() {
-    let told = json(&["http://any.test/", "-H", "X-Canary: yes", "--listener", "web"]);
-    assert_eq!(told["route"], "rest", "a host is more specific than a header");
-    let told = json(&["http://third.test/", "-H", "X-Canary: yes"]);
-    assert_eq!(told["route"], "canary");
-    let parts: Vec<(&str, f64)> = told["forward"]["upstreams"]
+    let explained = json(&["http://any.test/", "-H", "X-Canary: yes", "--listener", "web"]);
+    assert_eq!(explained["route"], "rest", "a host is more specific than a header");
+    let explained = json(&["http://third.test/", "-H", "X-Canary: yes"]);
+    assert_eq!(explained["route"], "canary");
+    let parts: Vec<(&str, f64)> = explained["forward"]["upstreams"]
         .as_array()
         .unwrap()
         .iter()
@@ -184,12 +184,12 @@ fn refusals_are_told_with_their_reason() {
         (&["http://any.test/", "-X", "POST", "-H", "Content-Length: 1025"], 413, "body-too-large", "route"),
         (&["any.test:443", "-X", "CONNECT"], 501, "connect-not-allowed", "route"),
     ] {
-        let told = json(arguments);
-        let refused = &told["refused"];
+        let explained = json(arguments);
+        let refused = &explained["refused"];
         assert_eq!(
             (&refused["status"], &refused["reason"], &refused["phase"]),
             (&json!(status), &json!(reason), &json!(phase)),
-            "{told:#}"
+            "{explained:#}"
         );
         let text = text(arguments);
         assert!(text.contains(&format!("\nanswer     {status} {reason} (phase {phase})\n")), "{text}");
@@ -202,25 +202,29 @@ fn refusals_are_told_with_their_reason() {
 
 #[test]
 fn conditions_are_told_with_what_was_found() {
-    let told = text(&["http://third.test/?draft=2", "-X", "POST", "-H", "x-canary: no"]);
+    let explained = text(&["http://third.test/?draft=2", "-X", "POST", "-H", "x-canary: no"]);
     assert!(
-        told.contains("not canary: requires header x-canary exactly \"yes\", and the request has \"no\"\n"),
-        "{told}"
+        explained
+            .contains("not canary: requires header x-canary exactly \"yes\", and the request has \"no\"\n"),
+        "{explained}"
     );
     assert!(
-        told.contains(
+        explained.contains(
             "not writes: requires query parameter draft exactly \"1\", and the request has \"2\"\n"
         ),
-        "{told}"
+        "{explained}"
     );
-    let told = text(&["http://third.test/?draft=1", "-X", "POST"]);
-    assert!(told.contains("not writes: is for clients from 192.0.2.0/24, not 127.0.0.1\n"), "{told}");
+    let explained = text(&["http://third.test/?draft=1", "-X", "POST"]);
+    assert!(
+        explained.contains("not writes: is for clients from 192.0.2.0/24, not 127.0.0.1\n"),
+        "{explained}"
+    );
 }
 
 #[test]
 fn a_trusted_proxy_is_believed_and_others_are_not() {
     for (from, client) in [("10.1.2.3", "192.0.2.9"), ("192.0.2.1", "192.0.2.1")] {
-        let told = json(&[
+        let explained = json(&[
             "http://third.test/?draft=1",
             "-X",
             "PUT",
@@ -230,13 +234,16 @@ fn a_trusted_proxy_is_believed_and_others_are_not() {
             from,
         ]);
         assert_eq!(
-            (&told["request"]["client"], &told["route"]),
+            (&explained["request"]["client"], &explained["route"]),
             (&json!(client), &json!("writes")),
-            "{told:#}"
+            "{explained:#}"
         );
     }
-    let told = text(&["/api", "-H", "X-Forwarded-For: 192.0.2.9", "--from", "10.1.2.3"]);
-    assert!(told.contains("\nclient     192.0.2.9, as the trusted proxy 10.1.2.3 says\n"), "{told}");
+    let explained = text(&["/api", "-H", "X-Forwarded-For: 192.0.2.9", "--from", "10.1.2.3"]);
+    assert!(
+        explained.contains("\nclient     192.0.2.9, as the trusted proxy 10.1.2.3 says\n"),
+        "{explained}"
+    );
 }
 
 #[test]
@@ -254,16 +261,16 @@ fn a_request_at_its_last_hop_is_told() {
 fn upgrades_are_told() {
     for (protocol, passes) in [("websocket", true), ("h2c", false)] {
         let header = format!("Upgrade: {protocol}");
-        let told = json(&["/api", "-H", "Connection: upgrade", "-H", &header]);
-        assert_eq!(told["forward"]["upgrade"], json!({ "protocol": protocol, "passes": passes }));
+        let explained = json(&["/api", "-H", "Connection: upgrade", "-H", &header]);
+        assert_eq!(explained["forward"]["upgrade"], json!({ "protocol": protocol, "passes": passes }));
     }
     assert!(json(&["/api"])["forward"]["upgrade"].is_null());
 }
 
 #[test]
 fn a_host_of_the_command_line_replaces_that_of_the_url() {
-    let told = json(&["http://127.0.0.1:8080/", "-H", "host: old.test"]);
-    assert_eq!((&told["request"]["host"], &told["route"]), (&json!("old.test"), &json!("moved")));
+    let explained = json(&["http://127.0.0.1:8080/", "-H", "host: old.test"]);
+    assert_eq!((&explained["request"]["host"], &explained["route"]), (&json!("old.test"), &json!("moved")));
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn push_destination(
     }
     if let Some(cookie) = &destination.cookie {
         let server = cookie.server.map(|server| &*destination.server(server).name);
-        page.line("cookie", &sentence::cookie(cookie.persistence, server));
+        page.line("cookie", &sentence::cookie(cookie.affinity, server));
     }
     if let Some(tls) = &upstream.tls {
         page.line("tls", &sentence::tls(tls));

@@ -1,6 +1,6 @@
 //! The URL of `weir explain`: taken apart as a client does it, and not judged; that is up to the listener.
 
-/// What a client makes of a URL: whom it connects to and what it asks for.
+/// The parts of a URL as a client uses them: the address to connect to, the host and the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
     /// `host[:port]` as it goes into `Host`.

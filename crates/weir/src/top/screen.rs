@@ -1,4 +1,4 @@
-//! What `weir top` shows: a line about the whole, the rows, the keys. Draws into any terminal, also one that exists in a test only.
+//! The screen of `weir top`: a line about the whole, the rows, the keys. Draws into any terminal, also one that exists in a test only.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -100,7 +100,7 @@ impl TopScreen {
         let millis = |name: &str| process[name].as_u64().unwrap_or(0);
         let up_seconds = millis("at_ms").saturating_sub(millis("started_ms")) / 1000;
         format!(
-            "{}{}  up {}  {} requests/s  {} failed/s  {} sessions",
+            "{}{}  up {}  {} requests/s  {} failed/s  {} connections",
             plain(process["name"].as_str().unwrap_or("weir")),
             if process["is_stopping"] == true { " (stopping)" } else { "" },
             lasting(up_seconds),

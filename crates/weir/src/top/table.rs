@@ -1,4 +1,4 @@
-//! The rows of `weir top`: what is read from an overview, and in which order it stands.
+//! The rows of `weir top`: read from an overview, and sorted.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ pub(super) struct TopRow {
     /// `up`, `down` and so on; of an upstream, how many of its servers are usable.
     pub(super) state: String,
     pub(super) is_upstream: bool,
-    /// Whether somebody should look at it.
+    /// Whether it needs attention.
     pub(super) is_bad: bool,
     /// Of an upstream that has connections but no requests, and its servers: bytes from and to the servers, by second.
     pub(super) bytes: Option<(f64, f64)>,

@@ -1,4 +1,4 @@
-//! What is said about exchanges besides their stories: the list of failures, and an id that is not known.
+//! The list of failures, and the message for an unknown id.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::values::{millis, number};
 use crate::output::shown;
 
 /// Why an id may not be known.
-pub(super) fn unknown(id: &str, told: &Value) -> String {
-    let kept = &told["kept"];
+pub(super) fn unknown(id: &str, response: &Value) -> String {
+    let kept = &response["kept"];
     let (exchanges, failures) = (number(&kept["exchanges_per_worker"]), number(&kept["failures_per_worker"]));
     if exchanges == 0 && failures == 0 {
         return format!("{id} is not known: this Weir keeps nothing, its `recorder` is off");
     }
     let since = shown(&kept["since"]);
-    let silent = match number(&told["silent_workers"]) {
+    let silent = match number(&response["silent_workers"]) {
         0 => String::new(),
         silent => format!(", or one of {silent} workers has it that did not answer in time"),
     };
@@ -24,10 +24,10 @@ pub(super) fn unknown(id: &str, told: &Value) -> String {
 }
 
 /// The last failures, one a line.
-pub(super) fn list(told: &Value) -> String {
-    let failures = told["failures"].as_array().map_or(&[][..], Vec::as_slice);
+pub(super) fn list(response: &Value) -> String {
+    let failures = response["failures"].as_array().map_or(&[][..], Vec::as_slice);
     if failures.is_empty() {
-        return format!("No failure since {}.\n", shown(&told["kept"]["since"]));
+        return format!("No failure since {}.\n", shown(&response["kept"]["since"]));
     }
     let mut text = String::new();
     for line in failures {
@@ -45,6 +45,6 @@ pub(super) fn list(told: &Value) -> String {
             asked,
         ));
     }
-    text.push_str("\nThe story of one: weir why ID\n");
+    text.push_str("\nTo explain one: weir why ID\n");
     text
 }

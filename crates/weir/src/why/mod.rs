@@ -1,8 +1,8 @@
-//! `weir why`: explains an exchange, from the flight recorder of a running Weir; one in progress from its session.
+//! `weir why`: explains an exchange, from the flight recorder of a running Weir; one in progress from its connection.
 //!
-//! Asks for it, and puts it in sentences; what is kept and what it means is decided there.
+//! Queries the record and renders it as text; what is recorded is decided there.
 
-mod story;
+mod report;
 mod failures;
 mod values;
 #[cfg(test)]
@@ -41,7 +41,7 @@ const LISTED: usize = 20;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct WhyArguments {
-    /// The id of the request, the number of the exchange in the list of failures, or a session of `weir ctl sessions`.
+    /// The id of the request, the number of the exchange in the list of failures, or a connection of `weir ctl connections`.
     id: Option<String>,
     /// Print JSON.
     #[arg(long)]
@@ -57,19 +57,19 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
         None => format!("/api/failures?limit={LISTED}"),
     };
     let answer = client.get(&target)?;
-    let told = read(&answer).ok_or_else(|| {
+    let response = read(&answer).ok_or_else(|| {
         let error = anyhow!("{} has no {target} ({})", client.endpoint, answer.status);
         let help = "an older Weir, or something else than Weir, seems to listen there".to_owned();
         CommandError::Failed { error, help: Some(help) }
     })?;
     if answer.status != 200 {
         let id = arguments.id.as_deref().unwrap_or_default();
-        return Err(CommandError::Failed { error: anyhow!(failures::unknown(id, &told)), help: None });
+        return Err(CommandError::Failed { error: anyhow!(failures::unknown(id, &response)), help: None });
     }
     let text = match (arguments.json, &arguments.id) {
-        (true, _) => format!("{told:#}\n"),
-        (false, Some(_)) => stories(&told),
-        (false, None) => failures::list(&told),
+        (true, _) => format!("{response:#}\n"),
+        (false, Some(_)) => reports(&response),
+        (false, None) => failures::list(&response),
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -77,17 +77,17 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<ExitCode, CommandError> {
 
 /// The content of the response, if it is one of the recorder.
 fn read(answer: &AdminResponse) -> Option<Value> {
-    let told: Value = serde_json::from_slice(&answer.body).ok().filter(Value::is_object)?;
+    let response: Value = serde_json::from_slice(&answer.body).ok().filter(Value::is_object)?;
     match answer.status {
-        200 => Some(told),
-        404 if told["error"] == "unknown" => Some(told),
+        200 => Some(response),
+        404 if response["error"] == "unknown" => Some(response),
         _ => None,
     }
 }
 
-/// One story, or several of the same id.
-fn stories(told: &Value) -> String {
-    let exchanges = told["exchanges"].as_array().map_or(&[][..], Vec::as_slice);
+/// One report, or several of the same id.
+fn reports(response: &Value) -> String {
+    let exchanges = response["exchanges"].as_array().map_or(&[][..], Vec::as_slice);
     let mut text = String::new();
     if exchanges.len() > 1 {
         text.push_str(&format!(
@@ -95,7 +95,7 @@ fn stories(told: &Value) -> String {
             output::counted(exchanges.len(), "exchange")
         ));
     }
-    let all: Vec<String> = exchanges.iter().map(story::tell).collect();
+    let all: Vec<String> = exchanges.iter().map(report::text).collect();
     text.push_str(&all.join("\n"));
     text
 }

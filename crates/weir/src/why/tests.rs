@@ -1,4 +1,4 @@
-//! The words, from the JSON that they are made of.
+//! The text of reports, from their JSON.
 
 use serde_json::json;
 
@@ -11,10 +11,10 @@ fn retried() -> Value {
 const RETRIED: &str = r#"{
     "id": "an-id", "number": "0-7", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "time": "2026-11-22T10:00:00.000000Z", "kind": "request", "listener": "web",
     "client": "192.0.2.7", "peer": "127.0.0.1:4711", "tls": true, "method": "GET", "path": "/a", "host": "example.test",
-    "route": "api", "rule": "path /a", "upstream": "app", "balance": "least-requests", "persistence": null, "names_known": true,
+    "route": "api", "rule": "path /a", "upstream": "app", "balance": "least-requests", "affinity": null, "names_known": true,
     "words_cut": false, "status": 200, "answered_by": "server", "bytes_in": 80, "bytes_out": 1, "total_ms": 3.25,
-    "queue": { "waited_ms": 1.5, "ahead": 2 }, "attempts_untold": 0,
-    "tries": [
+    "queue": { "waited_ms": 1.5, "ahead": 2 }, "attempts_omitted": 0,
+    "attempt_list": [
         {
             "server": "a", "began_ms": 1.5, "lasted_ms": 0.25, "connection": null, "sent_any": false, "received_any": false,
             "failure": { "reason": "connect-refused", "happened": "Nothing listens there." }, "refused_status": null,
@@ -34,7 +34,7 @@ const RETRIED: &str = r#"{
 }"#;
 
 #[test]
-fn a_story_is_told_in_its_order() {
+fn a_report_follows_the_order_of_events() {
     let expected = "\
 exchange   an-id (0-7), at 2026-11-22T10:00:00.000000Z, took 3.250 ms
 request    GET /a for example.test
@@ -55,9 +55,9 @@ ended      in order; the connection of the client went on
 queue             1.500 ms  ########################################
 response          0.750 ms  ####################
 ";
-    assert_eq!(stories(&json!({ "exchanges": [retried()] })), expected);
+    assert_eq!(reports(&json!({ "exchanges": [retried()] })), expected);
     assert!(
-        stories(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges go by this name")
+        reports(&json!({ "exchanges": [retried(), retried()] })).starts_with("2 exchanges go by this name")
     );
 }
 
@@ -67,9 +67,9 @@ fn what_still_runs_says_what_it_waits_for() {
     running["status"] = Value::Null;
     running["number"] = "s0-17".into();
     running["running"] = json!({
-        "session": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
+        "connection": "s0-17", "state": "response", "state_ms": 12.5, "waits_for": "the head of the server's response",
     });
-    let told = stories(&json!({ "exchanges": [running] }));
+    let text = reports(&json!({ "exchanges": [running] }));
     let first =
         "exchange   an-id (s0-17), at 2026-11-22T10:00:00.000000Z, still running, for 3.250 ms by now\n";
     let last = "\
@@ -77,24 +77,24 @@ so far     80 bytes from the client, 1 byte to it
 now        waits for the head of the server's response; state response for 12.500 ms
 to end it  weir ctl end s0-17
 ";
-    assert!(told.starts_with(first) && told.contains(last) && !told.contains("ended  "), "{told}");
+    assert!(text.starts_with(first) && text.contains(last) && !text.contains("ended  "), "{text}");
 }
 
 #[test]
-fn a_session_without_an_exchange_is_told_as_well() {
+fn a_connection_without_an_exchange_is_told_as_well() {
     let idle = json!({
         "id": "s0-17", "number": "s0-17", "time": "2026-11-22T10:00:00.000000Z", "kind": "idle", "listener": "web", "tls": false,
         "client": "192.0.2.7:1", "peer": "192.0.2.7:1", "total_ms": 250.0, "requests": 2,
-        "running": { "session": "s0-17", "state": "idle", "state_ms": 200.0, "waits_for": "a request" },
+        "running": { "connection": "s0-17", "state": "idle", "state_ms": 200.0, "waits_for": "a request" },
     });
     let expected = "\
-session    s0-17, open since 2026-11-22T10:00:00.000000Z, for 250 ms by now
+connection s0-17, open since 2026-11-22T10:00:00.000000Z, for 250 ms by now
 request    none at the moment; 2 requests came before
 client     192.0.2.7:1, on listener web
 now        waits for a request; state idle for 200 ms
 to end it  weir ctl end s0-17
 ";
-    assert_eq!(stories(&json!({ "exchanges": [idle] })), expected);
+    assert_eq!(reports(&json!({ "exchanges": [idle] })), expected);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_failure_says_what_to_change() {
         "change": "Look at the server.", "read": "docs/failures.md#response-reset",
     });
     failed["ended"] = json!({ "by": "server", "how": "reset" });
-    let told = stories(&json!({ "exchanges": [failed] }));
+    let text = reports(&json!({ "exchanges": [failed] }));
     let expected = "\
 ended      the server reset the connection (RST)
 failure    response-reset: phase response, party server, cause reset
@@ -113,24 +113,24 @@ failure    response-reset: phase response, party server, cause reset
 to change  Look at the server.
 read       docs/failures.md#response-reset
 ";
-    assert!(told.contains(expected), "{told}");
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
 fn bytes_of_peers_do_not_steer_the_terminal() {
     let mut hostile = retried();
     hostile["path"] = "/\u{1b}[2J\u{202e}".into();
-    let told = stories(&json!({ "exchanges": [hostile] }));
-    assert!(told.contains("GET /\\u{1b}[2J\\u{202e} for"), "{told}");
+    let text = reports(&json!({ "exchanges": [hostile] }));
+    assert!(text.contains("GET /\\u{1b}[2J\\u{202e} for"), "{text}");
 }
 
 #[test]
 fn what_is_not_known_says_why_that_may_be() {
-    let told = json!({
+    let text = json!({
         "error": "unknown", "silent_workers": 1,
         "kept": { "exchanges_per_worker": 4096, "failures_per_worker": 1000, "since": "2026-11-22T10:00:00Z" },
     });
-    let said = failures::unknown("x", &told);
+    let said = failures::unknown("x", &text);
     for part in
         ["be older than the last 4096 exchanges and 1000 failures", "another instance", "did not answer"]
     {

@@ -1,4 +1,4 @@
-//! Numbers of an answer as a story shows them.
+//! Numbers of an answer as a report shows them.
 
 use serde_json::Value;
 

@@ -11,9 +11,9 @@ use weir_traffic::sampling::{SHARE_WHOLE, SampleShare};
 
 use super::*;
 use crate::worker_queries::ConfigNames;
-use weir_proxy::state::recorder::{Flight, Words};
+use weir_proxy::state::plan_inputs::PlanInputs;
+use weir_proxy::state::recorder::{RecordedExchange, Words};
 use weir_proxy::state::snapshot::Snapshot;
-use weir_proxy::state::surroundings::Surroundings;
 use weir_proxy::state::trace_queue::ExchangeSpan;
 
 const CONFIG: &str = r#"
@@ -25,51 +25,58 @@ upstream.app.servers = [{ name = "one", address = "10.0.0.1:80" }, { name = "two
 /// The names of the config above.
 fn names() -> Vec<GenerationNames> {
     let config = CheckedConfig::parse(CONFIG, "weir.toml").into_result().expect("it has no mistake");
-    let around = Surroundings {
+    let inputs = PlanInputs {
         via_name: "weir-1".into(),
         seed: 1,
         workers: 1,
         due_upstreams: std::sync::Arc::default(),
     };
     let kept = ConfigNames::default();
-    kept.learn(&Snapshot::new(&config, &around).expect("it has no TLS"));
+    kept.learn(&Snapshot::new(&config, &inputs).expect("it has no TLS"));
     kept.all()
 }
 
 /// A GET of `/api/x` that the first server answered, 10 ms long.
-fn fine() -> Sampled {
+fn fine() -> SampledExchange {
     let began = clock::now();
-    let mut flight = Flight::blank(began);
-    let entry = &mut flight.entry;
+    let mut recorded = RecordedExchange::blank(began);
+    let entry = &mut recorded.entry;
     entry.ended = began + Duration::from_millis(10);
     (entry.generation, entry.served_generation) = (1, 1);
     (entry.listener, entry.route, entry.upstream, entry.server) = (0, 0, 0, 0);
     entry.peer = Peer::Inet("192.0.2.7:5000".parse().expect("it is an address"));
-    (entry.status, entry.attempts, entry.tries_seen) = (200, 1, 1);
-    entry.first_try.opened_at = Some(began);
+    (entry.status, entry.attempts, entry.attempts_seen) = (200, 1, 1);
+    entry.first_attempt.opened_at = Some(began);
     entry.words = Words::of(b"an-id", Method::Get, b"/api/x", b"shop.test:8080");
     entry.times.add(Phase::Response, 8_000);
     let traceparent = Traceparent { trace_id: 0xabc, span_id: 0x123, is_sampled: true };
-    Sampled { own: ExchangeSpan { traceparent, parent_id: 0x77, is_http_10: false }, flight, rewritten: None }
+    SampledExchange {
+        own: ExchangeSpan { traceparent, parent_id: 0x77, is_http_10: false },
+        recorded,
+        rewritten: None,
+    }
 }
 
-fn spans(sampled: &Sampled) -> Vec<SpanData> {
+fn spans(sampled: &SampledExchange) -> Vec<SpanData> {
     // Behind the end of all of them.
     let at = clock::now() + Duration::from_secs(3600);
     spans_of(sampled, &names(), &ClockReading { at, since_1970: clock::unix_now() })
 }
 
-fn told(span: &SpanData) -> BTreeMap<String, String> {
-    let told: BTreeMap<_, _> =
-        span.attributes.iter().map(|told| (told.key.to_string(), told.value.to_string())).collect();
-    assert_eq!(told.len(), span.attributes.len(), "nothing is told twice");
-    told
+fn attributes(span: &SpanData) -> BTreeMap<String, String> {
+    let attributes: BTreeMap<_, _> = span
+        .attributes
+        .iter()
+        .map(|attribute| (attribute.key.to_string(), attribute.value.to_string()))
+        .collect();
+    assert_eq!(attributes.len(), span.attributes.len(), "no key is set twice");
+    attributes
 }
 
-fn assert_told(span: &SpanData, expected: &[(&str, &str)]) {
-    let told = told(span);
+fn assert_attributes(span: &SpanData, expected: &[(&str, &str)]) {
+    let attributes = attributes(span);
     for (name, value) in expected {
-        assert_eq!(told.get(*name).map(String::as_str), Some(*value), "{name} in {told:#?}");
+        assert_eq!(attributes.get(*name).map(String::as_str), Some(*value), "{name} in {attributes:#?}");
     }
 }
 
@@ -92,7 +99,7 @@ fn an_exchange_is_a_span_with_one_for_its_attempt() {
     assert_eq!((&server.status, &client.status), (&Status::Unset, &Status::Unset));
     let lasted = server.end_time.duration_since(server.start_time).expect("it ends behind its beginning");
     assert_eq!(lasted, Duration::from_millis(10));
-    assert_told(
+    assert_attributes(
         server,
         &[
             ("http.request.method", "GET"),
@@ -113,7 +120,7 @@ fn an_exchange_is_a_span_with_one_for_its_attempt() {
             ("weir.phase.response", "0.008"),
         ],
     );
-    assert_told(
+    assert_attributes(
         client,
         &[
             ("http.request.method", "GET"),
@@ -126,42 +133,47 @@ fn an_exchange_is_a_span_with_one_for_its_attempt() {
     );
     assert_eq!(client.events[0].name, "connected");
     for span in &spans {
-        assert!(!told(span).contains_key("error.type") && !told(span).contains_key("weir.failure"));
+        assert!(
+            !attributes(span).contains_key("error.type") && !attributes(span).contains_key("weir.failure")
+        );
     }
 }
 
 #[test]
-fn a_trace_that_begins_here_has_no_parent_and_a_rewritten_path_is_told_as_sent() {
+fn a_trace_that_begins_here_has_no_parent_and_a_rewritten_path_is_kept_as_sent() {
     let mut sampled = fine();
     sampled.own.parent_id = 0;
     sampled.rewritten = Some((*b"/v2/x").into());
     let spans = spans(&sampled);
     assert_eq!((spans[0].parent_span_id, spans[0].parent_span_is_remote), (SpanId::INVALID, false));
-    assert_told(&spans[0], &[("url.path", "/api/x")]);
-    assert_told(&spans[1], &[("url.full", "http://10.0.0.1:80/v2/x")]);
+    assert_attributes(&spans[0], &[("url.path", "/api/x")]);
+    assert_attributes(&spans[1], &[("url.full", "http://10.0.0.1:80/v2/x")]);
 }
 
 #[test]
 fn a_retry_is_a_span_more() {
     let mut sampled = fine();
-    let flight = &mut sampled.flight;
-    let began = flight.entry.began;
-    let first = &mut flight.entry.first_try;
+    let recorded = &mut sampled.recorded;
+    let began = recorded.entry.began;
+    let first = &mut recorded.entry.first_attempt;
     (first.failure, first.opened_at) = (Some(refused()), None);
     (first.failed_at, first.decision) = (Some(began + Duration::from_millis(2)), Decision::Again);
-    let second = &mut flight.later_tries[0];
+    let second = &mut recorded.later_attempts[0];
     (second.began, second.server) = (began + Duration::from_millis(3), 1);
     second.opened_at = Some(began - Duration::from_secs(1));
-    (flight.entry.tries_seen, flight.entry.attempts, flight.entry.server) = (2, 2, 1);
+    (recorded.entry.attempts_seen, recorded.entry.attempts, recorded.entry.server) = (2, 2, 1);
     let spans = spans(&sampled);
     let [server, first, second] = &spans[..] else { panic!("{spans:#?}") };
     assert_eq!(server.status, Status::Unset, "it ended well");
     assert_eq!(first.span_context.span_id(), SpanId::from(sampled.own.attempt_id(1)));
     assert_eq!(second.span_context.span_id(), SpanId::from(sampled.own.attempt_id(2)));
     assert!(matches!(first.status, Status::Error { .. }));
-    assert_told(first, &[("error.type", "connect-refused"), ("weir.server", "one"), ("weir.retry", "again")]);
-    assert!(!told(first).contains_key("http.response.status_code"));
-    assert_told(
+    assert_attributes(
+        first,
+        &[("error.type", "connect-refused"), ("weir.server", "one"), ("weir.retry", "again")],
+    );
+    assert!(!attributes(first).contains_key("http.response.status_code"));
+    assert_attributes(
         second,
         &[
             ("http.request.resend_count", "1"),
@@ -176,7 +188,7 @@ fn a_retry_is_a_span_more() {
 #[test]
 fn of_many_attempts_the_first_ones_and_the_last_keep_their_numbers() {
     let mut sampled = fine();
-    sampled.flight.entry.tries_seen = 9;
+    sampled.recorded.entry.attempts_seen = 9;
     let ids: Vec<SpanId> = spans(&sampled)[1..].iter().map(|span| span.span_context.span_id()).collect();
     let expected = [1, 2, 3, 9].map(|number| SpanId::from(sampled.own.attempt_id(number)));
     assert_eq!(ids, expected);
@@ -185,18 +197,18 @@ fn of_many_attempts_the_first_ones_and_the_last_keep_their_numbers() {
 #[test]
 fn a_failure_says_why() {
     let mut sampled = fine();
-    let entry = &mut sampled.flight.entry;
+    let entry = &mut sampled.recorded.entry;
     (entry.failure, entry.status) = (Some(refused()), 502);
-    (entry.first_try.failure, entry.first_try.opened_at) = (Some(refused()), None);
+    (entry.first_attempt.failure, entry.first_attempt.opened_at) = (Some(refused()), None);
     let spans = spans(&sampled);
     for span in &spans {
-        assert_told(span, &[("error.type", "connect-refused")]);
+        assert_attributes(span, &[("error.type", "connect-refused")]);
         let Status::Error { description } = &span.status else { panic!("{span:#?}") };
         assert_eq!(description, refused().explanation().happened);
     }
-    assert_told(&spans[0], &[("weir.failure", "connect-refused"), ("weir.failure.party", "server")]);
-    assert_told(&spans[0], &[("http.response.status_code", "502")]);
-    assert!(!told(&spans[1]).contains_key("http.response.status_code"), "the server gave none");
+    assert_attributes(&spans[0], &[("weir.failure", "connect-refused"), ("weir.failure.party", "server")]);
+    assert_attributes(&spans[0], &[("http.response.status_code", "502")]);
+    assert!(!attributes(&spans[1]).contains_key("http.response.status_code"), "the server gave none");
 }
 
 #[test]
@@ -205,15 +217,15 @@ fn what_a_server_answers_is_an_error_by_the_conventions() {
         [(200, false, false), (302, false, false), (404, false, true), (500, true, true), (503, true, true)]
     {
         let mut sampled = fine();
-        sampled.flight.entry.status = status;
+        sampled.recorded.entry.status = status;
         let spans = spans(&sampled);
         let is_error = |span: &SpanData| matches!(span.status, Status::Error { .. });
         assert_eq!((is_error(&spans[0]), is_error(&spans[1])), (of_server, of_client), "{status}");
         if of_server {
-            assert_told(&spans[0], &[("error.type", &status.to_string())]);
+            assert_attributes(&spans[0], &[("error.type", &status.to_string())]);
         }
         if of_client {
-            assert_told(&spans[1], &[("error.type", &status.to_string())]);
+            assert_attributes(&spans[1], &[("error.type", &status.to_string())]);
         }
     }
 }
@@ -222,48 +234,48 @@ fn what_a_server_answers_is_an_error_by_the_conventions() {
 fn a_client_that_goes_away_is_no_error_of_the_exchange() {
     let mut sampled = fine();
     let gone = Failure::client(Phase::Response, Cause::Reset);
-    (sampled.flight.entry.failure, sampled.flight.entry.status) = (Some(gone), 0);
+    (sampled.recorded.entry.failure, sampled.recorded.entry.status) = (Some(gone), 0);
     let spans = spans(&sampled);
     assert_eq!(spans[0].status, Status::Unset);
-    assert_told(&spans[0], &[("weir.failure", gone.reason())]);
-    assert!(!told(&spans[0]).contains_key("http.response.status_code"));
+    assert_attributes(&spans[0], &[("weir.failure", gone.reason())]);
+    assert!(!attributes(&spans[0]).contains_key("http.response.status_code"));
 }
 
 #[test]
 fn the_wait_for_a_server_is_a_span() {
     let mut sampled = fine();
-    let entry = &mut sampled.flight.entry;
+    let entry = &mut sampled.recorded.entry;
     entry.times.add(Phase::Queue, 4_000);
     entry.queue_position = 3;
-    entry.first_try.began = entry.began + Duration::from_millis(5);
+    entry.first_attempt.began = entry.began + Duration::from_millis(5);
     let given = spans(&sampled);
     let [server, queue, _] = &given[..] else { panic!("{given:#?}") };
     assert_eq!((&*queue.name, &queue.span_kind), ("queue", &SpanKind::Internal));
     assert_eq!(queue.parent_span_id, server.span_context.span_id());
     assert_eq!(queue.start_time.duration_since(server.start_time).ok(), Some(Duration::from_millis(1)));
     assert_eq!(queue.end_time.duration_since(queue.start_time).ok(), Some(Duration::from_millis(4)));
-    assert_told(queue, &[("weir.queue.ahead", "3")]);
+    assert_attributes(queue, &[("weir.queue.ahead", "3")]);
 
     // In vain: nothing was attempted, and the wait ends with the exchange.
-    let entry = &mut sampled.flight.entry;
-    entry.first_try.server = NONE;
+    let entry = &mut sampled.recorded.entry;
+    entry.first_attempt.server = NONE;
     (entry.failure, entry.status) = (Some(Failure::weir(Phase::Queue, Cause::TimedOut)), 503);
     let given = spans(&sampled);
     let [server, queue] = &given[..] else { panic!("{given:#?}") };
     assert_eq!(queue.end_time, server.end_time);
-    assert_told(server, &[("error.type", "queue-timeout")]);
+    assert_attributes(server, &[("error.type", "queue-timeout")]);
 }
 
 #[test]
 fn what_is_not_known_any_more_is_left_out() {
     let mut sampled = fine();
-    (sampled.flight.entry.generation, sampled.flight.entry.served_generation) = (9, 9);
-    sampled.flight.entry.words = Words::of(b"", Method::Other, b"", b"");
+    (sampled.recorded.entry.generation, sampled.recorded.entry.served_generation) = (9, 9);
+    sampled.recorded.entry.words = Words::of(b"", Method::Other, b"", b"");
     let spans = spans(&sampled);
     assert_eq!((&*spans[0].name, spans.len()), ("HTTP", 2));
-    assert_told(&spans[0], &[("http.request.method", "_OTHER")]);
+    assert_attributes(&spans[0], &[("http.request.method", "_OTHER")]);
     for name in ["weir.listener", "weir.upstream", "url.path", "server.address", "http.route"] {
-        assert!(!told(&spans[0]).contains_key(name), "{name}");
+        assert!(!attributes(&spans[0]).contains_key(name), "{name}");
     }
 }
 

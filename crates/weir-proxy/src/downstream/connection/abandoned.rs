@@ -1,15 +1,15 @@
-//! Whether a client has left whose request cannot be read yet, for want of memory.
+//! Client aborts before the request can be read, while there is no buffer for it.
 
 use weir_observe::Cause;
 
-use super::Session;
+use super::ClientConnection;
 use crate::downstream::abort::gives_up_on_close;
 
-/// Bytes of unread requests that are looked at to tell one from several.
+/// Bytes of unread requests that are examined to distinguish one request from several.
 const UNREAD_BYTES_MAX: usize = 4 * 1024;
 
-impl Session {
-    /// Why the client does not want an answer any more, as long as there is no memory to read its request. Asks the kernel.
+impl ClientConnection {
+    /// Why the client has aborted, while there is no buffer to read its request; `None` if it has not. Asks the kernel.
     #[cold]
     pub(super) fn is_abandoned(&self) -> Option<Cause> {
         if self.connection.socket.is_gone() {

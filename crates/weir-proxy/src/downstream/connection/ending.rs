@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Party};
 
-use super::Session;
-use crate::downstream::http1::After;
+use super::ClientConnection;
+use crate::downstream::http1::AfterStream;
 use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock;
 use crate::net::connection::Connection;
@@ -24,20 +24,20 @@ const LINGER_SILENCE: Duration = Duration::from_secs(5);
 const LINGER_TIME: Duration = Duration::from_secs(30);
 const LINGER_BYTES_MAX: usize = 512 << 20;
 
-/// How often the kernel is asked whether a peer has taken the last bytes: it does not tell by itself.
+/// Interval of the checks whether a peer has acknowledged the last bytes: there is no event for it.
 const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
 /// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
 /// waits for bytes that are thrown away.
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
-impl Session {
-    /// Ends our direction, within a moment.
+impl ClientConnection {
+    /// Ends our direction, within [`FAREWELL_TIME`].
     pub(super) async fn end_writing(&mut self) {
         self.end_direction(Connection::poll_shutdown_write).await;
     }
 
-    /// Ends our direction without the word of TLS, since what the client has is not the whole.
+    /// Ends our direction without `close_notify`, since the response is not complete.
     async fn cut_short(&mut self) {
         self.end_direction(Connection::poll_cut_short).await;
     }
@@ -59,30 +59,30 @@ impl Session {
     }
 
     /// Ends the connection of an exchange after which nothing else comes, or of a tunnel.
-    pub(super) async fn end(mut self: Box<Self>, after: After) {
+    pub(super) async fn end(mut self: Box<Self>, after: AfterStream) {
         match after {
-            After::Linger => {
+            AfterStream::Linger => {
                 self.end_writing().await;
                 self.linger().await;
             }
-            After::CutShort => {
+            AfterStream::CutShort => {
                 self.cut_short().await;
                 self.linger().await;
             }
-            After::Reset => {
+            AfterStream::Reset => {
                 // As soon as the client's system has everything that was sent.
                 self.wait_for_delivery(None).await;
                 self.connection.socket.abort_on_close();
             }
-            After::Abort => self.connection.socket.abort_on_close(),
-            // A tunnel has told both sides.
-            After::Close | After::KeepAlive | After::Tunnel(_) => {}
+            AfterStream::Abort => self.connection.socket.abort_on_close(),
+            // A tunnel has ended both directions itself.
+            AfterStream::Close | AfterStream::KeepAlive | AfterStream::Tunnel(_) => {}
         }
     }
 
-    /// Ends the connection of a tunnel that is over. Of one of which an end has failed, or whose time is up: what was received from the client is delivered before the
-    /// server sees the reset. A client gets an end instead of a reset: many systems forget what was received and not yet
-    /// read when a reset comes behind it.
+    /// Ends the connection of a tunnel that is over. If an end has failed or the time is up, what was received from the client is delivered
+    /// before the server gets the reset. A client gets an end instead of a reset: many systems discard received bytes that are not
+    /// yet read when a reset follows.
     pub(super) async fn end_tunnel(
         mut self: Box<Self>,
         tunnel: Box<Tunnelled>,
@@ -100,11 +100,11 @@ impl Session {
         }
         server.abort_on_close();
         drop(tunnel);
-        self.end(if party == Party::Server { After::CutShort } else { After::Abort }).await;
+        self.end(if party == Party::Server { AfterStream::CutShort } else { AfterStream::Abort }).await;
     }
 
-    /// Waits until a peer, the client if it is no other, has acknowledged everything that was written to it, as long as it goes
-    /// on taking it.
+    /// Waits until a peer (the server if given, else the client) has acknowledged everything that was written to it, as long as it
+    /// makes progress.
     pub(crate) async fn wait_for_delivery(&mut self, server: Option<&Socket>) {
         let began = clock::now();
         let mut left = usize::MAX;

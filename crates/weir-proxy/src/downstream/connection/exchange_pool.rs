@@ -1,7 +1,7 @@
 //! The exchanges of a worker: the memory of their state and the state machine of their phases, reused from one to the next.
 //!
 //! Client connections are many and mostly idle, exchanges few and large. So a connection owns none: it borrows one from the
-//! pool for each request, goes into it, and comes out with what becomes of the connection. Must not know the phases.
+//! pool for each request, is moved into it, and is returned with an [`AfterStream`]. Must not know the phases.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 
 use weir_config::ListenerProtocol;
 
-use super::Session;
-use crate::downstream::http1::{After, StreamState};
+use super::ClientConnection;
+use crate::downstream::http1::{AfterStream, Http1StreamState};
 use crate::exchange::End;
 use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
@@ -74,22 +74,22 @@ impl ExchangePool {
 
 /// The state of one running exchange, on the heap once. It can be lent out again whenever no connection is in it.
 pub(crate) struct PooledExchange {
-    slot: Rc<Slot>,
+    slot: Rc<ConnectionCell>,
     work: Pin<Box<dyn Future<Output = Infallible>>>,
 }
 
 /// Where a connection waits for its exchange to begin, or to be taken back.
-type Slot = Cell<Option<Occupant>>;
+type ConnectionCell = Cell<Option<SlotState>>;
 
-enum Occupant {
-    Waiting(Box<Session>),
-    Done(Box<Session>, After),
+enum SlotState {
+    Waiting(Box<ClientConnection>),
+    Done(Box<ClientConnection>, AfterStream),
 }
 
 impl PooledExchange {
     /// Bytes of one, without what its exchange has put on the heap.
     pub(crate) fn bytes_min() -> usize {
-        size_of::<Self>() + size_of::<Slot>() + future_bytes(run_one_after_the_other)
+        size_of::<Self>() + size_of::<ConnectionCell>() + future_bytes(run_one_after_the_other)
     }
 
     fn new() -> Self {
@@ -99,16 +99,16 @@ impl PooledExchange {
     }
 
     /// Takes in a connection on which a request is arriving.
-    pub(crate) fn begin(&mut self, session: Box<Session>) {
-        self.slot.set(Some(Occupant::Waiting(session)));
+    pub(crate) fn begin(&mut self, conn: Box<ClientConnection>) {
+        self.slot.set(Some(SlotState::Waiting(conn)));
     }
 
     /// Runs the exchange; gives the connection back with what becomes of it.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<Session>, After)> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Box<ClientConnection>, AfterStream)> {
         match self.work.as_mut().poll(cx) {
             Poll::Ready(never) => match never {},
             Poll::Pending => match self.slot.take() {
-                Some(Occupant::Done(session, after)) => Poll::Ready((session, after)),
+                Some(SlotState::Done(conn, after)) => Poll::Ready((conn, after)),
                 other => {
                     self.slot.set(other);
                     Poll::Pending
@@ -123,35 +123,35 @@ pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usiz
     size_of::<F>()
 }
 
-async fn run_one_after_the_other(slot: Rc<Slot>) -> Infallible {
+async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
     let mut exchange = Exchange::new();
-    let mut http1 = StreamState::new();
+    let mut http1 = Http1StreamState::new();
     let mut servers = Http1Servers::default();
     loop {
-        let mut session = poll_fn(|_| match slot.take() {
-            Some(Occupant::Waiting(session)) => Poll::Ready(session),
+        let mut conn = poll_fn(|_| match slot.take() {
+            Some(SlotState::Waiting(conn)) => Poll::Ready(conn),
             other => {
                 slot.set(other);
                 Poll::Pending
             }
         })
         .await;
-        let after = match session.client.protocol {
+        let after = match conn.client.protocol {
             ListenerProtocol::Http => {
-                let (client, mut stream) = session.stream(&mut http1);
+                let (client, mut stream) = conn.stream(&mut http1);
                 let end = exchange::run(client, &mut stream, &mut servers, &mut exchange).await;
                 stream.after(end, &exchange)
             }
             ListenerProtocol::Tcp => {
-                let (client, mut stream) = session.tcp_stream();
+                let (client, mut stream) = conn.tcp_stream();
                 match exchange::tcp::run(client, &mut stream, &mut servers, &mut exchange).await {
-                    End::Tunnel(tunnel) => After::Tunnel(tunnel),
-                    _ => After::Close,
+                    End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
+                    _ => AfterStream::Close,
                 }
             }
         };
         exchange.reset();
         http1.reset();
-        slot.set(Some(Occupant::Done(session, after)));
+        slot.set(Some(SlotState::Done(conn, after)));
     }
 }

@@ -9,69 +9,69 @@ use std::task::{Poll, ready};
 
 use weir_observe::{Cause, Failure, Phase};
 
-use super::Session;
+use super::ClientConnection;
 use super::exchange_pool::{ExchangePool, PooledExchange};
 use crate::downstream::abort::LOOK_INTERVAL;
-use crate::downstream::http1::After;
+use crate::downstream::http1::AfterStream;
 use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::worker::Worker;
 
-/// An exchange on loan from the pool; goes back when dropped, unless it was left with a connection inside.
+/// A borrowed exchange; returned to the pool when dropped, unless a connection is still in it.
 pub(super) struct Lease {
     pool: Rc<ExchangePool>,
     exchange: Option<PooledExchange>,
     /// A connection is in it.
     is_running: bool,
-    /// Buffers were short when it began, so it gives back what it took while it waits without one.
+    /// Buffers were short when it began, so it returns its share of the budget while it waits without one.
     is_watched: bool,
     /// It has given it back.
     is_parked: bool,
-    /// Buffers that its session and its server connection hold, as long as it is watched.
+    /// Buffers that its connection and its server connection hold, as long as it is watched.
     held: i32,
 }
 
 impl Lease {
-    /// Takes an exchange, waiting for one when the buffers of the worker are used up; `None` when the session ends meanwhile.
-    pub(super) async fn take(session: &mut Session) -> Option<Self> {
-        let exchange = match session.exchanges.try_take() {
+    /// Takes an exchange, waiting for one when the buffers of the worker are used up; `None` when the connection ends meanwhile.
+    pub(super) async fn take(conn: &mut ClientConnection) -> Option<Self> {
+        let exchange = match conn.exchanges.try_take() {
             Some(exchange) => exchange,
-            // On the heap, since it is rare and would make every session larger.
-            None => Box::pin(Self::wait(session)).await?,
+            // On the heap, since it is rare and would make every connection larger.
+            None => Box::pin(Self::wait(conn)).await?,
         };
         Some(Self {
-            pool: Rc::clone(&session.exchanges),
+            pool: Rc::clone(&conn.exchanges),
             exchange: Some(exchange),
             is_running: false,
-            is_watched: session.client.worker.is_short_of_buffers(),
+            is_watched: conn.client.worker.is_short_of_buffers(),
             is_parked: false,
-            held: i32::from(session.connection.input.is_some()),
+            held: i32::from(conn.connection.input.is_some()),
         })
     }
 
-    /// Waits no longer than a request head may take; then the client is told that there is no room for it.
-    async fn wait(session: &mut Session) -> Option<PooledExchange> {
-        let pool = Rc::clone(&session.exchanges);
+    /// Waits no longer than a request head may take; then the client gets the failure `buffer-limit`.
+    async fn wait(conn: &mut ClientConnection) -> Option<PooledExchange> {
+        let pool = Rc::clone(&conn.exchanges);
         let mut exchange = pin!(pool.take());
-        let limit = session.client.listener.plan().config.timeouts.request;
-        session.client.deadline.set_ceiling(None);
-        session.client.deadline.set(clock::now(), Some(limit));
+        let limit = conn.client.listener.plan().config.timeouts.request;
+        conn.client.deadline.set_ceiling(None);
+        conn.client.deadline.set(clock::now(), Some(limit));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
                 return Poll::Ready(Some(exchange));
             }
-            if let Some(cause) = session.is_abandoned() {
-                // As far as anybody knows, it had been received whole.
-                session.count_failure(Failure::client(Phase::Route, cause));
+            if let Some(cause) = conn.is_abandoned() {
+                // The request cannot be read; it counts as received.
+                conn.count_failure(Failure::client(Phase::Route, cause));
                 return Poll::Ready(None);
             }
-            session.client.report_idle(Activity::Memory);
-            session.client.deadline.look_again(clock::now() + LOOK_INTERVAL);
-            session.client.deadline.poll_passed().map(|()| {
-                if session.client.deadline.is_cut() {
+            conn.client.report_idle(Activity::Memory);
+            conn.client.deadline.look_again(clock::now() + LOOK_INTERVAL);
+            conn.client.deadline.poll_passed().map(|()| {
+                if conn.client.deadline.is_cut() {
                     return None;
                 }
-                session.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));
+                conn.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));
                 Some(pool.take_beyond())
             })
         })
@@ -80,10 +80,13 @@ impl Lease {
 
     /// Runs one exchange. A panic or an end of the task meanwhile takes connection and exchange along.
     ///
-    /// Not an `async fn`: it would have room of its own for the session, and all idle sessions are as large as it is.
-    pub(super) fn run(&mut self, session: Box<Session>) -> impl Future<Output = (Box<Session>, After)> {
+    /// Not an `async fn`: it would have room of its own for the connection, and all idle connections are as large as it is.
+    pub(super) fn run(
+        &mut self,
+        conn: Box<ClientConnection>,
+    ) -> impl Future<Output = (Box<ClientConnection>, AfterStream)> {
         let exchange = self.exchange.as_mut().expect("present until it is dropped");
-        exchange.begin(session);
+        exchange.begin(conn);
         self.is_running = true;
         std::future::poll_fn(|cx| {
             let done = if self.is_watched {
@@ -99,8 +102,8 @@ impl Lease {
     }
 }
 
-/// Polls an exchange that began when buffers were short, and has it park when it waits for a body to move on and holds
-/// none. Only one runs at a time, so what is taken meanwhile is its own.
+/// Polls an exchange that began when buffers were short, and parks it when it waits for progress of a body and holds
+/// no buffer. Only one runs at a time, so the buffers taken meanwhile are its own.
 #[cold]
 fn poll_watched<T>(
     worker: &Worker,

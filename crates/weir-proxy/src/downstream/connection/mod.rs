@@ -1,6 +1,6 @@
-//! The life of one client connection: one exchange after the other until either side has enough.
+//! One client connection from accept to close: one exchange after the other.
 //!
-//! Between exchanges a session holds no buffer and no exchange, only its socket and a timer. Must not know what a
+//! Between exchanges a connection holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
 mod lease;
@@ -21,39 +21,39 @@ use weir_traffic::limit::ClientKey;
 
 use self::exchange_pool::{ExchangePool, future_bytes};
 use self::lease::Lease;
-use self::tls::Refused;
-use super::http1::{After, Http1Stream, StreamState};
+use self::tls::TlsRefusal;
+use super::http1::{AfterStream, Http1Stream, Http1StreamState};
 use super::tcp::TcpStream;
 use crate::exchange::client::Client;
 use crate::exchange::tunnelled::TunnelClient;
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::deadline::Deadline;
-use crate::net::peer::{Arrival, Peer};
+use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::net::socket::Socket;
 use crate::state::activity::Activity;
 use crate::state::log_batches::LogBatches;
-use crate::state::shared::Accepted;
-use crate::state::view::LocalListener;
+use crate::state::shared::AcceptedConnection;
+use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
 
 /// How long a stop waits for the first request of a connection.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// One client connection.
-pub(crate) struct Session {
+pub(crate) struct ClientConnection {
     pub(crate) client: Client,
     pub(super) exchanges: Rc<ExchangePool>,
     pub(crate) connection: Connection,
-    /// Why the client is not served at all, until it was told.
+    /// The failure for which the client is not served, until it has been reported to the client.
     pub(super) refused: Option<Failure>,
     /// Whether the limit on connections per client counts this one.
     counted: bool,
-    /// Whether the client was once looked after without the event loop's help.
+    /// Whether the first check for an abort, the one without the event loop, was made.
     pub(super) looked: bool,
 }
 
-impl Session {
+impl ClientConnection {
     /// Bytes of one that runs, without what the event loop and TLS keep for it.
     pub(crate) fn bytes_min() -> usize {
         size_of::<Self>() + future_bytes(Self::run)
@@ -63,20 +63,20 @@ impl Session {
     pub(crate) fn open(
         exchanges: Rc<ExchangePool>,
         listener: Rc<LocalListener>,
-        accepted: Accepted,
+        accepted: AcceptedConnection,
     ) -> Option<Box<Self>> {
-        let Accepted { fd, peer, port, .. } = accepted;
+        let AcceptedConnection { fd, peer, port, .. } = accepted;
         let worker = Rc::clone(&exchanges.worker);
         let plan = Arc::clone(&listener.plan());
         let protocol = plan.config.protocol;
         let counted = match proxy_header::is_expected(plan.config.proxy_protocol.as_ref(), peer) {
-            // Who the client is stands in the header.
+            // The header contains the address of the client.
             true => false,
             false => match count(&listener, peer) {
                 Ok(counted) => counted,
                 Err(failure) => {
                     listener.shard.failures.record(failure);
-                    worker.record_session(failure, peer, 0, &listener, clock::now());
+                    worker.record_connection(failure, peer, 0, &listener, clock::now());
                     return None;
                 }
             },
@@ -88,17 +88,17 @@ impl Session {
         let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
         let destination = if shows_local { socket.local_address() } else { None };
-        let arrival = |destination| Box::new(Arrival { destination, sender: None, authority: None });
+        let origin = |destination| Box::new(ConnectionOrigin { destination, sender: None, authority: None });
         let client = Client {
             deadline: Deadline::new(&worker.timers),
-            number: worker.next_session(),
-            called: worker.connection_list.number(),
+            number: worker.next_connection_number(),
+            answered_query: worker.connection_list.query_number(),
             worker,
             listener,
             is_tls: false,
             protocol,
             peer,
-            arrival: destination.map(arrival),
+            origin: destination.map(origin),
             pinned: PinnedConnections::default(),
             local_port: port,
             now,
@@ -110,7 +110,10 @@ impl Session {
     }
 
     /// The client, and the stream of HTTP/1 that runs on the connection.
-    pub(super) fn stream<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut Client, Http1Stream<'a>) {
+    pub(super) fn stream<'a>(
+        &'a mut self,
+        state: &'a mut Http1StreamState,
+    ) -> (&'a mut Client, Http1Stream<'a>) {
         let Self { client, connection, refused, looked, .. } = self;
         (client, Http1Stream { connection, refused, looked, state })
     }
@@ -145,14 +148,14 @@ impl Session {
             (self, after) = lease.run(self).await;
             drop(lease);
             match after {
-                After::KeepAlive => {}
-                After::Close => return self.end_writing().await,
-                After::Tunnel(mut tunnel) => {
+                AfterStream::KeepAlive => {}
+                AfterStream::Close => return self.end_writing().await,
+                AfterStream::Tunnel(mut tunnel) => {
                     let outcome = tunnel.run(&mut *self).await;
-                    // On the heap, since it would make every session larger.
+                    // On the heap, since it would make every connection larger.
                     return Box::pin(self.end_tunnel(tunnel, outcome)).await;
                 }
-                // On the heap, since it would make every session larger.
+                // On the heap, since it would make every connection larger.
                 after => return Box::pin(self.end(after)).await,
             }
         }
@@ -175,7 +178,7 @@ impl Session {
     /// Keeps a failure on which there was no exchange.
     #[cold]
     pub(super) fn record(&self, failure: Failure, began: Instant) {
-        self.client.worker.record_session(
+        self.client.worker.record_connection(
             failure,
             self.client.peer,
             self.client.number,
@@ -184,14 +187,14 @@ impl Session {
         );
     }
 
-    /// Puts the client that a PROXY header names in the place of the peer.
-    pub(crate) fn replace_peer(&mut self, client: Peer, arrival: Arrival) {
+    /// Replaces the peer by the client that a PROXY header names.
+    pub(crate) fn replace_peer(&mut self, client: Peer, origin: ConnectionOrigin) {
         self.client.peer = client;
-        self.client.local_port = Some(arrival.destination.port());
-        self.client.arrival = Some(Box::new(arrival));
+        self.client.local_port = Some(origin.destination.port());
+        self.client.origin = Some(Box::new(origin));
     }
 
-    /// Counts the session towards the limit of its client.
+    /// Counts the connection towards the limit of its client.
     ///
     /// # Errors
     /// When the client has as many as it may.
@@ -200,8 +203,8 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client that has just
-    /// been told that it is connected does not repeat it elsewhere. To be followed by a look at the deadline.
+    /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client whose
+    /// connection was just accepted does not send it elsewhere. To be followed by a look at the deadline.
     pub(crate) fn is_stopped(&mut self) -> bool {
         if !self.client.worker.is_stopping() || self.client.requests > 0 {
             return self.client.worker.is_stopping();
@@ -211,21 +214,21 @@ impl Session {
         end <= clock::now()
     }
 
-    /// Shakes hands where the listener has TLS; `false` when the session is over.
+    /// Does the TLS handshake where the listener has TLS; `false` when the connection is over.
     async fn begin_tls(&mut self) -> bool {
         let Some(tls) = self.client.listener.plan().tls.clone() else { return true };
-        // On the heap, since it is short and would make every session larger.
+        // On the heap, since it is short and would make every connection larger.
         match Box::pin(tls::accept(self, &tls)).await {
             Ok(()) => true,
-            Err(Refused::Failed(failure)) => {
+            Err(TlsRefusal::Failed(failure)) => {
                 self.refused = Some(failure);
                 true
             }
-            Err(Refused::Quietly) => false,
+            Err(TlsRefusal::Quietly) => false,
         }
     }
 
-    /// Waits, without a buffer, until the client sends something; `false` when the session is over.
+    /// Waits, without a buffer, until the client sends something; `false` when the connection is over.
     async fn next_request(&mut self) -> bool {
         if self.connection.has_input() {
             if self.client.requests > 0 {
@@ -234,7 +237,7 @@ impl Session {
             }
             return true;
         }
-        // Of TCP peers, the server may be the one to speak first.
+        // On a TCP listener, the server may send first.
         if self.refused.is_some()
             || self.client.requests == 0 && self.connection.fill_at_once(&self.client.worker.stock)
             || self.client.protocol == ListenerProtocol::Tcp
@@ -265,10 +268,10 @@ impl Session {
                 Poll::Pending => {
                     self.client.report_idle(Activity::Idle);
                     if self.client.deadline.begin_idle(self.client.listener.state.number) {
-                        // A request may have come that the event loop has not heard of.
+                        // A request may have come that the event loop has not reported yet.
                         let is_quiet = self.connection.is_quiet(true);
                         if is_quiet {
-                            self.client.worker.count_displaced();
+                            self.client.worker.count_evicted();
                         }
                         self.client.deadline.end_idle();
                         return Poll::Ready(!is_quiet);
@@ -281,7 +284,7 @@ impl Session {
     }
 }
 
-impl TunnelClient for Session {
+impl TunnelClient for ClientConnection {
     fn split(&mut self) -> (&mut Client, &mut Connection) {
         (&mut self.client, &mut self.connection)
     }
@@ -298,7 +301,7 @@ fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
     counted.map(|_| true).map_err(|_| Failure::weir(Phase::Accept, Cause::TooManyClientConnections))
 }
 
-impl Drop for Session {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         self.client.listener.exit();
         self.client.listener.shard.connections_open.decrement();
@@ -313,21 +316,21 @@ impl Drop for Session {
             self.client.listener.shard.failures.record(failure);
             self.record(failure, self.client.opened_at);
         }
-        self.client.worker.connection_list.leave(self.client.called);
+        self.client.worker.connection_list.leave(self.client.answered_query);
         let entered = self.client.deadline.leave();
-        self.client.worker.leave_session(entered, &self.client.listener);
+        self.client.worker.leave_connection(entered, &self.client.listener);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Session, future_bytes};
+    use super::{ClientConnection, future_bytes};
 
     #[test]
-    fn an_idle_session_is_small() {
+    fn an_idle_connection_is_small() {
         // Nothing is as numerous. The task around the future has some 104 bytes besides and is rounded up to a multiple of 128.
-        let future = future_bytes(Session::run);
+        let future = future_bytes(ClientConnection::run);
         assert!(future <= 256 - 104, "{future}");
-        assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
+        assert!(size_of::<ClientConnection>() <= 256, "{}", size_of::<ClientConnection>());
     }
 }

@@ -1,7 +1,7 @@
 //! Phase Accept: the PROXY protocol header of a new connection, before anything else is made of its bytes.
 //!
 //! Whether one has to come is decided by the address of the peer, never by the bytes: a peer that is named in the config
-//! must send one, and nobody else is believed. What follows the header stays where it is, for whichever protocol comes
+//! must send one, and bytes of other peers are never read as one. What follows the header stays in the input, for the protocol that comes
 //! next.
 
 use std::net::{IpAddr, SocketAddr};
@@ -11,9 +11,9 @@ use weir_config::ProxyProtocol;
 use weir_http::proxy_protocol::{Endpoints, ProxyHeader, ProxyHeaderError, ProxyHeaderProgress, parse};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::Session;
+use super::ClientConnection;
 use crate::net::clock;
-use crate::net::peer::{Arrival, Peer};
+use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::state::activity::Activity;
 
 /// Whether a connection from `peer` begins with a header.
@@ -21,79 +21,79 @@ pub(crate) fn is_expected(config: Option<&ProxyProtocol>, peer: Peer) -> bool {
     config.is_some_and(|config| config.from.contains(peer.ip()))
 }
 
-/// Receives the header of a session that begins with one; whether the session may go on. Otherwise that is counted and
+/// Receives the header of a connection that begins with one; whether the connection may go on. Otherwise that is counted and
 /// logged, and the connection is to be closed.
-pub(crate) async fn receive(session: &mut Session) -> bool {
-    let plan = std::sync::Arc::clone(&session.client.listener.plan());
+pub(crate) async fn receive(conn: &mut ClientConnection) -> bool {
+    let plan = std::sync::Arc::clone(&conn.client.listener.plan());
     let Some(config) = &plan.config.proxy_protocol else { return true };
-    session.client.deadline.set(session.client.now, Some(config.timeout));
-    session.connection.fill_at_once(&session.client.worker.stock);
-    let outcome = std::future::poll_fn(|cx| poll_header(cx, session, config)).await;
-    session.client.now = clock::now();
-    let outcome = outcome.and_then(|()| session.count_client().map_err(Some));
+    conn.client.deadline.set(conn.client.now, Some(config.timeout));
+    conn.connection.fill_at_once(&conn.client.worker.stock);
+    let outcome = std::future::poll_fn(|cx| poll_header(cx, conn, config)).await;
+    conn.client.now = clock::now();
+    let outcome = outcome.and_then(|()| conn.count_client().map_err(Some));
     match outcome {
-        Ok(()) => session.client.listener.shard.proxy_headers.increment(),
+        Ok(()) => conn.client.listener.shard.proxy_headers.increment(),
         Err(Some(failure)) => {
-            session.client.listener.shard.failures.record(failure);
-            session.record(failure, session.client.now);
+            conn.client.listener.shard.failures.record(failure);
+            conn.record(failure, conn.client.now);
         }
         Err(None) => {}
     }
     outcome.is_ok()
 }
 
-/// Reads on until the header is whole or wrong. The failure is none when nobody did anything wrong.
+/// Reads on until the header is whole or wrong. No failure is returned when neither side broke a rule.
 fn poll_header(
     cx: &mut Context<'_>,
-    session: &mut Session,
+    conn: &mut ClientConnection,
     config: &ProxyProtocol,
 ) -> Poll<Result<(), Option<Failure>>> {
     let bad = Failure::client(Phase::Accept, Cause::ProxyHeaderBad);
     loop {
-        match take_header(session, config) {
+        match take_header(conn, config) {
             Ok(true) => return Poll::Ready(Ok(())),
             Ok(false) => {}
             Err(fault) => {
                 // From peers of the config only: one that is not set up for it is worth a line each time.
-                let plan = std::sync::Arc::clone(&session.client.listener.plan());
+                let plan = std::sync::Arc::clone(&conn.client.listener.plan());
                 let listener = &*plan.config.name;
                 let reason = fault.sentence();
-                tracing::warn!(listener, peer = %shown(session.client.peer), reason, "a PROXY protocol header was refused");
+                tracing::warn!(listener, peer = %shown(conn.client.peer), reason, "a PROXY protocol header was refused");
                 return Poll::Ready(Err(Some(bad)));
             }
         }
-        if session.is_stopped() {
+        if conn.is_stopped() {
             return Poll::Ready(Err(None));
         }
-        match session.connection.poll_fill(cx, &session.client.worker.stock) {
+        match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
             Poll::Ready(Ok(len)) if len > 0 => {}
             // Connected and gone, as a health check of TCP does.
-            Poll::Ready(_) if !session.connection.has_input() => return Poll::Ready(Err(None)),
+            Poll::Ready(_) if !conn.connection.has_input() => return Poll::Ready(Err(None)),
             Poll::Ready(_) => return Poll::Ready(Err(Some(bad))),
             Poll::Pending => {
                 let timed_out = Failure::client(Phase::Accept, Cause::TimedOut);
-                session.client.report_idle(Activity::ProxyHeader);
-                let over = session.client.deadline.poll_passed();
-                return over.map(|()| Err(Some(session.client.deadline.failure(Phase::Accept, timed_out))));
+                conn.client.report_idle(Activity::ProxyHeader);
+                let over = conn.client.deadline.poll_passed();
+                return over.map(|()| Err(Some(conn.client.deadline.failure(Phase::Accept, timed_out))));
             }
         }
     }
 }
 
 /// Takes the header off what has been received; `false` as long as it is not whole.
-fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
+fn take_header(conn: &mut ClientConnection, config: &ProxyProtocol) -> Result<bool, ProxyHeaderError> {
     let size_max = config.header_size.as_usize();
-    match parse(session.connection.received(), size_max)? {
+    match parse(conn.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
-            let (len, arrival) = (header.len, arrival(&header, session.client.peer));
-            if let Some((client, arrival)) = arrival {
-                session.replace_peer(client, arrival);
+            let (len, origin) = (header.len, origin(&header, conn.client.peer));
+            if let Some((client, origin)) = origin {
+                conn.replace_peer(client, origin);
             }
-            session.connection.consume(len);
+            conn.connection.consume(len);
             Ok(true)
         }
         ProxyHeaderProgress::Incomplete => {
-            if let Some(input) = session.connection.input.as_mut().filter(|input| input.is_full()) {
+            if let Some(input) = conn.connection.input.as_mut().filter(|input| input.is_full()) {
                 let size = (input.len() * 2).min(size_max + 1).max(input.len() + 1);
                 input.grow(size);
             }
@@ -105,12 +105,12 @@ fn take_header(session: &mut Session, config: &ProxyProtocol) -> Result<bool, Pr
 /// The client that a header names; `None` when it names none, so that the peer stays what it is.
 ///
 /// A process on the sender's own machine, connected to it over a Unix socket, has no address that means anything here.
-fn arrival(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, Arrival)> {
+fn origin(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, ConnectionOrigin)> {
     let Endpoints::Inet { source, destination } = header.endpoints else { return None };
     let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     let authority = header.tlvs.authority().map(Box::from);
-    let arrival = Arrival { destination: canonical(destination), sender: Some(sender), authority };
-    Some((Peer::Inet(canonical(source)), arrival))
+    let origin = ConnectionOrigin { destination: canonical(destination), sender: Some(sender), authority };
+    Some((Peer::Inet(canonical(source)), origin))
 }
 
 /// The address of a peer for the log.

@@ -1,6 +1,6 @@
 //! Phase Tls: from the first bytes of a client to a connection that both sides trust to be private.
 //!
-//! Stands between accept and the protocol of the listener, whatever that is. Until its first byte a client holds no memory for
+//! Runs between accept and the protocol of the listener. Until its first byte a client holds no memory for
 //! TLS. Must not decide what a failure means.
 
 use std::io;
@@ -12,15 +12,15 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::Session;
+use super::ClientConnection;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
 use crate::net::socket::Behind;
-use crate::net::tls::clients::ClientCertificate;
+use crate::net::tls::client_certificates::ClientCertificate;
 use crate::net::tls::failure::of_rustls;
 use crate::net::tls::records::Records;
-use crate::net::tls::session::Session as TlsSession;
-use crate::net::tls::terms::Terms;
+use crate::net::tls::server_config::TlsServerConfig;
+use crate::net::tls::session::TlsSession;
 use crate::state::activity::Activity;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
@@ -28,117 +28,127 @@ const HANDSHAKE: u8 = 0x16;
 
 /// Why there is no TLS on a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Refused {
-    /// Nobody said anything.
+pub(crate) enum TlsRefusal {
+    /// The client closed the connection before its first byte, or Weir stops.
     Quietly,
     Failed(Failure),
 }
 
-/// Shakes hands with a client that has just connected, within the time limit of the phase.
+/// Does the TLS handshake with a client that has just connected, within the time limit of the phase.
 ///
 /// # Errors
 /// When there is no TLS on the connection. What plain HTTP the client sent is left in its input.
-pub(crate) async fn accept(session: &mut Session, terms: &Terms) -> Result<(), Refused> {
-    let limit = session.client.listener.plan().config.timeouts.tls;
-    let began = session.client.now;
-    session.client.deadline.set(began, Some(limit));
-    let outcome = match first_byte(session).await {
-        Ok(HANDSHAKE) => match take_turn(session, terms, began + limit).await {
-            Ok(()) => shake(session, terms.config()).await,
+pub(crate) async fn accept(
+    conn: &mut ClientConnection,
+    server_config: &TlsServerConfig,
+) -> Result<(), TlsRefusal> {
+    let limit = conn.client.listener.plan().config.timeouts.tls;
+    let began = conn.client.now;
+    conn.client.deadline.set(began, Some(limit));
+    let outcome = match first_byte(conn).await {
+        Ok(HANDSHAKE) => match wait_for_rate(conn, server_config, began + limit).await {
+            Ok(()) => shake(conn, server_config.config()).await,
             Err(refused) => Err(refused),
         },
         Ok(byte) if byte.is_ascii_alphabetic() => {
-            Err(Refused::Failed(Failure::client(Phase::Tls, Cause::PlainHttpOnTlsPort)))
+            Err(TlsRefusal::Failed(Failure::client(Phase::Tls, Cause::PlainHttpOnTlsPort)))
         }
-        Ok(_) => Err(Refused::Failed(Failure::client(Phase::Tls, Cause::TlsHandshakeFailed))),
+        Ok(_) => Err(TlsRefusal::Failed(Failure::client(Phase::Tls, Cause::TlsHandshakeFailed))),
         Err(refused) => Err(refused),
     };
-    session.client.deadline.set_at(None);
-    session.client.now = clock::now();
-    if let (Ok(()), Some(records)) = (outcome, &mut session.connection.tls) {
-        records.handshake_micros = clock::micros(session.client.now.saturating_duration_since(began));
-        count(session);
+    conn.client.deadline.set_at(None);
+    conn.client.now = clock::now();
+    if let (Ok(()), Some(records)) = (outcome, &mut conn.connection.tls) {
+        records.handshake_micros = clock::micros(conn.client.now.saturating_duration_since(began));
+        count(conn);
     }
     outcome
 }
 
 /// What the client begins with; it stays in the input.
-async fn first_byte(session: &mut Session) -> Result<u8, Refused> {
+async fn first_byte(conn: &mut ClientConnection) -> Result<u8, TlsRefusal> {
     // What came behind a PROXY protocol header is in the input already.
-    if !session.connection.has_input() && !session.connection.fill_at_once(&session.client.worker.stock) {
+    if !conn.connection.has_input() && !conn.connection.fill_at_once(&conn.client.worker.stock) {
         let received = std::future::poll_fn(|cx| {
-            if session.is_stopped() {
-                return Poll::Ready(Err(Refused::Quietly));
+            if conn.is_stopped() {
+                return Poll::Ready(Err(TlsRefusal::Quietly));
             }
-            match session.connection.poll_fill(cx, &session.client.worker.stock) {
+            match conn.connection.poll_fill(cx, &conn.client.worker.stock) {
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
-                Poll::Ready(Err(_)) => Poll::Ready(Err(Refused::Quietly)),
-                Poll::Pending => poll_over(session).map(Err),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(TlsRefusal::Quietly)),
+                Poll::Pending => poll_over(conn).map(Err),
             }
         });
         received.await?;
     }
-    session.connection.received().first().copied().ok_or(Refused::Quietly)
+    conn.connection.received().first().copied().ok_or(TlsRefusal::Quietly)
 }
 
-/// Waits for the turn of this handshake, where their rate is limited.
-async fn take_turn(session: &mut Session, terms: &Terms, latest: Instant) -> Result<(), Refused> {
-    let Some(turns) = &terms.turns else { return Ok(()) };
+/// Waits until the rate limit allows this handshake.
+async fn wait_for_rate(
+    conn: &mut ClientConnection,
+    server_config: &TlsServerConfig,
+    latest: Instant,
+) -> Result<(), TlsRefusal> {
+    let Some(rate) = &server_config.handshake_rate else { return Ok(()) };
     // All workers count from the same moment.
-    let epoch = session.client.worker.view.borrow().snapshot.epoch;
+    let epoch = conn.client.worker.config.borrow().snapshot.epoch;
     let nanos =
         |at: Instant| u64::try_from(at.saturating_duration_since(epoch).as_nanos()).unwrap_or(u64::MAX);
-    let Some(turn) = turns.try_take(nanos(clock::now()), nanos(latest)) else {
-        return Err(Refused::Failed(Failure::weir(Phase::Tls, Cause::TooManyHandshakes)));
+    let Some(at) = rate.try_take(nanos(clock::now()), nanos(latest)) else {
+        return Err(TlsRefusal::Failed(Failure::weir(Phase::Tls, Cause::TooManyHandshakes)));
     };
-    let turn = epoch + Duration::from_nanos(turn);
+    let at = epoch + Duration::from_nanos(at);
     std::future::poll_fn(|_| {
-        if clock::now() >= turn {
+        if clock::now() >= at {
             return Poll::Ready(Ok(()));
         }
-        session.client.deadline.look_again(turn);
-        poll_over(session).map(Err)
+        conn.client.deadline.look_again(at);
+        poll_over(conn).map(Err)
     })
     .await
 }
 
-async fn shake(session: &mut Session, config: Arc<ServerConfig>) -> Result<(), Refused> {
+async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result<(), TlsRefusal> {
     let made = UnbufferedServerConnection::new(config);
-    let made = made.map_err(|_| Refused::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
-    let mut records = Box::new(Records::new(TlsSession::Server(made), session.connection.input.take()));
+    let made = made.map_err(|_| TlsRefusal::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
+    let mut records = Box::new(Records::new(TlsSession::Server(made), conn.connection.input.take()));
     let outcome = std::future::poll_fn(|cx| {
         match records.poll_handshake(
             cx,
-            &mut session.connection.socket,
-            &session.client.worker.stock,
+            &mut conn.connection.socket,
+            &conn.client.worker.stock,
             Behind::Unknown,
         ) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(refused(session, &error))),
-            Poll::Pending if session.is_stopped() => {
-                Poll::Ready(Err(Refused::Failed(Failure::weir(Phase::Tls, Cause::Drained))))
+            Poll::Ready(Err(error)) => Poll::Ready(Err(refused(conn, &error))),
+            Poll::Pending if conn.is_stopped() => {
+                Poll::Ready(Err(TlsRefusal::Failed(Failure::weir(Phase::Tls, Cause::Drained))))
             }
-            Poll::Pending => poll_over(session).map(Err),
+            Poll::Pending => poll_over(conn).map(Err),
         }
     })
     .await;
     outcome?;
-    records.client_certificate = certificate(session, &records)?;
-    session.connection.tls = Some(records);
-    session.client.is_tls = true;
+    records.client_certificate = certificate(conn, &records)?;
+    conn.connection.tls = Some(records);
+    conn.client.is_tls = true;
     Ok(())
 }
 
-/// Whose certificate the client has shown, if it was asked for one.
-fn certificate(session: &Session, records: &Records) -> Result<Option<Box<ClientCertificate>>, Refused> {
-    let plan = Arc::clone(&session.client.listener.plan());
+/// The certificate that the client presented, if one was requested.
+fn certificate(
+    conn: &ClientConnection,
+    records: &Records,
+) -> Result<Option<Box<ClientCertificate>>, TlsRefusal> {
+    let plan = Arc::clone(&conn.client.listener.plan());
     let tls = plan.config.tls.as_ref();
     let clients = tls.and_then(|tls| tls.client_certificates.as_ref());
     let (Some(clients), Some(der)) = (clients, records.peer_certificate()) else { return Ok(None) };
-    let rejected = |cause| Refused::Failed(Failure::client(Phase::Tls, cause));
+    let rejected = |cause| TlsRefusal::Failed(Failure::client(Phase::Tls, cause));
     let read = ClientCertificate::read(der, &clients.headers);
     let read = read.ok_or_else(|| rejected(Cause::TlsCertificateRejected))?;
-    // In a handshake that goes on with an earlier session nobody else looks.
+    // In a handshake that resumes an earlier session, no verifier runs.
     if read.identity.not_after < UNIX_EPOCH + clock::unix_now() {
         return Err(rejected(Cause::TlsCertificateExpired));
     }
@@ -146,35 +156,35 @@ fn certificate(session: &Session, records: &Records) -> Result<Option<Box<Client
 }
 
 /// Waits; ready when that has to end.
-fn poll_over(session: &mut Session) -> Poll<Refused> {
-    session.client.report_idle(Activity::Handshake);
+fn poll_over(conn: &mut ClientConnection) -> Poll<TlsRefusal> {
+    conn.client.report_idle(Activity::Handshake);
     let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-    let over = session.client.deadline.poll_passed();
-    over.map(|()| Refused::Failed(session.client.deadline.failure(Phase::Tls, timed_out)))
+    let over = conn.client.deadline.poll_passed();
+    over.map(|()| TlsRefusal::Failed(conn.client.deadline.failure(Phase::Tls, timed_out)))
 }
 
-fn refused(session: &Session, error: &io::Error) -> Refused {
+fn refused(conn: &ClientConnection, error: &io::Error) -> TlsRefusal {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let failure = match cause {
         Some(error) => match of_rustls(error) {
-            // Whoever the client is: the lists are what is wrong.
+            // The fault is in the revocation lists, not in the client.
             cause @ Cause::TlsRevocationUnknown => Failure::weir(Phase::Tls, cause),
             cause => Failure::client(Phase::Tls, cause),
         },
         None => of_io(Phase::Tls, Party::Client, error),
     };
     tracing::debug!(
-        listener = &*session.client.listener.plan().config.name,
-        peer = ?session.client.peer,
+        listener = &*conn.client.listener.plan().config.name,
+        peer = ?conn.client.peer,
         reason = failure.reason(),
         %error,
         "no TLS with a client"
     );
-    Refused::Failed(failure)
+    TlsRefusal::Failed(failure)
 }
 
-fn count(session: &Session) {
-    let Some(tls) = &session.connection.tls else { return };
-    let by_version = &session.client.listener.shard.tls_handshakes[usize::from(tls.is_version_13())];
+fn count(conn: &ClientConnection) {
+    let Some(tls) = &conn.connection.tls else { return };
+    let by_version = &conn.client.listener.shard.tls_handshakes[usize::from(tls.is_version_13())];
     by_version[usize::from(tls.is_resumed())].increment();
 }

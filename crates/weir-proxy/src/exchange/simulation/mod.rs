@@ -30,11 +30,11 @@ use super::{End, Exchange, run};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
 use crate::net::peer::Peer;
+use crate::state::plan_inputs::PlanInputs;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
-use crate::state::surroundings::Surroundings;
-use crate::state::view::LocalListener;
 use crate::state::worker::{Worker, WorkerSeed};
+use crate::state::worker_config::LocalListener;
 
 const CONFIG: &str = r#"
 listener.web.address = "127.0.0.1:0"
@@ -114,12 +114,12 @@ fn config() -> CheckedConfig {
 }
 
 fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
-    let around = Surroundings { via_name: "weir".into(), seed, workers: 1, due_upstreams: Arc::default() };
-    let snapshot = Arc::new(Snapshot::new(config, &around).expect("it has no TLS"));
+    let inputs = PlanInputs { via_name: "weir".into(), seed, workers: 1, due_upstreams: Arc::default() };
+    let snapshot = Arc::new(Snapshot::new(config, &inputs).expect("it has no TLS"));
     let shared = Arc::new(Shared {
         loads: Box::new([crate::state::shared::Load::default()]),
         hand_over: Box::new([]),
-        room_wanted: Box::new([]),
+        room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
@@ -137,21 +137,21 @@ fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
 }
 
 fn client(worker: &Rc<Worker>, number: usize) -> Client {
-    let plan = Arc::clone(&worker.view.borrow().snapshot.listeners[0]);
+    let plan = Arc::clone(&worker.config.borrow().snapshot.listeners[0]);
     Client {
         worker: Rc::clone(worker),
         listener: LocalListener::new(&plan, 0, 0, None),
         is_tls: false,
         protocol: ListenerProtocol::Http,
         peer: Peer::Inet(([192, 0, 2, number as u8], 5000).into()),
-        arrival: None,
+        origin: None,
         pinned: Default::default(),
         local_port: None,
         deadline: Deadline::new(&worker.timers),
         now: clock::now(),
         requests: 0,
         number: number as u64,
-        called: worker.connection_list.number(),
+        answered_query: worker.connection_list.query_number(),
         opened_at: clock::now(),
     }
 }
@@ -240,8 +240,8 @@ fn begin(worker: &Rc<Worker>, world: &Rc<World>, number: usize) -> Task {
 
 /// No server works on more than it may.
 fn check_load(worker: &Worker) {
-    let view = worker.view.borrow();
-    for upstream in &view.snapshot.upstreams {
+    let config = worker.config.borrow();
+    for upstream in &config.snapshot.upstreams {
         let max = if &*upstream.config.name == "many" { REQUESTS_MAX[0] } else { REQUESTS_MAX[1] };
         for state in upstream.balancer().states() {
             assert!(state.in_flight() <= max, "{} on a server that may have {max}", state.in_flight());
@@ -251,11 +251,15 @@ fn check_load(worker: &Worker) {
 
 /// When all is over, every slot and every place in a queue is free again.
 fn check_idle(worker: &Worker) {
-    let view = worker.view.borrow();
-    for (index, upstream) in view.snapshot.upstreams.iter().enumerate() {
+    let config = worker.config.borrow();
+    for (index, upstream) in config.snapshot.upstreams.iter().enumerate() {
         let in_flight: u32 = upstream.balancer().states().iter().map(|state| state.in_flight()).sum();
         assert_eq!(in_flight, 0, "slots of `{}` are left taken", upstream.config.name);
-        assert_eq!(view.upstream_shard(index).queue_length.value(), 0, "places in the queue are left taken");
+        assert_eq!(
+            config.upstream_shard(index).queue_length.value(),
+            0,
+            "places in the queue are left taken"
+        );
     }
     assert_eq!(worker.timers.len(), 0, "timers are left");
 }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_is_those_who_wait() {
+    fn the_backlog_is_the_number_of_waiting_connections() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         assert_eq!(backlog(listener.as_fd()).ok(), Some(0));

@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: by the name that it asks for and the signatures that it knows.
+//! Selects the certificate for a client: by the requested name (SNI) and the signature schemes that it offers.
 //!
 //! The exact name goes before a wildcard, which stands for one label, and that before the default. Of several
 //! certificates for a name the cheapest to sign with comes first: a handshake costs 206 us of CPU with ECDSA P-256,
@@ -50,7 +50,7 @@ impl Certificates {
         self.now.load().loaded.clone()
     }
 
-    /// Uses others from now on, with those responses for stapling that are of use now.
+    /// Uses other certificates from now on, with the OCSP responses that are valid now.
     ///
     /// # Errors
     /// When there is no certificate, or rustls does not take a key; then nothing changes.
@@ -75,7 +75,7 @@ thread_local! {
     static ASKED_NAME: Cell<Option<Box<str>>> = const { Cell::new(None) };
 }
 
-/// The name that a client has asked for, if the handshake that has just been moved on has read one; once.
+/// Takes the SNI of the handshake that was just advanced, if it has read one.
 pub(super) fn take_asked_name() -> Option<Box<str>> {
     ASKED_NAME.take()
 }
@@ -144,7 +144,7 @@ impl ByName {
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let fits = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(schemes).is_some();
         let candidates = self.candidates(name);
-        // When none fits, rustls finds that out by itself, and then tells the client by the alert that it expects.
+        // When none fits, rustls detects that and sends the proper alert.
         candidates.iter().find(fits).or(candidates.first()).map(Arc::clone)
     }
 }

@@ -36,7 +36,7 @@ impl Skips {
         (len <= wire.len()).then_some(len)
     }
 
-    /// How many bytes of `record` can go, which rustls was given alone, has looked at, and of which it wants `kept` to stay.
+    /// How many bytes of `record` can be dropped: rustls got it alone, has processed it, and keeps `kept` bytes of it.
     pub(super) fn judge(&mut self, record: &[u8], kept: usize) -> usize {
         if kept == 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! From an error of rustls to the cause of a failure.
+//! Maps errors of rustls to causes of failures.
 
 use rustls::{CertificateError, PeerIncompatible};
 use weir_observe::Cause;
@@ -14,7 +14,7 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
         Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) => {
             Cause::TlsHandshakeFailed
         }
-        // The general one is that no certificate fits the signatures that the client knows.
+        // `General` means that no certificate fits the signature schemes of the client.
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
             Cause::TlsNoSharedCipher
         }

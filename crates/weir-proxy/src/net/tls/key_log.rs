@@ -1,7 +1,7 @@
-//! The secrets of TLS connections in a file, for a person who looks into captured traffic with Wireshark: only where the config says so.
+//! Writes the secrets of TLS connections to a file, to decrypt captured traffic with Wireshark: only where the config says so.
 //!
 //! The format is NSS's, one line for each secret. A line is written with one system call to a file that is only appended to, so that
-//! no lock is needed. Must not be made for anything that the config does not name: the environment has no say.
+//! no lock is needed. Must not be written unless the config names the file: the environment (`SSLKEYLOGFILE`) is ignored.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rustls::{KeyLog, NoKeyLog};
 
-/// For its owner alone: whoever reads it can read everything.
+/// For its owner alone: a reader of it can decrypt all traffic.
 const MODE: u32 = 0o600;
 
 /// Files in use, each opened once.

@@ -3,12 +3,12 @@
 //! Above this, a connection with TLS reads and writes like one without. Must not know what the bytes mean.
 
 pub(crate) mod failure;
-pub mod trust;
+pub mod client_config;
 pub(crate) mod records;
-pub mod terms;
+pub mod server_config;
 pub mod certificates;
-pub mod clients;
+pub mod client_certificates;
 pub(crate) mod key_log;
-mod own;
+mod self_signed;
 pub(crate) mod session;
 mod early_data;

@@ -13,10 +13,10 @@ use rustls::{Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 use weir_observe::access_log::TlsRecord;
 
 use super::certificates;
-use super::clients::ClientCertificate;
+use super::client_certificates::ClientCertificate;
 use super::early_data::Skips;
-use super::session::{Session, Turn};
-use super::terms::suite_name;
+use super::server_config::suite_name;
+use super::session::{SessionProgress, TlsSession};
 use crate::net::buffer::{Buffer, BufferStock};
 use crate::net::socket::{Behind, PeerState, Socket};
 
@@ -53,7 +53,7 @@ struct Scratch {
 /// One TLS connection without its socket.
 #[derive(Debug)]
 pub(crate) struct Records {
-    session: Session,
+    session: TlsSession,
     /// Whether refused early data may still come.
     skips: Skips,
     /// Received and not yet taken in; absent when empty, as it is unless decrypted bytes wait to be read or a record is incomplete.
@@ -75,21 +75,21 @@ pub(crate) struct Records {
     peer_closed: bool,
     /// Whether the kernel took less than was encrypted.
     congested: bool,
-    /// Whether the peer has been told that nothing more comes.
+    /// Whether `close_notify` has been sent.
     notified: bool,
     /// How long the handshake took, in microseconds, if the peer is a client.
     pub(crate) handshake_micros: u32,
     /// The certificate that a client has shown.
     pub(crate) client_certificate: Option<Box<ClientCertificate>>,
-    /// The name that a client asked for.
+    /// The SNI of a client.
     server_name: Option<Box<str>>,
 }
 
 impl Records {
     /// The records of `session`, of which `received` has arrived already.
-    pub(crate) fn new(session: Session, received: Option<Buffer>) -> Self {
+    pub(crate) fn new(session: TlsSession, received: Option<Buffer>) -> Self {
         // Only clients send early data.
-        let skips = if matches!(session, Session::Server(_)) { Skips::May } else { Skips::Never };
+        let skips = if matches!(session, TlsSession::Server(_)) { Skips::May } else { Skips::Never };
         Self {
             session,
             skips,
@@ -147,7 +147,7 @@ impl Records {
         self.record > 0 || self.decrypted.is_some()
     }
 
-    /// Whether a read has something to tell without the socket: bytes or the end.
+    /// Whether a read can return bytes or the end without the socket.
     pub(crate) fn has_news(&self) -> bool {
         self.has_received() || self.peer_closed
     }
@@ -160,7 +160,7 @@ impl Records {
     /// Waits until decrypted bytes or the end can be read; takes a buffer only when the socket is readable.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the connection ended without the word of the peer that this is the end, `InvalidData` with the
+    /// `UnexpectedEof` when the connection ended without `close_notify` of the peer, `InvalidData` with the
     /// error of rustls when the peer broke the protocol, and those of `recv(2)`.
     pub(crate) fn poll_decrypted(
         &mut self,
@@ -189,7 +189,7 @@ impl Records {
             if self.has_decrypted() || self.wire.is_none() || self.exhausted || self.peer_closed {
                 continue;
             }
-            // What is wrong behind good bytes is told when these have been read.
+            // An error behind valid bytes is reported when these have been read.
             self.broken = self.advance().err().map(Box::new);
         }
         Ok(len)
@@ -210,7 +210,7 @@ impl Records {
         self.session.take_record(space, |bytes| *rest = Some(Buffer::holding(bytes)))
     }
 
-    /// Moves the handshake on until it is over; `behind` is what comes after our last word in it.
+    /// Moves the handshake on until it is over; `behind` is what follows our last message in it.
     ///
     /// # Errors
     /// As [`Records::poll_decrypted`].
@@ -253,8 +253,8 @@ impl Records {
         false
     }
 
-    /// What is known of the peer; registers `cx` for the next news. Only its records tell whether it has sent something or ended its
-    /// direction, so they are taken in until one of the two shows.
+    /// The state of the peer; registers `cx` for the next event. Only its records show whether it has sent data or ended its
+    /// direction, so they are decrypted until one of the two is known.
     pub(crate) fn poll_peer(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> PeerState {
         for _ in 0..QUIET_READS_MAX {
             if self.has_received() {
@@ -282,7 +282,7 @@ impl Records {
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // What stands behind the peer's last word is nothing.
+        // Bytes after `close_notify` of the peer are ignored.
         if self.peer_closed {
             return Ok(());
         }
@@ -296,7 +296,7 @@ impl Records {
     }
 
     /// What another worker needs to go on; `None` when something is under way.
-    pub(crate) fn into_session(self) -> Option<Session> {
+    pub(crate) fn into_session(self) -> Option<TlsSession> {
         let is_idle = !self.has_news() && self.wire.is_none() && self.unsent.is_empty() && !self.notified;
         is_idle.then_some(self.session)
     }
@@ -342,7 +342,7 @@ impl Records {
         }
     }
 
-    /// Decrypts what was received, up to the next bytes that are to be read; answers what the protocol wants answered.
+    /// Decrypts what was received, up to the next bytes that are to be read; writes the replies that the protocol requires.
     fn take_in(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> io::Result<()> {
         if self.has_decrypted() || self.peer_closed {
             return Ok(());
@@ -354,7 +354,7 @@ impl Records {
             None => Ok(()),
         };
         outcome.map_err(|error| {
-            // The peer shall know why, if it can be told at once.
+            // The alert is sent if the socket takes it now.
             let _gone = self.poll_flush(cx, socket, Behind::Close);
             io::Error::new(io::ErrorKind::InvalidData, error)
         })
@@ -368,9 +368,9 @@ impl Records {
         let mut nothing = [];
         let is_handshaking = self.session.is_handshaking();
         let wire = self.wire.as_mut().map_or(&mut nothing[..], Buffer::filled_mut);
-        let (taken, turn) = self.session.advance(wire, &mut self.unsent, &mut self.skips);
-        if turn.is_err() {
-            self.session.say_why(&mut wire[taken..], &mut self.unsent);
+        let (taken, progress) = self.session.advance(wire, &mut self.unsent, &mut self.skips);
+        if progress.is_err() {
+            self.session.queue_alert(&mut wire[taken..], &mut self.unsent);
             self.is_over = true;
         }
         if let Some(wire) = &mut self.wire {
@@ -382,18 +382,18 @@ impl Records {
         if is_handshaking && let Some(name) = certificates::take_asked_name() {
             self.server_name = Some(name);
         }
-        match turn? {
-            Turn::Received(len) => self.record = len,
-            Turn::PeerClosed => {
+        match progress? {
+            SessionProgress::Received(len) => self.record = len,
+            SessionProgress::PeerClosed => {
                 self.peer_closed = true;
                 self.wire = None;
             }
-            Turn::Open => self.exhausted = true,
+            SessionProgress::Incomplete => self.exhausted = true,
         }
         Ok(())
     }
 
-    /// Has the session say all that it has to say, which it does only when it has nothing for us to read: that makes way.
+    /// Collects all pending output of the session, which it gives only when it has nothing to read: received data is moved aside.
     fn settle(&mut self) -> Result<(), Error> {
         loop {
             let was_closed = self.peer_closed;
@@ -439,7 +439,7 @@ impl Records {
         }))
     }
 
-    /// Puts into `sealed` what has not been sent, then the records of `plain`, then, if that is the last of it, the word for it.
+    /// Puts into `sealed` what has not been sent, then the records of `plain`, then `close_notify`, if it is the last.
     fn seal(&mut self, plain: &[u8], is_last: bool, sealed: &mut Vec<u8>) -> Result<usize, Error> {
         let ahead = std::mem::take(&mut self.unsent);
         let ahead = &ahead[std::mem::take(&mut self.sent)..];
@@ -488,17 +488,17 @@ impl Records {
         Ok(())
     }
 
-    /// Tells the peer that nothing more comes, and waits until the kernel has that.
+    /// Sends `close_notify`, and waits until the kernel has taken it.
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<()>> {
         if !self.notified {
-            // A peer that broke the protocol hears so; if not, the end of the connection will do.
+            // A peer that broke the protocol gets an alert if possible; otherwise the connection just ends.
             let _broken = self.settle();
             self.notify();
         }
         self.poll_flush(cx, socket, Behind::Close)
     }
 
-    /// Puts the last word behind what is unsent; [`Records::settle`] goes before it.
+    /// Appends `close_notify` to what is unsent; [`Records::settle`] has to be called before.
     fn notify(&mut self) {
         if !std::mem::replace(&mut self.notified, true) && !self.is_over {
             let mut nothing = [];
@@ -507,7 +507,7 @@ impl Records {
         }
     }
 
-    /// Sends what is encrypted.
+    /// Sends the encrypted bytes that wait.
     fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,

@@ -16,57 +16,57 @@ use super::early_data::Skips;
 const ALERT_MAX: usize = 256;
 
 /// One TLS connection, without its bytes.
-pub(crate) enum Session {
+pub(crate) enum TlsSession {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
 /// Where a session has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// A record of this many bytes waits in the session: see [`Session::take_record`].
+pub(super) enum SessionProgress {
+    /// A record of this many bytes waits in the session: see [`TlsSession::take_record`].
     Received(usize),
     /// The peer has said that it sends no more.
     PeerClosed,
     /// There is no whole record left in what was received.
-    Open,
+    Incomplete,
 }
 
-impl Session {
-    /// Takes in what has arrived, up to the next bytes that are to be read; what has to be told to the peer goes behind `outgoing`. Counts the
+impl TlsSession {
+    /// Takes in what has arrived, up to the next bytes that are to be read; records for the peer are appended to `outgoing`. Counts the
     /// bytes of `wire` that are done with. Those of a message that has not wholly arrived stay, and are to be given again.
     pub(super) fn advance(
         &mut self,
         wire: &mut [u8],
         outgoing: &mut Vec<u8>,
         skips: &mut Skips,
-    ) -> (usize, Result<Turn, Error>) {
+    ) -> (usize, Result<SessionProgress, Error>) {
         let mut taken = 0;
         loop {
             let rest = &mut wire[taken..];
             let alone = if self.is_handshaking() { skips.alone(rest) } else { None };
             let given = alone.unwrap_or(rest.len());
-            let (discard, turn) = match self {
+            let (discard, progress) = match self {
                 Self::Server(session) => step(session.process_tls_records(&mut rest[..given]), outgoing),
                 Self::Client(session) => step(session.process_tls_records(&mut rest[..given]), outgoing),
             };
             taken += discard;
-            let Some(turn) = turn.transpose() else { continue };
-            match (&turn, alone) {
-                (Ok(Turn::Open), Some(len)) => {
+            let Some(progress) = progress.transpose() else { continue };
+            match (&progress, alone) {
+                (Ok(SessionProgress::Incomplete), Some(len)) => {
                     taken += skips.judge(&rest[..len], len - discard);
                     if taken == wire.len() {
-                        return (taken, turn);
+                        return (taken, progress);
                     }
                 }
-                _ => return (taken, turn),
+                _ => return (taken, progress),
             }
         }
     }
 
-    /// Puts what a session has to say about an error behind `outgoing`. It is not to be moved on after one: it would find the same again, and
-    /// say so twice.
-    pub(super) fn say_why(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
+    /// Appends the alert about an error to `outgoing`. A session must not be advanced after an error: it would find the same again, and
+    /// send the alert twice.
+    pub(super) fn queue_alert(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
         // As long as there is something to send, nothing else is done.
         while self.wants_write() {
             let said = match self {
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Takes the record out that [`Turn::Received`] told of: as much of it as has room, and then the rest of it.
+    /// Takes the record out that [`SessionProgress::Received`] reported: as much of it as has room, and then the rest of it.
     pub(super) fn take_record(&mut self, space: &mut [u8], rest: impl FnOnce(&[u8])) -> usize {
         match self {
             Self::Server(session) => take(session.process_tls_records(&mut []), space, rest),
@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    /// Encrypts `plain` into `sealed`, after [`Session::advance`] has found nothing more to read.
+    /// Encrypts `plain` into `sealed`, after [`TlsSession::advance`] has found nothing more to read.
     pub(super) fn encrypt(
         &mut self,
         wire: &mut [u8],
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Puts the word that nothing more comes behind `outgoing`; under the same condition.
+    /// Appends `close_notify` to `outgoing`; under the same condition.
     pub(super) fn close_notify(&mut self, wire: &mut [u8], outgoing: &mut Vec<u8>) {
         match self {
             Self::Server(session) => close_notify(session.process_tls_records(wire), outgoing),
@@ -109,7 +109,7 @@ impl Session {
     }
 }
 
-impl Deref for Session {
+impl Deref for TlsSession {
     type Target = CommonState;
 
     fn deref(&self) -> &CommonState {
@@ -120,7 +120,7 @@ impl Deref for Session {
     }
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Server(_) => "Server",
@@ -129,12 +129,12 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// One state of rustls; no turn where it has more to do.
+/// One state of rustls; `None` where it has more to do.
 fn step<Data>(
     UnbufferedStatus { discard, state, .. }: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
-) -> (usize, Result<Option<Turn>, Error>) {
-    let turn = match state {
+) -> (usize, Result<Option<SessionProgress>, Error>) {
+    let progress = match state {
         Err(error) => Err(error),
         Ok(ConnectionState::EncodeTlsData(mut data)) => {
             encode(&mut data, outgoing);
@@ -146,19 +146,21 @@ fn step<Data>(
             Ok(None)
         }
         Ok(ConnectionState::ReadTraffic(record)) => {
-            Ok(Some(Turn::Received(record.peek_len().map_or(0, usize::from))))
+            Ok(Some(SessionProgress::Received(record.peek_len().map_or(0, usize::from))))
         }
-        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Some(Turn::PeerClosed)),
-        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(Some(Turn::Open)),
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Some(SessionProgress::PeerClosed)),
+        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => {
+            Ok(Some(SessionProgress::Incomplete))
+        }
         // Early data, which no client is offered to send.
         Ok(_) => Err(Error::General("a state that cannot be".to_owned())),
     };
-    (discard, turn)
+    (discard, progress)
 }
 
 fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, outgoing: &mut Vec<u8>) {
     let start = outgoing.len();
-    // The first answer tells how many bytes there are.
+    // The first error contains the required size.
     while let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut outgoing[start..]) {
         outgoing.resize(start + size.required_size, 0);
     }
@@ -190,7 +192,7 @@ fn encrypt<Data>(
 }
 
 fn close_notify<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>) {
-    // A peer with whom the handshake is not over hears it by the end of the connection.
+    // Before the handshake is over, the end of the connection has to do.
     let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else { return };
     let mut alert = [0; ALERT_MAX];
     if let Ok(len) = traffic.queue_close_notify(&mut alert) {

@@ -1,5 +1,5 @@
-//! The roll call of one worker: its sessions are woken group by group, so that nobody else has to wait for all of them, and each answers
-//! where it waits.
+//! A query to the connections of one worker: they are woken in groups, so that other tasks run in between, and each answers
+//! at its wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,39 +11,39 @@ use super::{
 use crate::net::deadline::Cut;
 use crate::net::timers::Timers;
 
-/// Sessions that are woken at once: a worker is through with them in some tens of microseconds.
+/// Connections that are woken at once: a worker is through with them in some tens of microseconds.
 const GROUP: usize = 128;
 
 /// How often the worker goes round its tasks once more while answers are missing.
 const ROUNDS: usize = 64;
 
-/// Where the sessions of a worker answer.
+/// Collects the answers of the connections of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionList {
-    /// That of the last call.
+    /// The number of the last query.
     number: Cell<u32>,
-    /// What the session that told last waits for.
+    /// The wait of the connection that reported last.
     waits_for: Cell<Option<Activity>>,
     open: RefCell<Option<QueryRound>>,
 }
 
-/// A question on its way round.
+/// A query in progress.
 #[derive(Debug)]
 struct QueryRound {
     query: Arc<ConnectionQuery>,
-    /// The oldest sessions that it means, by their numbers.
+    /// The oldest connections that it means, by their numbers.
     listed: BTreeMap<u64, ConnectionInfo>,
     matching: usize,
-    /// Sessions that have answered, or ended instead.
-    heard: usize,
+    /// Connections that have answered, or ended instead.
+    answered_count: usize,
 }
 
 impl QueryRound {
     fn new(query: &Arc<ConnectionQuery>) -> Self {
-        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, heard: 0 }
+        Self { query: Arc::clone(query), listed: BTreeMap::new(), matching: 0, answered_count: 0 }
     }
 
-    /// Whether a session belongs to the oldest ones.
+    /// Whether a connection belongs to the oldest ones.
     fn has_room(&self, number: u64) -> bool {
         let youngest = self.listed.last_key_value().map_or(0, |(number, _)| *number);
         self.listed.len() < self.query.count_max || number < youngest
@@ -58,29 +58,29 @@ impl QueryRound {
 }
 
 impl ConnectionList {
-    /// The number of the last call: who has answered that one has nothing to answer.
+    /// The number of the last query: a connection that has answered it has nothing to answer.
     #[inline]
-    pub(crate) fn number(&self) -> u32 {
+    pub(crate) fn query_number(&self) -> u32 {
         self.number.get()
     }
 
-    /// Notes for what the session waits that runs now.
+    /// Notes for what the connection waits that runs now.
     #[inline]
     pub(crate) fn note_wait(&self, activity: Activity) {
         self.waits_for.set(Some(activity));
     }
 
-    /// Forgets what a session waits for that has run before.
+    /// Forgets what a connection waits for that has run before.
     pub(crate) fn forget_wait(&self) {
         self.waits_for.set(None);
     }
 
-    /// Whether the session that has just told waits for a body to move on.
+    /// Whether the connection that has just reported waits for progress of a body.
     pub(crate) fn is_wait_for_body(&self) -> bool {
         self.waits_for.get().is_some_and(Activity::is_body)
     }
 
-    /// Hears of a connection, `running` if it is shown; why the connection has to end, if it has to.
+    /// Takes the answer of a connection; returns why the connection has to end, if it has to.
     pub(crate) fn report(
         &self,
         candidate: &ConnectionFacts<'_>,
@@ -88,7 +88,7 @@ impl ConnectionList {
     ) -> Option<Cut> {
         let Ok(mut open) = self.open.try_borrow_mut() else { return None };
         let Some(round) = &mut *open else { return None };
-        round.heard += 1;
+        round.answered_count += 1;
         if !round.query.takes(candidate) {
             return None;
         }
@@ -99,37 +99,37 @@ impl ConnectionList {
         round.query.ends
     }
 
-    /// A session ends that has answered the call `answered` last.
+    /// A connection ends whose last answered query is `answered`.
     pub(crate) fn leave(&self, answered: u32) {
-        if answered != self.number()
+        if answered != self.query_number()
             && let Ok(mut open) = self.open.try_borrow_mut()
             && let Some(round) = &mut *open
         {
-            round.heard += 1;
+            round.answered_count += 1;
         }
     }
 
-    /// Asks all connections of a worker, whose timers these are.
+    /// Queries all connections of the worker that has these timers.
     pub(crate) async fn query_all(&self, timers: &Timers, message: ConnectionQueryMessage) {
         let (list, asked) = (self, timers.len());
         list.open.replace(Some(QueryRound::new(&message.query)));
-        list.number.set(list.number().wrapping_add(1));
+        list.number.set(list.query_number().wrapping_add(1));
         let mut next = Some(0);
         while let Some(from) = next {
             next = timers.wake_some(from, GROUP);
             tokio::task::yield_now().await;
         }
-        let heard = || list.open.borrow().as_ref().map_or(0, |round| round.heard);
+        let answered_count = || list.open.borrow().as_ref().map_or(0, |round| round.answered_count);
         for _ in 0..ROUNDS {
-            if heard() >= asked {
+            if answered_count() >= asked {
                 break;
             }
             tokio::task::yield_now().await;
         }
         let Some(round) = list.open.take() else { return };
-        let silent = asked.saturating_sub(round.heard);
+        let silent = asked.saturating_sub(round.answered_count);
         let connections = round.listed.into_values().collect();
-        // Who has asked may be gone.
+        // The receiver may be gone.
         let _gone =
             message.answer.send(FoundOnWorker { connections, matching: round.matching, asked, silent });
     }
@@ -158,12 +158,12 @@ mod tests {
             sender: None,
             is_tls: false,
             requests: 0,
-            flight: None,
+            recorded: None,
         }
     }
 
     #[test]
-    fn of_many_sessions_the_oldest_are_told_and_no_more_than_asked_for() {
+    fn of_many_connections_the_oldest_are_listed_up_to_the_limit() {
         let query = Arc::new(ConnectionQuery { count_max: 1000, ..ConnectionQuery::default() });
         let mut round = QueryRound::new(&query);
         // In an order that is none: 7919 and 10 007 are prime.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_none_gets_none() {
+    fn a_limit_of_zero_lists_none() {
         let mut round = QueryRound::new(&Arc::new(ConnectionQuery::default()));
         assert!(!round.has_room(1));
         round.keep(info(1));

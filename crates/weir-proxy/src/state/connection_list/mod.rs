@@ -1,8 +1,7 @@
-//! What runs now: each session of a worker tells what it does, when somebody asks.
+//! The list of open client connections: each connection of a worker reports its state on request.
 //!
-//! Nothing is kept for that. A question is a roll call: the worker wakes its sessions, and each answers where it waits, from what
-//! session and exchange know anyway. In the same way sessions are told to end. Must not make sentences for people of names and numbers:
-//! that is for whoever asks.
+//! Nothing is stored for that. For a query the worker wakes its connections, and each answers at its wait, from the state of
+//! connection and exchange. A query can also end connections. Must not format text for people: the caller does.
 
 mod list;
 mod query;
@@ -14,12 +13,12 @@ use super::activity::Activity;
 pub use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
-use crate::state::recorder::{self, Flight};
+use crate::state::recorder::{self, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
 
-/// One session, as it was when it was asked.
+/// One connection at the time of the query.
 #[derive(Debug)]
 pub struct ConnectionInfo {
     /// Its number is the greater, the younger it is.
@@ -30,7 +29,7 @@ pub struct ConnectionInfo {
     pub since: Instant,
     /// What it waits for.
     pub activity: Activity,
-    /// The phase of its exchange or, before there is one, of the session; none between two exchanges.
+    /// The phase of its exchange or, before there is one, of the connection; none between two exchanges.
     pub(crate) phase: Option<Phase>,
     /// The protocol of its listener.
     pub protocol: ListenerProtocol,
@@ -38,18 +37,18 @@ pub struct ConnectionInfo {
     pub listener: Box<str>,
     /// The client.
     pub peer: Peer,
-    /// Who is at the other end of the connection, if that is a proxy that has named the client.
+    /// The peer of the connection, if it is a proxy that has named the client.
     pub sender: Option<Peer>,
     /// Whether the client uses TLS.
     pub is_tls: bool,
     /// Requests that have come on it.
     pub requests: u64,
     /// Its exchange so far.
-    pub flight: Option<Box<Flight>>,
+    pub recorded: Option<Box<RecordedExchange>>,
 }
 
 impl ConnectionInfo {
-    /// What it does in one word: the phase, unless it is idle or a tunnel.
+    /// Its state in one word: the phase, unless it is idle or a tunnel.
     pub fn state(&self) -> &'static str {
         match (self.activity, self.phase) {
             (Activity::Tunnel, _) => "tunnel",
@@ -59,11 +58,11 @@ impl ConnectionInfo {
     }
 }
 
-/// What a worker is asked.
+/// A query to a worker.
 #[derive(Debug)]
 pub enum WorkerQuery {
-    /// What it keeps of exchanges that are over.
+    /// About recorded exchanges.
     Recorder(recorder::RecorderQueryMessage),
-    /// What its sessions do now.
+    /// About open connections.
     Connections(ConnectionQueryMessage),
 }

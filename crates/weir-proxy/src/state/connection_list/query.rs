@@ -1,4 +1,4 @@
-//! What somebody asks about running sessions, and what one worker answers.
+//! A query about open connections, and the answer of one worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{ConnectionId, ConnectionInfo};
 use crate::net::clock::{self, Instant};
 use crate::net::deadline::Cut;
 
-/// Which sessions are meant, and what is to become of them.
+/// A filter for connections, and whether they have to end.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionQuery {
     /// One connection by its id.
@@ -24,9 +24,9 @@ pub struct ConnectionQuery {
     pub server: Option<Box<str>>,
     /// Those at least this old.
     pub age_min: Duration,
-    /// So many are told, the oldest of all.
+    /// Maximum number of listed connections, the oldest of all.
     pub count_max: usize,
-    /// Why those that are meant have to end, told or not; `None`: they go on.
+    /// Why the matching connections have to end, listed or not; `None`: they go on.
     pub ends: Option<Cut>,
 }
 
@@ -46,7 +46,7 @@ impl ConnectionQuery {
     }
 }
 
-/// What a question asks about, of one client connection.
+/// The facts of one client connection that a query filters by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionFacts<'a> {
     /// Its number among those of the worker.
@@ -60,7 +60,7 @@ pub(crate) struct ConnectionFacts<'a> {
     pub(crate) server: Option<&'a str>,
 }
 
-/// A question to one worker.
+/// A query to one worker.
 #[derive(Debug)]
 pub struct ConnectionQueryMessage {
     /// The connections that are meant.
@@ -72,12 +72,12 @@ pub struct ConnectionQueryMessage {
 /// What one worker answers.
 #[derive(Debug, Default)]
 pub struct FoundOnWorker {
-    /// Those that are told, the oldest first.
+    /// The listed connections, the oldest first.
     pub connections: Vec<ConnectionInfo>,
-    /// Sessions that the question means.
+    /// Connections that the question means.
     pub matching: usize,
-    /// Sessions that were asked, and of these, those that did not answer.
+    /// Connections that were queried.
     pub asked: usize,
-    /// Of those that were asked, the ones without an answer.
+    /// Queried connections that did not answer.
     pub silent: usize,
 }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use weir_observe::{AffinityOutcome, Failure, Party, PhaseTimes};
 
-pub use super::story::NONE;
-use super::story::{TRIES_KEPT, Try};
+pub use super::attempt_trace::NONE;
+use super::attempt_trace::{ATTEMPTS_KEPT, TracedAttempt};
 use super::words::Words;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
@@ -15,8 +15,8 @@ use crate::net::peer::Peer;
 pub struct Entry {
     /// Its number among those of the worker, from 1.
     pub number: u64,
-    /// The number of its session among those of the worker, from 1; 0 for a connection that was refused before it was one.
-    pub session: u64,
+    /// The number of its connection among those of the worker, from 1; 0 for a connection that was refused before it was one.
+    pub connection: u64,
     /// When it began.
     pub began: Instant,
     /// When it ended.
@@ -57,14 +57,14 @@ pub struct Entry {
     pub is_tls: bool,
     /// Whether the connection of the client went on.
     pub client_stays: bool,
-    /// Who ended a tunnel, or its direction of it first.
+    /// The party that ended a tunnel, or its direction of it first.
     pub ended_by: Option<Party>,
     /// What affinity did with it.
     pub kept: Option<AffinityOutcome>,
     /// Attempts on servers, those on connections that had died among them.
-    pub tries_seen: u8,
+    pub attempts_seen: u8,
     /// The first attempt.
-    pub first_try: Try,
+    pub first_attempt: TracedAttempt,
     /// The id of its trace; zeros when traces are off.
     pub trace_id: [u8; 16],
     /// Method, path, host and request id.
@@ -79,16 +79,16 @@ pub enum EntryKind {
     /// A request that became a tunnel.
     Tunnel,
     /// A connection of a TCP listener.
-    Connection,
-    /// A client connection that ended before anything was asked on it.
-    Session,
+    TcpConnection,
+    /// A client connection that ended before its first request.
+    NoRequest,
 }
 
 impl Entry {
     pub(crate) fn blank(now: Instant) -> Self {
         Self {
             number: 0,
-            session: 0,
+            connection: 0,
             began: now,
             ended: now,
             generation: 0,
@@ -111,8 +111,8 @@ impl Entry {
             client_stays: false,
             ended_by: None,
             kept: None,
-            tries_seen: 0,
-            first_try: Try::blank(now),
+            attempts_seen: 0,
+            first_attempt: TracedAttempt::blank(now),
             trace_id: [0; 16],
             words: Words::none(),
         }
@@ -121,17 +121,17 @@ impl Entry {
 
 /// An exchange with room for several attempts.
 #[derive(Debug, Clone, Copy)]
-pub struct Flight {
+pub struct RecordedExchange {
     /// The exchange, with its first attempt.
     pub entry: Entry,
     /// The attempts behind the first.
-    pub later_tries: [Try; TRIES_KEPT - 1],
+    pub later_attempts: [TracedAttempt; ATTEMPTS_KEPT - 1],
 }
 
-impl Flight {
+impl RecordedExchange {
     /// An exchange without anything in it, at `now`.
     pub fn blank(now: Instant) -> Self {
-        Self { entry: Entry::blank(now), later_tries: [Try::blank(now); TRIES_KEPT - 1] }
+        Self { entry: Entry::blank(now), later_attempts: [TracedAttempt::blank(now); ATTEMPTS_KEPT - 1] }
     }
 
     /// One that has no more than one attempt.
@@ -140,11 +140,11 @@ impl Flight {
     }
 
     /// All attempts that were noted.
-    pub fn tries(&self) -> impl Iterator<Item = &Try> {
-        let seen = usize::from(self.entry.tries_seen).min(TRIES_KEPT);
-        std::iter::once(&self.entry.first_try).chain(&self.later_tries).take(seen)
+    pub fn attempts(&self) -> impl Iterator<Item = &TracedAttempt> {
+        let seen = usize::from(self.entry.attempts_seen).min(ATTEMPTS_KEPT);
+        std::iter::once(&self.entry.first_attempt).chain(&self.later_attempts).take(seen)
     }
 }
 
 // What the reference of the config says about the memory.
-const _: () = assert!(size_of::<Entry>() <= 576 && size_of::<Flight>() <= 1024);
+const _: () = assert!(size_of::<Entry>() <= 576 && size_of::<RecordedExchange>() <= 1024);

@@ -1,12 +1,12 @@
-//! The flight recorder of one worker: what it keeps of exchanges that are over, so that somebody can ask later why they went as they did.
+//! The flight recorder of one worker: records of completed exchanges, to explain their outcome later.
 //!
-//! The worker alone writes and reads it: whoever wants to know sends a message, which is answered between two steps of the event loop.
-//! No lock, and no allocation once the rings have their memory. Must not make sentences: that is for whoever asks.
+//! The worker alone writes and reads it: a query is a message, which is answered between two steps of the event loop.
+//! No lock, and no allocation once the rings have their memory. Must not format text: the caller does.
 
 mod ring;
 mod query;
 mod entry;
-mod story;
+mod attempt_trace;
 mod words;
 
 use std::cell::RefCell;
@@ -17,10 +17,10 @@ use self::ring::Ring;
 use self::words::PackedWords;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
-pub use entry::{Entry, EntryKind, Flight, NONE};
+pub(crate) use attempt_trace::AttemptTrace;
+pub use attempt_trace::{ATTEMPTS_KEPT, Decision, TracedAttempt};
+pub use entry::{Entry, EntryKind, NONE, RecordedExchange};
 pub use query::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
-pub(crate) use story::Story;
-pub use story::{Decision, TRIES_KEPT, Try};
 pub(crate) use words::RequestWords;
 pub use words::Words;
 
@@ -37,10 +37,10 @@ struct Rings {
     /// Successes at the first attempt.
     exchanges: Ring<Entry>,
     /// Successes that took more attempts.
-    retried: Ring<Flight>,
+    retried: Ring<RecordedExchange>,
     /// Failures, which no success pushes out.
-    failures: Ring<Flight>,
-    blank: Flight,
+    failures: Ring<RecordedExchange>,
+    blank: RecordedExchange,
 }
 
 impl Recorder {
@@ -53,14 +53,14 @@ impl Recorder {
                 exchanges: Ring::new(exchanges),
                 retried: Ring::new(exchanges.div_ceil(EXCHANGES_PER_RETRIED)),
                 failures: Ring::new(failures),
-                blank: Flight::blank(clock::now()),
+                blank: RecordedExchange::blank(clock::now()),
             }))
         })
     }
 
     /// Keeps an exchange that was a success at its first attempt; `fill` sets everything but its number.
     #[inline]
-    pub(crate) fn keep(&self, fill: impl FnOnce(&mut Entry)) {
+    pub(crate) fn record(&self, fill: impl FnOnce(&mut Entry)) {
         let Ok(mut rings) = self.0.try_borrow_mut() else { return };
         let Rings { number, exchanges, blank, .. } = &mut *rings;
         *number += 1;
@@ -72,33 +72,33 @@ impl Recorder {
 
     /// Keeps one that failed, took several attempts, or has been a tunnel; `fill` sets everything but its number.
     #[cold]
-    pub(crate) fn keep_whole(&self, fill: impl FnOnce(&mut Flight)) {
+    pub(crate) fn record_full(&self, fill: impl FnOnce(&mut RecordedExchange)) {
         let Ok(mut rings) = self.0.try_borrow_mut() else { return };
         let Rings { number, exchanges, retried, failures, blank } = &mut *rings;
         *number += 1;
-        let mut flight = *blank;
-        flight.entry.number = *number;
-        fill(&mut flight);
-        let is_failure = flight.entry.failure.is_some();
-        if !is_failure && flight.entry.tries_seen <= 1 {
+        let mut recorded = *blank;
+        recorded.entry.number = *number;
+        fill(&mut recorded);
+        let is_failure = recorded.entry.failure.is_some();
+        if !is_failure && recorded.entry.attempts_seen <= 1 {
             if let Some(slot) = exchanges.next_slot(&blank.entry) {
-                *slot = flight.entry;
+                *slot = recorded.entry;
             }
             return;
         }
         let ring = if is_failure { failures } else { retried };
         if let Some(slot) = ring.next_slot(blank) {
-            *slot = flight;
+            *slot = recorded;
         }
     }
 
     /// Keeps a client connection that ended before there was an exchange on it.
     #[cold]
-    pub(crate) fn record_session(
+    pub(crate) fn record_connection(
         &self,
         failure: Failure,
         peer: Peer,
-        session: u64,
+        connection: u64,
         generation: u64,
         listener: usize,
         opened_at: Instant,
@@ -110,14 +110,14 @@ impl Recorder {
         *slot = *blank;
         slot.entry = Entry {
             number: *number,
-            session,
+            connection,
             began: opened_at,
             ended: clock::now(),
             generation,
             listener: listener as u32,
             peer,
             failure: Some(failure),
-            kind: EntryKind::Session,
+            kind: EntryKind::NoRequest,
             ..blank.entry
         };
     }
@@ -128,6 +128,6 @@ impl Recorder {
 pub(crate) struct TunnelTrace {
     pub(crate) words: PackedWords,
     pub(crate) client: Option<std::net::IpAddr>,
-    pub(crate) tries: Box<[Try]>,
-    pub(crate) tries_seen: u8,
+    pub(crate) attempts: Box<[TracedAttempt]>,
+    pub(crate) attempts_seen: u8,
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::entry::{Entry, Flight, NONE};
+use super::entry::{Entry, NONE, RecordedExchange};
 use super::{Recorder, Rings};
 use crate::state::connection_id::ConnectionId;
 
-/// What somebody wants to know.
+/// A query for recorded exchanges.
 #[derive(Debug, Clone)]
 pub enum RecorderQuery {
     /// Exchanges with this request id.
@@ -21,8 +21,8 @@ pub enum RecorderQuery {
         /// The number of the exchange on it.
         number: u64,
     },
-    /// Those of this session.
-    Session(ConnectionId),
+    /// Those of this connection.
+    Connection(ConnectionId),
     /// Exchanges that failed.
     Failures,
     /// Exchanges that a filter takes.
@@ -65,7 +65,7 @@ pub struct RecorderQueryMessage {
     /// How many are returned at most.
     pub count_max: usize,
     /// Takes the answer.
-    pub answer: oneshot::Sender<Vec<Flight>>,
+    pub answer: oneshot::Sender<Vec<RecordedExchange>>,
 }
 
 impl RecorderQueryMessage {
@@ -79,12 +79,12 @@ impl RecorderQueryMessage {
 }
 
 impl Rings {
-    fn find(&self, query: &RecorderQuery, count_max: usize) -> Vec<Flight> {
-        let mut found: Vec<Flight> = match query {
+    fn find(&self, query: &RecorderQuery, count_max: usize) -> Vec<RecordedExchange> {
+        let mut found: Vec<RecordedExchange> = match query {
             RecorderQuery::Failures => self.failures.newest_first().take(count_max).copied().collect(),
             RecorderQuery::Id(id) => self.matching(|entry| entry.words.id() == &**id, count_max),
             RecorderQuery::Number { number, .. } => self.matching(|entry| entry.number == *number, 1),
-            RecorderQuery::Session(id) => self.matching(|entry| entry.session == id.number, count_max),
+            RecorderQuery::Connection(id) => self.matching(|entry| entry.connection == id.number, count_max),
             RecorderQuery::Any(filter) => self.matching(|entry| filter.takes(entry), count_max),
         };
         sort(&mut found);
@@ -93,10 +93,10 @@ impl Rings {
     }
 
     /// The newest of each ring that `takes` means.
-    fn matching(&self, takes: impl Fn(&Entry) -> bool, count_max: usize) -> Vec<Flight> {
+    fn matching(&self, takes: impl Fn(&Entry) -> bool, count_max: usize) -> Vec<RecordedExchange> {
         let plain = self.exchanges.newest_first().filter(|entry| takes(entry));
-        let whole = |flight: &&Flight| takes(&flight.entry);
-        let mut found: Vec<Flight> = plain.take(count_max).map(Flight::of).collect();
+        let whole = |recorded: &&RecordedExchange| takes(&recorded.entry);
+        let mut found: Vec<RecordedExchange> = plain.take(count_max).map(RecordedExchange::of).collect();
         found.extend(self.retried.newest_first().filter(whole).take(count_max));
         found.extend(self.failures.newest_first().filter(whole).take(count_max));
         found
@@ -104,7 +104,7 @@ impl Rings {
 }
 
 /// The newest first.
-fn sort(found: &mut [Flight]) {
+fn sort(found: &mut [RecordedExchange]) {
     found
         .sort_unstable_by(|a, b| b.entry.ended.cmp(&a.entry.ended).then(b.entry.number.cmp(&a.entry.number)));
 }

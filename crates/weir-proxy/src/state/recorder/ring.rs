@@ -15,7 +15,7 @@ impl<T: Copy> Ring<T> {
         Self { slots: Vec::new(), capacity, next: 0 }
     }
 
-    /// The place for the next one, to be written to; whatever is in it is of no use any more. `blank` is there the first time.
+    /// The place for the next one, to be overwritten. It contains `blank` the first time.
     #[inline]
     pub(crate) fn next_slot(&mut self, blank: &T) -> Option<&mut T> {
         let at = self.next;

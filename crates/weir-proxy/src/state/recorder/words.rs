@@ -121,7 +121,7 @@ impl Words {
         self.word(self.ends[1]..self.ends[2])
     }
 
-    /// The host of the request, or the name that the client of a TCP listener asked for.
+    /// The host of the request, or the SNI of a TCP listener's client.
     pub fn host(&self) -> &[u8] {
         self.word(self.ends[2]..self.ends[3])
     }
@@ -171,9 +171,9 @@ mod tests {
         words.ends = [id, id, path, host];
         let mut again = Words::none();
         words.packed().unpack_into(&mut again);
-        let told =
+        let texts =
             |words: &Words| [words.id(), words.method(), words.path(), words.host()].map(<[u8]>::to_vec);
-        assert_eq!(told(&again), told(&words));
+        assert_eq!(texts(&again), texts(&words));
         assert_eq!(again.method(), b"GET");
     }
 }

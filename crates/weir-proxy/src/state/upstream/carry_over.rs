@@ -1,4 +1,4 @@
-//! What a plan of an upstream takes over from the plan before it, server by server, and what it has to make anew.
+//! The parts that a plan of an upstream takes over from the plan before it, server by server, and those that it makes anew.
 //!
 //! Must not change what is taken over: the plan before still works with it.
 
@@ -13,9 +13,9 @@ use weir_traffic::balance::{Balancer, BalancerMember};
 
 use super::{LiveServer, UpstreamPlan, delay_target};
 use crate::net::clock::Instant;
+use crate::state::plan_inputs::PlanInputs;
 use crate::state::pool::SharedPool;
-use crate::state::surroundings::Surroundings;
-use crate::state::upstream::outliers::Ejector;
+use crate::state::upstream::outliers::OutlierDetector;
 use crate::state::upstream::queue::Waiter;
 
 /// The servers of a plan to come, by their places, and the plan before it.
@@ -39,18 +39,19 @@ impl<'a> CarryOver<'a> {
         servers.map(move |(index, server)| of(index, server, self.before.filter(|_| self.is_known[index])))
     }
 
-    /// Who judges the servers, and who chooses among them.
-    pub(super) fn balancing(self, around: &Surroundings) -> (Ejector, Admission<Waiter>) {
-        let (config, seed) = (self.config, around.seed);
+    /// Outlier detection, and the balancer with its queue.
+    pub(super) fn balancing(self, inputs: &PlanInputs) -> (OutlierDetector, Admission<Waiter>) {
+        let (config, seed) = (self.config, inputs.seed);
         match self.before {
             None => {
                 let balancer = Balancer::new(&config.balance, self.members(), seed);
-                let ejector = Ejector::new(config, self.leaves_at, &balancer, &around.due_upstreams);
-                (ejector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
+                let outlier_detector =
+                    OutlierDetector::new(config, self.leaves_at, &balancer, &inputs.due_upstreams);
+                (outlier_detector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
             }
             Some(before) => {
                 let balancer = before.balancer().succeeded_by(&config.balance, self.members(), seed);
-                (before.ejector.succeeded_by(config), before.admission.succeeded_by(balancer))
+                (before.outlier_detector.succeeded_by(config), before.admission.succeeded_by(balancer))
             }
         }
     }
@@ -76,8 +77,10 @@ impl<'a> CarryOver<'a> {
 
     /// Whether idle connections of the plan before may be used.
     pub(super) fn keeps_pool(self) -> Box<[bool]> {
-        self.each(|index, _, before| before.is_some_and(|before| before.greets_as(self.config, index)))
-            .collect()
+        self.each(|index, _, before| {
+            before.is_some_and(|before| before.opens_same_connections(self.config, index))
+        })
+        .collect()
     }
 
     /// The idle connections of the servers that have a limit on their requests.

@@ -25,36 +25,36 @@ use weir_traffic::{Mode, RAMP_FULL, ServerId};
 use self::carry_over::CarryOver;
 use self::server_slots::ServerSlots;
 use super::last_change::LastChange;
+use super::plan_inputs::{PlanInputs, TlsError, millis_between};
 use super::ramp::Ramp;
-use super::surroundings::{Surroundings, TlsError, millis_between};
 use crate::net::clock::{self, Instant};
-use crate::net::descriptors::ServerPlace;
+use crate::net::descriptors::ServerPermit;
 use crate::net::endpoint::Endpoint;
-use crate::net::tls::trust::Trust;
+use crate::net::tls::client_config::TlsClientConfig;
 use crate::state::method_set::MethodSet;
 use crate::state::pool::{PoolLimits, SharedPool};
-use crate::state::upstream::outliers::Ejector;
+use crate::state::upstream::outliers::OutlierDetector;
 use crate::state::upstream::queue::Waiter;
 
 /// An upstream, its rules in the form the data path uses.
 #[derive(Debug)]
 pub struct UpstreamPlan {
-    /// As the config has it.
-    pub(super) asked: Arc<Upstream>,
+    /// The upstream in the config.
+    pub(super) declared: Arc<Upstream>,
     /// The same with a place for every server, also for those that leave.
     pub config: Arc<Upstream>,
     /// Of servers that the config does not name any more: when their last tunnels end.
     pub leaves_at: Box<[Option<Instant>]>,
     /// When the last tunnels end, once the config does not name the upstream any more.
     removed: OnceLock<Instant>,
-    /// How servers are spoken to with TLS.
-    pub trust: Option<Arc<Trust>>,
+    /// The TLS of connections to its servers.
+    pub tls: Option<Arc<TlsClientConfig>>,
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
-    /// What keeps clients on their servers.
-    pub(crate) persistence: Option<CookieAffinity>,
+    /// Session affinity.
+    pub(crate) affinity: Option<CookieAffinity>,
     /// Whether requests that belong to a server wait for it when it is full.
-    pub(crate) patience: WhenFull,
+    pub(crate) when_full: WhenFull,
     /// The live state of each server.
     pub live: Box<[Arc<LiveServer>]>,
     /// Limits for response heads.
@@ -74,8 +74,8 @@ pub struct UpstreamPlan {
     pub(crate) retry_body_max: usize,
     /// What is counted of the probes of each server; `None` where there are none.
     pub probes: Box<[Option<Arc<ProbeShard>>]>,
-    /// Who is ejected.
-    pub ejector: Ejector,
+    /// Outlier detection.
+    pub outlier_detector: OutlierDetector,
     /// What each worker counts of the upstream.
     pub shards: PerWorker<UpstreamShard>,
     /// What each worker counts of each server. Where there is something, there is something of the upstream too.
@@ -99,7 +99,7 @@ pub struct LiveServer {
 impl LiveServer {
     pub(super) fn new(address: &ServerAddress) -> Self {
         Self {
-            endpoints: ArcSwap::from_pointee(known(address)),
+            endpoints: ArcSwap::from_pointee(literal_endpoints(address)),
             address_gone_ms: AtomicU64::new(0),
             ramp: Ramp::default(),
             last_change: LastChange::default(),
@@ -124,8 +124,8 @@ impl LiveServer {
 impl UpstreamPlan {
     /// # Errors
     /// When TLS with its servers cannot be made ready.
-    pub(super) fn new(config: &Arc<Upstream>, around: &Surroundings) -> Result<Self, TlsError> {
-        Self::make(config, ServerSlots::first(config), around, None)
+    pub(super) fn new(config: &Arc<Upstream>, inputs: &PlanInputs) -> Result<Self, TlsError> {
+        Self::make(config, ServerSlots::first(config), inputs, None)
     }
 
     /// The plan of the next config. Servers that leave now have until `grace_ends`.
@@ -135,43 +135,43 @@ impl UpstreamPlan {
     pub(super) fn succeeded_by(
         &self,
         config: &Arc<Upstream>,
-        around: &Surroundings,
+        inputs: &PlanInputs,
         grace_ends: Instant,
     ) -> Result<Self, TlsError> {
-        Self::make(config, ServerSlots::after(self, config, grace_ends), around, Some(self))
+        Self::make(config, ServerSlots::after(self, config, grace_ends), inputs, Some(self))
     }
 
     fn make(
-        asked: &Arc<Upstream>,
+        declared: &Arc<Upstream>,
         slots: ServerSlots,
-        around: &Surroundings,
+        inputs: &PlanInputs,
         before: Option<&Self>,
     ) -> Result<Self, TlsError> {
         let ServerSlots { servers, leaves_at, is_known } = slots;
-        let names = tls_names(asked, &servers, before);
-        let tls = asked.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
-        let config = if servers == asked.servers && tls == asked.tls {
-            Arc::clone(asked)
+        let names = tls_names(declared, &servers, before);
+        let tls = declared.tls.as_deref().map(|tls| Box::new(UpstreamTls { names, ..tls.clone() }));
+        let config = if servers == declared.servers && tls == declared.tls {
+            Arc::clone(declared)
         } else {
-            Arc::new(Upstream { servers, tls, ..Upstream::clone(asked) })
+            Arc::new(Upstream { servers, tls, ..Upstream::clone(declared) })
         };
         let config = &config;
         let carry_over = CarryOver { config, leaves_at: &leaves_at, is_known: &is_known, before };
-        let (ejector, admission) = carry_over.balancing(around);
+        let (outlier_detector, admission) = carry_over.balancing(inputs);
         let keeps_pool = carry_over.keeps_pool();
         Ok(Self {
-            trust: trust(config, before)?,
-            ejector,
+            tls: client_config(config, before)?,
+            outlier_detector,
             admission,
-            persistence: persistence(config, &leaves_at, before),
-            patience: match config.queue.affinity_wait {
+            affinity: affinity(config, &leaves_at, before),
+            when_full: match config.queue.affinity_wait {
                 Some(_) => WhenFull::Queue,
                 None => WhenFull::Spill,
             },
             live: carry_over.live(),
             head_limits: head_limits(config),
             chunked_limits: chunked_limits(config),
-            pool_limits: pool_limits(config, around.workers),
+            pool_limits: pool_limits(config, inputs.workers),
             shared_pool: carry_over.shared_pool(&keeps_pool),
             keeps_pool,
             retry: config.retry.policy(),
@@ -179,12 +179,12 @@ impl UpstreamPlan {
             retry_methods: MethodSet::new(config.retry.methods.iter().map(MethodMatch::as_str)),
             retry_body_max: config.retry.body_size.as_usize(),
             probes: carry_over.probes(),
-            shards: before.map_or_else(|| PerWorker::new(around.workers), |before| before.shards.clone()),
-            server_shards: carry_over.server_shards(around.workers),
+            shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
+            server_shards: carry_over.server_shards(inputs.workers),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             removed: OnceLock::new(),
             leaves_at: leaves_at.into(),
-            asked: Arc::clone(asked),
+            declared: Arc::clone(declared),
             config: Arc::clone(config),
         })
     }
@@ -202,7 +202,7 @@ impl UpstreamPlan {
     }
 
     /// Whether a connection to a server that this plan has opened is as one that a plan with this config would open.
-    pub(super) fn greets_as(&self, config: &Upstream, server: usize) -> bool {
+    pub(super) fn opens_same_connections(&self, config: &Upstream, server: usize) -> bool {
         let way = |config: &Upstream| {
             let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
             (tls, config.proxy_protocol)
@@ -212,12 +212,12 @@ impl UpstreamPlan {
 
     /// Makes room for its servers in what it shares with the plan before it.
     pub(super) fn prepare(&self) {
-        self.ejector.change(self);
+        self.outlier_detector.change(self);
     }
 
     /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
-    /// other, unless the config says something new about it, since an operator speaks of names. One that comes back takes requests from
-    /// the moment a worker turns; those who have not turned see it leave.
+    /// other, unless the config has changed it, since commands of operators use names. One that comes back gets requests from
+    /// a worker that has applied the config; for other workers it still leaves.
     pub(super) fn settle_modes(&self, before: &UpstreamPlan) {
         let states = before.balancer().states();
         for (index, server) in self.config.servers.iter().enumerate() {
@@ -266,7 +266,7 @@ impl UpstreamPlan {
             if known.health && !server.health
                 || before.config.health.is_some() && self.config.health.is_none()
             {
-                // Nobody looks any more: as at the start.
+                // Without health checks the state is that of the start.
                 if state.health() == weir_traffic::Health::Down {
                     self.skip_ramp(index);
                 }
@@ -302,7 +302,7 @@ impl UpstreamPlan {
         self.leaves_at[server].is_some() && self.balancer().states()[server].in_flight() == 0
     }
 
-    /// Who chooses among the servers.
+    /// The balancer.
     #[inline]
     pub fn balancer(&self) -> &Balancer {
         self.admission.balancer()
@@ -366,7 +366,7 @@ fn pool_limits(config: &Upstream, workers: usize) -> PoolLimits {
             ConnectionsMax::Auto => usize::MAX,
             ConnectionsMax::Exactly(connections) => connections as usize,
         },
-        open_max: (ServerPlace::count_max() as usize / workers).max(1),
+        open_max: (ServerPermit::count_max() as usize / workers).max(1),
         idle_max: Some(config.timeouts.idle),
         age_max: config.pool.age_max,
         requests_max: config.pool.requests_max.unwrap_or(u64::MAX),
@@ -385,32 +385,36 @@ fn names_in(config: &Upstream) -> HashMap<&str, &rustls::pki_types::ServerName<'
 
 /// What the certificate of each server has to be for, by their places. Those that leave are not in the config any more.
 fn tls_names(
-    asked: &Upstream,
+    declared: &Upstream,
     servers: &[Server],
     before: Option<&UpstreamPlan>,
 ) -> Vec<rustls::pki_types::ServerName<'static>> {
-    let (asked, before) = (names_in(asked), before.map(|before| names_in(&before.config)));
+    let (declared, before) = (names_in(declared), before.map(|before| names_in(&before.config)));
     let name = |server: &Server| {
         let before = || before.as_ref().and_then(|before| before.get(&*server.name));
-        asked.get(&*server.name).or_else(before).map_or_else(|| server.tls_name(), |name| (*name).clone())
+        declared.get(&*server.name).or_else(before).map_or_else(|| server.tls_name(), |name| (*name).clone())
     };
     servers.iter().map(name).collect()
 }
 
-/// How servers are spoken to with TLS; as before, with its sessions, as long as nothing about it has changed.
-fn trust(config: &Upstream, before: Option<&UpstreamPlan>) -> Result<Option<Arc<Trust>>, TlsError> {
+/// The TLS of connections to servers; that of before, with its sessions, as long as its config has not changed.
+fn client_config(
+    config: &Upstream,
+    before: Option<&UpstreamPlan>,
+) -> Result<Option<Arc<TlsClientConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let unchanged = before.filter(|before| before.config.tls.as_ref() == Some(tls));
-    if let Some(trust) = unchanged.and_then(|before| before.trust.clone()) {
-        return Ok(Some(trust));
+    if let Some(client_config) = unchanged.and_then(|before| before.tls.clone()) {
+        return Ok(Some(client_config));
     }
-    let trust = Trust::new(tls);
-    let trust = trust.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
-    Ok(Some(Arc::new(trust)))
+    let client_config = TlsClientConfig::new(tls);
+    let client_config =
+        client_config.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
+    Ok(Some(Arc::new(client_config)))
 }
 
-/// What keeps clients on their servers, with what was learned before. Of servers of one name, the one that stays is meant.
-fn persistence(
+/// Session affinity, with the cookies learned before. Of servers of one name, the one that stays is meant.
+fn affinity(
     config: &Upstream,
     leaves_at: &[Option<Instant>],
     before: Option<&UpstreamPlan>,
@@ -418,7 +422,7 @@ fn persistence(
     let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
     let new = config.affinity()?.preferring(stay.map(|(id, _)| ServerId(id)));
     let before = before.filter(|before| before.config.affinity == config.affinity);
-    Some(match before.and_then(|before| before.persistence.as_ref()) {
+    Some(match before.and_then(|before| before.affinity.as_ref()) {
         Some(before) => new.remembering(before),
         None => new,
     })
@@ -438,8 +442,8 @@ pub(super) fn delay_target(config: &Upstream) -> Option<DelayTarget> {
     config.queue.delay_target.map(|target| DelayTarget { target_ms: millis(target), interval_ms })
 }
 
-/// The addresses that are known without asking anybody.
-fn known(address: &ServerAddress) -> Vec<Endpoint> {
+/// The addresses that are known without a DNS query.
+fn literal_endpoints(address: &ServerAddress) -> Vec<Endpoint> {
     match address {
         ServerAddress::Ip(addr) => vec![Endpoint::Inet(*addr)],
         ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],

@@ -1,6 +1,6 @@
-//! What attempts tell of the server they go to: that they begin, if it is watched, and how they end.
+//! Reports attempts to outlier detection: their begin, if the server is watched, and their outcome.
 //!
-//! The rules stand in `weir_traffic::ejection`. The book of an upstream is behind a lock that is taken when a server is watched or
+//! The rules are in `weir_traffic::ejection`. The table of an upstream is behind a lock that is taken when a server is watched or
 //! has failed too often, never for a request without trouble. What was decided is logged, and timed, by the control
 //! thread.
 
@@ -17,23 +17,23 @@ use crate::net::clock::{self, Instant};
 use crate::net::failure::Fault;
 use crate::state::due_upstreams::DueUpstreams;
 
-/// The book of an upstream and what the data path needs to know of it.
+/// The outlier table of an upstream and the settings that the data path needs.
 #[derive(Debug)]
-pub struct Ejector {
-    shared: Arc<Book>,
-    /// Whether anybody is ever ejected.
+pub struct OutlierDetector {
+    shared: Arc<SharedOutlierTable>,
+    /// Whether servers are ejected at all.
     is_on: bool,
     /// Status codes that are failures; sorted.
     on_status: Box<[u16]>,
-    /// Failures in a row of which the book has to hear at once.
+    /// Consecutive failures from which on the table is updated at once.
     reported_from: u32,
 }
 
 /// What goes on from one config of an upstream to the next.
 #[derive(Debug)]
-struct Book {
+struct SharedOutlierTable {
     ejections: Mutex<OutlierTable<Fault>>,
-    /// Tells it from all others.
+    /// Its number, unique in the process.
     number: u64,
     /// Whether the control thread is to look at it.
     is_due: AtomicBool,
@@ -42,23 +42,23 @@ struct Book {
 
 /// How an attempt ended, as far as the server is concerned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Outcome {
-    /// It is well.
+pub(crate) enum AttemptOutcome {
+    /// The server is well.
     Success,
-    /// It is not.
+    /// The server is at fault.
     Failure(Fault),
-    /// Neither: it was somebody else's doing.
+    /// Neither: the client or Weir was at fault.
     Unknown,
 }
 
 /// What the config says of ejection.
-struct Rulings {
+struct EjectionSettings {
     rules: Option<EjectionRules>,
     panic_percent: Option<u32>,
     starts_slowly: bool,
 }
 
-impl Rulings {
+impl EjectionSettings {
     fn of(config: &Upstream) -> Self {
         Self {
             rules: config.ejection.as_ref().map(|ejection| ejection.rules),
@@ -80,8 +80,8 @@ fn members(config: &Upstream, leaves_at: &[Option<Instant>], balancer: &Balancer
     states.map(member).collect()
 }
 
-impl Ejector {
-    /// An empty book for the servers of `balancer`, of which some may leave.
+impl OutlierDetector {
+    /// An empty table for the servers of `balancer`, of which some may leave.
     pub(crate) fn new(
         config: &Upstream,
         leaves_at: &[Option<Instant>],
@@ -89,24 +89,24 @@ impl Ejector {
         due: &Arc<DueUpstreams>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(config);
+        let EjectionSettings { rules, panic_percent, starts_slowly } = EjectionSettings::of(config);
         let members = members(config, leaves_at, balancer);
-        let book = OutlierTable::new(rules, panic_percent, starts_slowly, members);
-        let book = Book {
-            ejections: Mutex::new(book),
+        let table = OutlierTable::new(rules, panic_percent, starts_slowly, members);
+        let table = SharedOutlierTable {
+            ejections: Mutex::new(table),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             is_due: AtomicBool::new(false),
             due: Arc::clone(due),
         };
-        Self::with(config, Arc::new(book))
+        Self::with(config, Arc::new(table))
     }
 
-    /// The same book under the rules of the next config, which hold once it is [changed](Self::change).
+    /// The same table under the rules of the next config, which hold once it is [changed](Self::change).
     pub(crate) fn succeeded_by(&self, config: &Upstream) -> Self {
         Self::with(config, Arc::clone(&self.shared))
     }
 
-    fn with(config: &Upstream, shared: Arc<Book>) -> Self {
+    fn with(config: &Upstream, shared: Arc<SharedOutlierTable>) -> Self {
         let rules = config.ejection.as_ref().map(|ejection| ejection.rules);
         Self {
             is_on: config.ejection.is_some() && config.servers.len() > 1,
@@ -120,44 +120,44 @@ impl Ejector {
         }
     }
 
-    /// Makes the book go by the rules of `plan`, and gives its servers their places.
+    /// Makes the table go by the rules of `plan`, and gives its servers their places.
     pub(crate) fn change(&self, plan: &UpstreamPlan) {
-        let Rulings { rules, panic_percent, starts_slowly } = Rulings::of(&plan.config);
+        let EjectionSettings { rules, panic_percent, starts_slowly } = EjectionSettings::of(&plan.config);
         let members = members(&plan.config, &plan.leaves_at, plan.balancer());
         let now_ms = plan.millis(clock::now());
         self.lock().change(rules, panic_percent, starts_slowly, members, now_ms);
-        self.tell_change();
+        self.request_review();
     }
 
-    /// The number of the book, the same in every config of the upstream.
+    /// The number of the table, the same in every config of the upstream.
     pub fn number(&self) -> u64 {
         self.shared.number
     }
 
-    /// The control thread is about to look at the book: it hears of what is entered from now on.
-    pub fn begin_look(&self) {
+    /// The control thread is about to review the table: later updates request another review.
+    pub fn begin_review(&self) {
         self.shared.is_due.store(false, Ordering::SeqCst);
     }
 
-    /// Has the control thread look at the book.
-    fn tell_change(&self) {
+    /// Has the control thread look at the table.
+    fn request_review(&self) {
         if !self.shared.is_due.swap(true, Ordering::SeqCst) {
             self.shared.due.add(self.shared.number);
         }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, OutlierTable<Fault>> {
-        // A panic inside leaves a book that is whole: it does not call out while it changes.
+        // A panic inside leaves a table that is whole: it does not call out while it changes.
         self.shared.ejections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What an answer with this status says of the server.
     #[inline]
-    pub(crate) fn judge(&self, status: u16) -> Outcome {
+    pub(crate) fn classify_status(&self, status: u16) -> AttemptOutcome {
         if status < 400 || !self.on_status.contains(&status) {
-            return Outcome::Success;
+            return AttemptOutcome::Success;
         }
-        Outcome::Failure(Fault::unexpected_status(status))
+        AttemptOutcome::Failure(Fault::unexpected_status(status))
     }
 }
 
@@ -172,10 +172,10 @@ impl UpstreamPlan {
 
     #[cold]
     fn begin_watched(&self, server: ServerId) {
-        self.ejector.lock().begin(server, self.millis(clock::now()));
+        self.outlier_detector.lock().begin(server, self.millis(clock::now()));
         if self.balancer().state(server).is_ejected() {
             // A trial has begun, and has its time.
-            self.ejector.tell_change();
+            self.outlier_detector.request_review();
         }
     }
 
@@ -184,62 +184,68 @@ impl UpstreamPlan {
         self.balancer().state(server).consecutive_failures().is_watched()
     }
 
-    /// Takes in how an attempt on `server` ended that began then.
+    /// Records the outcome of an attempt on `server` that began at `began`.
     #[inline]
-    pub(crate) fn hear(&self, server: ServerId, outcome: Outcome, began: Instant) {
+    pub(crate) fn record_outcome(&self, server: ServerId, outcome: AttemptOutcome, began: Instant) {
         match outcome {
-            Outcome::Success => {
+            AttemptOutcome::Success => {
                 if self.balancer().state(server).consecutive_failures().end_failures() {
-                    self.enter(|book, began_ms, now_ms| book.succeed(server, began_ms, now_ms), began);
+                    self.update_table(
+                        |table, began_ms, now_ms| table.succeed(server, began_ms, now_ms),
+                        began,
+                    );
                 }
             }
-            Outcome::Failure(fault) => self.hear_failure(server, fault, began),
-            Outcome::Unknown => {
+            AttemptOutcome::Failure(fault) => self.record_failure(server, fault, began),
+            AttemptOutcome::Unknown => {
                 if self.is_watched(server) {
-                    self.enter(|book, began_ms, now_ms| book.withdraw(server, began_ms, now_ms), began);
+                    self.update_table(
+                        |table, began_ms, now_ms| table.withdraw(server, began_ms, now_ms),
+                        began,
+                    );
                 }
             }
         }
     }
 
     #[cold]
-    fn hear_failure(&self, server: ServerId, fault: Fault, began: Instant) {
-        if !self.ejector.is_on {
+    fn record_failure(&self, server: ServerId, fault: Fault, began: Instant) {
+        if !self.outlier_detector.is_on {
             return;
         }
-        let suspicion = self.balancer().state(server).consecutive_failures();
-        let failures = suspicion.count_failure();
-        if failures >= self.ejector.reported_from || suspicion.is_watched() {
-            let fail = |book: &mut OutlierTable<Fault>, began_ms, now_ms| {
-                book.remember(server, fault, now_ms);
-                book.fail(server, began_ms, now_ms);
+        let consecutive = self.balancer().state(server).consecutive_failures();
+        let failures = consecutive.count_failure();
+        if failures >= self.outlier_detector.reported_from || consecutive.is_watched() {
+            let fail = |table: &mut OutlierTable<Fault>, began_ms, now_ms| {
+                table.remember(server, fault, now_ms);
+                table.fail(server, began_ms, now_ms);
             };
-            self.enter(fail, began);
-        } else if let Ok(mut book) = self.ejector.shared.ejections.try_lock() {
-            // For the history only: nobody waits for that.
-            book.remember(server, fault, self.millis(clock::now()));
+            self.update_table(fail, began);
+        } else if let Ok(mut table) = self.outlier_detector.shared.ejections.try_lock() {
+            // For the history only, which may be incomplete.
+            table.remember(server, fault, self.millis(clock::now()));
         }
     }
 
-    /// Enters something into the book, and has the control thread look at what came of it.
+    /// Enters something into the table, and has the control thread look at what came of it.
     #[cold]
-    fn enter(&self, entry: impl FnOnce(&mut OutlierTable<Fault>, u64, u64), began: Instant) {
+    fn update_table(&self, update: impl FnOnce(&mut OutlierTable<Fault>, u64, u64), began: Instant) {
         let now_ms = self.millis(clock::now());
-        let mut book = self.ejector.lock();
-        entry(&mut book, self.millis(began), now_ms);
-        if book.has_events() {
-            self.ejector.tell_change();
+        let mut table = self.outlier_detector.lock();
+        update(&mut table, self.millis(began), now_ms);
+        if table.has_events() {
+            self.outlier_detector.request_review();
         }
     }
 
-    /// Takes in that the health checks have found a server up again that they had found down.
+    /// Updates the table after the health checks have found a server up again.
     pub fn recover(&self, server: ServerId) {
-        self.ejector.lock().recover(server, self.millis(clock::now()));
+        self.outlier_detector.lock().recover(server, self.millis(clock::now()));
     }
 
-    /// Takes in that what health checks or the operator say of a server has changed, before anybody is told.
+    /// Updates the table after a change by health checks or the operator, before the change is reported.
     pub fn settle_ejections(&self) {
-        self.ejector.lock().advance(self.millis(clock::now()));
-        self.ejector.tell_change();
+        self.outlier_detector.lock().advance(self.millis(clock::now()));
+        self.outlier_detector.request_review();
     }
 }

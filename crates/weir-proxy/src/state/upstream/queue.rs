@@ -13,18 +13,18 @@ use crate::net::clock::{self, Instant};
 /// One exchange in the queue of an upstream: where the server that becomes free is announced, or why there will be none.
 pub(crate) type Waiter = oneshot::Sender<Result<ServerId, Cause>>;
 
-/// The longest that a client is asked to stay away, in seconds: a queue is seldom as full in two minutes as it is now.
+/// The maximum of `Retry-After`, in seconds: a queue is seldom as full in two minutes as it is now.
 const RETRY_AFTER_MAX: u32 = 120;
 
-/// Tells one who waits what became of it; whether it is still there to hear it.
-pub(crate) fn tell(waiter: Waiter, outcome: WaitOutcome) -> bool {
-    let told = match outcome {
+/// Sends the outcome to a waiter; whether it still waits.
+pub(crate) fn notify(waiter: Waiter, outcome: WaitOutcome) -> bool {
+    let outcome = match outcome {
         WaitOutcome::Server(server) => Ok(server),
         WaitOutcome::NoServer => Err(Cause::NoServer),
         WaitOutcome::Overload => Err(Cause::QueueOverload),
-        WaitOutcome::Displaced => Err(Cause::QueueEvicted),
+        WaitOutcome::Evicted => Err(Cause::QueueEvicted),
     };
-    waiter.send(told).is_ok()
+    waiter.send(outcome).is_ok()
 }
 
 impl UpstreamPlan {
@@ -35,13 +35,13 @@ impl UpstreamPlan {
         }
     }
 
-    /// Hands free slots to those who wait, and sends those away for whom there is no hope: after somebody entered, and
+    /// Hands free slots to waiters, and rejects waiters that no server can serve: after an entry, and
     /// after a server came or went.
     pub fn serve_queue(&self) {
-        self.admission.serve(self.millis(clock::now()), tell);
+        self.admission.serve(self.millis(clock::now()), notify);
     }
 
-    /// When one who comes now could expect a slot, in whole seconds; the time limit of the queue when nobody has left it
+    /// When an exchange that enters now could expect a slot, in whole seconds; the time limit of the queue when no exchange has left it
     /// lately.
     pub(crate) fn queue_drains_in(&self, now: Instant) -> u32 {
         let expected_ms = self.admission.wait_expected_ms(self.millis(now));

@@ -1,7 +1,7 @@
 //! Which server has which place over the reloads of its upstream.
 //!
-//! The place of a server is its `ServerId`, and whoever is under way keeps it in mind: those who wait in the queue, what is known of
-//! ejections, cookies that were learned. So a server keeps its place as long as the config names it, and leaves it behind only
+//! The place of a server is its `ServerId`, which is stored elsewhere too: by exchanges in the queue, in the outlier
+//! table, with learned cookies. So a server keeps its place as long as the config names it, and leaves it behind only
 //! when nothing runs on it any more; then a new server may have it. Pure: looks at loads, changes nothing.
 
 use std::collections::{HashMap, VecDeque};

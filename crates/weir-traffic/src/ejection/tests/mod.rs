@@ -17,8 +17,8 @@ fn outlier_rules() -> OutlierRules {
         error_rate_percent: Some(50),
         latency: None,
         requests_min: 10,
-        time: Duration::from_secs(10),
-        time_max: Duration::from_secs(35),
+        base_time: Duration::from_secs(10),
+        max_time: Duration::from_secs(35),
         servers_max_percent: 50,
     }
 }

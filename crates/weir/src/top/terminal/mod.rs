@@ -1,4 +1,4 @@
-//! The terminal of `weir top`: a thread asks for the overview, the main one draws and listens to keys.
+//! The terminal of `weir top`: a thread polls the overview, the main one draws and reads keys.
 //!
 //! What is shown is decided in `table` and `screen`, which know no terminal. Whatever happens, the terminal is given back as it was.
 
@@ -59,7 +59,7 @@ fn keep_looking(
     closed: &Receiver<()>,
 ) {
     while matches!(closed.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
-        let look = overview(client, PAGES_MAX).map_err(told);
+        let look = overview(client, PAGES_MAX).map_err(message_of);
         if looks.send(look).is_err() {
             return;
         }
@@ -67,7 +67,7 @@ fn keep_looking(
 }
 
 /// The error in one line.
-fn told(error: CommandError) -> String {
+fn message_of(error: CommandError) -> String {
     match error {
         CommandError::Failed { error, .. } => format!("{error:#}"),
         CommandError::Usage { what, .. } => what,

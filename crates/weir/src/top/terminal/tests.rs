@@ -61,7 +61,7 @@ fn names(screen: &mut TopScreen) -> Vec<String> {
 fn everything_fits_into_80_by_24() {
     let mut screen = TopScreen::new(look(), RowOrder::Rate);
     let lines = drawn(&mut screen, 80, 24);
-    assert_eq!(lines[0], "edge-1  up 2h  431 requests/s  2.0 failed/s  24 sessions");
+    assert_eq!(lines[0], "edge-1  up 2h  431 requests/s  2.0 failed/s  24 connections");
     assert_eq!(lines[1], "sorted by requests");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     assert_eq!(words(&lines[2]), "STATE REQ/S P50 P99 RUN WAIT FAIL/S");
@@ -105,9 +105,9 @@ fn scrolling_ends_at_the_last_row() {
 #[test]
 fn old_figures_stay_and_say_so() {
     let mut screen = TopScreen::new(look(), RowOrder::Rate);
-    screen.take(Err("nobody listens\u{1b}[2J at 127.0.0.1:1".to_owned()));
+    screen.take(Err("no listener\u{1b}[2J at 127.0.0.1:1".to_owned()));
     let lines = drawn(&mut screen, 80, 24);
-    assert_eq!(lines[0], "as of a while ago: nobody listens\u{fffd}[2J at 127.0.0.1:1");
+    assert_eq!(lines[0], "as of a while ago: no listener\u{fffd}[2J at 127.0.0.1:1");
     assert!(lines[3].starts_with("api"));
     screen.take(Ok(json!({})));
     assert!(drawn(&mut screen, 20, 3)[0].starts_with("weir"), "no figure, little room, no panic");

@@ -1,4 +1,4 @@
-//! One client that never runs out of requests or bytes does not keep a worker from others.
+//! A client with endless requests or bytes does not starve other clients of the worker.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

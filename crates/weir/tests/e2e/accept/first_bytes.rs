@@ -11,7 +11,7 @@ use crate::harness::{Client, Origin, Weir, eventually};
 /// `MSG_FASTOPEN` of send(2): connects, with the bytes in the first packet if the kernel has a cookie for the address.
 const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
 
-fn sessions(weir: &Weir) -> f64 {
+fn connections(weir: &Weir) -> f64 {
     weir.metrics().sum("weir_listener_connections_total", &["listener=\"web\""])
 }
 
@@ -21,22 +21,22 @@ fn one_worker(origin: &Origin, settings: &str) -> Weir {
 }
 
 #[test]
-fn a_deferred_connection_is_a_session_from_its_first_byte() {
+fn a_deferred_connection_is_a_connection_from_its_first_byte() {
     let origin = Origin::serving("fine");
     let weir = one_worker(&origin, "listener.web.defer_accept = \"60s\"");
     let mut silent = Client::connect(weir.web());
     assert_eq!(Client::get(weir.web(), "/").text(), "fine");
-    assert_eq!(sessions(&weir), 1.0, "only the one that sent something");
+    assert_eq!(connections(&weir), 1.0, "only the one that sent something");
     assert_eq!(silent.fetch("/late").text(), "fine");
-    assert_eq!(sessions(&weir), 2.0);
+    assert_eq!(connections(&weir), 2.0);
 }
 
 #[test]
-fn without_it_a_silent_connection_is_a_session_at_once() {
+fn without_it_a_silent_connection_is_served_at_once() {
     let origin = Origin::serving("fine");
     let weir = one_worker(&origin, "");
     let _silent = Client::connect(weir.web());
-    eventually("the connection is a session", || sessions(&weir) == 1.0);
+    eventually("the connection is served", || connections(&weir) == 1.0);
 }
 
 /// Connections that the kernel of this machine took with data in their first packet.
@@ -75,7 +75,7 @@ fn a_request_in_the_first_packet() {
     }
     let (taken, said) = (fast_opens_taken() - before, weir.stderr().contains("`fast_open` has no effect"));
     if allowed & 2 == 0 {
-        assert!(said, "Weir says that the kernel does not allow it: {}", weir.stderr());
+        assert!(said, "Weir logs that the kernel does not allow it: {}", weir.stderr());
     } else {
         assert!(taken > 0 && !said, "{taken} taken: {}", weir.stderr());
     }

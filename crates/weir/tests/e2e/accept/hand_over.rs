@@ -1,10 +1,10 @@
-//! The kernel spreads connections by chance; a worker with clearly more sessions than another hands new ones over.
+//! The kernel spreads connections by chance; a worker with clearly more connections than another hands new ones over.
 
 use crate::harness::{Client, Metrics, Origin, Weir, eventually};
 
-const SESSIONS: usize = 200;
+const CONNECTIONS: usize = 200;
 
-fn open_sessions(metrics: &Metrics) -> Vec<f64> {
+fn open_connections(metrics: &Metrics) -> Vec<f64> {
     ["worker=\"0\"", "worker=\"1\""]
         .iter()
         .map(|worker| metrics.sum("weir_worker_connections_open", &[worker]))
@@ -15,19 +15,19 @@ fn serve(client: &mut Client) {
     assert_eq!(client.fetch("/").status, 200);
 }
 
-/// Opens sessions one by one and tells which worker each went to; then leaves one worker with all of them.
+/// Opens connections one by one and tells which worker each went to; then leaves one worker with all of them.
 #[test]
 fn a_hot_worker_gets_relief() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "process.workers = 2\nadmin.address = \"127.0.0.1:0\"");
     let mut by_worker: [Vec<Client>; 2] = [Vec::new(), Vec::new()];
-    for count in 1..=SESSIONS {
-        let before = open_sessions(&weir.metrics());
+    for count in 1..=CONNECTIONS {
+        let before = open_connections(&weir.metrics());
         let mut client = Client::connect(weir.web());
         serve(&mut client);
         let mut worker = 0;
-        eventually("the new session is counted", || {
-            let now = open_sessions(&weir.metrics());
+        eventually("the new connection is counted", || {
+            let now = open_connections(&weir.metrics());
             worker = usize::from(now[1] > before[1]);
             now.iter().sum::<f64>() >= before.iter().sum::<f64>() + 1.0
         });
@@ -36,7 +36,9 @@ fn a_hot_worker_gets_relief() {
     }
     let [cold, mut hot] = by_worker;
     drop(cold);
-    eventually("one worker is left alone with its sessions", || open_sessions(&weir.metrics())[0] <= 2.0);
+    eventually("one worker is left alone with its connections", || {
+        open_connections(&weir.metrics())[0] <= 2.0
+    });
 
     // The kernel goes on sending half of the new connections to the hot worker, which has to pass them on.
     let mut new: Vec<Client> = (0..hot.len() / 2).map(|_| Client::connect(weir.web())).collect();
@@ -44,16 +46,16 @@ fn a_hot_worker_gets_relief() {
     let metrics = weir.metrics();
     let handed =
         metrics.sum("weir_worker_connections_handed_over_total", &["worker=\"1\"", "direction=\"out\""]);
-    assert!(handed > 0.0, "the hot worker kept all of its new sessions: {:?}", open_sessions(&metrics));
+    assert!(handed > 0.0, "the hot worker kept all of its new connections: {:?}", open_connections(&metrics));
     assert_eq!(
         metrics.sum("weir_worker_connections_handed_over_total", &["direction=\"in\""]),
         metrics.sum("weir_worker_connections_handed_over_total", &["direction=\"out\""]),
         "what one gives another takes"
     );
-    let relief = open_sessions(&metrics)[0];
+    let relief = open_connections(&metrics)[0];
     assert!(
         relief >= 0.9 * new.len() as f64,
-        "{relief} of {} new sessions went to the idle worker",
+        "{relief} of {} new connections went to the idle worker",
         new.len()
     );
     hot.iter_mut().for_each(serve);
@@ -61,12 +63,12 @@ fn a_hot_worker_gets_relief() {
 }
 
 #[test]
-fn sessions_end_up_even() {
+fn connections_end_up_even() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "process.workers = 2\nadmin.address = \"127.0.0.1:0\"");
-    let mut clients: Vec<Client> = (0..SESSIONS).map(|_| Client::connect(weir.web())).collect();
+    let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| Client::connect(weir.web())).collect();
     clients.iter_mut().for_each(serve);
-    let open = open_sessions(&weir.metrics());
+    let open = open_connections(&weir.metrics());
     let spread = (open[0] - open[1]).abs();
-    assert!(spread <= SESSIONS as f64 / 4.0, "sessions per worker: {open:?}");
+    assert!(spread <= CONNECTIONS as f64 / 4.0, "connections per worker: {open:?}");
 }

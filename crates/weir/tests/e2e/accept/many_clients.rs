@@ -43,7 +43,7 @@ fn one_request_each() {
     }
 }
 
-/// Slow clients take room, not turns: half a request each from a thousand of them keeps nobody waiting.
+/// Slow clients take room, not time: half a request each from a thousand of them delays no other client.
 #[test]
 fn half_requests() {
     let origin = echo();

@@ -27,12 +27,12 @@ fn more_idle_clients_than_there_is_room_for_keep_no_new_client_out() {
 }
 
 #[test]
-fn who_was_idle_longest_goes_first_and_in_order() {
+fn the_longest_idle_connection_is_evicted_first() {
     let origin = Origin::serving("fine");
     let weir =
         Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 5"));
     let mut clients: Vec<Client> = (0..5).map(|_| served(&weir)).collect();
-    // The first has something to ask again, so the second has been idle longest.
+    // The first sends another request, so the second has been idle longest.
     clients[0].send_get("/again");
     assert_eq!(clients[0].response().status, 200);
     let mut sixth = served(&weir);

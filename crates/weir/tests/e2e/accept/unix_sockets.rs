@@ -77,7 +77,7 @@ fn a_socket_file_left_behind_is_replaced() {
     assert_eq!(Client::get(weir.listening("web").clone(), "/").text(), "fine");
 }
 
-/// A process on its way out leaves the file alone that the next one has made: else nobody could reach that one.
+/// A process that stops does not remove the socket file of the next one: that one would become unreachable.
 #[test]
 fn a_socket_file_of_the_next_process_is_left_alone() {
     let gate = Gate::new();
@@ -96,7 +96,7 @@ fn a_socket_file_of_the_next_process_is_left_alone() {
     held.send_get("/held");
     origin.wait_for_requests(1);
     first.signal(Signal::TERM);
-    eventually("nobody accepts there any more", || UnixStream::connect(&web).is_err());
+    eventually("the socket no longer accepts", || UnixStream::connect(&web).is_err());
     // The runtime socket answers as long as the process runs; the next one has its own.
     let next = Weir::start(&config.replace("/admin.sock", "/next.sock"));
     gate.open();

@@ -1,4 +1,4 @@
-//! What the admin listener refuses: wrong credentials, pages of other sites, requests too large, too slow or too many. Each refusal is
+//! Requests that the admin listener refuses: wrong credentials, pages of other sites, requests too large, too slow or too many. Each refusal is
 //! counted, and none of it reaches a server.
 
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn ask(weir: &Weir, start: &str, lines: &[&str]) -> Response {
     Client::exchange(weir.address("admin"), &format!("{start} HTTP/1.1\r\n{fields}\r\n"))
 }
 
-/// How often the admin listener refused for a reason, by one who may ask with `authorization`.
+/// How often the admin listener refused for a reason, read with `authorization`.
 fn refusals(weir: &Weir, reason: &str, authorization: &str) -> f64 {
     let page = ask(weir, "GET /metrics", &["Host: localhost", &format!("Authorization: {authorization}")]);
     let text = page.text();
@@ -44,7 +44,7 @@ fn refusals(weir: &Weir, reason: &str, authorization: &str) -> f64 {
 }
 
 #[test]
-fn whoever_has_no_credentials_is_refused() {
+fn requests_without_credentials_are_refused() {
     let origin = Origin::serving("answer");
     let weir = weir(&origin, BOTH);
     let wrong = [
@@ -81,7 +81,7 @@ fn whoever_has_no_credentials_is_refused() {
     let said = weir.stderr().lines().filter(|line| line.contains("refused a request")).count();
     assert!(said < 11, "{said} lines");
     assert!(!weir.stderr().contains(PASSWORD) && !weir.stderr().contains(TOKEN));
-    assert_eq!(origin.requests().len(), 0, "no server has heard of it");
+    assert_eq!(origin.requests().len(), 0, "no request reached the server");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn one_client_cannot_take_every_place() {
     assert_eq!(Client::get(weir.web(), "/").text(), "answer");
     held[0].send(format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", weir.address("admin")));
     assert_eq!(held[0].response().status, 200);
-    // Who says nothing goes in time.
+    // Silent clients are closed by the time limit.
     eventually("there is room again", || {
         let mut client = Client::connect(weir.address("admin"));
         client.send_what_is_taken("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").is_ok()

@@ -1,4 +1,4 @@
-//! The admin listener and the runtime socket: who may use them, what they show of the running process, and what they can change.
+//! The admin listener and the runtime socket: access, the state of the running process, and changes.
 //!
 //! Metrics and records of exchanges belong to `observability`, the effect of a drain on traffic to `upstream`.
 
@@ -7,4 +7,4 @@ mod overview;
 mod status_page;
 mod profile;
 mod runtime_socket;
-mod sessions;
+mod connections;

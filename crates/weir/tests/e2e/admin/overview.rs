@@ -1,4 +1,4 @@
-//! `/api/overview`: what holds of every part, since when and why, and what happened in the last seconds.
+//! `/api/overview`: the state of every part with time and reason, and the rates of the last seconds.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn the_overview_shows_what_was_counted_and_where() {
 }
 
 #[test]
-fn a_server_tells_since_when_and_why() {
+fn a_server_has_the_time_and_reason_of_its_last_change() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::start(move |conn| {

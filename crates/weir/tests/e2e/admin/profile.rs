@@ -107,7 +107,7 @@ fn every_page_of_memory_is_in_one_kind() {
             let (resident, mapped) = (kind["resident_bytes"].as_u64(), kind["mapped_bytes"].as_u64());
             assert!(resident <= mapped || kind["name"] == "anonymous", "{kind}");
         }
-        // What the kernel says of the whole process, at about the same time.
+        // The kernel's figures of the whole process, at about the same time.
         let resident = shown["resident_bytes"].as_u64().expect("it is a number");
         assert!(resident.abs_diff(weir.resident_bytes()) < 8 << 20, "{shown}");
         let count = |name: &str| {
@@ -115,12 +115,12 @@ fn every_page_of_memory_is_in_one_kind() {
             let class = classes.iter().find(|class| class["name"] == name);
             class.and_then(|class| class["count"].as_u64()).expect("there is such a class")
         };
-        count("sessions") == 7 && count("buffers kept") > 0 && count("counters of workers") == 2
+        count("client connections") == 7 && count("buffers kept") > 0 && count("counters of workers") == 2
     });
 }
 
 #[test]
-fn profiles_are_for_those_who_may_change_things() {
+fn profiles_require_the_permission_to_change() {
     let origin = Origin::serving("hello");
     let weir = start(&origin);
     let admin = weir.address("admin");
@@ -128,7 +128,7 @@ fn profiles_are_for_those_who_may_change_things() {
         for field in ["Origin: http://evil.test", "Origin: null", "Sec-Fetch-Site: cross-site"] {
             assert_eq!(post_with(admin, &format!("/api/profile/{what}"), field).status, 403, "{field}");
         }
-        // A link of any page would do for a GET, and not every browser says whose it was.
+        // A link on any page could send a GET, and not every browser sends `Origin` or `Sec-Fetch-Site`.
         let response = Client::get_by_address(admin, &format!("/api/profile/{what}"));
         assert_eq!((response.status, response.field("Allow")), (405, Some("POST")));
     }

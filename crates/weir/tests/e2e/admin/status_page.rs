@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::browser::Browser;
 use crate::harness::{Client, Origin, Weir, eventually, temporary_folder};
 
-/// Two servers `one` and `two` behind the listener `web`, and an upstream that nobody serves.
+/// Two servers `one` and `two` behind the listener `web`, and an upstream without a listening server.
 fn config(origins: &[Origin], admin: &str) -> String {
     format!(
         "admin.address = \"127.0.0.1:0\"\n{admin}\n[listener.web]\naddress = \"127.0.0.1:0\"\n\
@@ -76,12 +76,12 @@ fn figures_change_without_loading_the_page_anew() {
         json!(0),
         "nothing may be changed"
     );
-    let story = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
-    eventually("the failure is among the last ones", || browser.evaluate(story).is_string());
+    let report = "document.querySelector('#failures tbody a[href^=\"/why/\"]')?.href";
+    eventually("the failure is among the last ones", || browser.evaluate(report).is_string());
     assert_eq!(browser.complaints(), [""; 0]);
-    let story = browser.evaluate(story);
-    browser.go(story.as_str().expect("it was just there"));
-    eventually("its story is told", || browser.text("#why h2") == "GET /gone/ for example.test");
+    let report = browser.evaluate(report);
+    browser.go(report.as_str().expect("it was just there"));
+    eventually("its record is shown", || browser.text("#why h2") == "GET /gone/ for example.test");
     assert!(browser.text("#why").contains("connect-refused"), "{}", browser.text("#why"));
     assert_eq!(browser.complaints(), [""; 0]);
     browser.go(&format!("http://{}/failures/connect-refused", weir.address("admin")));
@@ -162,7 +162,7 @@ fn a_server_is_drained_by_keyboard() {
     assert!(!is_open(&mut browser));
     assert_eq!(browser.complaints(), [""; 0]);
     drop(weir);
-    eventually("the page says that nobody answers", || {
+    eventually("the page says that Weir does not answer", || {
         browser.text("#live-text") == "Weir does not answer"
             && browser.evaluate("document.getElementById('live').className") == "off"
     });
@@ -200,14 +200,14 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     assert_eq!(browser.text("[data-at='upstreams.0.servers.1'] [data-v=weight]"), "1");
     assert_eq!(browser.text("[data-at='upstreams.0.servers.0'] .state"), "up", "the mode was not touched");
     assert_eq!(browser.complaints(), [""; 0]);
-    // What the answer complains of stands in the dialog, and nothing is changed.
+    // The dialog shows the error of the answer, and nothing is changed.
     ask(&mut browser, "two");
     browser.evaluate(
         "{ const { mode, deadline, weight } = document.querySelector('#change form').elements;
         mode.value = 'draining'; deadline.value = 'soon'; weight.value = 9; }",
     );
     browser.press("Enter");
-    eventually("the dialog says why not", || browser.text("#change-said").contains("`deadline`"));
+    eventually("the dialog shows the error", || browser.text("#change-said").contains("`deadline`"));
     assert!(is_open(&mut browser));
     let two = || weir.admin_json("/api/overview")["upstreams"][0]["servers"][1].clone();
     assert_eq!([&two()["mode"], &two()["weight"]], [&json!("serving"), &json!(1)]);
@@ -225,7 +225,7 @@ fn a_weight_is_changed_by_keyboard_and_holds_until_a_reload() {
     assert_eq!(two()["mode"], "draining");
     assert!(two()["deadline_in_ms"].is_number(), "{}", two());
     weir.reload(&config);
-    eventually("what the file says holds again", || browser.text(weight) == "1");
+    eventually("the weight of the file is in use again", || browser.text(weight) == "1");
     assert_eq!(browser.evaluate("window.isStillHere"), json!(true));
 }
 
@@ -300,7 +300,7 @@ fn many_upstreams_are_lines_that_are_searched_and_changed_together() {
         "{ const filter = document.getElementById('filter'); filter.value = 'out'; filter.dispatchEvent(new Event('change')); }",
     );
     eventually("those that are out are found", || browser.evaluate(shown) == "u1 u10 u11");
-    // The last server of an upstream is not taken without a word.
+    // Taking the last server of an upstream requires a confirmation.
     find(&mut browser, "a10");
     browser.evaluate("document.getElementById('select-found').click(); document.getElementById('selection-change').click()");
     browser.evaluate("document.querySelector('#change [value=maintenance]').click()");

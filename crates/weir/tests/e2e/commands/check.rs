@@ -1,4 +1,4 @@
-//! `weir check`: exit codes, and which stream gets what.
+//! `weir check`: exit codes, standard output and standard error.
 
 use super::THREE_ROUTES;
 use crate::harness::{CommandResult, WrittenConfig, run};
@@ -13,7 +13,7 @@ fn check(text: &str) -> CommandResult {
 }
 
 #[test]
-fn a_good_config_is_told_in_one_line() {
+fn a_valid_config_is_summarised_in_one_line() {
     let file = WrittenConfig::new(GOOD);
     let done = run(&["check", file.path()]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
@@ -27,7 +27,7 @@ fn mistakes_end_with_two_in_every_format() {
         let done = run(&["check", "--format", format, file.path()]);
         assert_eq!((done.code, done.stderr.as_str()), (Some(2), ""), "{done:?}");
         assert!(done.stdout.contains("adress") && done.stdout.contains("10.0.0.2"), "{done:?}");
-        assert!(!done.stdout.contains('\u{1b}'), "no colours where nobody sees them: {done:?}");
+        assert!(!done.stdout.contains('\u{1b}'), "no colours without a terminal: {done:?}");
     }
 }
 
@@ -54,14 +54,15 @@ fn the_effective_config_checks_and_prints_the_same_again() {
 }
 
 #[test]
-fn a_missing_file_is_told() {
+fn a_missing_file_is_reported() {
     for command in ["check", "serve"] {
         let done = run(&[command, "/nowhere/weir.toml"]);
         assert_eq!(done.code, Some(2), "{done:?}");
-        let told = done.stdout + &done.stderr;
+        let output = done.stdout + &done.stderr;
         assert!(
-            told.starts_with("error: /nowhere/weir.toml: ") && told.contains("\nhelp: there is no such file"),
-            "{told}"
+            output.starts_with("error: /nowhere/weir.toml: ")
+                && output.contains("\nhelp: there is no such file"),
+            "{output}"
         );
     }
     let folder = run(&["check", "/"]);
@@ -95,7 +96,7 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn broken_toml_and_no_file_are_told() {
+fn broken_toml_and_a_missing_file_are_reported() {
     let broken = check("[listener.web\naddress = 1");
     assert!(
         broken.code.is_some_and(|code| code != 0) && broken.text().contains("weir.toml:1"),

@@ -1,4 +1,4 @@
-//! `weir demo`: it runs, balances, answers a curious user, and ends as it says.
+//! `weir demo`: runs, balances, accepts requests of users, and ends as announced.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener};
@@ -19,7 +19,7 @@ fn cells<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 fn it_ends_by_itself_with_a_summary() {
     let done = run(&["demo", "--listen", "127.0.0.1:0", "--for", "1s"]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
-    assert!(!done.stdout.contains('\u{1b}'), "no picture where nobody sees it: {done:?}");
+    assert!(!done.stdout.contains('\u{1b}'), "no picture without a terminal: {done:?}");
     assert_eq!(done.stdout.matches("requests/s").count(), 1, "one table at the end: {done:?}");
     let rate = |name| cells(&done.stdout, name)[2].parse::<f64>().expect("the rate is a number");
     // How much more the quick ones get depends on how busy the machine is.
@@ -56,7 +56,7 @@ fn it_serves_others_and_ends_on_a_signal() {
 }
 
 #[test]
-fn a_busy_port_is_told_with_the_way_out() {
+fn a_busy_port_is_reported_with_advice() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = taken.local_addr().expect("a bound socket has an address").to_string();
     let done = run(&["demo", "--listen", &address, "--for", "1s"]);

@@ -99,10 +99,10 @@ fn it_says_what_serve_does() {
     }));
     let mut servers = Vec::new();
     for one in &asked {
-        let told = one.explained(file.path());
+        let explained = one.explained(file.path());
         let response = one.sent(&weir);
-        let case = format!("{} {} {:?}\n{told:#}\n{response:?}", one.method, one.target, one.headers);
-        if let Some(forward) = told.get("forward") {
+        let case = format!("{} {} {:?}\n{explained:#}\n{response:?}", one.method, one.target, one.headers);
+        if let Some(forward) = explained.get("forward") {
             let server = &forward["upstreams"][0]["servers"][0];
             assert_eq!(
                 (response.status, Some(response.text().as_str())),
@@ -110,13 +110,13 @@ fn it_says_what_serve_does() {
                 "{case}"
             );
             servers.push(response.text());
-        } else if let Some(refused) = told.get("refused") {
+        } else if let Some(refused) = explained.get("refused") {
             assert_eq!(Some(u64::from(response.status)), refused["status"].as_u64(), "{case}");
             assert_eq!(response.reason(), refused["reason"].as_str(), "{case}");
         } else {
             let ending = ["redirect", "respond", "last_hop"]
                 .iter()
-                .find_map(|way| told.get(way))
+                .find_map(|way| explained.get(way))
                 .expect("there are five ways to end");
             assert_eq!(Some(u64::from(response.status)), ending["status"].as_u64(), "{case}");
             assert_eq!(response.field("location"), ending.get("location").and_then(Value::as_str), "{case}");

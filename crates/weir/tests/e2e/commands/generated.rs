@@ -1,4 +1,4 @@
-//! What is made from definitions: help, completions, manual pages, the reference and the schema of the config.
+//! Generated output: help, completions, manual pages, the reference and the schema of the config.
 
 use crate::harness::run;
 
@@ -33,7 +33,7 @@ fn the_config_describes_itself() {
         serde_json::from_str(&run(&["schema"]).stdout).expect("the schema is JSON");
     assert!(schema["$schema"].is_string(), "{schema:#}");
     let help = run(&["--help"]).stdout;
-    assert!(!help.contains("schema"), "for the makers of documents, not for everybody: {help}");
+    assert!(!help.contains("schema"), "for authors of documents only: {help}");
 }
 
 #[test]

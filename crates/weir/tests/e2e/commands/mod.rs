@@ -1,6 +1,6 @@
 //! The command line: what each command prints, to which stream, and with which exit code.
 //!
-//! What `weir serve` does with requests belongs to the other folders, how it starts and stops to `lifecycle`.
+//! Requests to `weir serve` belong to the other folders, its start and stop to `lifecycle`.
 
 mod check;
 mod explain;

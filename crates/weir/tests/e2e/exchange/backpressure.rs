@@ -1,4 +1,4 @@
-//! A slow reader is felt all the way back to the sender; Weir holds one bounded buffer, whatever the size of the body.
+//! Backpressure reaches from a slow reader to the sender; Weir holds one bounded buffer, whatever the size of the body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,7 +90,7 @@ fn a_reader_that_stops_stops_the_server() {
         client.send_get("/large");
         assert_eq!(client.head().status(), Ok(200));
     });
-    // Nobody reads. Many exchanges of others later the servers still must not be further than the socket buffers.
+    // The clients do not read. After many other exchanges the servers must not have sent more than the socket buffers hold.
     for _ in 0..300 {
         assert_eq!(Client::get(weir.web(), "/other").text(), "quick");
     }
@@ -163,7 +163,7 @@ fn a_client_that_pipelines_and_does_not_read() {
         assert_eq!(Client::get(weir.web(), "/other").status, 200);
     }
     let served = origin.requests().len();
-    assert!(served < REQUESTS, "responses of {} MiB that nobody reads", (served * 10_000) as u64 / MIB);
+    assert!(served < REQUESTS, "unread responses of {} MiB", (served * 10_000) as u64 / MIB);
     check_growth(&weir, before, "with a client that only asks");
     for _ in 0..REQUESTS {
         assert_eq!(client.response().body.bytes.len(), 10_000);

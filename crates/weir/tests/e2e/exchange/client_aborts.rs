@@ -1,5 +1,5 @@
 //! A client that closes before its response has begun: the request leaves the queue or its server, and is logged as 499; unless more
-//! requests stand behind it, or the listener serves clients that half-close on purpose.
+//! requests follow it, or the listener serves clients that half-close on purpose.
 
 use std::net::Shutdown;
 
@@ -8,14 +8,14 @@ use crate::harness::{CertificateAuthority, Client, End, Gate, Origin, Weir, even
 
 const GET: &str = "GET /wanted HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// How a client says that it wants nothing more.
+/// The ways in which a client aborts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     /// Both directions, as a browser tab or `curl -m 1`.
     Close,
-    /// FIN, after the word of TLS where there is TLS.
+    /// FIN, after `close_notify` where there is TLS.
     HalfClose,
-    /// FIN without a word of TLS.
+    /// FIN without `close_notify`.
     Fin,
 }
 
@@ -135,11 +135,11 @@ fn a_client_that_leaves_gives_up_its_place_in_the_queue() {
     }
     gate.open();
     assert_eq!(held.response().status, 200);
-    assert_eq!(origin.targets(), ["/held"], "no server has heard of those that left");
+    assert_eq!(origin.targets(), ["/held"], "aborted requests did not reach the server");
 }
 
 #[test]
-fn a_server_hears_that_its_client_has_left() {
+fn the_server_connection_of_a_client_that_left_is_closed() {
     for is_tls in [false, true] {
         for leaving in [Leaving::Close, Leaving::HalfClose, Leaving::Fin] {
             for request in REQUESTS {
@@ -192,7 +192,7 @@ fn requests_with_others_behind_them_are_served() {
             client.send(format!("{first}GET /b HTTP/1.1\r\nHost: a.test\r\n\r\n"));
             client.finish();
             eventually("it waits", || site.queue_length() == 1.0);
-            // One who comes later and leaves shows that time has passed.
+            // A later client that leaves shows that time has passed.
             let mut other = site.connect(is_tls);
             other.send(GET);
             eventually("two wait", || site.queue_length() == 2.0);

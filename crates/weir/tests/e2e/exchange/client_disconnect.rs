@@ -1,4 +1,4 @@
-//! A client that goes away is noticed: its server connection is closed, nobody else pays.
+//! A client that disconnects is noticed: its server connection is closed, other clients are not affected.
 
 use crate::harness::{Client, End, Origin, Weir, origin::ok};
 

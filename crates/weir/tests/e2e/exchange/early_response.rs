@@ -67,7 +67,7 @@ fn the_response_ends_before_the_request_and_the_server_reads_on() {
     assert!(origin.targets().iter().all(|target| ["/up", "/next", "/alive"].contains(&target.as_str())));
 }
 
-/// The server answers and closes; the reset that follows must not cost the client the answer.
+/// The server answers and closes; the client gets the response in spite of the reset that follows.
 #[test]
 fn the_server_answers_and_closes_during_a_large_upload() {
     let origin = Origin::start(|conn| {
@@ -98,7 +98,7 @@ fn the_server_answers_and_closes_during_a_large_upload() {
     assert_eq!(Client::get(weir.web(), "/alive").text(), "alive");
 }
 
-/// A client that writes all of its body before it reads has to find the answer then, however much it was: whoever answered, and with what
+/// A client that writes all of its body before it reads gets the response, however long the body is: one of Weir or of the server, with any
 /// framing.
 #[test]
 fn an_early_answer_outlives_an_upload_of_any_length() {

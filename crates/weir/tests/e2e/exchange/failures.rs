@@ -1,4 +1,4 @@
-//! The answers Weir gives itself: a page for people, an object for programs, a code that the documents explain.
+//! The error responses of Weir: a page for people, an object for programs, a documented reason code.
 
 use crate::harness::{Client, Origin, Response, Weir, eventually};
 
@@ -40,7 +40,7 @@ fn a_page_by_accept() {
     }
 }
 
-/// What is behind Weir is nobody's business: neither addresses nor names of upstreams leave it.
+/// Failure pages reveal nothing about the servers: neither addresses nor names of upstreams.
 #[test]
 fn nothing_is_given_away() {
     let weir = weir_with_nothing_behind();

@@ -1,4 +1,4 @@
-//! What a server learns of the client: its address, what it asked for, a trace of the way, and an id.
+//! The fields about the client that a server gets: its address, the original request, `Via`, and the request id.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ fn defaults() {
 }
 
 #[test]
-fn a_trusted_proxy_is_believed_and_added_to() {
+fn fields_of_a_trusted_proxy_are_kept_and_extended() {
     let request = forwarded(
         TRUST,
         "X-Forwarded-For: 6.6.6.6, 7.7.7.7\r\nX-Forwarded-For: 8.8.8.8\r\nX-Forwarded-Proto: https\r\n\
@@ -47,7 +47,7 @@ fn a_trusted_proxy_is_believed_and_added_to() {
 }
 
 #[test]
-fn a_peer_outside_the_trusted_networks_is_not_believed() {
+fn fields_of_an_untrusted_peer_are_replaced() {
     let request = forwarded(
         "listener.web.trusted_proxies = [\"10.0.0.0/8\"]",
         "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Request-Id: forged\r\n",
@@ -152,7 +152,7 @@ fn each_request_has_an_id_of_its_own() {
 }
 
 #[test]
-fn an_id_is_taken_over_from_those_who_are_trusted() {
+fn the_id_of_a_trusted_peer_is_kept() {
     let sent = "X-Request-Id: from-outside-1\r\n";
     assert_eq!(forwarded(TRUST, sent).field("x-request-id"), Some("from-outside-1"));
     let always = "listener.web.request_id.accept = \"always\"";
@@ -198,7 +198,7 @@ fn clients_get_the_id_where_they_are_to_have_it() {
     }
     let response = Client::get(weir.web(), "/only");
     assert_eq!(origin.last_request().field("x-request-id"), response.field("x-request-id"));
-    // By default the server's own word passes, and nothing is added.
+    // By default the field of the server passes, and nothing is added.
     let weir = Weir::start(&config(""));
     assert_eq!(ids(&Client::get(weir.web(), "/only"), "x-request-id"), "of-the-server");
     assert_eq!(ids(&Client::get(weir.web(), "/fixed"), "x-request-id"), "");

@@ -1,4 +1,4 @@
-//! What one side has sent reaches the other before the end or the reset behind it, however the two fall together.
+//! All bytes of one side reach the other before the end or the reset that follows, whatever the timing.
 //!
 //! Each case runs many times, since a reset can overtake bytes at several points. `WEIR_LAST_BYTES_ROUNDS` sets how often.
 
@@ -43,7 +43,7 @@ impl Site {
         }
     }
 
-    /// How a stream ends that was cut: never by what says that it is whole.
+    /// How a truncated stream ends: never like a complete one.
     fn cut(&self) -> End {
         if self.authority.is_some() { End::Truncated } else { End::Closed }
     }
@@ -57,7 +57,7 @@ fn answer_and_leave(conn: &mut Connection) -> Option<()> {
     None
 }
 
-/// A question for `len` bytes with more behind it than its server reads.
+/// A request for `len` bytes, followed by more than its server reads.
 fn question(len: usize) -> Vec<u8> {
     let mut question = format!("{len:06}").into_bytes();
     question.resize(30_000, b'x');
@@ -122,7 +122,7 @@ fn what_a_client_sent_before_its_reset() {
     }
 }
 
-/// How a server says how long its body is.
+/// How a server frames its body.
 const FRAMINGS: [(&str, &str, &str); 2] =
     [("1.1", "Content-Length: 4000000\r\n", ""), ("1.1", "Transfer-Encoding: chunked\r\n", "3d0900\r\n")];
 
@@ -175,7 +175,7 @@ fn a_response_that_is_cut_short_reaches_a_late_reader() {
     }
 }
 
-/// Nothing but a reset tells an HTTP/1.0 client without TLS that a body is not whole, and it has all of it before that.
+/// Only a reset shows an HTTP/1.0 client without TLS that a body is truncated, and all bytes are delivered before it.
 #[test]
 fn a_cut_that_only_a_reset_can_show() {
     let (_, fields, chunk) = FRAMINGS[1];

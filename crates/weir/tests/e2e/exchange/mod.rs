@@ -1,4 +1,4 @@
-//! One exchange from its request to the last byte of its response, whichever protocol carries it: fields that tell the server about
+//! One exchange from its request to the last byte of its response, in any protocol: fields about
 //! the client, bodies of any size, slow readers, early responses, clients that leave, and the error responses of Weir itself.
 //!
 //! How a protocol frames all this belongs to `http1`, a server that misbehaves to `resilience`.

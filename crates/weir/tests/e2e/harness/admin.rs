@@ -1,4 +1,4 @@
-//! What tests ask the admin listener, the runtime socket and the access log of a running Weir.
+//! Access to the admin listener, the runtime socket and the access log of a running Weir.
 
 use serde_json::Value;
 

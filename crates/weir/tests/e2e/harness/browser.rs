@@ -1,4 +1,4 @@
-//! A real Chromium without a window, driven through a pipe by the DevTools protocol: one page, what it computes, and what it complains of.
+//! A real Chromium without a window, driven through a pipe by the DevTools protocol: one page, its values and its errors.
 //!
 //! Nothing is waited for by time: the page is asked again and again, as any other process is.
 
@@ -93,7 +93,7 @@ impl Browser {
         }
     }
 
-    /// Takes note of what a page complains of.
+    /// Records the errors of a page.
     fn note(&mut self, event: &Value) {
         let params = &event["params"];
         let is_bad = match event["method"].as_str().unwrap_or_default() {
@@ -127,7 +127,7 @@ impl Browser {
         self.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !run }));
     }
 
-    /// What an expression comes to on the page; `null` also when it fails there.
+    /// The value of an expression on the page; `null` also when it fails there.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let evaluate = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         self.call("Runtime.evaluate", &evaluate)["result"]["value"].clone()
@@ -154,7 +154,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", &event("keyUp"));
     }
 
-    /// What the page has complained of since the last time.
+    /// The errors of the page since the last call.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         while let Ok(event) = self.messages.try_recv() {
             self.note(&event);

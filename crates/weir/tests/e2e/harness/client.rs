@@ -58,7 +58,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects to `address`; panics when nobody listens.
+    /// Connects to `address`; panics without a listener.
     pub(crate) fn connect(address: impl Into<Address>) -> Client {
         let address = address.into();
         match Stream::connect(&address) {
@@ -109,7 +109,7 @@ impl Client {
         Client::exchange(address, &format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n\r\n"))
     }
 
-    /// [`Client::get`] with the address as `Host`, as the admin listener wants it.
+    /// [`Client::get`] with the address as `Host`, as the admin listener requires it.
     pub(crate) fn get_by_address(address: SocketAddr, target: &str) -> Response {
         Client::exchange(address, &format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
     }
@@ -215,7 +215,7 @@ impl Client {
         }
     }
 
-    /// Reads until Weir ends the connection, and says how it did.
+    /// Reads until Weir ends the connection, and returns how.
     pub(crate) fn take_to_end(&mut self) -> (Vec<u8>, End) {
         self.wire.take_to_end()
     }

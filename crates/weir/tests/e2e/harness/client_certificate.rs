@@ -24,7 +24,7 @@ pub(crate) struct ClientCertificate {
 }
 
 impl CertificateAuthority {
-    /// A certificate for whoever is called `name`, otherwise as `change` makes it.
+    /// A certificate for the client `name`, otherwise as `change` makes it.
     pub(crate) fn certify(
         &self,
         name: &str,

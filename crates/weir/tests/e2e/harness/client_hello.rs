@@ -1,4 +1,4 @@
-//! The first record of a client of TLS, made by hand: for tests that end, or pass it on, before anybody answers.
+//! The first record of a client of TLS, made by hand: for tests that end, or pass it on, before an answer.
 
 /// A ClientHello as a client of TLS sends it that asks for `name`.
 pub(crate) fn hello(name: &str) -> Vec<u8> {

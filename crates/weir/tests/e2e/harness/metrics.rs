@@ -37,7 +37,7 @@ impl Metrics {
         Metrics { samples: samples.collect() }
     }
 
-    /// The sum of the samples of the metric `name` alone, for those who ask often: the rest of the page is passed over.
+    /// The sum of the samples of the metric `name` alone, for frequent queries: the rest of the page is skipped.
     pub(crate) fn scrape_sum(admin: SocketAddr, name: &str) -> f64 {
         let response = Client::get_by_address(admin, "/metrics");
         let of_it =

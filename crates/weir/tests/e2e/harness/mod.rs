@@ -1,4 +1,4 @@
-//! What every test stands on: a Weir process, scripted origins, raw clients and an HTTP/1 reader of their own.
+//! The base of every test: a Weir process, scripted origins, raw clients and an HTTP/1 reader of their own.
 //!
 //! Blocking sockets and threads only, and not one line of Weir's own codec: a bug that both sides share would hide
 //! itself. Nothing here knows what a test is about; the expectations live in the test files.

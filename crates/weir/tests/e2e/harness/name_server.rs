@@ -48,7 +48,7 @@ impl NameServer {
     pub(crate) fn start(addresses: &[&str]) -> NameServer {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = socket.local_addr().expect("a bound socket has an address");
-        // Now and then it looks whether the test is over.
+        // Checks periodically whether the test is over.
         socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a time limit is fine");
         let state = State { answer: parse(addresses), asked: 0, stopping: false };
         let state = Arc::new(Mutex::new(state));
@@ -67,7 +67,7 @@ impl NameServer {
         NameServer { address, state }
     }
 
-    /// The setting that makes Weir ask here.
+    /// The setting that makes Weir use this server.
     pub(crate) fn setting(&self) -> String {
         format!("dns.resolvers = [\"{}\"]\n", self.address)
     }

@@ -13,7 +13,7 @@ fn openssl(folder: &Path, arguments: &[&str]) -> String {
 }
 
 impl CertificateAuthority {
-    /// What this authority says of the certificate in `STEM.pem` of `folder`, which holds for a week.
+    /// The OCSP response of this authority for the certificate in `STEM.pem` of `folder`, valid for a week.
     pub(crate) fn vouch(&self, folder: &Path, stem: &str) -> Vec<u8> {
         let work = tempfile::TempDir::new().expect("the system has a folder for temporary files");
         let path = work.path();
@@ -38,7 +38,7 @@ impl CertificateAuthority {
     }
 }
 
-/// The same response, but outdated from `until` on, which `date` understands. Nobody's signature fits then.
+/// The same response, but outdated from `until` on, which `date` understands. The signature is invalid then.
 pub(crate) fn outdated_from(mut response: Vec<u8>, until: &str) -> Vec<u8> {
     let out =
         Command::new("date").args(["-u", "-d", until, "+%Y%m%d%H%M%SZ"]).output().expect("date is installed");

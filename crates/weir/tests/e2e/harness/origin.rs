@@ -242,7 +242,7 @@ impl Origin {
         self.shared.record().requests.iter().map(|r| r.target().to_owned()).collect()
     }
 
-    /// Waits until connection `index` was ended by Weir, and says how; the script must have looked.
+    /// Waits until connection `index` was ended by Weir, and returns how; the script must have read it.
     pub(crate) fn wait_for_end(&self, index: usize) -> End {
         self.wait("a connection to the origin ends", |record| {
             record.connections.get(index).and_then(|seen| seen.end.clone())

@@ -1,7 +1,7 @@
 //! An address where a server is missing, or comes and goes.
 //!
 //! A listener that is dropped leaves a port that the system gives to the next test. A reserved address keeps it: its socket
-//! is bound and does not listen, so that connections are refused and nobody else is given the port.
+//! is bound and does not listen, so that connections are refused and the system does not give the port out.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -9,7 +9,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::eventually;
 
-/// Where nobody listens, on any machine: the port of a service that is history (TCPMUX, RFC 7805 section 2.1).
+/// An address without a listener on any machine: the port of a historic service (TCPMUX, RFC 7805 section 2.1).
 pub(crate) const CLOSED_PORT: &str = "127.0.0.1:1";
 
 /// The queue of the standard library's listeners.
@@ -22,7 +22,7 @@ pub(crate) struct ReservedAddress {
 }
 
 impl ReservedAddress {
-    /// One where nobody listens.
+    /// One without a listener.
     pub(crate) fn new() -> ReservedAddress {
         let held = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback has a free port");
         let address = held.local_addr().expect("a bound socket has an address");
@@ -34,10 +34,10 @@ impl ReservedAddress {
         self.address
     }
 
-    /// Somebody who listens there; once that is dropped, connections are refused again.
+    /// A listener there; once it is dropped, connections are refused again.
     pub(crate) fn listener(&self) -> TcpListener {
         let mut listener = None;
-        eventually("whoever listened there before has ended", || {
+        eventually("the listener before has ended", || {
             let socket = bound(self.address).ok();
             listener = socket.filter(|socket| socket.listen(BACKLOG).is_ok());
             listener.is_some()
@@ -46,7 +46,7 @@ impl ReservedAddress {
     }
 }
 
-/// With `SO_REUSEADDR` one may bind where another is bound who does not listen, but only if one asks for that port.
+/// With `SO_REUSEADDR` a socket can be bound to the port of another one that does not listen, but only if it names that port.
 fn bound(address: SocketAddr) -> std::io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -55,7 +55,7 @@ fn bound(address: SocketAddr) -> std::io::Result<Socket> {
 }
 
 #[test]
-fn a_reserved_address_refuses_connections_unless_somebody_listens_there() {
+fn a_reserved_address_refuses_connections_without_a_listener() {
     let reserved = ReservedAddress::new();
     let connect = || std::net::TcpStream::connect(reserved.address()).map_err(|error| error.kind());
     let refused = Some(std::io::ErrorKind::ConnectionRefused);

@@ -1,5 +1,5 @@
-//! What several tests have origins, and clients of tunnels, do: an echo, a mirror of raw bytes, an origin that holds requests
-//! until a gate opens, one that fails as long as the test says so. What only one test needs stands in that test.
+//! Behaviours of origins, and of clients of tunnels, for several tests: an echo, a mirror of raw bytes, an origin that holds requests
+//! until a gate opens, one that fails as long as the test says so. What only one test needs is in that test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -100,7 +100,7 @@ impl Stream {
         }
     }
 
-    /// Ends one direction, or both, in order: with TLS, by its word and then by FIN.
+    /// Ends one direction, or both, in order: with TLS, by `close_notify` and then FIN.
     pub(crate) fn shut(&self, how: Shutdown) {
         // The peer may have ended the connection before; then there is nothing left to shut.
         let _ = match self {

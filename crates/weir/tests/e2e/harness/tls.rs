@@ -1,6 +1,6 @@
 //! TLS for tests: an authority that issues certificates, and clients that trust it.
 //!
-//! Keys are made anew for every test and stand in its own folder only.
+//! Keys are made anew for every test and are in its own folder only.
 
 use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
@@ -40,7 +40,7 @@ pub(crate) struct CertificateAuthority {
 }
 
 impl CertificateAuthority {
-    /// A new one that nobody trusts yet.
+    /// A new one that is not trusted yet.
     pub(crate) fn new() -> CertificateAuthority {
         CertificateAuthority::named(&[])
     }

@@ -39,7 +39,7 @@ pub(crate) fn work(length: Duration) {
     std::thread::sleep(length);
 }
 
-/// A latch between the threads of a test: closed until somebody opens it, open ever after.
+/// A latch between the threads of a test: closed until a thread opens it, open ever after.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

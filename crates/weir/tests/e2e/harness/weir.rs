@@ -1,4 +1,4 @@
-//! A Weir process: started on a config text, listened to on stderr, and never left behind.
+//! A Weir process: started on a config text, its stderr is read, and it always ends with the test.
 //!
 //! `Weir::start` returns when the process has said `ready`; every address it bound is known by the listener's name.
 
@@ -181,7 +181,7 @@ impl Weir {
     /// Puts `text` in the place of the config, as [`Weir::start`] takes it.
     pub(crate) fn write_config(&self, text: &str) {
         let text = text.replace("{dir}", self.folder().to_str().expect("temporary paths are UTF-8"));
-        // Renamed into its place: whoever looks meanwhile sees either the old one or the new one.
+        // Renamed into its place: a concurrent reader sees either the old one or the new one.
         let new = self.folder().join("weir.toml.new");
         std::fs::write(&new, text).expect("the test's own folder takes a file");
         std::fs::rename(&new, self.folder().join("weir.toml")).expect("it was just written");
@@ -232,7 +232,7 @@ impl Weir {
         });
     }
 
-    /// Waits until the process ends, and says how; all that it wrote to stderr has been read then.
+    /// Waits until the process ends, and returns how; all that it wrote to stderr has been read then.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let status = wait_for_exit(&mut self.process)
             .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()));
@@ -263,7 +263,7 @@ impl Weir {
         kib.expect("it is a number of KiB") * 1024
     }
 
-    /// Waits for the last words of a process that has ended.
+    /// Waits for the last output of a process that has ended.
     fn read_to_the_end(&mut self) {
         if let Some(following) = self.following.take() {
             following.join().expect("reading ends with the process");
@@ -337,7 +337,7 @@ fn follow(process: &mut Child, text: Arc<Mutex<String>>) -> (mpsc::Receiver<Stri
             text.push_str(&line);
             text.push('\n');
             drop(text);
-            // Nobody listens any more once Weir is ready; the text goes on growing.
+            // There is no receiver any more once Weir is ready; the text goes on growing.
             let _ = sender.send(line);
         }
     });

@@ -15,7 +15,7 @@ pub(crate) enum End {
     Closed,
     /// The peer aborted the connection (RST).
     Reset,
-    /// The connection with TLS ended without the word that this is the end.
+    /// The connection with TLS ended without `close_notify`.
     Truncated,
     /// Nothing came before the watchdog bit.
     Silence,
@@ -154,7 +154,7 @@ impl Wire {
         }
     }
 
-    /// Takes everything until the peer ends the connection, and says how it did.
+    /// Reads everything until the peer ends the connection, and returns how.
     pub(crate) fn take_to_end(&mut self) -> (Vec<u8>, End) {
         let end = loop {
             if let Err(end) = self.receive() {

@@ -1,4 +1,4 @@
-//! Responses whose end is the end of the connection: intact for every client, and never mistaken for cut off or whole.
+//! Close-delimited responses: intact for every client, and truncation is never taken for the end.
 
 use crate::harness::{Client, End, Gate, Origin, Weir};
 

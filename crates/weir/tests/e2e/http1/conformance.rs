@@ -1,4 +1,4 @@
-//! Plays the varnishtest scripts in `conformance/` against the program: an independent judge of bytes on the wire.
+//! Plays the varnishtest scripts in `conformance/` against the program: an independent check of bytes on the wire.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `Expect: 100-continue` with real uploads: the client decides by what comes back.
+//! `Expect: 100-continue` with real uploads: the client decides by the response.
 
 use crate::harness::{Client, Gate, Origin, Weir, origin::ok};
 

@@ -1,4 +1,4 @@
-//! Responses without a body are told by method and status, never by their length, and leave both connections usable.
+//! Responses without a body are recognised by method and status, never by their length, and leave both connections usable.
 
 use crate::harness::{Client, Origin, Weir};
 

@@ -1,4 +1,4 @@
-//! Connections are kept on both sides, and closed when one side says so, without telling the other.
+//! Connections are kept on both sides, and closed when one side says so, independently of the other side.
 
 use crate::harness::scripts::echo;
 use crate::harness::{Client, Gate, Origin, Weir, eventually};
@@ -37,7 +37,7 @@ fn a_client_that_says_close_is_closed_and_the_server_connection_stays() {
         assert!(response.closes(), "{value}: {response:?}");
         client.assert_closed();
     }
-    assert_eq!(origin.connections(), 1, "what the client says is not passed on");
+    assert_eq!(origin.connections(), 1, "`Connection` of the client is not passed on");
     assert!(origin.requests().iter().all(|r| !r.fields().lists("connection", "close")));
 }
 
@@ -86,7 +86,7 @@ fn http_1_0_without_host_is_served() {
 }
 
 #[test]
-fn http_1_0_is_kept_when_it_asks() {
+fn http_1_0_connections_are_kept_on_request() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying(&origin);
     let mut client = Client::connect(weir.web());
@@ -94,7 +94,10 @@ fn http_1_0_is_kept_when_it_asks() {
         client.send("GET / HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n");
         let response = client.response();
         assert_eq!(response.text(), "fine");
-        assert!(response.fields().lists("connection", "keep-alive"), "it must be told so: {response:?}");
+        assert!(
+            response.fields().lists("connection", "keep-alive"),
+            "the response must say so: {response:?}"
+        );
     }
     client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
     assert_eq!(client.response().text(), "fine");
@@ -136,7 +139,7 @@ fn no_idle_connection_is_kept_when_none_is_allowed() {
 }
 
 #[test]
-fn idle_server_connections_are_counted_whoever_keeps_them() {
+fn idle_server_connections_are_counted_in_every_pool() {
     // Each worker keeps its own; where the requests of a server are limited, all share them.
     for settings in ["", "upstream.app.max_requests = 4\n"] {
         let origin = Origin::serving("fine");
@@ -164,7 +167,7 @@ fn a_server_connection_retires_after_its_requests() {
 }
 
 #[test]
-fn a_session_ends_after_its_requests() {
+fn a_connection_ends_after_its_requests() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "listener.web.limits.requests_per_connection = 3");
     let mut client = Client::connect(weir.web());
@@ -175,7 +178,7 @@ fn a_session_ends_after_its_requests() {
     client.assert_closed();
 }
 
-/// A request that comes while the last response of a session is on its way is never read. The response is whole all the same: a
+/// A request that comes while the last response of a connection is on its way is never read. The response is whole all the same: a
 /// close with bytes unread would be a reset, which drops what the client has not fetched yet.
 #[test]
 fn a_last_response_is_whole_whatever_comes_behind_its_request() {

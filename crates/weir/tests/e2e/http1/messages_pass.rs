@@ -1,4 +1,4 @@
-//! What Weir has no business with passes unchanged: methods, statuses, reason phrases, fields, every byte of a body.
+//! Messages pass unchanged: methods, statuses, reason phrases, fields, every byte of a body.
 
 use crate::harness::{Client, Origin, Weir, origin::ok};
 

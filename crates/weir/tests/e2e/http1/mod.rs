@@ -1,4 +1,4 @@
-//! HTTP/1 on the wire: how messages are framed, what is rejected, and what becomes of the two connections.
+//! HTTP/1 on the wire: how messages are framed, what is rejected, and whether the two connections are kept.
 //!
 //! A test belongs here when it would make no sense in another version of HTTP: chunks, keep-alive, pipelining, `Expect`, `Upgrade`.
 //! `cases` is the table of malformed and ambiguous messages, `conformance` plays the scripts of varnishtest. What every protocol

@@ -139,9 +139,9 @@ fn many_tunnels_at_a_time() {
     }
 }
 
-/// RFC 9110 section 15.5.22: what the server wants to hear has to be named.
+/// RFC 9110 section 15.5.22: the response has to name the required protocol.
 #[test]
-fn a_server_that_asks_for_another_protocol_names_it() {
+fn an_upgrade_required_response_names_the_protocol() {
     let origin = Origin::start(|conn| {
         loop {
             conn.request()?;

@@ -1,4 +1,4 @@
-//! Few descriptors: everybody has a share, and what is wanting here is no fault of a server.
+//! Few descriptors: every use has a share, and a lack of them is no fault of a server.
 
 use std::thread;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn without_a_descriptor_no_server_is_judged() {
 }
 
 #[test]
-fn the_start_says_who_has_which_share() {
+fn the_start_logs_the_shares() {
     let origin = Origin::serving("fine");
     let text = format!(
         "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{}\"]\n",

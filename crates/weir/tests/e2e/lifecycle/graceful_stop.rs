@@ -1,4 +1,4 @@
-//! SIGTERM ends the process when the running exchanges are done; a second signal ends it at once.
+//! SIGTERM ends the process when the open exchanges are done; a second signal ends it at once.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn idle_connections_do_not_delay_the_end() {
 
 /// What a client still sends after its answer is taken in while Weir runs, and for a moment when it stops.
 #[test]
-fn an_upload_that_nobody_wants_does_not_delay_the_end() {
+fn an_unread_upload_does_not_delay_the_stop() {
     let origin = Origin::serving("never asked");
     let mut weir = Weir::proxying_with(&origin, "listener.web.limits.body_size = \"1KiB\"");
     let mut client = Client::connect(weir.web());
@@ -190,7 +190,7 @@ fn the_second_signal_says_that_something_was_cut() {
     );
 }
 
-/// The stop finds requests that have arrived and that nobody has read yet.
+/// The stop finds requests that have arrived and are not read yet.
 #[test]
 fn requests_that_have_arrived_are_answered() {
     let origin = echo();
@@ -210,7 +210,7 @@ fn requests_that_have_arrived_are_answered() {
 }
 
 #[test]
-fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
+fn load_balancers_in_front_see_the_stop_before_it_begins() {
     let origin = echo_gated(&Gate::new(), "/slow");
     let settings = "process.stop_delay = \"1h\"\nadmin.address = \"127.0.0.1:0\"";
     let mut weir = Weir::proxying_with(&origin, settings);
@@ -224,7 +224,7 @@ fn whoever_sends_connections_hears_of_the_stop_before_it_begins() {
     let mut client = Client::connect(weir.web());
     assert_eq!(client.fetch("/before").status, 200);
     weir.signal(Signal::TERM);
-    eventually("it says that it stops", || ready(&weir, "") == (503, "stopping\n".to_owned()));
+    eventually("`/ready` reports the stop", || ready(&weir, "") == (503, "stopping\n".to_owned()));
     let response = client.fetch("/after");
     assert_eq!((response.status, response.closes()), (200, false), "it goes on as before");
     assert_eq!(Client::get(weir.web(), "/new").status, 200, "and takes new connections");
@@ -247,15 +247,15 @@ fn an_upstream_without_a_usable_server_is_not_ready() {
 }
 
 #[test]
-fn the_supervisor_is_told() {
+fn the_supervisor_is_notified() {
     let folder = temporary_folder();
     let path = folder.path().join("notify.sock");
     let supervisor = std::os::unix::net::UnixDatagram::bind(&path).expect("the folder is new");
     supervisor.set_read_timeout(Some(WATCHDOG)).expect("a socket takes a time limit");
     let hear = || {
-        let mut told = [0; 512];
-        let len = supervisor.recv(&mut told).expect("somebody tells something");
-        String::from_utf8_lossy(&told[..len]).into_owned()
+        let mut notified = [0; 512];
+        let len = supervisor.recv(&mut notified).expect("a notification comes");
+        String::from_utf8_lossy(&notified[..len]).into_owned()
     };
     let config = "listener.web = { address = \"127.0.0.1:0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
     let variable = [("NOTIFY_SOCKET", path.to_str().expect("temporary paths are UTF-8"))];
@@ -263,8 +263,8 @@ fn the_supervisor_is_told() {
     let mut weir = Weir::start_in_environment(own, config, &variable);
     assert!(hear().starts_with("READY=1\n"));
     weir.signal(Signal::HUP);
-    let told = hear();
-    assert!(told.starts_with("RELOADING=1\n") && told.contains("MONOTONIC_USEC="), "{told}");
+    let notified = hear();
+    assert!(notified.starts_with("RELOADING=1\n") && notified.contains("MONOTONIC_USEC="), "{notified}");
     assert!(hear().starts_with("READY=1\n"));
     weir.signal(Signal::TERM);
     assert!(hear().starts_with("STOPPING=1\n"));

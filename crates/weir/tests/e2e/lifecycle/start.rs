@@ -1,4 +1,4 @@
-//! `weir serve` that does not start, or does not end in peace: what it says, and its exit code.
+//! `weir serve` that fails to start or ends abnormally: its message and its exit code.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -8,7 +8,7 @@ use crate::harness::scripts::echo_gated;
 use crate::harness::{Client, Gate, Origin, Weir, WrittenConfig, eventually, run, temporary_folder};
 
 #[test]
-fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
+fn an_address_that_cannot_be_bound_is_reported_with_its_key() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let busy = taken.local_addr().expect("a bound socket has an address").to_string();
     let folder = temporary_folder();
@@ -39,7 +39,7 @@ fn an_address_that_cannot_be_had_is_told_with_the_key_to_change() {
     assert_eq!(std::fs::read_to_string(&file).expect("it is still there"), "precious");
 }
 
-/// A port that is free on all addresses, and that the system gives to nobody: it chooses lower ones.
+/// A port that is free on all addresses, and that the system does not assign: it chooses lower ones.
 fn free_port() -> u16 {
     let first = 61_000 + (std::process::id() % 4_000) as u16;
     let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();

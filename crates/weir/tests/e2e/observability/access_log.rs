@@ -47,8 +47,8 @@ fn common_and_combined() {
         let weir = logging(&origin, format);
         ask(&weir);
         let line = &weir.access_log(1)[0];
-        let (before, time) = line.split_once('[').expect("the time stands in brackets");
-        let (time, after) = time.split_once(']').expect("the time stands in brackets");
+        let (before, time) = line.split_once('[').expect("the time is in brackets");
+        let (time, after) = time.split_once(']').expect("the time is in brackets");
         assert_eq!(before, "127.0.0.1 - - ");
         assert_eq!((time.len(), time.matches('/').count(), time.matches(':').count()), (26, 2, 3), "{time}");
         assert_eq!(after, format!(" \"GET /a?b=c HTTP/1.1\" 200 4{end}"));
@@ -491,7 +491,7 @@ fn one_log_for_each_listener() {
     assert_eq!(weir.access_log(1), ["web /web"]);
 }
 
-/// A FIFO takes lines before anybody reads it, and nobody has to.
+/// A FIFO takes lines without a reader.
 #[test]
 fn a_fifo() {
     let origin = Origin::serving("fine");
@@ -503,7 +503,7 @@ fn a_fifo() {
         &format!("access_log = {{ format = '{{target}}', output = \"file:{}\" }}", path.display()),
     );
     assert_eq!(Client::get(weir.web(), "/first").status, 200);
-    let mut reader = BufReader::new(File::open(&path).expect("somebody writes already"));
+    let mut reader = BufReader::new(File::open(&path).expect("it has a writer already"));
     let mut line = String::new();
     reader.read_line(&mut line).expect("a line comes");
     assert_eq!(line, "/first\n");

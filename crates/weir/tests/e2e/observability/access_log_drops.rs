@@ -18,7 +18,7 @@ use crate::harness::{Client, Weir, eventually, temporary_folder};
 
 /// Long enough for a few thousand lines to be more than what may wait.
 const TARGET_LEN: usize = 4_000;
-/// What Weir may grow by: far less than the lines that nobody takes.
+/// What Weir may grow by: far less than the lines that are not read.
 const GROWTH_MAX: u64 = 12 << 20;
 
 /// Answers everything itself and logs the targets.
@@ -47,14 +47,14 @@ fn folder() -> TempDir {
     temporary_folder()
 }
 
-/// A pipe that somebody has open and that nobody reads.
+/// A pipe that is open and not read.
 fn unread_pipe(path: &Path) -> File {
     rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("the test owns the folder");
     OpenOptions::new().read(true).write(true).open(path).expect("the test owns the pipe")
 }
 
 #[test]
-fn a_log_that_nobody_reads() {
+fn a_log_without_a_reader() {
     let folder = folder();
     let pipe = unread_pipe(&folder.path().join("pipe"));
     let weir = answering(folder, "file:{dir}/pipe");
@@ -71,7 +71,7 @@ fn a_log_that_nobody_reads() {
     let growth = weir.resident_bytes().saturating_sub(before);
     assert!(growth < GROWTH_MAX, "memory grew by {} KiB", growth >> 10);
 
-    // Somebody reads again: what was kept is written, and every line is either there or counted.
+    // The pipe is read again: what was kept is written, and every line is either there or counted.
     let read = Arc::new(AtomicU64::new(0));
     let reading = Arc::clone(&read);
     thread::spawn(move || {
@@ -89,7 +89,7 @@ fn a_log_that_nobody_reads() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_log_that_nobody_reads() {
+fn a_stop_does_not_wait_for_a_log_without_a_reader() {
     let folder = folder();
     let _pipe = unread_pipe(&folder.path().join("pipe"));
     let mut weir = answering(folder, "file:{dir}/pipe");

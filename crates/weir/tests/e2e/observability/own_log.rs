@@ -54,7 +54,7 @@ fn a_reader_of_standard_error_that_stalls_stops_no_worker() {
         assert_eq!(Client::get(web, "/").status, 200);
     }
     eventually("lines are dropped", || Metrics::scrape(admin).sum("weir_log_lines_dropped_total", &[]) > 0.0);
-    // Read again, it goes on, and says what is missing.
+    // When it is read again, it goes on, and reports the missing lines.
     let mut more = String::new();
     while !more.contains("lines of this log were dropped") {
         assert_ne!(stderr.read_line(&mut more).expect("it is UTF-8"), 0, "{more}");
@@ -79,8 +79,8 @@ fn a_line_that_is_repeated_is_summed_up() {
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(0));
     let log = weir.stderr();
-    let told: Vec<&str> =
+    let lines: Vec<&str> =
         log.lines().filter(|line| line.contains("a PROXY protocol header was refused")).collect();
-    assert_eq!(told.len(), 11, "{log}");
-    assert!(told[10].ends_with("(and 40 more like it in 10 s)"), "{log}");
+    assert_eq!(lines.len(), 11, "{log}");
+    assert!(lines[10].ends_with("(and 40 more like it in 10 s)"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! The metrics as Prometheus takes them: its own judge has nothing against them, and the real program scrapes them.
+//! The metrics with Prometheus: `promtool` reports no error, and the real program scrapes them.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ fn weir(origin: &Origin) -> Weir {
 }
 
 #[test]
-fn statuses_are_counted_one_by_one_and_the_process_is_told() {
+fn statuses_are_counted_by_code_and_the_process_has_metrics() {
     let origin = Origin::start(|conn| {
         loop {
             let status = if conn.request()?.target() == "/teapot" { 418 } else { 200 };

@@ -1,4 +1,4 @@
-//! Servers on which requests fail: they get none for a while, one to try, and their share again when that succeeds.
+//! Outlier ejection: a failing server gets no requests for a while, then one trial, then its share again when that succeeds.
 
 use std::time::Duration;
 
@@ -401,9 +401,9 @@ fn in_panic_all_get_requests() {
     }
 }
 
-/// Whoever waits in the queue gets the server whose time is up, and not only when the busy one is done.
+/// Requests in the queue get the server whose ejection ends, and not only when the busy one is done.
 #[test]
-fn a_server_whose_time_is_up_serves_those_who_wait() {
+fn a_server_whose_ejection_ends_serves_waiting_requests() {
     let gate = Gate::new();
     let a = gated(&gate, "/slow", "a");
     let is_ill = FailureSwitch::new(true);

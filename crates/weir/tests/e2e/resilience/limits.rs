@@ -47,7 +47,7 @@ fn the_size_of_a_body_by_its_length() {
     // Refused on the head alone: the body is never sent.
     let refused = Client::exchange(weir.web(), &post(1001));
     assert_eq!((refused.status, refused.reason()), (413, Some("body-too-large")));
-    // A client that waits for 100 is told before it sends anything.
+    // A client that waits for 100 gets the response before it sends anything.
     let waiting = post(1001).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(Client::exchange(weir.web(), &waiting).status, 413);
     assert_eq!((origin.requests().len(), origin.connections()), (1, 1));
@@ -139,7 +139,7 @@ fn connections_per_client() {
     });
 }
 
-/// Bodies that trickle hold no buffer while they wait for more, so they keep no one out who has little to ask.
+/// Bodies that trickle hold no buffer while they wait for more, so other requests are not delayed.
 #[test]
 fn slow_bodies_leave_buffers_to_others() {
     let origin = Origin::start(|conn| {
@@ -189,7 +189,7 @@ fn trusted_proxies_are_no_single_client() {
         connections.push(client);
     }
     let (answer, _) = Client::connect_from("127.0.0.1", weir.web()).take_to_end();
-    assert!(answer.is_empty(), "who is not trusted has one: {answer:?}");
+    assert!(answer.is_empty(), "a client that is not trusted has one: {answer:?}");
 }
 
 /// One more than the limit waits in the backlog, and is served when a place is free.

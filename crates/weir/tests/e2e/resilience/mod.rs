@@ -1,4 +1,4 @@
-//! Failures and overload: retries, health checks, outlier ejection, timeouts and limits, and what becomes of requests when a server
+//! Failures and overload: retries, health checks, outlier ejection, timeouts and limits, and the outcome of requests when a server
 //! misbehaves or goes down.
 
 mod server_misbehaviour;

@@ -1,4 +1,4 @@
-//! `on_down`: what becomes of connections through a server that its probes find down.
+//! `on_down`: the treatment of connections to a server that its probes find down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use crate::harness::{Client, End, FailureSwitch, Gate, Origin, Weir, eventually}
 const HEALTH: &str =
     "health = { send = \"ping\", expect = \"pong\", interval = \"50ms\", timeout = \"300ms\", fall = 2 }";
 
-/// A server that answers probes until it is ill, and echoes what anybody else sends; then it hangs, as a stopped process does.
+/// A server that answers probes until it is ill, and echoes what clients send; then it hangs, as a stopped process does.
 fn database(is_ill: &FailureSwitch) -> Origin {
     let ill = is_ill.clone();
     Origin::start(move |conn| {
@@ -50,9 +50,9 @@ fn close_ends_tunnels_when_the_server_is_found_down() {
     }
     is_ill.set(true);
     for client in &mut clients {
-        assert_eq!(client.take_to_end(), (Vec::new(), End::Closed), "a client that waits hears of it");
+        assert_eq!(client.take_to_end(), (Vec::new(), End::Closed), "a waiting client sees the close");
     }
-    weir.line(&["connections through the server that is down were closed", "server=\"a\"", "sessions=3"]);
+    weir.line(&["connections through the server that is down were closed", "server=\"a\"", "connections=3"]);
     eventually("they are gone", || open(&weir) == 0.0);
     assert_eq!(weir.access_log(3), ["4 server server-down"; 3]);
 }

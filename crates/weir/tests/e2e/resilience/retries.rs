@@ -142,7 +142,7 @@ fn what_may_be_done_twice_is_for_the_config_to_say() {
     }
 }
 
-/// A status of `retry.on_status` is an answer still when nobody else can be asked: the client gets it as it stands.
+/// A status of `retry.on_status` is relayed when no other server is left: the client gets it unchanged.
 #[test]
 fn a_status_that_cannot_go_again_reaches_the_client() {
     let answer =
@@ -157,16 +157,16 @@ fn a_status_that_cannot_go_again_reaches_the_client() {
         let origins: Vec<Origin> = (0..servers).map(|_| Origin::answering(answer)).collect();
         let weir = on_503(&origins, "");
         let response = send(&weir, method, "abc");
-        let story = format!("{method} with {servers} servers: {response:?}");
-        assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{story}");
+        let case = format!("{method} with {servers} servers: {response:?}");
+        assert_eq!((response.status, response.text()), (503, "busy".to_owned()), "{case}");
         assert_eq!(
             (response.field("retry-after"), response.field("x-own"), response.reason()),
             (Some("7"), Some("yes"), None),
-            "{story}"
+            "{case}"
         );
-        assert_eq!(origins.iter().map(|origin| origin.requests().len()).sum::<usize>(), asked, "{story}");
-        assert_eq!(refused(&weir, reason), 1.0, "{story}");
-        assert_eq!(retries(&weir, "status"), (asked - 1) as f64, "{story}");
+        assert_eq!(origins.iter().map(|origin| origin.requests().len()).sum::<usize>(), asked, "{case}");
+        assert_eq!(refused(&weir, reason), 1.0, "{case}");
+        assert_eq!(retries(&weir, "status"), (asked - 1) as f64, "{case}");
     }
 }
 

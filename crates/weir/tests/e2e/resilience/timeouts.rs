@@ -1,4 +1,4 @@
-//! Every phase has a time limit; it ends what stands still and spares what moves.
+//! Every phase has a time limit; it ends what makes no progress, and nothing else.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -120,7 +120,7 @@ fn a_body_that_trickles() {
     );
 }
 
-/// A listening socket whose queue is full drops further connections: nobody answers.
+/// A listening socket whose queue is full drops further connections: there is no answer.
 struct Deaf {
     address: SocketAddr,
     _socket: Socket,
@@ -267,7 +267,7 @@ fn a_whole_exchange() {
     assert_eq!((response.status, response.reason()), (504, Some("exchange-timeout")), "{response:?}");
 }
 
-/// A request whose time is over while it waits for a connection is sent to nobody any more, also where a connection is at
+/// A request whose time is over while it waits for a connection is not sent any more, also where a connection is at
 /// hand.
 #[test]
 fn a_whole_exchange_that_does_not_get_to_its_server() {
@@ -292,7 +292,7 @@ fn a_whole_exchange_that_does_not_get_to_its_server() {
 }
 
 #[test]
-fn an_old_session() {
+fn an_old_connection() {
     let origin = Origin::serving("fine");
     let weir = Weir::proxying_with(&origin, "listener.web.timeouts.connection_age = \"300ms\"");
     let mut client = Client::connect(weir.web());
@@ -313,7 +313,7 @@ fn an_old_session() {
             // Closed while it was quiet; the request crossed the close on the wire.
             Err(end) => break assert!(matches!(end, End::Closed | End::Reset), "{end}"),
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "the age of a session must end it");
+        assert!(start.elapsed() < Duration::from_secs(20), "the age of a connection must end it");
         pause();
     }
 }

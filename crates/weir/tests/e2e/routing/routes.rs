@@ -157,7 +157,7 @@ fn fixed_responses() {
     );
     assert_eq!(json.field("retry-after"), Some("5"));
     assert_eq!(client.fetch("/empty").status, 204);
-    // A body that nobody wants is consumed: the connection goes on.
+    // A body that is not needed is consumed: the connection goes on.
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(client.response().text(), "hello");
     client.send("HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n");

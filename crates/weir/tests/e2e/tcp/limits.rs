@@ -1,4 +1,4 @@
-//! What bounds a connection: silence, age, rates, and the end of the process.
+//! The limits of a connection: silence, age, rates, and the end of the process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Bytes pass in both directions, and each direction ends as it was ended: in order or by a reset.
+//! Bytes pass in both directions, and the end of each direction is passed on: in order or by a reset.
 
 use std::io::{Read as _, Write as _};
 
@@ -132,7 +132,7 @@ fn a_full_direction_does_not_stop_the_other() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound").to_string();
     std::thread::spawn(move || {
-        let (mut from, _) = listener.accept().expect("somebody comes");
+        let (mut from, _) = listener.accept().expect("a connection comes");
         let mut to = from.try_clone().expect("one more descriptor");
         let (taken, kept) = std::sync::mpsc::channel::<Vec<u8>>();
         std::thread::spawn(move || kept.into_iter().try_for_each(|bytes| to.write_all(&bytes)));

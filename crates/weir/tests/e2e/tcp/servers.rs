@@ -14,12 +14,15 @@ fn a_server_that_refuses_is_passed_over() {
         assert_eq!(Client::connect(weir.web()).take(5), b"hello");
     }
     let lines = weir.access_log(4);
-    assert!(lines.iter().any(|line| line.contains(" 2 ")), "somebody met the dead one first: {lines:?}");
+    assert!(
+        lines.iter().any(|line| line.contains(" 2 ")),
+        "some connections tried the dead server first: {lines:?}"
+    );
     assert!(lines.iter().all(|line| line.contains(&address(&server))), "{lines:?}");
 }
 
 #[test]
-fn nobody_there_closes_the_connection_and_says_why() {
+fn without_a_server_the_connection_is_closed_and_logged() {
     let weir = Weir::start(&config(&[CLOSED_PORT], "", ""));
     Client::connect(weir.web()).assert_closed();
     let lines = weir.access_log(1);

@@ -1,4 +1,4 @@
-//! Which server gets a request: shares by policy, weights, backups, dead servers, stickiness.
+//! Which server gets a request: shares by policy, weights, backups, dead servers, affinity.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -186,10 +186,10 @@ fn a_backup_is_for_bad_days() {
     let servers = [dead, with(&origins[2..], &[", backup = true"])].concat();
     let weir = Weir::start(&config_with(&servers, "upstream.app.retry.attempts_max = 3"));
     ask(&weir, 5);
-    assert_eq!(counts(&origins)[2], 5, "nobody else is there");
+    assert_eq!(counts(&origins)[2], 5, "no other server is there");
 }
 
-/// A server that refuses connections costs nobody a request: nothing was sent, so any method may go elsewhere.
+/// A server that refuses connections fails no request: nothing was sent, so any method may go elsewhere.
 #[test]
 fn a_dead_server_is_not_noticed() {
     for policy in ["least-requests", "round-robin", "peak-ewma", "random", "power-of-two"] {

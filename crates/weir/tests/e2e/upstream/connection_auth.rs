@@ -1,5 +1,5 @@
-//! NTLM and Negotiate authenticate a connection: its handshake finds its way through Weir, and no other client's request is ever
-//! answered as the user who has authenticated.
+//! NTLM and Negotiate authenticate a connection: its handshake passes through Weir, and no other client's request is ever
+//! answered as the authenticated user.
 
 use crate::harness::{Client, Connection, Gate, Origin, Response, Weir, config_of, eventually, origin::ok};
 
@@ -22,7 +22,7 @@ fn serve(conn: &mut Connection, gate: &Gate) -> Option<()> {
             return conn.send(unauthorised("NTLM").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
         }
         match request.target() {
-            "/held" => gate.wait("the test has seen who waits"),
+            "/held" => gate.wait("the test has seen the waiting request"),
             "/last" => return conn.send(ok(user.as_deref().unwrap_or("none"))),
             _ => {}
         }
@@ -115,13 +115,14 @@ fn a_handshake_stays_on_its_server_whatever_the_balancer_says() {
 }
 
 #[test]
-fn a_user_waits_for_the_server_that_knows_him() {
+fn an_authenticated_client_waits_for_its_server() {
     let gate = Gate::new();
     let origins = [ntlm(&gate), ntlm(&gate)];
     let weir = Weir::start(&config_of(&origins, "max_requests = 1\nbalance = \"round-robin\""));
     let mut alice = Client::connect(weir.web());
     log_in(&mut alice, "alice");
-    let own = origins.iter().position(|origin| !origin.requests().is_empty()).expect("one has heard of her");
+    let own =
+        origins.iter().position(|origin| !origin.requests().is_empty()).expect("one server has the request");
     // Both servers are full.
     let mut held = [Client::connect(weir.web()), Client::connect(weir.web())];
     for client in &mut held {
@@ -131,7 +132,7 @@ fn a_user_waits_for_the_server_that_knows_him() {
         origin.wait_for_requests(if number == own { 4 } else { 1 });
     }
     alice.send_get("/page");
-    eventually("she waits", || weir.queue_length() == 1);
+    eventually("the request waits", || weir.queue_length() == 1);
     gate.open();
     assert_eq!(alice.response().text(), "alice");
     for client in &mut held {
@@ -190,7 +191,7 @@ fn challenges_alone_keep_a_connection_from_others() {
 }
 
 #[test]
-fn credentials_of_requests_leave_connections_to_everybody() {
+fn credentials_of_requests_do_not_pin_connections() {
     let origin = Origin::serving("shared");
     let weir = Weir::proxying_with(&origin, ONE_WORKER);
     for credentials in ["Basic YTpi", "Bearer NTLM", "Digest username=\"NTLM\""] {
@@ -200,7 +201,7 @@ fn credentials_of_requests_leave_connections_to_everybody() {
 }
 
 #[test]
-fn a_user_whose_connection_died_is_a_stranger_again() {
+fn a_client_whose_connection_died_authenticates_again() {
     let origin = ntlm(&Gate::new());
     let weir = Weir::proxying_with(&origin, ONE_WORKER);
     let mut users = ["alice", "bob"].map(|name| (name, Client::connect(weir.web())));
@@ -209,7 +210,7 @@ fn a_user_whose_connection_died_is_a_stranger_again() {
     }
     let [(_, alice), (_, bob)] = &mut users;
     assert_eq!(get(alice, "/last", "").text(), "alice");
-    assert_eq!(get(alice, "/page", "").status, 401, "the connection is gone, and that of Bob is his");
+    assert_eq!(get(alice, "/page", "").status, 401, "the connection is gone, and that of Bob is private");
     assert_eq!(get(bob, "/page", "").text(), "bob");
     // In the middle of a handshake, too: the challenge of a dead connection is worth nothing on another one.
     let old = challenge(alice);

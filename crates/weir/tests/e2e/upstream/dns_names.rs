@@ -1,4 +1,4 @@
-//! Servers named by DNS, whose addresses come, go and fail to be found; and IPv6.
+//! Servers named by DNS, whose addresses appear, disappear or cannot be resolved; and IPv6.
 
 use std::net::{IpAddr, TcpListener};
 
@@ -160,7 +160,7 @@ fn addresses_outlive_a_failing_name_server() {
         assert_eq!(ask(&mut client), "old", "{what}");
     }
     names.move_to(&["127.0.0.2"]);
-    eventually("the name server is believed again", || ask(&mut client) == "new");
+    eventually("the new addresses are used", || ask(&mut client) == "new");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Servers taken out of service while Weir runs: who still gets there, when that ends, and who may say so.
+//! Servers taken out of service while Weir runs: the requests they still get, the deadline, and the permission for it.
 
 use crate::harness::scripts::numbered;
 use crate::harness::{Client, Gate, Origin, Response, Weir, config_with, entries, eventually, of_upstream};
@@ -72,7 +72,7 @@ fn what_runs_runs_on_and_is_counted() {
 }
 
 #[test]
-fn one_who_waits_for_a_server_that_leaves_takes_another() {
+fn a_request_that_waits_for_a_leaving_server_takes_another() {
     let gate = Gate::new();
     let origins = numbered(2, &gate);
     let weir = start(&origins, "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"10s\"");
@@ -116,7 +116,7 @@ fn the_config_can_start_a_server_out_of_service() {
 }
 
 #[test]
-fn who_may_not_change_anything_is_told_why() {
+fn a_change_without_permission_is_refused_with_a_reason() {
     let origins = numbered(1, &Gate::new());
     let weir = start(&origins, "");
     let wish = "upstream=app&server=s0&mode=maintenance";

@@ -1,10 +1,10 @@
-//! Choosing a server and connecting to it: balancers, persistence, the queue of a busy upstream, drains, DNS, and connections that are
+//! Choosing a server and connecting to it: balancers, affinity, the queue of a busy upstream, drains, DNS, and connections that are
 //! used again.
 //!
 //! Servers that fail belong to `resilience`; TLS with servers to `tls`.
 
 mod balancing;
-mod persistence;
+mod affinity;
 mod connection_auth;
 mod queue;
 mod queue_order;

@@ -1,4 +1,4 @@
-//! Who leaves the queue of a busy upstream first, who has to give up its place, and what clients are told.
+//! The order in which requests leave the queue of a busy upstream, evictions, and the responses to clients.
 
 use std::thread;
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn a_full_queue_makes_room_for_what_is_more_urgent() {
     let mut second = ask(&weir, "127.0.0.2", "/2", 2);
     let displaced = low.response();
     assert_eq!((displaced.status, displaced.reason()), (503, Some("queue-evicted")));
-    // Nobody else is less urgent, but one client has two places.
+    // No request is less urgent, but one client has two places.
     let mut other = ask(&weir, "127.0.0.3", "/3", 2);
     let displaced = second.response();
     assert_eq!((displaced.status, displaced.reason()), (503, Some("queue-evicted")));
@@ -83,9 +83,9 @@ fn a_full_queue_makes_room_for_what_is_more_urgent() {
     assert_eq!(origin.targets(), ["/served", "/1", "/3"]);
 }
 
-/// Until anybody has left the queue there is no pace to go by, only its time limit.
+/// Until a request has left the queue, `Retry-After` is its time limit.
 #[test]
-fn who_is_sent_away_hears_when_to_come_again() {
+fn a_rejected_request_gets_retry_after() {
     let gate = Gate::new();
     let origin = gated(&gate, "/", "fine");
     let weir = weir(&origin, "length_max = 0");

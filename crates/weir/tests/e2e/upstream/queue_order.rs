@@ -1,7 +1,7 @@
-//! Nobody is overtaken: requests that wait leave in the order in which they came, within their priority and over all workers.
+//! No request is overtaken: requests that wait leave in the order in which they came, within their priority and over all workers.
 //!
 //! Requests come in steps: one of each priority on each worker, sent when Weir has counted all of the step before as waiting. So of
-//! two in different steps it is certain who came first, and the only slot lets the server see who is served first. Slots become
+//! two in different steps it is certain which came first, and the only slot lets the server see which is served first. Slots become
 //! free while others come, on both workers.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const CLASSES: [&str; 3] = ["high", "normal", "low"];
 /// Steps of a round of the queue, which begins and ends empty.
 const STEPS: usize = 60;
 
-/// Steps before the first of those who wait is served.
+/// Steps before the first waiting request is served.
 const FILL: usize = STEPS / 3;
 
 /// Requests of a step.
@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-fn open_sessions(metrics: &Metrics, worker: usize) -> f64 {
+fn open_connections(metrics: &Metrics, worker: usize) -> f64 {
     metrics.sum("weir_worker_connections_open", &[&format!("worker=\"{worker}\"")])
 }
 
@@ -71,9 +71,9 @@ fn connect(weir: &Weir) -> [Vec<Client>; 2] {
     while by_worker.iter().any(|clients| clients.len() < CLIENTS) {
         let client = Client::connect(weir.web());
         let mut now = before;
-        eventually("the new session is counted", || {
+        eventually("the new connection is counted", || {
             let metrics = weir.metrics();
-            now = [0, 1].map(|worker| open_sessions(&metrics, worker));
+            now = [0, 1].map(|worker| open_connections(&metrics, worker));
             now.iter().sum::<f64>() > before.iter().sum()
         });
         by_worker[usize::from(now[1] > before[1])].push(client);
@@ -124,7 +124,7 @@ fn inversions(targets: &[String]) -> BTreeMap<&str, usize> {
 
 /// A kept connection that turns out to be dead costs the request neither its slot nor its place.
 #[test]
-fn a_dead_connection_costs_nobody_his_turn() {
+fn a_dead_connection_loses_no_place_in_the_queue() {
     let first = Gate::new();
     let gate = first.clone();
     let origin = Origin::start(move |conn| {
@@ -132,7 +132,7 @@ fn a_dead_connection_costs_nobody_his_turn() {
             gate.wait("the others wait");
         }
         conn.send(ok("fine"))?;
-        // Closed without a word, when the next request is there.
+        // Closed without a response, when the next request is there.
         conn.head().map(drop)
     });
     let settings = "timeouts.queue = \"1m\"\nqueue.length_max = 3";
@@ -151,7 +151,7 @@ fn a_dead_connection_costs_nobody_his_turn() {
 }
 
 /// Sends at least so many.
-fn nobody_is_overtaken(requests: usize) {
+fn no_request_is_overtaken(requests: usize) {
     let server = Server::start();
     let weir = Weir::with_one_slot(&server.origin, "process.workers = 2", "timeouts.queue = \"1m\"");
     let mut clients = connect(&weir);
@@ -165,11 +165,11 @@ fn nobody_is_overtaken(requests: usize) {
 
 #[test]
 fn thousands_over_two_workers() {
-    nobody_is_overtaken(5_000);
+    no_request_is_overtaken(5_000);
 }
 
 #[test]
 #[ignore = "takes a minute or two: cargo test -p weir --test e2e queue_order -- --ignored"]
 fn a_hundred_thousand_over_two_workers() {
-    nobody_is_overtaken(100_000);
+    no_request_is_overtaken(100_000);
 }

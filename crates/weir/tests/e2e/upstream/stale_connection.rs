@@ -1,4 +1,4 @@
-//! A kept server connection that dies is Weir's problem, not the client's.
+//! A pooled server connection that has died fails no request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,7 @@ fn a_connection_closed_while_idle_is_let_go() {
     origin.wait_for_end(0);
 }
 
-/// Bytes nobody asked for on an idle connection (a server that says 408 before it closes) are nobody's response.
+/// Unsolicited bytes on an idle connection (a server that sends 408 before it closes) are not taken for a response.
 #[test]
 fn unasked_bytes_on_an_idle_connection_are_not_served() {
     let sent = Gate::new();

@@ -1,11 +1,11 @@
-//! Headers that arrive: believed from those who are named, refused from everybody else.
+//! Incoming headers: accepted from configured peers, rejected from all others.
 
 use std::net::SocketAddr;
 
 use crate::harness::proxy_header::{binary, binary4};
 use crate::harness::{Client, End, Metrics, Origin, Weir, eventually};
 
-/// Expects headers from 127.0.0.1 and from nobody else; logs where each exchange came from.
+/// Expects headers from 127.0.0.1 only; logs the origin of each exchange.
 const SETTINGS: &str = "admin.address = \"127.0.0.1:0\"\nlistener.web.proxy_protocol.from = [\"127.0.0.1\"]\n\
      listener.web.access_log.output = \"file:{dir}/access.log\"\n\
      listener.web.access_log.format = \"{client_address}:{client_port} {peer_address} {local_address}:{local_port}\"\n";
@@ -34,12 +34,12 @@ fn wait_for_failures(weir: &Weir, reason: &str, count: f64) {
     });
 }
 
-/// Sends `bytes` and says how Weir ended the connection, which is without a word.
+/// Sends `bytes` and returns how Weir ended the connection, which is without a response.
 fn refused(weir: &Weir, bytes: &[u8]) -> End {
     let mut client = Client::connect(weir.web());
     client.send(bytes);
     let (answer, end) = client.take_to_end();
-    assert_eq!(answer, b"", "nobody is answered before it is known who that is");
+    assert_eq!(answer, b"", "no response before the client is known");
     end
 }
 
@@ -118,7 +118,7 @@ fn a_connection_of_the_balancers_own_keeps_its_peer() {
 }
 
 #[test]
-fn who_has_to_send_a_header_and_does_not_is_cut_off() {
+fn a_peer_without_its_required_header_is_closed() {
     let origin = Origin::serving("seen");
     let weir = weir(&origin, "");
     let mut bad_checksum = binary4(b"\x03\0\x04\0\0\0\0");
@@ -145,7 +145,7 @@ fn who_has_to_send_a_header_and_does_not_is_cut_off() {
 }
 
 #[test]
-fn nobody_else_is_believed() {
+fn headers_of_other_peers_are_not_accepted() {
     let origin = Origin::serving("seen");
     let weir = weir(&origin, "");
     // Without a header it is a client like any other.

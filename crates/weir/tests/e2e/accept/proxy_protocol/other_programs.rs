@@ -1,4 +1,4 @@
-//! The PROXY protocol with HAProxy and nginx on either side: what they send is understood, what is sent to them is taken.
+//! The PROXY protocol with HAProxy and nginx on either side: headers are accepted in both directions.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -86,7 +86,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("a bound socket has an address")
 }
 
-/// Two requests on one connection from 127.0.0.3, to a proxy in front of Weir; what the server behind Weir was told.
+/// Two requests on one connection from 127.0.0.3, to a proxy in front of Weir; returns the fields that the server behind Weir received.
 fn forwarded_through(front: SocketAddr, origin: &Origin, port: &str) {
     let mut client = Client::connect_from("127.0.0.3", front);
     for _ in 0..2 {
@@ -143,7 +143,7 @@ fn what_nginx_sends_is_understood() {
 }
 
 /// Sends requests of two clients through Weir to `server`, which answers with what it knows of the client.
-fn assert_told(server: SocketAddr, version: &str, settings: &str) {
+fn assert_client_address(server: SocketAddr, version: &str, settings: &str) {
     let weir = Weir::start(&format!(
         "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\nupstream.app.servers = [\"{server}\"]\n\
          upstream.app.proxy_protocol = \"{version}\"\nadmin.address = \"127.0.0.1:0\"\n{settings}"
@@ -174,8 +174,8 @@ fn haproxy_takes_what_it_is_sent() {
     let text = "frontend web\n bind {address} accept-proxy\n http-request return status 200 content-type text/plain \
                 lf-string \"%[src]:%[src_port] %[dst]:%[dst_port]\"\n";
     let _haproxy = haproxy(text, address);
-    assert_told(address, "v1", PROBED);
-    assert_told(address, "v2", PROBED);
+    assert_client_address(address, "v1", PROBED);
+    assert_client_address(address, "v2", PROBED);
 }
 
 #[test]
@@ -189,6 +189,6 @@ fn nginx_takes_what_it_is_sent() {
         temporary.concat()
     );
     let _nginx = nginx(&text, address);
-    assert_told(address, "v1", PROBED);
-    assert_told(address, "v2", PROBED);
+    assert_client_address(address, "v1", PROBED);
+    assert_client_address(address, "v2", PROBED);
 }

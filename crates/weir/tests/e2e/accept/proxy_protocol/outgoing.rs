@@ -1,4 +1,4 @@
-//! Headers that Weir sends: whose connection it is, on every new one, and no other client's requests on it.
+//! Outgoing headers: on every new server connection, which then carries requests of that client only.
 
 use std::sync::{Arc, Mutex};
 
@@ -66,7 +66,7 @@ fn version_2_has_the_id_of_the_request() {
 }
 
 #[test]
-fn a_connection_serves_its_client_and_nobody_else() {
+fn a_connection_serves_its_client_only() {
     let (origin, seen) = expecting(take_line);
     let weir = weir(&origin, "v1", "process.workers = 1\n");
     let mut one = Client::connect_from("127.0.0.3", weir.web());
@@ -163,7 +163,7 @@ fn a_header_that_came_in_is_passed_on() {
     assert_eq!(*seen.lock().unwrap(), [([0x21, 0x11], header[16..].to_vec())]);
 }
 
-/// Sends a request over a Unix socket to a Weir that tells `origin` of its clients in this version.
+/// Sends a request over a Unix socket to a Weir that sends headers of this version to `origin`.
 fn ask_over_unix_socket(origin: &Origin, version: &str) {
     let weir = Weir::start(&format!(
         "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\n\
@@ -247,7 +247,7 @@ fn a_tunnel_begins_with_a_header() {
 }
 
 #[test]
-fn version_2_has_the_name_that_a_client_of_tls_asks_for() {
+fn version_2_has_the_sni_of_the_client() {
     let (sender, headers) = std::sync::mpsc::channel();
     let server = Origin::start(move |conn| {
         let (_, content) = take_binary(conn)?;

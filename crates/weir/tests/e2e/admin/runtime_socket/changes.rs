@@ -1,4 +1,4 @@
-//! Changes at the runtime socket under traffic: they hold at once, and not one request fails.
+//! Changes at the runtime socket under traffic: they take effect at once, and no request fails.
 
 use super::{config, ctl, post, stat};
 use crate::harness::scripts::named;
@@ -72,9 +72,9 @@ fn a_server_moves_under_load_and_takes_its_tunnels_to_the_end() {
     let traffic = BackgroundTraffic::start(weir.web());
     traffic.goes_on();
     let (old, new) = (a.address().port(), b.address().port());
-    let told = weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {new}"));
+    let reply = weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {new}"));
     assert_eq!(
-        told,
+        reply,
         format!(
             "no need to change the addr, port changed from '{old}' to '{new}' by 'stats socket command'\n\n"
         )
@@ -102,8 +102,8 @@ fn a_server_that_moves_stays_out_of_service() {
         assert_eq!(weir.ask_socket(&format!("set server app/a state {mode}")), "\n");
         for to in [&c, &a] {
             let port = to.address().port();
-            let told = weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {port}"));
-            assert!(told.contains(&format!("to '{port}'")), "{told}");
+            let reply = weir.ask_socket(&format!("set server app/a addr 127.0.0.1 port {port}"));
+            assert!(reply.contains(&format!("to '{port}'")), "{reply}");
             assert_eq!(stat(&weir, "app", "a", "status"), status);
             assert_eq!(answering(&weir), "b");
         }
@@ -117,7 +117,7 @@ fn a_server_that_moves_stays_out_of_service() {
 }
 
 #[test]
-fn a_limit_changes_and_those_who_wait_hear_of_it() {
+fn a_raised_limit_serves_waiting_requests() {
     let gate = Gate::new();
     let a = named("a", &gate);
     let weir = start(&[&a], "upstream.app.timeouts.queue = \"60s\"");
@@ -158,8 +158,8 @@ fn the_json_api_changes_several_things_at_once() {
     assert!(drained.text().contains("\"status\":\"draining\""), "{}", drained.text());
     assert_eq!(post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status, 200);
     for (target, body, status) in [
-        ("/api/servers/app/nobody", "{\"weight\": 3}", 404),
-        ("/api/servers/nobody/a", "{\"mode\": \"serving\"}", 404),
+        ("/api/servers/app/unknown", "{\"weight\": 3}", 404),
+        ("/api/servers/unknown/a", "{\"mode\": \"serving\"}", 404),
         ("/api/servers/app/a", "{\"weight\": 300}", 400),
         ("/api/servers/app/a", "{\"wait\": 3}", 400),
         ("/api/servers/app/a", "weight=3", 400),
@@ -185,8 +185,8 @@ fn a_reload_is_asked_for_and_answered_with_its_outcome() {
     weir.write_config("listener.web = { adress = \":1\" }\nupstream.app.servers = [\"nowhere\"]\n");
     let refused = ctl(&weir, &["reload"]);
     assert_eq!(refused.code, Some(1));
-    let told = refused.stderr;
-    assert!(told.contains("adress") && told.contains("nowhere") && told.contains("(409)"), "{told}");
+    let reply = refused.stderr;
+    assert!(reply.contains("adress") && reply.contains("nowhere") && reply.contains("(409)"), "{reply}");
     assert!(
         weir.ask_socket("reload").starts_with("the config was not reloaded: that of before stays in use\n")
     );
@@ -201,7 +201,7 @@ fn every_verb_of_ctl_does_what_it_says() {
     let (a, b) = (named("a", &gate), named("b", &gate));
     let weir = start(&[&a, &b], "");
     let moved = b.address().to_string();
-    for (arguments, told) in [
+    for (arguments, reply) in [
         (vec!["weight", "app", "a", "7"], "app/a: up, ".to_owned()),
         (vec!["limit", "app", "a", "5"], "weight 7, max_requests 5, ".to_owned()),
         (vec!["limit", "app", "a", "off"], "max_requests off, ".to_owned()),
@@ -218,16 +218,16 @@ fn every_verb_of_ctl_does_what_it_says() {
     ] {
         let done = ctl(&weir, &arguments);
         assert!(done.code == Some(0), "{arguments:?}: {}", done.stderr);
-        assert!(done.stdout.contains(&told), "{arguments:?}: {}", done.stdout);
+        assert!(done.stdout.contains(&reply), "{arguments:?}: {}", done.stdout);
     }
-    for (arguments, told) in [
-        (vec!["weight", "app", "nobody", "7"], "the upstream `app` has no server `nobody` (404)"),
+    for (arguments, reply) in [
+        (vec!["weight", "app", "unknown", "7"], "the upstream `app` has no server `unknown` (404)"),
         (vec!["limit", "app", "a", "none"], "`max_requests` is 1 to 10000000, or \"off\" (400)"),
         (vec!["raw", "nonsense"], "Unknown command."),
     ] {
         let refused = ctl(&weir, &arguments);
         assert_eq!(refused.code, Some(1), "{arguments:?}");
-        assert!(refused.stderr.contains(told), "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(reply), "{arguments:?}: {}", refused.stderr);
     }
 }
 
@@ -245,11 +245,11 @@ fn a_plan_is_made_against_the_config_in_use() {
     assert_eq!((same.code, same.stdout), (Some(0), "nothing would change\n".to_owned()), "{}", same.stderr);
     let other = plan(&config(&[&a, &b], "upstream.app.balance = \"random\""));
     assert_eq!(other.code, Some(1));
-    let told = other.stdout;
+    let reply = other.stdout;
     assert!(
-        told.contains("balance: \"round-robin\" -> \"random\"")
-            && told.contains("+ upstream `app`, server `b`"),
-        "{told}"
+        reply.contains("balance: \"round-robin\" -> \"random\"")
+            && reply.contains("+ upstream `app`, server `b`"),
+        "{reply}"
     );
     let bad = plan("listener = 1");
     assert_eq!(bad.code, Some(2));

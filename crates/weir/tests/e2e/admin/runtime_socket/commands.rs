@@ -1,4 +1,4 @@
-//! What the socket says, and how sessions go.
+//! The answers of the socket, and how its connections end.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ fn start() -> (Weir, [Origin; 2]) {
 }
 
 #[test]
-fn figures_are_told_in_the_columns_of_haproxy() {
+fn figures_are_in_the_columns_of_haproxy() {
     let (weir, _origins) = start();
     for _ in 0..4 {
         assert_eq!(Client::get(weir.web(), "/").status, 200);
@@ -45,8 +45,8 @@ fn figures_are_told_in_the_columns_of_haproxy() {
     );
     assert!(weir.ask_socket("show servers conn").contains("app/a 3/1 127.0.0.1 "));
     assert!(weir.ask_socket("show errors").starts_with("Total events captured on ["));
-    assert_eq!(weir.ask_socket("show stat nobody -1 -1"), "No such proxy.\n\n");
-    assert_eq!(weir.ask_socket("show servers state nobody"), "Can't find backend.\n\n");
+    assert_eq!(weir.ask_socket("show stat unknown -1 -1"), "No such proxy.\n\n");
+    assert_eq!(weir.ask_socket("show servers state unknown"), "Can't find backend.\n\n");
 }
 
 /// HAProxy itself, with a socket; dropping it kills the process.

@@ -1,4 +1,4 @@
-//! The runtime socket: what it says, what can be changed there while requests go on, who may do that, and the programs that were made for
+//! The runtime socket: its answers, changes under load, permissions, and programs that were made for
 //! HAProxy's.
 
 mod commands;

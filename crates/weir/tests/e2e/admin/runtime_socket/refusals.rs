@@ -1,4 +1,4 @@
-//! Who may do what at the runtime socket, and what it makes of nonsense.
+//! Permissions of the runtime socket, and its answers to invalid commands.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn mode(weir: &Weir) -> u32 {
 }
 
 #[test]
-fn the_mode_of_the_file_says_who_may_come_and_whether_changes_are_safe() {
+fn the_mode_of_the_file_controls_access_and_changes() {
     let a = named("a", &Gate::new());
     for (settings, bits, allowed) in [
         ("", 0o600, true),
@@ -32,15 +32,15 @@ fn the_mode_of_the_file_says_who_may_come_and_whether_changes_are_safe() {
         assert_eq!(mode(&weir), bits, "{settings}");
         let answered = || weir.metrics().sum("weir_admin_requests_total", &[]);
         let before = answered();
-        let told = weir.ask_socket("disable server app/a");
+        let reply = weir.ask_socket("disable server app/a");
         // This look is one of them.
         assert_eq!(answered() - before, if allowed { 2.0 } else { 1.0 }, "{settings}");
         let status = post(&weir, "/api/servers/app/a", "{\"mode\": \"serving\"}").status;
         if allowed {
-            assert_eq!((told.as_str(), status), ("\n", 200), "{settings}");
+            assert_eq!((reply.as_str(), status), ("\n", 200), "{settings}");
             continue;
         }
-        assert!(told.starts_with("Permission denied: `admin.socket_changes`"), "{told}");
+        assert!(reply.starts_with("Permission denied: `admin.socket_changes`"), "{reply}");
         assert_eq!(status, 403, "{settings}");
         assert_eq!(Client::get(weir.web(), "/").status, 200, "nothing has changed");
         assert_eq!(weir.metrics().sum("weir_admin_refusals_total", &["reason=\"changes-off\""]), 2.0);
@@ -107,8 +107,8 @@ fn an_address_that_others_reach_is_a_mistake() {
         ));
         let checked = run(&["check", file.path()]);
         assert_eq!(checked.code, Some(2), "{address}");
-        let told = checked.stdout;
-        assert!(told.contains("has no authentication"), "{told}");
+        let reply = checked.stdout;
+        assert!(reply.contains("has no authentication"), "{reply}");
     }
 }
 
@@ -126,6 +126,9 @@ fn a_socket_file_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
     let second = WrittenConfig::new(&config(&[&a], "").replace("{dir}", &socket));
     let refused = run(&["serve", second.path()]);
     assert_eq!(refused.code, Some(1));
-    let told = refused.stderr;
-    assert!(told.contains("the runtime socket cannot use unix:") && told.contains("admin.socket"), "{told}");
+    let reply = refused.stderr;
+    assert!(
+        reply.contains("the runtime socket cannot use unix:") && reply.contains("admin.socket"),
+        "{reply}"
+    );
 }

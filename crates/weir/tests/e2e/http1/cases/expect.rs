@@ -1,4 +1,4 @@
-//! Rows 39 and 40: `Expect: 100-continue`, and every way to say it wrongly.
+//! Rows 39 and 40: `Expect: 100-continue`, and its malformed variants.
 
 use super::{Forwarded, Want, case, judge};
 use crate::harness::scripts::continuing;

@@ -1,4 +1,4 @@
-//! Rows 35 to 37: what a client says about its own connection stops at Weir, and nothing else does.
+//! Rows 35 to 37: hop-by-hop fields of a client stop at Weir, and no others do.
 
 use crate::harness::{Client, Origin, Request, Response, Weir};
 

@@ -1,4 +1,4 @@
-//! The rules that a listener may relax by name: what was refused is then written anew, so the origin never sees it.
+//! The rules that a listener may relax by name: such messages are then normalised, so the origin never sees the violation.
 
 use super::{
     BAD_BODY, BAD_REQUEST, Case, Want, case, chunked, forwarded_get, forwarded_post, get_with, judge_on,

@@ -1,4 +1,4 @@
-//! Forty-eight groups of nasty HTTP/1.1 input, judged by what the server behind Weir receives and by the answer.
+//! Forty-eight groups of malformed or ambiguous HTTP/1.1 input, checked by the bytes that the server receives and by the response.
 //!
 //! `rows` lists the groups; each other file holds the tests of one topic, and each test names its rows. A request is one [`Case`]:
 //! bytes in, and what must come of them. [`judge`] plays a table on one Weir and reports every case that went wrong, not just the
@@ -204,7 +204,7 @@ fn assert_refusal(fields: &Fields, client: &mut Client) -> Result<(), String> {
 }
 
 /// Sends one more request through Weir; returns the numbers of the connections since `before` that are not its own.
-/// Whatever was forwarded before the answer to `before` stands in front of this request in the accept queue.
+/// All that was forwarded before the answer to `before` is ahead of this request in the accept queue.
 fn others_since(weir: &Weir, origin: &Origin, before: usize) -> Vec<usize> {
     let response = Client::get(weir.web(), "/fence");
     assert_eq!(response.status, 200, "the fence must pass: {response:?}");

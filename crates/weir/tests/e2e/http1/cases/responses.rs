@@ -1,4 +1,4 @@
-//! Rows 42 and 43: responses that have no body whatever they say, and responses that no client may get.
+//! Rows 42 and 43: responses that have no body whatever their fields say, and invalid responses.
 //!
 //! The origin's connection must never be used again after any of the bad ones: stray bytes of one response would be
 //! the next client's answer.
@@ -46,7 +46,7 @@ fn case(row: u8, variant: impl Into<String>, response: impl Into<Vec<u8>>, after
     Case { row, variant, method: "GET", response, after, want, reusable: false, head: None }
 }
 
-/// A response that has no body whatever its fields say, then bytes that nobody may get.
+/// A response that has no body whatever its fields say, then bytes that no client may get.
 const BODILESS: &[(&str, &str, &str, &str)] = &[
     ("HEAD", "200 OK", "Content-Length: 1000", ""),
     ("HEAD", "200 OK", "Transfer-Encoding: chunked", ""),
@@ -421,7 +421,7 @@ fn has_head(case: &Case, response: &Response) -> bool {
     })
 }
 
-/// After the case every client gets its own response, and the connection that misbehaved serves nobody.
+/// After the case every client gets its own response, and the connection that misbehaved is not used again.
 fn clean(weir: &Weir, origin: &Origin, index: usize, case: &Case) -> Result<(), String> {
     for _ in 0..4 {
         let response = Client::get(weir.web(), "/clean");

@@ -1,4 +1,4 @@
-//! Row 47: heads that are too large in each way they can be, and one that never ends.
+//! Row 47: heads that exceed each limit, and one that never ends.
 
 use super::{BAD_REQUEST, Want, case, forwarded_get, judge};
 use crate::harness::{Client, Origin, Weir};

@@ -1,4 +1,4 @@
-//! Row 48: what a client claims about where it comes from, loops, PROXY headers and `Max-Forwards`.
+//! Row 48: forged addresses of clients, loops, PROXY headers and `Max-Forwards`.
 
 use super::{BAD_REQUEST, case, judge};
 use crate::harness::{Client, Origin, ReservedAddress, Weir};
@@ -52,7 +52,7 @@ fn finds_a_loop_by_via() {
 /// Row 48.
 #[test]
 fn a_real_loop_ends() {
-    // The first Weir is told, by way of the second, to send everything to itself: the second knows the first one's address,
+    // The first Weir is configured to send everything to itself, by way of the second: the second knows the first one's address,
     // the first one has the second for its server.
     let place = ReservedAddress::new();
     let address = place.address();

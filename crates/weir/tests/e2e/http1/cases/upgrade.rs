@@ -1,4 +1,4 @@
-//! Row 38: what the server answers decides whether a tunnel opens; the client alone cannot force one.
+//! Row 38: the response of the server decides whether a tunnel opens; a client cannot force one.
 
 use crate::harness::websocket::{HANDSHAKE, SWITCH};
 use crate::harness::{CLOSED_PORT, Client, End, Gate, Origin, Weir, origin::ok};
@@ -117,7 +117,7 @@ fn bytes_meant_for_a_tunnel_never_become_a_request_when_weir_answers() {
     assert_eq!(origin.targets(), ["/app/fence"]);
 }
 
-/// Row 38. Bytes that come while the refusal is on its way were sent by one who had not read it.
+/// Row 38. Bytes that come while the refusal is on its way were sent before the client had read it.
 #[test]
 fn bytes_behind_the_head_of_a_refusal_never_become_a_request() {
     let sent = Gate::new();
@@ -146,7 +146,7 @@ fn bytes_behind_the_head_of_a_refusal_never_become_a_request() {
     assert_eq!(origin.targets(), ["/socket", "/fence"]);
 }
 
-/// Row 38. The same for CONNECT, whoever refuses it: the server, Weir for want of a server, or Weir for want of a route.
+/// Row 38. The same for CONNECT, refused by the server, by Weir without a server, or by Weir without a route.
 #[test]
 fn bytes_behind_a_refused_connect_never_become_a_request() {
     let origin = Origin::answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");

@@ -1,4 +1,4 @@
-//! What a reload changes: routes, servers, weights, limits, settings of listeners; the next request goes by them.
+//! Changes by a reload: routes, servers, weights, limits, settings of listeners; they apply to the next request.
 
 use super::config;
 use crate::harness::scripts::named;

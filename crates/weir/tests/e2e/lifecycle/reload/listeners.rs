@@ -24,7 +24,7 @@ fn a_new_listener_takes_connections_at_once() {
 }
 
 #[test]
-fn a_removed_listener_answers_what_it_has_and_takes_nobody() {
+fn a_removed_listener_answers_open_requests_and_accepts_no_connection() {
     let gate = Gate::new();
     let origin = named("x", &gate);
     let weir = Weir::start(&two(&origin, ""));
@@ -34,7 +34,7 @@ fn a_removed_listener_answers_what_it_has_and_takes_nobody() {
     busy.send_get("/held");
     eventually("the request is there", || origin.requests().len() == 2);
     weir.reload(&config(&[("a", &origin)], ""));
-    eventually("nobody is taken", || TcpStream::connect(more).is_err());
+    eventually("no connection is accepted", || TcpStream::connect(more).is_err());
     let last = idle.fetch("/");
     assert!(last.status == 200 && last.closes(), "{last:?}");
     idle.assert_closed();

@@ -1,4 +1,4 @@
-//! Reloads of the config: what holds from now on, and that nobody notices anything else.
+//! Reloads of the config: the changes take effect, and clients notice nothing else.
 
 mod changes;
 mod listeners;

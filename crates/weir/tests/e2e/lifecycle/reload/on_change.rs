@@ -10,7 +10,7 @@ fn a_changed_file_is_enough() {
     let weir = Weir::start(&config(&[("x", &a)], on_change));
     weir.write_config(&config(&[("x", &b)], on_change));
     eventually("the new server is used", || Client::get(weir.web(), "/").text() == "b");
-    // A bad one is told of, and changes nothing; then a good one ends that.
+    // An invalid one is reported and changes nothing; then a valid one is applied.
     weir.write_config("listener = 1\n");
     weir.line(&["ERROR", "the config was not reloaded"]);
     weir.write_config(&config(&[("x", &a)], on_change));
@@ -35,7 +35,7 @@ fn a_corrected_file_is_enough_where_the_mistake_is_in_a_new_one() {
 
 /// What a refused config says about the way to read the next one counts for nothing.
 #[test]
-fn a_config_whose_address_cannot_be_had_is_corrected_the_same_way() {
+fn a_config_whose_address_cannot_be_bound_is_corrected_the_same_way() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let on_change = "process.reload = \"on-change\"";
     let weir = Weir::start(&config(&[("x", &a)], on_change));

@@ -1,4 +1,4 @@
-//! A reload that cannot be: nothing changes, and the log says what is wrong and where.
+//! A rejected reload: nothing changes, and the log has each error with its place.
 
 use super::config;
 use crate::harness::tls::ECDSA;
@@ -9,7 +9,7 @@ fn reloads(weir: &Weir, outcome: &str) -> f64 {
 }
 
 #[test]
-fn a_config_with_mistakes_changes_nothing_and_all_are_told() {
+fn a_config_with_errors_changes_nothing_and_all_are_logged() {
     let origin = Origin::serving("x");
     let good = config(&[("a", &origin)], "");
     let line = good.lines().count() + 1;
@@ -54,7 +54,7 @@ fn a_missing_certificate_changes_nothing() {
 }
 
 #[test]
-fn an_address_that_somebody_else_has_changes_nothing() {
+fn an_address_in_use_changes_nothing() {
     let origin = Origin::serving("x");
     let weir = Weir::start(&config(&[("a", &origin)], ""));
     let place = ReservedAddress::new();

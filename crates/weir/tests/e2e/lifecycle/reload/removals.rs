@@ -1,4 +1,4 @@
-//! Servers and upstreams that the config does not name any more: nobody new comes, and who is there has time.
+//! Servers and upstreams that the config does not name any more: they get no new requests, and open ones have time to end.
 
 use super::config;
 use crate::harness::scripts::named;

@@ -1,4 +1,4 @@
-//! What lives on over a reload: connections, queue, health, drains, cookies, counters.
+//! State that outlives a reload: connections, queue, health, drains, cookies, counters.
 
 use super::config;
 use crate::harness::scripts::{named, probed};
@@ -43,7 +43,7 @@ fn tunnels_go_on() {
 }
 
 #[test]
-fn a_server_that_is_down_stays_down_and_nobody_is_probed_at_once() {
+fn a_server_that_is_down_stays_down_and_is_not_probed_at_once() {
     let (ill, well) = (FailureSwitch::new(true), FailureSwitch::new(false));
     let (a, b) = (probed("a", &ill), probed("b", &well));
     let text = |number: u32| {
@@ -95,7 +95,7 @@ fn a_drain_goes_on() {
 }
 
 #[test]
-fn those_who_wait_keep_their_places() {
+fn waiting_requests_keep_their_places() {
     let gate = Gate::new();
     let origin = named("a", &gate);
     let text = |number: u32| {
@@ -130,7 +130,7 @@ fn those_who_wait_keep_their_places() {
 }
 
 #[test]
-fn those_who_wait_get_the_servers_that_come() {
+fn waiting_requests_get_new_servers() {
     let gate = Gate::new();
     let (old, new) = (named("old", &gate), Origin::serving("new"));
     let text = |origin: &Origin, name: &str| {
@@ -157,8 +157,8 @@ fn those_who_wait_get_the_servers_that_come() {
 fn cookies_and_counters_go_on() {
     let (a, b) = (Origin::serving("a"), Origin::serving("b"));
     let text = |number: u32| {
-        let persistence = "upstream.app.affinity = { mode = \"learn\", cookie = \"s\" }";
-        config(&[("a", &a), ("b", &b)], &format!("{persistence}\n{}", changed(number)))
+        let affinity = "upstream.app.affinity = { mode = \"learn\", cookie = \"s\" }";
+        config(&[("a", &a), ("b", &b)], &format!("{affinity}\n{}", changed(number)))
     };
     let giving =
         Origin::answering("HTTP/1.1 200 OK\r\nSet-Cookie: s=mine\r\nContent-Length: 6\r\n\r\ngiving");

@@ -38,7 +38,7 @@ fn text(number: u32, [a, b, c]: [&Origin; 3]) -> String {
 }
 
 #[test]
-fn nobody_notices_fifty_reloads() {
+fn fifty_reloads_fail_no_request() {
     let gate = Gate::new();
     let origins = [named("a", &gate), named("b", &gate), named("c", &gate)];
     let origins = origins.each_ref();

@@ -25,7 +25,7 @@ pub(super) struct Span {
     pub(super) parent: String,
     pub(super) name: String,
     pub(super) kind: &'static str,
-    pub(super) told: BTreeMap<String, String>,
+    pub(super) attributes: BTreeMap<String, String>,
     pub(super) error: Option<String>,
     pub(super) begin: u64,
     pub(super) end: u64,
@@ -53,14 +53,14 @@ impl Collector {
         Collector { origin: Origin::start(move |conn| answer(conn, &response)) }
     }
 
-    /// One that does as `script` says.
+    /// One that answers by `script`.
     pub(super) fn scripted(
         script: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static,
     ) -> Collector {
         Collector { origin: Origin::start(script) }
     }
 
-    /// One that reads the head of each request and says nothing, until the gate is open.
+    /// One that reads the head of each request and does not answer until the gate is open.
     pub(super) fn silent(gate: &Gate) -> Collector {
         let gate = gate.clone();
         Collector::scripted(move |conn| {
@@ -109,7 +109,7 @@ pub(super) fn message(request: &Request) -> ExportTraceServiceRequest {
 pub(super) fn resource(request: &Request) -> BTreeMap<String, String> {
     let message = message(request);
     let [of_one] = &message.resource_spans[..] else { panic!("one resource wanted: {message:#?}") };
-    told(&of_one.resource.as_ref().expect("there is a resource").attributes)
+    attributes(&of_one.resource.as_ref().expect("there is a resource").attributes)
 }
 
 fn spans_of(request: &Request) -> Vec<Span> {
@@ -136,14 +136,14 @@ fn read(span: &proto::Span) -> Span {
         parent: hexadecimal(&span.parent_span_id),
         name: span.name.clone(),
         kind,
-        told: told(&span.attributes),
+        attributes: attributes(&span.attributes),
         error: is_error.then_some(status.message),
         begin: span.start_time_unix_nano,
         end: span.end_time_unix_nano,
     }
 }
 
-fn told(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+fn attributes(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text.clone(),
         Some(Value::IntValue(number)) => number.to_string(),
@@ -151,7 +151,7 @@ fn told(attributes: &[KeyValue]) -> BTreeMap<String, String> {
         Some(Value::BoolValue(is_so)) => is_so.to_string(),
         other => panic!("Weir tells nothing of this type: {other:?}"),
     };
-    attributes.iter().map(|told| (told.key.clone(), text(&told.value))).collect()
+    attributes.iter().map(|attribute| (attribute.key.clone(), text(&attribute.value))).collect()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

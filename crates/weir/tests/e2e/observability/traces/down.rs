@@ -1,4 +1,4 @@
-//! A collector that is down, slow, or does not want what it gets: requests are answered, memory is bounded, and what is lost is counted.
+//! A collector that is down, slow, or rejects exports: requests are answered, memory is bounded, and what is lost is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ fn a_redirect_is_not_followed() {
     let weir = tracing(&origin, &collector, ", headers = { Authorization = \"a secret\" }");
     send(&weir, 1);
     weir.line(&["spans cannot be exported", "307", "`traces.endpoint`"]);
-    assert_eq!(elsewhere.origin.connections(), 0, "the headers are for nobody else");
+    assert_eq!(elsewhere.origin.connections(), 0, "the headers go to no other server");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Values of `traceparent` that break a rule of W3C Trace Context: the trace begins anew, and nothing of them goes on.
+//! Values of `traceparent` that break a rule of W3C Trace Context: a new trace begins, and the value is not forwarded.
 
 use super::collector::Collector;
-use super::{SPAN, TRACE, get, told, tracing};
+use super::{SPAN, TRACE, get, trace_context, tracing};
 use crate::harness::{Client, Origin};
 
 #[test]
@@ -35,7 +35,7 @@ fn what_breaks_a_rule_begins_a_new_trace() {
         assert_eq!(Client::exchange(weir.web(), &get("/", &fields)).status, 200, "{value}");
         let request = origin.last_request();
         assert_eq!(request.fields().all("traceparent").len(), 1, "{value}");
-        assert_ne!(told(&request)[0], TRACE, "{value}");
+        assert_ne!(trace_context(&request)[0], TRACE, "{value}");
         assert_eq!(request.field("tracestate"), None, "{value}");
     }
     let spans = collector.wait_for(values.len() * 2);
@@ -54,7 +54,7 @@ fn several_are_none() {
         assert_eq!(Client::exchange(weir.web(), &get("/", &fields)).status, 200);
         let request = origin.last_request();
         assert_eq!(request.fields().all("traceparent").len(), 1, "{fields}");
-        assert_ne!(told(&request)[0], TRACE, "{fields}");
+        assert_ne!(trace_context(&request)[0], TRACE, "{fields}");
         assert_eq!(request.field("tracestate"), None);
     }
 }
@@ -65,7 +65,7 @@ fn versions_to_come_are_read_as_far_as_they_are_known() {
     let weir = tracing(&origin, &collector, "");
     for value in [format!("cc-{TRACE}-{SPAN}-01"), format!("01-{TRACE}-{SPAN}-09-what-the-future-brings")] {
         assert_eq!(Client::exchange(weir.web(), &get("/", &format!("traceparent: {value}\r\n"))).status, 200);
-        let [trace, _, flags] = told(&origin.last_request());
+        let [trace, _, flags] = trace_context(&origin.last_request());
         assert_eq!((trace.as_str(), flags.as_str()), (TRACE, "01"), "{value}");
     }
 }

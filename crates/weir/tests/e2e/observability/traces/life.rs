@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::collector::Collector;
-use super::{config, get, told};
+use super::{config, get, trace_context};
 use crate::harness::{Client, Gate, Origin, Weir, eventually, temporary_folder};
 
 fn send(weir: &Weir, target: &str) {
@@ -49,12 +49,14 @@ fn a_reload_turns_traces_on_and_off() {
     assert_eq!(origin.last_request().field("traceparent"), None);
     weir.reload(&on);
     send(&weir, "/on");
-    assert_eq!(told(&origin.last_request())[2], "01");
+    assert_eq!(trace_context(&origin.last_request())[2], "01");
     weir.reload(&off);
     send(&weir, "/off");
     assert_eq!(origin.last_request().field("traceparent"), None);
     let spans = collector.wait_for(2);
-    assert!(spans.iter().filter(|span| span.kind == "server").all(|span| span.told["url.path"] == "/on"));
+    assert!(
+        spans.iter().filter(|span| span.kind == "server").all(|span| span.attributes["url.path"] == "/on")
+    );
     weir.reload(&on);
     send(&weir, "/on/again");
     collector.wait_for(4);
@@ -69,7 +71,7 @@ fn a_reload_changes_the_share_at_once() {
     let mut flags = || {
         client.send(get("/", ""));
         assert_eq!(client.response().status, 200);
-        told(&origin.last_request())[2].clone()
+        trace_context(&origin.last_request())[2].clone()
     };
     assert_eq!(flags(), "01");
     weir.reload(&config(&origin, &format!("{endpoint}, ratio = \"0%\"")));
@@ -113,7 +115,7 @@ fn an_exchange_that_a_reload_comes_across_goes_to_the_new_collector() {
     gate.open();
     assert_eq!(client.response().status, 200);
     let spans = second.wait_for(2);
-    assert!(spans.iter().any(|span| span.id == told(&origin.last_request())[1]), "{spans:#?}");
+    assert!(spans.iter().any(|span| span.id == trace_context(&origin.last_request())[1]), "{spans:#?}");
     assert_eq!(first.spans().len(), 0);
 }
 

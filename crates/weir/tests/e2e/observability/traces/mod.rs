@@ -1,4 +1,4 @@
-//! Traces: what servers are told, which spans a collector gets, and what happens when there is none.
+//! Traces: the trace context that servers get, the spans that a collector gets, and a collector that is down.
 
 mod collector;
 mod down;
@@ -16,7 +16,7 @@ use crate::harness::{Origin, Request, Weir, config_with};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// A Weir that traces to `collector`, follows everybody, and has more keys of `[traces]` if need be.
+/// A Weir that traces to `collector`, accepts the trace context of every client, and has more keys of `[traces]` if need be.
 fn tracing(origin: &Origin, collector: &Collector, more: &str) -> Weir {
     Weir::start(&config(origin, &format!("endpoint = \"{}\", accept = \"always\"{more}", collector.url())))
 }
@@ -31,8 +31,8 @@ fn get(target: &str, fields: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: shop.test\r\n{fields}\r\n")
 }
 
-/// What a server was told: the trace, the span, and the flags.
-fn told(request: &Request) -> [String; 3] {
+/// The trace context that a server got: the trace, the span, and the flags.
+fn trace_context(request: &Request) -> [String; 3] {
     let value = request.field("traceparent").unwrap_or_else(|| panic!("no traceparent: {request:?}"));
     let [version, trace, span, flags] = value.split('-').collect::<Vec<_>>()[..] else {
         panic!("not a traceparent: {value}");

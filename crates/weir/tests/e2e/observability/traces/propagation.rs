@@ -1,7 +1,7 @@
-//! What servers are told of the trace: whose it is, which span they belong to, and whether it is sampled.
+//! The trace context that servers get: the id of the trace, the parent span, and whether it is sampled.
 
 use super::collector::Collector;
-use super::{SPAN, TRACE, config, get, told, tracing};
+use super::{SPAN, TRACE, config, get, trace_context, tracing};
 use crate::harness::{Client, Origin, Request, Weir};
 
 const CALLER: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n\
@@ -42,12 +42,12 @@ fn without_a_collector_everything_passes_as_it_came() {
 }
 
 #[test]
-fn a_trace_begins_here_when_nobody_has_begun_it() {
-    let [trace, _, flags] = told(&forwarded("", "", ""));
+fn a_request_without_a_trace_begins_one() {
+    let [trace, _, flags] = trace_context(&forwarded("", "", ""));
     assert_eq!(flags, "01", "all are sampled");
     assert_ne!(trace, TRACE);
     let request = forwarded(", ratio = \"0%\"", "", "tracestate: a=b\r\n");
-    assert_eq!(told(&request)[2], "00", "also whoever is not sampled is told of the trace");
+    assert_eq!(trace_context(&request)[2], "00", "an exchange that is not sampled also has a trace context");
     assert_eq!(request.field("tracestate"), None, "the state of no trace");
 }
 
@@ -66,21 +66,21 @@ fn the_trace_of_a_trusted_proxy_goes_on() {
     let weir = Weir::start(&text);
     assert_eq!(Client::exchange(weir.web(), &get("/", CALLER)).status, 200);
     let request = origin.last_request();
-    let [trace, span, flags] = told(&request);
+    let [trace, span, flags] = trace_context(&request);
     assert_eq!((trace.as_str(), flags.as_str()), (TRACE, "01"));
-    assert_ne!(span, SPAN, "the server is told of Weir's own span");
+    assert_ne!(span, SPAN, "the server gets the span of Weir");
     assert_eq!(request.fields().all("tracestate"), ["congo=t61rcWkgMzE", "rojo=00f067aa0ba902b7,a@b=c"]);
 }
 
 #[test]
-fn nobody_else_is_followed_unless_all_are() {
+fn untrusted_traces_are_followed_only_if_all_are() {
     for follow in ["", ", accept = \"trusted-proxies\"", ", accept = \"never\""] {
         let request = forwarded(follow, "", CALLER);
-        assert_ne!(told(&request)[0], TRACE, "{follow}");
+        assert_ne!(trace_context(&request)[0], TRACE, "{follow}");
         assert_eq!(request.fields().all("tracestate"), [""; 0], "{follow}");
     }
     let request = forwarded(", accept = \"always\"", "", CALLER);
-    assert_eq!(told(&request)[0], TRACE);
+    assert_eq!(trace_context(&request)[0], TRACE);
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn what_was_not_sampled_before_is_not_sampled_here() {
     let weir = tracing(&origin, &collector, "");
     let fields = format!("traceparent: 00-{TRACE}-{SPAN}-00\r\n");
     assert_eq!(Client::exchange(weir.web(), &get("/", &fields)).status, 200);
-    let [trace, _, flags] = told(&origin.last_request());
+    let [trace, _, flags] = trace_context(&origin.last_request());
     assert_eq!((trace.as_str(), flags.as_str()), (TRACE, "00"));
     assert_eq!(weir.metrics().sum("weir_worker_traces_sampled_total", &[]), 0.0);
 }
 
 #[test]
-fn a_route_has_the_last_word() {
+fn a_route_overrides_the_trace_fields() {
     for (headers, expected) in
         [("remove = [\"traceparent\"]", &[][..]), ("set = { Traceparent = \"of my own\" }", &["of my own"])]
     {
@@ -123,7 +123,7 @@ fn every_request_of_a_connection_has_its_own_span() {
     client.send(get("/", ""));
     assert_eq!(client.response().status, 200);
     let [first, second] = &origin.requests()[..] else { panic!("two requests were sent") };
-    assert_eq!(told(first)[0], TRACE);
-    assert_ne!(told(second)[0], TRACE, "nothing is left of the request before");
-    assert_ne!(told(first)[1], told(second)[1]);
+    assert_eq!(trace_context(first)[0], TRACE);
+    assert_ne!(trace_context(second)[0], TRACE, "nothing is left of the request before");
+    assert_ne!(trace_context(first)[1], trace_context(second)[1]);
 }

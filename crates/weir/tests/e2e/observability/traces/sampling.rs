@@ -1,10 +1,10 @@
 //! Which exchanges are sampled: all, none, a share, and so many a second at most.
 
 use super::collector::Collector;
-use super::{SPAN, config, get, told, tracing};
+use super::{SPAN, config, get, trace_context, tracing};
 use crate::harness::{Client, Origin, Weir, eventually};
 
-/// How many of so many requests were sampled, as the servers were told; sent on one connection.
+/// How many of so many requests were sampled, by the flag that the server got; sent on one connection.
 fn sampled_of(weir: &Weir, origin: &Origin, count: usize, fields: &str) -> usize {
     let mut client = Client::connect(weir.web());
     for _ in 0..count {
@@ -12,11 +12,11 @@ fn sampled_of(weir: &Weir, origin: &Origin, count: usize, fields: &str) -> usize
         assert_eq!(client.response().status, 200);
     }
     let requests = origin.requests();
-    requests[requests.len() - count..].iter().filter(|request| told(request)[2] == "01").count()
+    requests[requests.len() - count..].iter().filter(|request| trace_context(request)[2] == "01").count()
 }
 
 #[test]
-fn none_are_sampled_and_all_are_told() {
+fn without_sampling_servers_still_get_the_trace_context() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", ratio = \"0%\"");
     assert_eq!(sampled_of(&weir, &origin, 50, ""), 0);
@@ -25,7 +25,7 @@ fn none_are_sampled_and_all_are_told() {
 }
 
 #[test]
-fn what_servers_are_told_is_what_is_exported() {
+fn exported_traces_are_those_that_servers_got_as_sampled() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", ratio = \"50%\"");
     let sampled = sampled_of(&weir, &origin, 400, "");
@@ -35,8 +35,8 @@ fn what_servers_are_told_is_what_is_exported() {
     let mut exported: Vec<String> =
         spans.iter().filter(|span| span.kind == "client").map(|span| span.id.clone()).collect();
     let requests = origin.requests();
-    let flagged = requests.iter().map(told).filter(|told| told[2] == "01");
-    let mut expected: Vec<String> = flagged.map(|told| told[1].clone()).collect();
+    let flagged = requests.iter().map(trace_context).filter(|trace_context| trace_context[2] == "01");
+    let mut expected: Vec<String> = flagged.map(|trace_context| trace_context[1].clone()).collect();
     exported.sort();
     expected.sort();
     assert_eq!(exported, expected);
@@ -52,7 +52,7 @@ fn the_same_trace_is_sampled_or_not_wherever_it_begins() {
     let first = tracing(&origin, &collector, ", ratio = \"30%\"");
     sampled_of(&first, &origin, 100, "");
     for request in origin.requests() {
-        let [trace, _, flags] = told(&request);
+        let [trace, _, flags] = trace_context(&request);
         let low = u64::from_str_radix(&trace[16..], 16).expect("it is a number") >> 1;
         let is_in = (low as f64) < 0.3 * 2_f64.powi(63);
         assert_eq!(flags == "01", is_in, "{trace}");
@@ -60,7 +60,7 @@ fn the_same_trace_is_sampled_or_not_wherever_it_begins() {
 }
 
 #[test]
-fn nobody_can_have_more_sampled_than_the_rate() {
+fn no_client_can_exceed_the_sampling_rate() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", rate = 5");
     let mut fields = Vec::new();
@@ -77,7 +77,7 @@ fn nobody_can_have_more_sampled_than_the_rate() {
     collector.wait_for(2 * sampled);
     for (request, trace) in origin.requests().iter().zip(1..) {
         assert_eq!(
-            told(request)[0],
+            trace_context(request)[0],
             format!("{trace:032x}"),
             "also what is not sampled goes on in its trace"
         );
@@ -92,6 +92,6 @@ fn the_share_is_of_traces_that_begin_here() {
         &format!("endpoint = \"{}\", accept = \"always\", ratio = \"0%\"", collector.url()),
     ));
     let fields = format!("traceparent: 00-{:032x}-{SPAN}-01\r\n", 7);
-    assert_eq!(sampled_of(&weir, &origin, 1, &fields), 1, "the caller wants it");
+    assert_eq!(sampled_of(&weir, &origin, 1, &fields), 1, "the caller samples it");
     collector.wait_for(2);
 }

@@ -1,36 +1,40 @@
-//! The spans of exchanges as a collector gets them, and that they are the ones that servers were told of.
+//! The spans of exchanges as a collector gets them: their ids are those that servers got.
 
 use std::collections::BTreeMap;
 
 use super::collector::{Collector, Span, message, resource};
-use super::{SPAN, TRACE, config, get, only, told, tracing};
+use super::{SPAN, TRACE, config, get, only, trace_context, tracing};
 use crate::harness::{
     CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
 };
 
-fn assert_told(span: &Span, expected: &[(&str, &str)]) {
+fn assert_reported(span: &Span, expected: &[(&str, &str)]) {
     for (name, value) in expected {
-        assert_eq!(span.told.get(*name).map(String::as_str), Some(*value), "{name} of {span:#?}");
+        assert_eq!(span.attributes.get(*name).map(String::as_str), Some(*value), "{name} of {span:#?}");
     }
 }
 
 #[test]
-fn the_spans_are_those_that_servers_were_told_of() {
+fn the_spans_have_the_ids_that_servers_got() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let weir = tracing(&origin, &collector, ", service_name = \"edge\"");
-    let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nX-Token: of-nobody\r\n");
-    let target = "/shop/cart?token=of-somebody";
+    let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nX-Token: of-header\r\n");
+    let target = "/shop/cart?token=of-query";
     assert_eq!(Client::exchange(weir.web(), &get(target, &fields)).status, 200);
     let spans = collector.wait_for(2);
     let (server, client) = (only(&spans, "server"), only(&spans, "client"));
     assert_eq!((server.trace.as_str(), server.parent.as_str()), (TRACE, SPAN));
     assert_eq!((client.trace.as_str(), &client.parent), (TRACE, &server.id));
-    assert_eq!(told(&origin.last_request())[1], client.id, "the server continues the span of the attempt");
+    assert_eq!(
+        trace_context(&origin.last_request())[1],
+        client.id,
+        "the server continues the span of the attempt"
+    );
     assert!(server.begin <= client.begin && client.end <= server.end, "{spans:#?}");
     assert_eq!((&server.error, &client.error), (&None, &None));
     assert_eq!((server.name.as_str(), client.name.as_str()), ("GET", "GET"));
     let (ip, port) = (origin.address().ip().to_string(), origin.address().port().to_string());
-    assert_told(
+    assert_reported(
         &server,
         &[
             ("http.request.method", "GET"),
@@ -46,13 +50,13 @@ fn the_spans_are_those_that_servers_were_told_of() {
         ],
     );
     let id = origin.last_request().field("x-request-id").map(str::to_owned);
-    assert_eq!(server.told.get("weir.request_id"), id.as_ref());
+    assert_eq!(server.attributes.get("weir.request_id"), id.as_ref());
     let url = format!("http://{}/shop/cart", origin.address());
-    assert_told(&client, &[("server.address", &ip), ("server.port", &port), ("url.full", &url)]);
+    assert_reported(&client, &[("server.address", &ip), ("server.port", &port), ("url.full", &url)]);
     let request = collector.origin.last_request();
     assert_eq!(request.target(), "/v1/traces");
     let sent = format!("{:?}", message(&request));
-    assert!(!sent.contains("of-somebody") && !sent.contains("of-nobody"), "no query, no headers: {sent}");
+    assert!(!sent.contains("of-query") && !sent.contains("of-header"), "no query, no headers: {sent}");
     let resource = resource(&request);
     assert_eq!(resource.get("service.name").map(String::as_str), Some("edge"));
     assert!(resource.contains_key("service.instance.id") && resource.contains_key("telemetry.sdk.name"));
@@ -79,14 +83,18 @@ fn a_retry_is_another_span_and_another_parent() {
     let mut attempts: Vec<&Span> = spans.iter().filter(|span| span.kind == "client").collect();
     attempts.sort_by_key(|span| span.begin);
     let [first, second] = attempts[..] else { panic!("two attempts wanted: {spans:#?}") };
-    let told: Vec<[String; 3]> = origin.wait_for_requests(2).iter().map(told).collect();
-    assert_eq!([&told[0][1], &told[1][1]], [&first.id, &second.id], "each attempt has a span of its own");
-    assert!(told.iter().all(|told| told[0] == server.trace));
+    let trace_context: Vec<[String; 3]> = origin.wait_for_requests(2).iter().map(trace_context).collect();
+    assert_eq!(
+        [&trace_context[0][1], &trace_context[1][1]],
+        [&first.id, &second.id],
+        "each attempt has a span of its own"
+    );
+    assert!(trace_context.iter().all(|trace_context| trace_context[0] == server.trace));
     assert_eq!((&first.parent, &second.parent), (&server.id, &server.id));
-    assert!(first.error.is_some() && first.told.contains_key("error.type"), "{first:#?}");
-    assert_told(second, &[("http.request.resend_count", "1"), ("http.response.status_code", "200")]);
+    assert!(first.error.is_some() && first.attributes.contains_key("error.type"), "{first:#?}");
+    assert_reported(second, &[("http.request.resend_count", "1"), ("http.response.status_code", "200")]);
     assert_eq!((&second.error, &server.error), (&None, &None), "it ended well");
-    assert_told(&server, &[("weir.attempts", "2")]);
+    assert_reported(&server, &[("weir.attempts", "2")]);
 }
 
 #[test]
@@ -100,13 +108,13 @@ fn a_failure_says_why() {
     let response = Client::exchange(weir.web(), &get("/", ""));
     let spans = collector.wait_for(2);
     for span in &spans {
-        assert_told(span, &[("error.type", "connect-refused")]);
+        assert_reported(span, &[("error.type", "connect-refused")]);
         assert!(span.error.as_ref().is_some_and(|message| !message.is_empty()), "{span:#?}");
     }
     let status = response.status.to_string();
     let server = only(&spans, "server");
-    assert_told(&server, &[("http.response.status_code", &status), ("weir.failure", "connect-refused")]);
-    assert!(!only(&spans, "client").told.contains_key("http.response.status_code"));
+    assert_reported(&server, &[("http.response.status_code", &status), ("weir.failure", "connect-refused")]);
+    assert!(!only(&spans, "client").attributes.contains_key("http.response.status_code"));
 }
 
 #[test]
@@ -119,8 +127,8 @@ fn what_cannot_be_read_has_a_span_without_a_method() {
     let spans = collector.wait_for(1);
     let server = only(&spans, "server");
     assert_eq!((server.name.as_str(), server.parent.as_str(), &server.error), ("HTTP", "", &None));
-    assert_told(&server, &[("http.request.method", "_OTHER"), ("http.response.status_code", "400")]);
-    assert!(server.told.contains_key("weir.failure"), "{server:#?}");
+    assert_reported(&server, &[("http.request.method", "_OTHER"), ("http.response.status_code", "400")]);
+    assert!(server.attributes.contains_key("weir.failure"), "{server:#?}");
 }
 
 #[test]
@@ -143,7 +151,7 @@ fn the_wait_in_the_queue_is_a_span() {
     let spans = collector.wait_for(5);
     let queue = only(&spans, "internal");
     let parent = spans.iter().find(|span| span.id == queue.parent).expect("it has a parent");
-    assert_eq!((queue.name.as_str(), parent.told["url.path"].as_str()), ("queue", "/waits"));
+    assert_eq!((queue.name.as_str(), parent.attributes["url.path"].as_str()), ("queue", "/waits"));
     let attempt = spans.iter().find(|span| span.parent == parent.id && span.kind == "client");
     let attempt = attempt.expect("it was attempted");
     assert!(parent.begin <= queue.begin && queue.end <= attempt.begin, "{spans:#?}");
@@ -162,7 +170,7 @@ fn a_tunnel_is_one_span_that_ends_with_it() {
         conn.wait_for_end();
         Some(())
     });
-    // Without a recorder nobody else keeps what it began with.
+    // Without a recorder only the trace keeps its beginning.
     let text = config(&origin, &format!("endpoint = \"{}\"", collector.url()));
     let weir = Weir::start(&format!("recorder = {{ exchanges = 0, failures = 0 }}\n{text}"));
     let mut client = Client::connect(weir.web());
@@ -176,11 +184,11 @@ fn a_tunnel_is_one_span_that_ends_with_it() {
     client.take_to_end();
     let spans = collector.wait_for(2);
     let (server, attempt) = (only(&spans, "server"), only(&spans, "client"));
-    assert_told(
+    assert_reported(
         &server,
         &[("http.response.status_code", "101"), ("weir.tunnel", "true"), ("url.path", "/socket")],
     );
-    assert_eq!(told(&origin.last_request())[1], attempt.id);
+    assert_eq!(trace_context(&origin.last_request())[1], attempt.id);
     assert_eq!((&server.error, &attempt.error), (&None, &None));
 }
 
@@ -205,22 +213,22 @@ fn connections_of_tcp_listeners_have_no_trace() {
     // What comes behind it comes alone.
     assert_eq!(Client::exchange(weir.web(), &get("/http", "")).status, 200);
     let spans = collector.wait_for(2);
-    assert_told(&only(&spans, "server"), &[("weir.listener", "web")]);
+    assert_reported(&only(&spans, "server"), &[("weir.listener", "web")]);
 }
 
 #[test]
-fn the_trace_is_told_in_the_log_and_by_why() {
+fn the_trace_id_is_in_the_log_and_in_why() {
     let (origin, collector) = (Origin::serving("seen"), Collector::start());
     let text = config(&origin, &format!("endpoint = \"{}\", accept = \"always\"", collector.url()));
     let log = "access_log = { output = \"file:{dir}/access.log\", format = \"{path} {trace_id}\" }\n";
     let weir = Weir::start(&format!("{log}{text}"));
     let fields = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
-    assert_eq!(Client::exchange(weir.web(), &get("/told", &fields)).status, 200);
-    assert_eq!(weir.access_log(1), [format!("/told {TRACE}")]);
+    assert_eq!(Client::exchange(weir.web(), &get("/traced", &fields)).status, 200);
+    assert_eq!(weir.access_log(1), [format!("/traced {TRACE}")]);
     let id = origin.last_request().field("x-request-id").expect("it has an id").to_owned();
     let target = format!("/api/exchanges/{id}");
-    let story = Client::get_by_address(weir.address("admin"), &target).text();
-    assert!(story.contains(&format!("\"trace_id\":\"{TRACE}\"")), "{story}");
+    let report = Client::get_by_address(weir.address("admin"), &target).text();
+    assert!(report.contains(&format!("\"trace_id\":\"{TRACE}\"")), "{report}");
 }
 
 #[test]
@@ -265,7 +273,7 @@ fn a_collector_with_tls_has_to_be_the_right_one() {
     };
     let weir = start(&wrong);
     weir.line(&["spans cannot be exported", "ertificate", "traces.ca"]);
-    assert_eq!(listening.requests().len(), 0, "nothing is told to somebody else");
+    assert_eq!(listening.requests().len(), 0, "no other server gets a span");
     let _weir = start(&right);
     let kinds: BTreeMap<String, usize> = listening
         .wait_for_requests(1)

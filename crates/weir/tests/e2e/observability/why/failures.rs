@@ -1,6 +1,6 @@
 //! Every kind of failure is kept and explained, by the id that its client got or by its number in the list.
 
-use super::{assert_told, failed, failures, get, weir, why};
+use super::{assert_reported, failed, failures, get, weir, why};
 use crate::harness::scripts::gated;
 use crate::harness::tls::ECDSA;
 use crate::harness::{
@@ -12,10 +12,10 @@ fn a_server_that_is_not_there() {
     let weir = weir(&[CLOSED_PORT], "");
     let (response, id) = get(&weir, "/app/page?secret=1");
     assert_eq!((response.status, response.reason()), (502, Some("connect-refused")));
-    let story = why(&weir, &id);
+    let report = why(&weir, &id);
     let attempt = format!("attempt 1  on {CLOSED_PORT} after");
-    assert_told(
-        &story,
+    assert_reported(
+        &report,
         &[
             &id,
             "request    GET /app/page for example.test\n",
@@ -37,7 +37,7 @@ fn a_server_that_is_not_there() {
             " ms  ####",
         ],
     );
-    assert!(!story.contains("secret"), "the query is not kept:\n{story}");
+    assert!(!report.contains("secret"), "the query is not kept:\n{report}");
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn a_server_that_breaks_off() {
         "ended      the server reset the connection (RST)",
         "failure    response-reset",
     ];
-    assert_told(&why(&weir, &id), &parts);
+    assert_reported(&why(&weir, &id), &parts);
     let (response, id) = get(&weir, "/close");
     assert_eq!(response.reason(), Some("response-closed"));
-    assert_told(
+    assert_reported(
         &why(&weir, &id),
         &["ended      the server closed the connection first (FIN)", "failure    response-closed"],
     );
@@ -76,7 +76,7 @@ fn a_server_that_breaks_off() {
     client.send_get("/within");
     client.take_to_end();
     let number = failed(&weir, "relay-server-reset");
-    assert_told(
+    assert_reported(
         &why(&weir, &number),
         &["GET /within", "answer     200 by the server", "ended      the server reset", "phase relay"],
     );
@@ -99,7 +99,7 @@ fn a_server_that_takes_too_long() {
         "ended      Weir ended it: a time limit had passed",
         "failure    response-timeout",
     ];
-    assert_told(&why(&weir, &id), &parts);
+    assert_reported(&why(&weir, &id), &parts);
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn servers_that_are_full() {
         eventually("the slot is taken", || weir.metrics().sum("weir_server_attempts_total", &[]) >= 1.0);
         let (response, id) = get(&weir, "/late");
         assert_eq!((response.status, response.reason()), (503, Some(reason)));
-        let story = why(&weir, &id);
-        assert_told(
-            &story,
+        let report = why(&weir, &id);
+        assert_reported(
+            &report,
             &["servers    none took it:", "with 1 in flight: all slots are in use", "failure"],
         );
-        assert!(story.contains(reason), "{story}");
-        assert!(!story.contains("attempt 1"), "{story}");
+        assert!(report.contains(reason), "{report}");
+        assert!(!report.contains("attempt 1"), "{report}");
     }
     gate.open();
 }
@@ -140,9 +140,9 @@ fn a_client_that_leaves() {
     eventually("it is kept", || !failures(&weir).is_empty());
     let kept = &failures(&weir)[0];
     assert_eq!((&kept["failure"]["party"], &kept["path"]), (&"client".into(), &"/wait".into()), "{kept}");
-    let story = why(&weir, kept["number"].as_str().expect("a number"));
-    assert_told(
-        &story,
+    let report = why(&weir, kept["number"].as_str().expect("a number"));
+    assert_reported(
+        &report,
         &["attempt 1", "answer     none", "ended      the client reset the connection (RST)"],
     );
 }
@@ -161,16 +161,16 @@ fn a_head_that_breaks_a_rule() {
         failures(&weir)[0]["id"].as_str().expect("an id").to_owned()
     };
     assert!(text.contains(&number), "the page has the id {number}:\n{text}");
-    let story = why(&weir, &number);
-    assert_told(
-        &story,
+    let report = why(&weir, &number);
+    assert_reported(
+        &report,
         &[
             "no request could be read; it began with \"GET /bad\"",
             "answer     400 by Weir itself",
             "phase request, party client",
         ],
     );
-    assert!(!story.contains("secret"), "{story}");
+    assert!(!report.contains("secret"), "{report}");
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn a_request_that_no_route_takes() {
          listener.web.route = [{ path = \"/app\", upstream = \"app\" }]\n",
     );
     let (_, id) = get(&weir, "/other");
-    let story = why(&weir, &id);
-    assert_told(&story, &["GET /other", "answer     404 by Weir", "failure    no-route"]);
-    assert!(!story.contains("upstream "), "{story}");
+    let report = why(&weir, &id);
+    assert_reported(&report, &["GET /other", "answer     404 by Weir", "failure    no-route"]);
+    assert!(!report.contains("upstream "), "{report}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_handshake_that_fails() {
     noise.send([0xff; 64]);
     noise.take_to_end();
     let number = failed(&weir, "tls-handshake-failed");
-    assert_told(
+    assert_reported(
         &why(&weir, &number),
         &[
             "request    no request could be read\n",
@@ -222,7 +222,7 @@ fn a_connection_that_is_not_served() {
     assert_eq!(first.fetch("/").status, 200);
     Client::connect(weir.web()).take_to_end();
     let number = failed(&weir, "client-connection-limit");
-    assert_told(
+    assert_reported(
         &why(&weir, &number),
         &["no request on this connection", "127.0.0.1:", "answer     none", "connections_per_client_max"],
     );

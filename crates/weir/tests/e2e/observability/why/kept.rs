@@ -1,6 +1,6 @@
-//! How much is kept and for how long, what lists can be asked for, and what is said of what is not known.
+//! The capacity of the recorder, the lists of recorded exchanges, and unknown ids.
 
-use super::{assert_told, failures, get, run, weir, why};
+use super::{assert_reported, failures, get, run, weir, why};
 use crate::harness::{CLOSED_PORT, Client, Origin, Weir, eventually};
 
 /// Sends `count` requests on one connection.
@@ -31,7 +31,7 @@ fn successes_do_not_push_failures_out() {
     let weir = two_ways(&origin, "recorder = { exchanges = 8, failures = 4 }");
     let (_, id) = get(&weir, "/dead/0");
     send(&weir, 50);
-    assert_told(&why(&weir, &id), &["GET /dead/0", "connect-refused"]);
+    assert_reported(&why(&weir, &id), &["GET /dead/0", "connect-refused"]);
     let kept = || weir.admin_json("/api/exchanges")["exchanges"].as_array().expect("a list").len();
     eventually("the last exchanges are kept, and the failure", || kept() == 8 + 1);
     for n in 1..=6 {
@@ -89,7 +89,7 @@ fn lists_are_filtered() {
     for (query, expected) in [
         ("upstream=app", 3),
         ("upstream=none", 1),
-        ("upstream=nobody", 0),
+        ("upstream=unknown", 0),
         ("status=200", 3),
         ("status=5xx", 1),
         ("status=5xx&upstream=app", 0),
@@ -107,7 +107,7 @@ fn lists_are_filtered() {
         );
     }
     let line = &failures(&weir)[0];
-    let link = line["link"].as_str().expect("a link to the story");
+    let link = line["link"].as_str().expect("a link to the report");
     assert_eq!(weir.admin_json(link)["exchanges"][0]["number"], line["number"]);
 }
 
@@ -121,7 +121,7 @@ fn names_survive_a_reload() {
          listener.web.upstream = \"other\"\nupstream.other.servers = [\"{}\"]\n",
         origin.address()
     ));
-    assert_told(
+    assert_reported(
         &why(&weir, &id),
         &["path prefix /dead", "upstream   none, which", "attempt 1  on 127.0.0.1:"],
     );
@@ -136,11 +136,10 @@ fn what_is_asked_in_vain_says_why() {
     let origin = Origin::serving("fine");
     let weir = weir(&[&origin.address().to_string()], "");
     let admin = weir.address("admin").to_string();
-    let unknown = run(&["nobody/knows?this", "--admin", &admin]);
+    let unknown = run(&["un/known?id", "--admin", &admin]);
     assert_eq!(unknown.code, Some(1));
     assert!(
-        unknown.stderr.contains("nobody/knows?this is not known")
-            && unknown.stderr.contains("another instance"),
+        unknown.stderr.contains("un/known?id is not known") && unknown.stderr.contains("another instance"),
         "{}",
         unknown.stderr
     );
@@ -163,16 +162,16 @@ fn failures_are_listed_and_stories_are_json_on_request() {
     let admin = weir.address("admin").to_string();
     why(&weir, &id);
     let listed = run(&["--admin", &admin]);
-    assert_told(&listed.stdout, &["connect-refused", &id, "GET example.test/page", "weir why ID"]);
+    assert_reported(&listed.stdout, &["connect-refused", &id, "GET example.test/page", "weir why ID"]);
     let json = run(&[&id, "--json", "--admin", &admin]);
-    let told: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
-    let story = &told["exchanges"][0];
-    assert_eq!((&story["id"], &story["failure"]["reason"]), (&id.into(), &"connect-refused".into()));
-    assert_eq!(story["tries"][0]["candidates"][0]["in_flight"], 0);
+    let record: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
+    let report = &record["exchanges"][0];
+    assert_eq!((&report["id"], &report["failure"]["reason"]), (&id.into(), &"connect-refused".into()));
+    assert_eq!(report["attempt_list"][0]["candidates"][0]["in_flight"], 0);
     // The same words as in the log and in docs/failures.md.
     let failures = include_str!("../../../../../../docs/failures.md");
     for key in ["happened", "change"] {
-        let words = story["failure"][key].as_str().expect("an explanation");
+        let words = report["failure"][key].as_str().expect("an explanation");
         assert!(failures.contains(words), "{words}");
     }
 }

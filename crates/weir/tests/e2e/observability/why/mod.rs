@@ -1,8 +1,8 @@
-//! `weir why`: what a Weir that runs keeps of its exchanges, and how their stories are told.
+//! `weir why`: the recorded exchanges of a running Weir, and their explanations.
 
 mod failures;
 mod kept;
-mod stories;
+mod reports;
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn run(arguments: &[&str]) -> CommandResult {
     crate::harness::run(&[&["why"], arguments].concat())
 }
 
-/// The story of an exchange by its id or number, once it is known.
+/// The report on an exchange by its id or number, once it is known.
 fn why(weir: &Weir, id: &str) -> String {
     let admin = weir.address("admin").to_string();
     let mut done = None;
@@ -50,20 +50,20 @@ fn failed(weir: &Weir, reason: &str) -> String {
 fn get(weir: &Weir, target: &str) -> (Response, String) {
     let request = format!("GET {target} HTTP/1.1\r\nHost: example.test\r\nAccept: application/json\r\n\r\n");
     let response = Client::exchange(weir.web(), &request);
-    let told: Value = serde_json::from_str(&response.text()).unwrap_or_default();
-    let id = told["request_id"].as_str().unwrap_or_default().to_owned();
+    let record: Value = serde_json::from_str(&response.text()).unwrap_or_default();
+    let id = record["request_id"].as_str().unwrap_or_default().to_owned();
     (response, id)
 }
 
-/// Panics unless all `parts` are in the story, in this order, wherever its lines are broken.
-fn assert_told(story: &str, parts: &[&str]) {
+/// Panics unless all `parts` are in the report, in this order, wherever its lines are broken.
+fn assert_reported(report: &str, parts: &[&str]) {
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = flat(story);
-    let mut rest = told.as_str();
+    let record = flat(report);
+    let mut rest = record.as_str();
     for part in parts {
         match rest.split_once(&flat(part)) {
             Some((_, after)) => rest = after,
-            None => panic!("{part:?} is missing, or at the wrong place:\n{story}"),
+            None => panic!("{part:?} is missing, or at the wrong place:\n{report}"),
         }
     }
 }

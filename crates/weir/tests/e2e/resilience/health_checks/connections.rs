@@ -1,4 +1,4 @@
-//! Connections of probes: kept from one probe to the next, replaced when they are old or the server does not want them.
+//! Connections of probes: kept from one probe to the next, replaced when they are old or the server closes them.
 
 use super::{QUICK, config, origin, probes, wait_for_probes, wait_until};
 use crate::harness::origin::{ok, status};

@@ -1,4 +1,4 @@
-//! Probes that talk to servers that are no web servers: presets, texts of the config, and how they end.
+//! Probes of other protocols than HTTP: presets, texts of the config, and how they end.
 
 use super::*;
 use crate::harness::Connection;
@@ -49,7 +49,7 @@ fn presets_pass_and_end_as_the_protocol_has_it() {
 }
 
 #[test]
-fn texts_of_the_config_are_sent_and_looked_for() {
+fn texts_of_the_config_are_sent_and_expected() {
     let own = scripted(b"", &[(4, b"noise and fine\n")], b"bye");
     assert_passes(&own, "send = \"hex:61 20 62 00\", expect = \"fine\", quit = \"bye\"");
     assert_passes(&scripted(b"hello there", &[], b""), "expect = \"there\"");
@@ -57,7 +57,7 @@ fn texts_of_the_config_are_sent_and_looked_for() {
 
 /// A server that takes connections and says nothing is the one that a plain TCP probe takes for well.
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let wrong = |answer: &'static [u8]| {
         Origin::start(move |conn| {
             conn.take(6)?;

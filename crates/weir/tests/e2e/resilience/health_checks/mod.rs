@@ -124,7 +124,7 @@ fn a_server_that_hangs_is_found_out() {
     }
 }
 
-/// Nobody listens at the start: the first probe decides, and the last server is no exception. Then somebody does.
+/// The server does not listen at the start: the first probe decides, also about the last server. Then it listens.
 #[test]
 fn without_any_server_that_is_up_there_is_a_503() {
     let folder = temporary_folder();
@@ -161,9 +161,9 @@ fn slow_and_waiting(weir: &Weir, a: &Origin) -> [Client; 2] {
     [first, second]
 }
 
-/// Whoever waits in the queue gets the server that comes back, and not only when the busy one is done.
+/// Requests in the queue get the server that comes back, and not only when the busy one is done.
 #[test]
-fn a_server_that_comes_back_serves_those_who_wait() {
+fn a_server_that_comes_back_serves_waiting_requests() {
     let gate = Gate::new();
     let a = gated(&gate, "/slow", "a");
     let is_ill = FailureSwitch::new(true);
@@ -178,9 +178,9 @@ fn a_server_that_comes_back_serves_those_who_wait() {
     assert_eq!(first.response().text(), "a");
 }
 
-/// What runs on the last server goes on; who waits for it hears at once that nobody is left, as those who come now.
+/// Requests on the last server go on; requests in the queue fail at once with `no-server`, as new ones do.
 #[test]
-fn nobody_waits_for_servers_that_are_all_down() {
+fn no_request_waits_when_all_servers_are_down() {
     let gate = Gate::new();
     let slow = gate.clone();
     let is_ill = FailureSwitch::new(false);
@@ -330,7 +330,7 @@ fn probes_ask_what_the_config_says() {
 }
 
 #[test]
-fn a_probe_names_the_server_unless_told_otherwise() {
+fn a_probe_has_the_server_as_host_by_default() {
     let a = origin("a", || status(200));
     let weir = Weir::start(&config(&[a.named("a")], &format!("{QUICK}, method = \"HEAD\"")));
     let probe = a.wait_for_requests(1).remove(0);
@@ -363,7 +363,7 @@ fn other_ports_and_no_probes() {
     wait_until(&weir, "shared", false);
     wait_for_probes(&weir, "own", "passed", 2.0);
     assert!(weir.is_up("own") && weir.is_up("none"));
-    assert!(traffic.iter().all(|origin| origin.connections() == 0), "nobody probes the port of the traffic");
+    assert!(traffic.iter().all(|origin| origin.connections() == 0), "the port of the traffic is not probed");
     assert!(weir.metrics().all("weir_server_probes_total", &[&of_server("none")]).is_empty());
     for _ in 0..20 {
         let text = Client::get(weir.web(), "/").text();
@@ -419,10 +419,10 @@ fn a_server_that_comes_back_starts_slowly() {
     }
 }
 
-/// A server on its way up, or down again before it was there, has its whole share under a config that lets nobody start
-/// slowly, or does not look at it any more.
+/// A server on its way up, or down again before it was there, has its whole share under a config without slow
+/// start, or without health checks.
 #[test]
-fn a_slow_start_ends_with_the_config_that_asks_for_it() {
+fn a_slow_start_ends_when_the_config_drops_it() {
     for (is_down, keeps) in [(false, "health"), (true, "health"), (true, "slow_start")] {
         let is_ill = FailureSwitch::new(true);
         let a = origin("a", || status(200));

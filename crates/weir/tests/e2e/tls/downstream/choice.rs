@@ -73,7 +73,7 @@ fn a_request_over_tls_is_forwarded_as_https() {
     let origin = Origin::serving("hello");
     let site = Site::start_with(&origin, "listener.web.forwarded.rfc7239 = true");
     let mut client = site.connect();
-    assert_eq!(client.tls().session().alpn_protocol(), None, "nobody asked for one");
+    assert_eq!(client.tls().session().alpn_protocol(), None, "none was requested");
     assert_eq!(client.fetch("/x").text(), "hello");
     let request = origin.last_request();
     assert_eq!(request.field("x-forwarded-proto"), Some("https"));
@@ -104,7 +104,7 @@ fn exact_names_go_before_wildcards_and_those_before_the_default() {
 }
 
 #[test]
-fn a_client_gets_the_kind_of_key_that_it_knows() {
+fn a_client_gets_a_key_that_fits_its_signature_schemes() {
     let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
     let list: &[(&str, &[&str], _, _)] = &[
         ("rsa", &["a.test"], RSA, ""),
@@ -122,7 +122,7 @@ fn a_client_gets_the_kind_of_key_that_it_knows() {
     let rsa = suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
     assert!(is_rsa(connect(weir.web(), of(rsa), "a.test")));
     assert!(!is_rsa(connect(weir.web(), of(ecdsa), "a.test")));
-    // Who knows both gets what is cheaper to sign with.
+    // A client that supports both gets the key that is cheaper to sign with.
     let both = authority.client_with(only(&[rsa, ecdsa]), &[&TLS12]);
     assert!(!is_rsa(connect(weir.web(), both, "a.test")));
     connect(weir.web(), authority.client(), "ed.test").assert_alive();

@@ -1,4 +1,4 @@
-//! Certificates that clients show: who is let in, and what servers are told of them.
+//! Client certificates: which are accepted, and the fields that servers get about them.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Site {
         shown.map_or(config.clone(), |shown| shown.shown_by(config))
     }
 
-    /// The response to a GET, if the client is let in: in TLS 1.3 a refusal comes after the handshake as the client sees it.
+    /// The response to a GET, if the client is accepted: in TLS 1.3 a refusal comes after the handshake as the client sees it.
     pub(super) fn get(&self, config: ClientConfig) -> Option<Response> {
         let mut client = try_connect(self.weir.web(), config, "a.test").ok()?;
         client.send_what_is_taken("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").ok()?;
@@ -74,8 +74,8 @@ const BOTH: [&rustls::SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 const REQUIRED: &str = "listener.web.tls.client_certificates.verify = \"required\"";
 const OPTIONAL: &str = "listener.web.tls.client_certificates.verify = \"optional\"";
 
-/// What a server was told, field by field.
-fn told(request: &Request) -> [Option<&str>; 3] {
+/// The certificate fields that a server got.
+fn certificate_fields(request: &Request) -> [Option<&str>; 3] {
     ["x-ssl-client-verify", "x-ssl-client-s-dn", "x-ssl-client-fingerprint"].map(|name| request.field(name))
 }
 
@@ -101,7 +101,7 @@ fn fingerprint(pem: &str) -> String {
 }
 
 #[test]
-fn a_server_learns_whose_certificate_it_was() {
+fn a_server_gets_the_fields_of_the_client_certificate() {
     for settings in [REQUIRED, OPTIONAL] {
         let origin = Origin::serving("x");
         let site = Site::start(&origin, settings);
@@ -111,7 +111,7 @@ fn a_server_learns_whose_certificate_it_was() {
             let request = origin.last_request();
             let subject = openssl(&ann.pem, &["-subject", "-nameopt", "RFC2253"]);
             let expected = [Some("SUCCESS"), Some(subject.as_str()), Some(&fingerprint(&ann.pem))];
-            assert_eq!(told(&request), expected);
+            assert_eq!(certificate_fields(&request), expected);
             assert!(subject.starts_with("CN=Ann\\, \\\"n\\C3\\A9e\\\" \\C3\\96,"), "{subject}");
         }
     }
@@ -128,7 +128,7 @@ fn every_header_has_the_name_that_it_was_given() {
     let ann = site.clients.certify("ann", |_| {});
     assert!(site.get(site.client(&BOTH, Some(&ann))).is_some());
     let request = origin.last_request();
-    assert_eq!(told(&request), [None; 3]);
+    assert_eq!(certificate_fields(&request), [None; 3]);
     assert_eq!(request.field("x-who"), Some(&*openssl(&ann.pem, &["-subject", "-nameopt", "RFC2253"])));
     assert_eq!(request.field("x-by"), Some(&*openssl(&ann.pem, &["-issuer", "-nameopt", "RFC2253"])));
     assert_eq!(request.field("x-number"), Some(&*openssl(&ann.pem, &["-serial"])));
@@ -138,7 +138,7 @@ fn every_header_has_the_name_that_it_was_given() {
 }
 
 #[test]
-fn without_a_good_certificate_nobody_gets_in() {
+fn clients_without_a_valid_certificate_are_rejected() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin, REQUIRED);
     let stranger = CertificateAuthority::new().certify("eve", |_| {});
@@ -168,7 +168,7 @@ fn an_optional_certificate_may_be_missing_but_not_bad() {
     let site = Site::start(&origin, OPTIONAL);
     for version in BOTH {
         assert!(site.get(site.client(&[version], None)).is_some());
-        assert_eq!(told(&origin.last_request()), [Some("NONE"), None, None]);
+        assert_eq!(certificate_fields(&origin.last_request()), [Some("NONE"), None, None]);
     }
     let stranger = CertificateAuthority::new().certify("eve", |_| {});
     for version in BOTH {
@@ -220,7 +220,7 @@ fn what_a_client_says_about_itself_reaches_no_server() {
     let mut plain = Client::connect(site.weir.address("plain"));
     plain.send(forged());
     assert_eq!(plain.response().status, 200);
-    assert_eq!(told(&origin.last_request()), [None; 3]);
+    assert_eq!(certificate_fields(&origin.last_request()), [None; 3]);
     assert_eq!(origin.last_request().field("x_ssl_client_s_dn"), None);
     // A proxy in front that has asked for the certificate itself.
     let mut inner = Client::connect(site.weir.address("inner"));
@@ -246,7 +246,7 @@ fn a_resumed_session_has_the_certificate_of_the_first() {
                 assert_eq!(kind == Some(HandshakeKind::Resumed), round > 0, "{version:?} {round} {kind:?}");
                 let print = fingerprint(&ann.pem);
                 assert_eq!(
-                    told(&origin.last_request()),
+                    certificate_fields(&origin.last_request()),
                     [Some("SUCCESS"), Some("CN=ann,O=Example"), Some(&*print)]
                 );
             }
@@ -278,7 +278,7 @@ fn the_access_log_names_the_client() {
     }
 }
 
-/// A TCP listener has nobody to tell, but the same door.
+/// A TCP listener forwards no certificate fields, but verifies certificates too.
 #[test]
 fn a_tcp_listener_lets_only_the_right_ones_in() {
     let origin = Origin::start(|conn| {
@@ -295,7 +295,7 @@ fn a_tcp_listener_lets_only_the_right_ones_in() {
 
 /// The way in which a server of TCP learns whose connection it is: section 2.2.6 of the PROXY protocol.
 #[test]
-fn a_proxy_header_tells_whose_certificate_it_was() {
+fn a_proxy_header_has_the_client_certificate() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let origin = Origin::start(move |conn| {

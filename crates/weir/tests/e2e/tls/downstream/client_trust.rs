@@ -1,4 +1,4 @@
-//! Whose certificates are taken, and that this can change while Weir runs.
+//! The authorities of client certificates, and their change while Weir runs.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ impl Site {
         std::fs::write(self.weir.folder().join(file), text).expect("the folder takes a file");
     }
 
-    fn lets_in(&self, shown: &ClientCertificate) -> bool {
+    fn accepts(&self, shown: &ClientCertificate) -> bool {
         self.get(self.client(&BOTH, Some(shown))).is_some()
     }
 
@@ -40,7 +40,8 @@ fn with_sessions(site: &Site, shown: &ClientCertificate) -> Vec<rustls::ClientCo
         let mut config = site.client(&[version], Some(shown));
         config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(64)));
         assert!(site.get(config.clone()).is_some());
-        let mut again = try_connect(site.weir.web(), config.clone(), "a.test").expect("it was let in before");
+        let mut again =
+            try_connect(site.weir.web(), config.clone(), "a.test").expect("it was accepted before");
         assert_eq!(again.tls().session().handshake_kind(), Some(HandshakeKind::Resumed));
         again.assert_alive();
         config
@@ -56,9 +57,9 @@ fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
     let site = Site::start_with(&origin, "", |_, folder| {
         std::fs::write(folder.join("clients.pem"), own.pem() + &old.pem()).expect("a file");
     });
-    assert!(site.lets_in(&own.itself()));
-    assert!(!site.lets_in(&CertificateAuthority::new().itself()));
-    assert!(!site.lets_in(&old.itself()));
+    assert!(site.accepts(&own.itself()));
+    assert!(!site.accepts(&CertificateAuthority::new().itself()));
+    assert!(!site.accepts(&old.itself()));
     eventually("it is counted as such", || site.refusals("tls-client-certificate-expired") >= 1.0);
 }
 
@@ -72,7 +73,7 @@ fn revoked_certificates_are_refused() {
         (good, bad) = (Some(clients.certify("good", |_| {})), Some(revoked));
     });
     let (good, bad) = (good.expect("it was made"), bad.expect("it was made"));
-    assert!(site.lets_in(&good) && !site.lets_in(&bad));
+    assert!(site.accepts(&good) && !site.accepts(&bad));
     eventually("it is counted as such", || site.refusals("tls-client-certificate-revoked") >= 1.0);
     assert!(site.refusals("tls-client-certificate-rejected") < 0.5);
 }
@@ -91,9 +92,9 @@ fn a_new_list_also_ends_sessions() {
     site.write("revoked.pem", &site.clients.revoking(&[&ann], 4000));
     eventually("the new list is used", || site.reloads("loaded") > 0.5);
     for config in sessions {
-        assert!(site.get(config).is_none(), "her session is worth nothing any more");
+        assert!(site.get(config).is_none(), "the session is not accepted any more");
     }
-    assert!(!site.lets_in(&ann) && site.lets_in(&bob));
+    assert!(!site.accepts(&ann) && site.accepts(&bob));
     // Who is in stays, as with every other change of certificates.
     open.assert_alive();
     assert!(site.weir.stderr().contains("certificates of clients are verified by the changed file"));
@@ -108,14 +109,14 @@ fn another_authority_takes_over_without_a_restart() {
     let sessions = with_sessions(&site, &ann);
     // Both for a while, then the new one alone.
     site.write("clients.pem", &(site.clients.pem() + &next.pem()));
-    eventually("the new one is trusted as well", || site.lets_in(&anne));
-    assert!(site.lets_in(&ann));
+    eventually("the new one is trusted as well", || site.accepts(&anne));
+    assert!(site.accepts(&ann));
     site.write("clients.pem", &next.pem());
-    eventually("the old one is not trusted any more", || !site.lets_in(&ann));
+    eventually("the old one is not trusted any more", || !site.accepts(&ann));
     for config in sessions {
         assert!(site.get(config).is_none());
     }
-    assert!(site.lets_in(&anne));
+    assert!(site.accepts(&anne));
 }
 
 #[test]
@@ -132,30 +133,30 @@ fn a_bad_file_changes_nothing_and_the_log_names_it() {
             let log = site.weir.stderr();
             log.contains(file) && log.contains("has changed and cannot be used")
         });
-        assert!(site.lets_in(&ann));
+        assert!(site.accepts(&ann));
     }
     assert!(site.reloads("loaded") < 0.5);
 }
 
-/// Nobody knows what has been revoked since: the operator is told, and it is not the client's fault.
+/// Certificates revoked since are unknown: that is logged, and not the fault of the client.
 #[test]
-fn an_outdated_list_lets_nobody_in_and_says_so() {
+fn an_outdated_list_rejects_every_client_and_is_logged() {
     let origin = Origin::serving("x");
     let site = Site::start_with(&origin, LISTS, |clients, folder| {
         std::fs::write(folder.join("revoked.pem"), clients.revoking(&[], 2002)).expect("a file");
     });
     let ann = site.clients.certify("ann", |_| {});
-    assert!(!site.lets_in(&ann));
+    assert!(!site.accepts(&ann));
     eventually("it is counted as such", || site.refusals("tls-revocation-unknown") >= 1.0);
     site.weir.line(&["revoked.pem", "a list of revoked certificates is outdated"]);
     let expiry = || site.weir.metrics().sum("weir_listener_crl_expiry_timestamp_seconds", &["revoked.pem"]);
     assert!(expiry() < 1.1e9, "2002: {}", expiry());
     site.write("revoked.pem", &site.clients.revoking(&[], 4000));
-    eventually("a new list lets them in again", || site.lets_in(&ann));
+    eventually("a new list makes it accepted again", || site.accepts(&ann));
     eventually("the figures tell until when", || expiry() > 6e10);
-    // A list that somebody else has signed says nothing either.
+    // A list signed by another authority is not used either.
     site.write("revoked.pem", &CertificateAuthority::new().revoking(&[], 4000));
-    eventually("it is not believed", || !site.lets_in(&ann));
+    eventually("the list is not used", || !site.accepts(&ann));
 }
 
 /// A list that becomes outdated while Weir runs ends what was allowed by it.
@@ -188,7 +189,7 @@ fn a_session_does_not_outlive_its_certificate() {
         if site.get(config.clone()).is_none() {
             continue;
         }
-        eventually("her session is not resumed any more", || site.get(config.clone()).is_none());
+        eventually("the session is not resumed any more", || site.get(config.clone()).is_none());
         assert!(site.refusals("tls-client-certificate-expired") > 0.5);
         return;
     }

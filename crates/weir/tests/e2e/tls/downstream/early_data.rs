@@ -1,4 +1,4 @@
-//! Early data (0-RTT): offered to nobody, and skipped where a client sends it with the ticket of another server.
+//! Early data (0-RTT): never offered, and skipped where a client sends it with the ticket of another server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::harness::Origin;
 use crate::harness::tls::{CertificateAuthority, connect};
 use crate::harness::watchdog::pause;
 
-/// Tickets allow no data before the handshake is over: it could be sent again by whoever recorded it.
+/// Tickets allow no data before the handshake is over: it could be replayed.
 #[test]
 fn no_early_data_is_taken() {
     let origin = Origin::serving("x");

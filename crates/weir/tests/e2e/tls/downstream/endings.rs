@@ -1,4 +1,4 @@
-//! The end of a TLS connection: a whole message ends by its word, a cut one never looks whole.
+//! The end of a TLS connection: a complete message ends with `close_notify`, a truncated one never looks complete.
 
 use super::Site;
 use crate::harness::websocket::{HANDSHAKE, SWITCH};
@@ -20,7 +20,7 @@ fn cutting(head: &'static str, reset: bool) -> Origin {
 }
 
 #[test]
-fn a_whole_response_ends_by_the_word_of_tls() {
+fn a_complete_response_ends_with_close_notify() {
     let origin = cutting("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", false);
     let site = Site::start(&origin);
     let mut client = site.connect();
@@ -46,9 +46,9 @@ fn a_cut_response_does_not() {
     }
 }
 
-/// A request body whose client disappears without the word of TLS is not whole, whatever the server would take.
+/// A request body whose client closes without `close_notify` is not complete, whatever the server would accept.
 #[test]
-fn a_cut_request_is_not_taken_for_whole() {
+fn a_truncated_request_is_not_taken_for_complete() {
     let origin = Origin::start(|conn| {
         conn.head()?;
         conn.wait_for_end();
@@ -90,9 +90,9 @@ fn a_tunnel_passes_half_closes() {
     assert_eq!(client.take_to_end(), (b"still here".to_vec(), End::Closed));
 }
 
-/// At a stop as well: who hears its word was not cut off by somebody between.
+/// At a stop as well: `close_notify` shows the client that the end is not a truncation.
 #[test]
-fn a_drained_tunnel_ends_by_the_word_of_tls() {
+fn a_drained_tunnel_ends_with_close_notify() {
     let origin = Origin::start(|conn: &mut Connection| {
         conn.send("hello")?;
         conn.wait_for_end();
@@ -107,10 +107,10 @@ fn a_drained_tunnel_ends_by_the_word_of_tls() {
 
 /// A TCP listener with TLS: the server speaks first, and either side may end first.
 #[test]
-fn a_tcp_listener_ends_its_tunnels_by_the_word_of_tls() {
+fn a_tcp_listener_ends_its_tunnels_with_close_notify() {
     let origin = Origin::start(|conn: &mut Connection| {
         conn.send("hello")?;
-        // The second client does not say that it has ended.
+        // The second client does not send `close_notify`.
         let (rest, end) = conn.wait_for_end();
         if end == End::Closed {
             conn.send(rest)?;
@@ -132,7 +132,7 @@ fn a_tcp_listener_ends_its_tunnels_by_the_word_of_tls() {
     assert!(matches!(end, End::Reset | End::Truncated), "{end}");
 }
 
-/// The end of the server's direction reaches the client, who goes on sending.
+/// The end of the server's direction reaches the client, which goes on sending.
 #[test]
 fn a_tunnel_passes_the_end_of_the_server() {
     let origin = Origin::start(|conn: &mut Connection| {
@@ -152,7 +152,7 @@ fn a_tunnel_passes_the_end_of_the_server() {
     origin.wait_for_end(0);
 }
 
-/// An idle connection ends by the word of TLS, whoever ends it.
+/// An idle connection ends with `close_notify`, whether the client or Weir ends it.
 #[test]
 fn an_idle_connection_is_closed_and_not_cut() {
     let origin = Origin::serving("x");

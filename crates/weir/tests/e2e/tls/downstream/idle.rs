@@ -1,4 +1,4 @@
-//! What a client with TLS costs that has had an answer and waits, and what stays of it when it has gone.
+//! The memory of an idle client with TLS, and what remains of it after the close.
 
 use std::time::Duration;
 

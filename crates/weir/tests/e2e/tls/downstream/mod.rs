@@ -1,4 +1,4 @@
-//! TLS with clients: what is agreed on, what is refused and how that is told, and that a connection with TLS is otherwise like any.
+//! TLS with clients: negotiation, refusals and their alerts, and that a connection with TLS is otherwise like any.
 
 mod choice;
 mod client_certificates;

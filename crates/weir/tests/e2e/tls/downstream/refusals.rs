@@ -1,4 +1,4 @@
-//! Clients that cannot be served: what they are told and what is counted.
+//! Clients that cannot be served: their response and the counters.
 
 use super::Site;
 use crate::harness::client_hello::hello_with;
@@ -10,14 +10,14 @@ fn counted(site: &Site, reason: &str) -> bool {
 }
 
 #[test]
-fn plain_http_is_told_that_this_is_https() {
+fn plain_http_on_a_tls_port_gets_an_explanation() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
     let response = Client::get(site.weir.web(), "/");
     assert_eq!((response.status, response.reason()), (400, Some("plain-http-on-tls-port")));
     assert!(response.text().contains("https://"), "{}", response.text());
     assert!(response.closes());
-    // All of a large request is there before anybody answers.
+    // All of a large request is there before the response.
     let body = "x".repeat(100_000);
     let mut client = Client::connect(site.weir.web());
     let request = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n{body}");
@@ -35,7 +35,7 @@ fn noise_is_refused_and_silence_is_not_a_failure() {
     let (_, end) = noise.take_to_end();
     assert!(matches!(end, End::Closed | End::Reset), "{end}");
     eventually("the noise is counted", || counted(&site, "tls-handshake-failed"));
-    // A probe of the port that says nothing.
+    // A probe of the port that sends nothing.
     Client::connect(site.weir.web()).finish();
     let mut broken = Client::connect(site.weir.web());
     broken.send(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00");
@@ -53,7 +53,7 @@ fn a_client_that_does_not_trust_the_certificate_says_so() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
     let error = try_connect(site.weir.web(), CertificateAuthority::new().client(), "a.test")
-        .expect_err("it is a stranger's");
+        .expect_err("the authority is unknown");
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
     eventually("the alert is counted", || counted(&site, "tls-client-alert"));
     assert_eq!(origin.connections(), 0);
@@ -78,7 +78,7 @@ fn a_handshake_has_its_time() {
 
 /// RFC 5246 section 7.2.2: `handshake_failure`, which is what clients and scanners take for "not this suite".
 #[test]
-fn suites_that_nobody_offers_end_in_the_alert_that_clients_expect() {
+fn unsupported_suites_end_in_the_expected_alert() {
     let origin = Origin::serving("never");
     let site = Site::start(&origin);
     // RSA key exchange without forward secrecy, CBC, RC4, 3DES.

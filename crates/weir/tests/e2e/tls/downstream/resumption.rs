@@ -1,4 +1,4 @@
-//! Clients that come back, and how many may come at once.
+//! Session resumption, and the limit on the rate of handshakes.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn handshakes_wait_for_their_turn() {
 }
 
 #[test]
-fn a_handshake_whose_turn_comes_too_late_is_refused() {
+fn a_handshake_that_would_wait_too_long_is_refused() {
     let origin = Origin::serving("x");
     let settings = "listener.web.tls.handshake_rate = 1\nlistener.web.timeouts.tls = \"100ms\"";
     let site = Site::start_with(&origin, settings);

@@ -114,7 +114,7 @@ fn clients_that_ask_get_the_response() {
         assert!(text.contains("OCSP Response Status: successful (0x0)"), "{text}");
         assert!(text.contains("Cert Status: good"), "{text}");
     }
-    // It is a good one: who verifies it finds nothing wrong.
+    // It is a valid one: its verification succeeds.
     let out = Command::new("openssl")
         .current_dir(site.weir.folder())
         .args(["ocsp", "-respin", "a.ocsp", "-issuer", "ca.pem", "-cert", "a.pem", "-CAfile", "ca.pem"])

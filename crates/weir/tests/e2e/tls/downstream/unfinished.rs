@@ -6,7 +6,7 @@ use crate::harness::{Client, Origin, eventually};
 const MANY: usize = 400;
 
 #[test]
-fn many_unfinished_handshakes_hold_up_nobody() {
+fn many_unfinished_handshakes_delay_no_other_client() {
     let origin = Origin::serving("x");
     let site = Site::start_with(&origin, "listener.web.timeouts.tls = \"2s\"\nprocess.workers = 1");
     site.connect().assert_alive();
@@ -14,7 +14,7 @@ fn many_unfinished_handshakes_hold_up_nobody() {
     let held: Vec<Client> = (0..MANY)
         .map(|n| {
             let mut client = Client::connect(site.weir.web());
-            // Some say nothing, some begin, some stop in the middle of a record.
+            // Some send nothing, some begin, some stop in the middle of a record.
             match n % 3 {
                 0 => {}
                 1 => client.send([0x16]),

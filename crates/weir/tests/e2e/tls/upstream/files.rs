@@ -1,4 +1,4 @@
-//! Where trust comes from: files that change while Weir runs, and the authorities of the system.
+//! The authorities for servers: files that change while Weir runs, and those of the system.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn write(folder: &Path, file: &str, text: &str) {
     std::fs::rename(new, folder.join(file)).expect("the folder takes a file");
 }
 
-fn told(weir: &Weir) -> String {
+fn response_text(weir: &Weir) -> String {
     Client::get(weir.web(), "/").text()
 }
 
@@ -38,12 +38,12 @@ fn a_new_authority_and_a_new_certificate_are_taken_over() {
     assert_eq!(Client::get(weir.web(), "/").reason(), Some("server-tls-alert"));
 
     clients.issue(weir.folder(), "weir", &["weir.test"], ECDSA);
-    eventually("the new certificate is shown", || told(&weir) == "app.test Full 1");
+    eventually("the new certificate is shown", || response_text(&weir) == "app.test Full 1");
     weir.line(&["a file has changed: it holds", "weir.pem"]);
 
     write(weir.folder(), "ca.pem", "no certificate");
     weir.line(&["a file has changed and cannot be used", "ca.pem", "no PEM block"]);
-    assert!(told(&weir).starts_with("app.test"), "the old authority stays in use");
+    assert!(response_text(&weir).starts_with("app.test"), "the old authority stays in use");
 
     write(weir.folder(), "ca.pem", &new.pem());
     eventually("the old authority is not trusted any more", || {
@@ -62,14 +62,14 @@ fn the_secrets_of_connections_go_to_a_file_if_it_is_named() {
     let origin = telling(config);
     let tls = "ca = \"ca.pem\", server_name = \"app.test\", key_log = \"keys.log\"";
     let weir = start(folder(&authority), &origin.entry(), tls, SETTINGS);
-    assert_eq!(told(&weir), "app.test Full 0");
+    assert_eq!(response_text(&weir), "app.test Full 0");
     assert_eq!(lines(&weir.folder().join("keys.log")), of_origin.lines());
     weir.line(&["this traffic can be decrypted"]);
 }
 
 /// Without `ca`, those that the system trusts are trusted; where there are none, the check says what to do.
 #[test]
-fn the_system_says_who_is_trusted() {
+fn the_authorities_of_the_system_are_trusted() {
     let authority = CertificateAuthority::new();
     let origin = telling(authority.server(&["app.test"]));
     let text = config_with(&[origin.entry()], "upstream.app.tls = { server_name = \"app.test\" }");
@@ -80,7 +80,7 @@ fn the_system_says_who_is_trusted() {
     };
     let (folder, ca) = with("ca.pem");
     let weir = Weir::start_in_environment(folder, &text, &[("SSL_CERT_FILE", &ca), ("SSL_CERT_DIR", "")]);
-    assert_eq!(told(&weir), "app.test Full 0");
+    assert_eq!(response_text(&weir), "app.test Full 0");
 
     let (folder, none) = with("none.pem");
     let file = folder.path().join("weir.toml");

@@ -1,4 +1,4 @@
-//! TLS with servers: whom Weir believes, what it shows, and that a connection with TLS carries what any other does.
+//! TLS with servers: verification, the certificate of Weir, and that a connection with TLS carries what any other does.
 
 mod files;
 mod probes;
@@ -18,8 +18,8 @@ fn telling(config: ServerConfig) -> Origin {
     Origin::start_tls(config, |conn| {
         loop {
             conn.request()?;
-            let told = tell(conn);
-            conn.send(ok(&told))?;
+            let described = tell(conn);
+            conn.send(ok(&described))?;
         }
     })
 }

@@ -53,7 +53,7 @@ fn probes_can_do_without_tls() {
     assert!(weir.is_up("bad"));
 }
 
-/// Where TLS passes through, a probe shakes hands with whoever is there; a server without TLS is found out.
+/// Where TLS passes through, a probe accepts any certificate; a server without TLS fails it.
 #[test]
 fn servers_behind_a_passage_are_probed_by_a_handshake() {
     let authority = CertificateAuthority::new();

@@ -27,7 +27,7 @@ fn large_bodies_both_ways_arrive_whole() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_is_whole_only_by_the_word_for_it() {
+fn a_close_delimited_body_is_complete_only_with_close_notify() {
     let authority = CertificateAuthority::new();
     for is_whole in [true, false] {
         let origin = Origin::start_tls(authority.server(&["app.test"]), move |conn| {
@@ -77,7 +77,7 @@ fn a_websocket_and_its_end_pass() {
 #[test]
 fn the_proxy_header_comes_before_the_handshake() {
     let authority = CertificateAuthority::new();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, described) = std::sync::mpsc::channel();
     let heard = move |line| tell.send(line).expect("the test listens");
     let origin = Origin::start_tls_behind_line(authority.server(&["app.test"]), heard, |conn| {
         loop {
@@ -92,7 +92,7 @@ fn the_proxy_header_comes_before_the_handshake() {
     }
     let expected =
         format!("PROXY TCP4 127.0.0.7 127.0.0.1 {} {}\r\n", client.local_port(), weir.web().port());
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [expected]);
+    assert_eq!(described.try_iter().collect::<Vec<_>>(), [expected]);
 }
 
 /// A client of plain TCP, and a server that is the first to speak.

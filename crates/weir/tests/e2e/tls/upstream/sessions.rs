@@ -15,9 +15,9 @@ fn a_new_connection_goes_on_with_the_session_of_the_last() {
     for version in [&TLS12, &TLS13] {
         let origin = telling(authority.server_with(&["app.test"], &[version], None));
         let weir = start_for(&origin, &authority, NONE_KEPT);
-        let told: Vec<_> = (0..4).map(|_| Client::get(weir.web(), "/").text()).collect();
-        assert_eq!(told[0], "app.test Full 0");
-        assert!(told[1..].iter().all(|told| told == "app.test Resumed 0"), "{told:?}");
+        let described: Vec<_> = (0..4).map(|_| Client::get(weir.web(), "/").text()).collect();
+        assert_eq!(described[0], "app.test Full 0");
+        assert!(described[1..].iter().all(|described| described == "app.test Resumed 0"), "{described:?}");
         assert_eq!(origin.connections(), 4);
         assert_eq!(weir.metrics().sum("weir_server_tls_resumptions_total", &[]), 3.0);
     }
@@ -60,7 +60,7 @@ fn an_idle_connection_takes_in_what_only_concerns_tls() {
     assert_eq!(origin.connections(), 1);
 }
 
-/// The end of the stream, by its word, is seen before the connection is used again.
+/// `close_notify` is seen before the connection is used again.
 #[test]
 fn a_connection_that_was_closed_while_idle_is_not_used() {
     let authority = CertificateAuthority::new();
@@ -90,8 +90,8 @@ fn a_connection_goes_from_worker_to_worker() {
     let origin = Origin::start_tls(authority.server(&["app.test"]), |conn| {
         loop {
             conn.request()?;
-            let told = tell(conn);
-            conn.send(ok(&format!("{} {told}", conn.index)))?;
+            let described = tell(conn);
+            conn.send(ok(&format!("{} {described}", conn.index)))?;
         }
     });
     let settings = "process.workers = 3\nupstream.app.max_requests = 1";

@@ -1,4 +1,4 @@
-//! Which servers are believed, and how it is told when one is not.
+//! Verification of servers, and the failures of it.
 
 use rustls::version::{TLS12, TLS13};
 
@@ -26,14 +26,14 @@ fn the_host_of_the_address_is_the_name_unless_another_is_given() {
     let origin = telling(authority.server(&["localhost", "127.0.0.1", "own.test"]));
     let port = origin.address().port();
     // An address is never sent as a name (RFC 6066 section 3).
-    for (server, told) in [
+    for (server, described) in [
         (format!("\"localhost:{port}\""), "localhost"),
         (format!("\"127.0.0.1:{port}\""), "-"),
         (format!("{{ address = \"127.0.0.1:{port}\", server_name = \"own.test\" }}"), "own.test"),
     ] {
         let weir = start(folder(&authority), &server, "ca = \"ca.pem\"", "");
         eventually("the name of the server is resolved", || Client::get(weir.web(), "/").status == 200);
-        assert_eq!(Client::get(weir.web(), "/").text().split(' ').next(), Some(told));
+        assert_eq!(Client::get(weir.web(), "/").text().split(' ').next(), Some(described));
     }
 }
 
@@ -45,7 +45,7 @@ fn refused(weir: &Weir) -> String {
 }
 
 #[test]
-fn servers_that_cannot_prove_who_they_are_get_nothing() {
+fn servers_that_fail_verification_get_no_request() {
     let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
     for (config, name, reason, detail) in [
         (other.server(&["app.test"]), "app.test", "rejected", "invalid peer certificate: BadSignature"),
@@ -85,9 +85,9 @@ fn a_certificate_that_signed_itself_can_be_trusted_by_name() {
     assert_eq!(refused(&weir), "connect-tls-certificate-name-mismatch");
 }
 
-/// An authority says whom it does not vouch for any more; where its list is outdated, that cannot be told.
+/// Revoked certificates are rejected; with an outdated list the revocation status is unknown.
 #[test]
-fn a_server_whose_certificate_was_revoked_gets_nothing() {
+fn a_server_with_a_revoked_certificate_gets_no_request() {
     let authority = CertificateAuthority::new();
     let names = vec![rcgen::SanType::DnsName("app.test".try_into().expect("it is a host name"))];
     let certificate = authority.certify("app", |params| params.subject_alt_names = names);
@@ -114,7 +114,7 @@ fn a_server_whose_certificate_was_revoked_gets_nothing() {
 }
 
 #[test]
-fn a_server_that_asks_gets_the_certificate_of_the_upstream() {
+fn a_server_that_requests_one_gets_the_certificate_of_the_upstream() {
     let (authority, clients, strangers) =
         (CertificateAuthority::new(), CertificateAuthority::new(), CertificateAuthority::new());
     for version in [&TLS12, &TLS13] {
@@ -144,7 +144,7 @@ fn a_server_that_asks_gets_the_certificate_of_the_upstream() {
 }
 
 #[test]
-fn what_is_not_tls_is_told_as_that() {
+fn a_server_without_tls_is_reported_as_such() {
     let authority = CertificateAuthority::new();
     let origin = Origin::serving("plain");
     let weir = start_for(&origin, &authority, "upstream.app.timeouts.connect = \"300ms\"");

@@ -1,6 +1,6 @@
-//! Certificates that are trusted themselves: many an inner server or client has signed its own, which is named among the authorities.
+//! Self-signed certificates of servers or clients that are listed among the authorities.
 //!
-//! By the book an authority is no end of a chain (RFC 5280 section 4.2.1.9), so that verification fails; OpenSSL takes such a certificate, and people
+//! By the standard an authority is not an end-entity certificate (RFC 5280 section 4.2.1.9), so that verification fails; OpenSSL takes such a certificate, and people
 //! expect that. It still has to be valid today, and what a list says of it holds.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, Error};
 use weir_config::Authorities;
 
-/// Looks again at a certificate that no authority vouches for, as `error` says.
+/// Checks a certificate again that no authority has signed, which `error` reports.
 ///
 /// # Errors
 /// `error`, unless the certificate is among `authorities` itself; then why it is not valid today.
@@ -33,7 +33,7 @@ pub(super) fn verify(
     }
 }
 
-/// Whether a list has been asked, and its answer was no yes.
+/// Whether a revocation list was checked and did not confirm the certificate.
 fn is_about_revocation(error: &Error) -> bool {
     use CertificateError as Certificate;
     matches!(

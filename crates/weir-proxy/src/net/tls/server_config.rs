@@ -1,4 +1,4 @@
-//! From the config of a listener to what rustls shakes hands by, made once for all workers.
+//! From the config of a listener to the `ServerConfig` of rustls, made once for all workers.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -12,74 +12,74 @@ use weir_config::{CipherSuite, KeyExchangeGroup, ListenerProtocol, ListenerTls, 
 use weir_traffic::limit::TurnRate;
 
 use super::certificates::Certificates;
-use super::clients::Trusted;
+use super::client_certificates::ClientAuthorities;
 use super::early_data;
 use super::key_log;
 
-/// Why terms cannot be offered.
+/// Why a TLS config cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum TlsConfigError {
     #[error("{0}")]
     Rustls(#[from] rustls::Error),
     #[error("the key log cannot be opened: {0}")]
     KeyLog(io::Error),
 }
 
-/// What clients of a listener are offered.
+/// What the TLS of a listener offers its clients.
 #[derive(Debug)]
-pub struct Terms {
+pub struct TlsServerConfig {
     config: ArcSwap<ServerConfig>,
-    /// What certificates of clients are verified by now.
-    trusted: ArcSwapOption<Trusted>,
+    /// The current authorities for client certificates.
+    authorities: ArcSwapOption<ClientAuthorities>,
     /// The certificates that clients are shown.
     pub certificates: Arc<Certificates>,
-    /// The turns of handshakes, if there is a limit on their rate.
-    pub(crate) turns: Option<TurnRate>,
+    /// The limit on handshakes per second, if there is one.
+    pub(crate) handshake_rate: Option<TurnRate>,
 }
 
-impl Terms {
+impl TlsServerConfig {
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
     /// cannot be opened.
-    pub(crate) fn new(tls: &ListenerTls, protocol: ListenerProtocol) -> Result<Self, Unusable> {
+    pub(crate) fn new(tls: &ListenerTls, protocol: ListenerProtocol) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
-        let trusted = tls.client_certificates.as_ref().map(Trusted::of).transpose()?;
-        let key_log = key_log::open(tls.key_log.as_deref()).map_err(Unusable::KeyLog)?;
-        let mut config = server_config(tls, protocol, &certificates, trusted.as_ref(), provider)?;
+        let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
+        let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
+        let mut config = server_config(tls, protocol, &certificates, authorities.as_ref(), provider)?;
         config.key_log = key_log;
-        let turns = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
-        let trusted = ArcSwapOption::from_pointee(trusted);
-        Ok(Self { config: ArcSwap::from_pointee(config), trusted, certificates, turns })
+        let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
+        let authorities = ArcSwapOption::from_pointee(authorities);
+        Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, handshake_rate })
     }
 
-    /// What the next handshake goes by.
+    /// The config for the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
 
-    /// What certificates of clients are verified by, where they are asked for.
-    pub fn trusted(&self) -> Option<Arc<Trusted>> {
-        self.trusted.load_full()
+    /// The authorities for client certificates, where they are requested.
+    pub fn client_authorities(&self) -> Option<Arc<ClientAuthorities>> {
+        self.authorities.load_full()
     }
 
-    /// Verifies certificates of clients by other files from now on. Sessions of before are not resumed: who was let in then may not be
-    /// welcome now.
+    /// Verifies certificates of clients by other files from now on. Earlier sessions are not resumed: a client accepted before may be
+    /// rejected now.
     ///
     /// # Errors
     /// When one of them cannot be used; then nothing changes.
-    pub fn trust(
+    pub fn replace_authorities(
         &self,
-        trusted: &Trusted,
+        authorities: &ClientAuthorities,
         tls: &ListenerTls,
         protocol: ListenerProtocol,
     ) -> Result<(), rustls::Error> {
         let before = self.config.load();
         let provider = Arc::clone(before.crypto_provider());
-        let mut config = server_config(tls, protocol, &self.certificates, Some(trusted), provider)?;
+        let mut config = server_config(tls, protocol, &self.certificates, Some(authorities), provider)?;
         config.key_log = Arc::clone(&before.key_log);
         self.config.store(Arc::new(config));
-        self.trusted.store(Some(Arc::new(trusted.clone())));
+        self.authorities.store(Some(Arc::new(authorities.clone())));
         Ok(())
     }
 }
@@ -89,11 +89,11 @@ fn server_config(
     tls: &ListenerTls,
     protocol: ListenerProtocol,
     certificates: &Arc<Certificates>,
-    trusted: Option<&Trusted>,
+    authorities: Option<&ClientAuthorities>,
     provider: Arc<CryptoProvider>,
 ) -> Result<ServerConfig, rustls::Error> {
-    let verifier = match (&tls.client_certificates, trusted) {
-        (Some(clients), Some(trusted)) => trusted.verifier(clients.verify, &provider)?,
+    let verifier = match (&tls.client_certificates, authorities) {
+        (Some(clients), Some(authorities)) => authorities.verifier(clients.verify, &provider)?,
         _ => WebPkiClientVerifier::no_client_auth(),
     };
     let mut config = ServerConfig::builder_with_provider(provider)

@@ -1,5 +1,5 @@
-//! Clients that stay on their server by a cookie: Weir's own, a marked one, a learned one; what happens when the server is
-//! full or gone, and what clients and servers get to see.
+//! Session affinity by a cookie: Weir's own, a marked one, a learned one; servers that are full or gone,
+//! and the cookies that clients and servers get.
 
 use std::net::TcpListener;
 
@@ -23,7 +23,7 @@ fn numbered_on(listener: TcpListener, number: usize, extra: &'static str, gate: 
         loop {
             let request = conn.request()?;
             if request.target().starts_with("/held") {
-                gate.wait("the test has seen who waits");
+                gate.wait("the test has seen the waiting request");
             }
             let fields = extra.replace('#', &number.to_string());
             let (status, rest) =
@@ -135,7 +135,7 @@ fn when_a_server_is_gone_its_clients_alone_move_and_stay_moved() {
     }
     let _back = numbered_on(place.listener(), 0, "", &gate);
     for (cookie, server) in &clients {
-        assert_eq!(get(&weir, "/", cookie).text(), *server, "its return moves nobody");
+        assert_eq!(get(&weir, "/", cookie).text(), *server, "its return moves no client");
     }
     let moved = weir.metrics().sum("weir_upstream_affinity_total", &["outcome=\"moved\""]);
     assert_eq!(moved, 3.0);
@@ -224,7 +224,7 @@ fn what_servers_give_out_is_learned() {
 }
 
 #[test]
-fn one_whose_server_is_full_waits_for_it() {
+fn a_request_whose_server_is_full_waits_for_it() {
     let gate = Gate::new();
     let origins = numbered(2, "", &gate);
     let weir = start(&origins, "affinity = {}\nmax_requests = 1\nqueue.affinity_wait = \"10s\"");
@@ -241,7 +241,7 @@ fn one_whose_server_is_full_waits_for_it() {
     let queued = || weir.metrics().sum("weir_upstream_queue_length", &[]);
     eventually("the second waits", || queued() == 1.0);
     let other = get(&weir, "/", "");
-    assert_eq!(other.status, 200, "who belongs nowhere passes");
+    assert_eq!(other.status, 200, "a client without affinity is served");
     assert_ne!(other.text(), first.text());
     assert_eq!(queued(), 1.0);
     gate.open();

@@ -1,7 +1,7 @@
-//! Certificates of clients: who verifies them, and what is kept of one with its session.
+//! Certificates of clients: how they are verified, and what is kept of one with its session.
 //!
-//! A session that is resumed has its certificate from the handshake in which it was verified. What it was verified by is part of the terms,
-//! and so are the keys of the tickets: see `terms`. Must not decide whether a client may do something.
+//! A session that is resumed has its certificate from the handshake in which it was verified. What it was verified by is part of the TLS config of the listener,
+//! and so are the keys of the tickets: see `server_config`. Must not decide whether a client may do something.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use weir_config::{
     Authorities, ClientCertificateHeaders, ClientCertificates, ClientVerification, Identity, RevocationLists,
 };
 
-use super::own;
+use super::self_signed;
 
 /// The files that certificates of clients are verified by.
 #[derive(Debug, Clone)]
-pub struct Trusted {
+pub struct ClientAuthorities {
     /// The authorities that clients are verified by.
     pub authorities: Arc<Authorities>,
     /// The revoked certificates of clients.
     pub revocations: Option<Arc<RevocationLists>>,
 }
 
-impl Trusted {
+impl ClientAuthorities {
     /// Those that the config was checked with.
     ///
     /// # Errors
@@ -68,18 +68,18 @@ impl Trusted {
         let by_authority = builder.build();
         let by_authority =
             by_authority.map_err(|error| refused(file.or(self.authorities.file.as_deref()), &error))?;
-        Ok(Arc::new(Verifier { by_authority, authorities: Arc::clone(&self.authorities) }))
+        Ok(Arc::new(ClientVerifier { by_authority, authorities: Arc::clone(&self.authorities) }))
     }
 }
 
 /// Trusts what an authority has signed, and those certificates that are among the authorities themselves.
 #[derive(Debug)]
-struct Verifier {
+struct ClientVerifier {
     by_authority: Arc<dyn ClientCertVerifier>,
     authorities: Arc<Authorities>,
 }
 
-impl ClientCertVerifier for Verifier {
+impl ClientCertVerifier for ClientVerifier {
     fn verify_client_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -87,7 +87,8 @@ impl ClientCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         self.by_authority.verify_client_cert(end_entity, intermediates, now).or_else(|error| {
-            own::verify(&self.authorities, end_entity, now, error).map(|()| ClientCertVerified::assertion())
+            self_signed::verify(&self.authorities, end_entity, now, error)
+                .map(|()| ClientCertVerified::assertion())
         })
     }
 
@@ -133,7 +134,7 @@ pub(crate) type CertificateFields = Box<[(Box<str>, Box<str>)]>;
 #[derive(Debug)]
 pub(crate) struct ClientCertificate {
     pub(crate) identity: Identity,
-    /// What servers are told about it.
+    /// The fields for servers about it.
     pub(crate) fields: CertificateFields,
 }
 
@@ -162,7 +163,7 @@ impl ClientCertificate {
     }
 }
 
-/// What servers are told of a client that has shown no certificate.
+/// The fields for servers about a client without a certificate.
 pub(crate) fn fields_without(headers: &ClientCertificateHeaders) -> CertificateFields {
     headers.verify.iter().map(|name| field(name, "NONE")).collect()
 }

@@ -1,24 +1,24 @@
-//! Sessions are ended in every state: what the client and the server see of it, and how it is counted, logged and explained.
+//! Ends connections in every state: the effect on client and server, the counters, the log and the explanation.
 
 use super::*;
 use crate::harness::End;
 
-/// Ends the session of this client, which is in this state.
+/// Ends the connection of this client, which is in this state.
 fn end(weir: &Weir, client: &Client, state: &str) {
     let before = cut(weir);
-    let session = session(weir, client, state);
-    let response = post(weir, &format!("/api/sessions/{}/end", id(&session)));
+    let connection = connection(weir, client, state);
+    let response = post(weir, &format!("/api/connections/{}/end", id(&connection)));
     assert_eq!(response.status, 200, "{}", response.text());
-    let told: Value = serde_json::from_str(&response.text()).expect("it is JSON");
-    assert_eq!((&told["count"], &told["ended"][0]), (&1.into(), &session["id"]), "{told}");
+    let reply: Value = serde_json::from_str(&response.text()).expect("it is JSON");
+    assert_eq!((&reply["count"], &reply["ended"][0]), (&1.into(), &connection["id"]), "{reply}");
     eventually("it is counted", || cut(weir) == before + 1.0);
     weir.line(&[
-        "the session was ended",
-        &format!("session={}", id(&session)),
+        "the connection was ended",
+        &format!("connection={}", id(&connection)),
         &format!("state=\"{state}\""),
         "who=\"unix\"",
     ]);
-    let gone = || sessions(weir, "").iter().all(|other| other["id"] != session["id"]);
+    let gone = || connections(weir, "").iter().all(|other| other["id"] != connection["id"]);
     eventually("it is gone", gone);
 }
 
@@ -26,7 +26,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nAccept: application/json\r\n\r\n")
 }
 
-/// The answer that says so, and nothing behind it.
+/// Reads the response for an ended connection, and checks that nothing follows.
 fn assert_answered(client: &mut Client) -> Response {
     let response = client.response();
     assert_eq!((response.status, response.reason()), (503, Some("killed-by-operator")));
@@ -51,7 +51,7 @@ fn between_two_requests() {
     let failure = &failures["failures"][0];
     assert_eq!(
         (&failure["failure"]["reason"], &failure["kind"]),
-        (&"killed-by-operator".into(), &"session".into())
+        (&"killed-by-operator".into(), &"no-request".into())
     );
 }
 
@@ -75,13 +75,13 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
     let origin = origin(&gate);
     let weir = start(&origin, "upstream.app.max_requests = 1");
     let mut served = sent(&weir, get("/left"));
-    session(&weir, &served, "response");
+    connection(&weir, &served, "response");
     let mut queued = sent(&weir, get("/queued"));
     let mut next = {
-        session(&weir, &queued, "queue");
+        connection(&weir, &queued, "queue");
         sent(&weir, get("/next"))
     };
-    session(&weir, &next, "queue");
+    connection(&weir, &next, "queue");
     end(&weir, &queued, "queue");
     let response = assert_answered(&mut queued);
     assert_eq!(response.field("retry-after"), None, "to come again would not help");
@@ -90,27 +90,28 @@ fn while_it_waits_for_a_slot_and_while_it_has_one() {
     assert!(matches!(origin.wait_for_end(0), End::Closed | End::Reset));
     assert_eq!(next.response().status, 200, "the slot is free again");
     assert_eq!(origin.targets(), ["/left", "/next"]);
-    let told = look(&weir, "/api/overview").to_string();
-    assert!(told.contains("\"killed-by-operator\""), "{told}");
+    let reply = look(&weir, "/api/overview").to_string();
+    assert!(reply.contains("\"killed-by-operator\""), "{reply}");
 }
 
 #[test]
-fn its_story_says_who_ended_it() {
+fn its_report_names_the_operator() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
     let mut ended = sent(&weir, get("/left"));
     end(&weir, &ended, "response");
-    let told: Value = serde_json::from_str(&assert_answered(&mut ended).text()).expect("a page for programs");
-    let story = weir.run_over_socket(&["why", told["request_id"].as_str().expect("an id")]);
-    let story = story.stdout;
+    let reply: Value =
+        serde_json::from_str(&assert_answered(&mut ended).text()).expect("a page for programs");
+    let report = weir.run_over_socket(&["why", reply["request_id"].as_str().expect("an id")]);
+    let report = report.stdout;
     for part in [
         "GET /left for a.test",
         "answer     503 by Weir itself",
         "killed-by-operator: phase response, party weir",
         "The connection was closed by a command",
     ] {
-        assert!(story.contains(part), "{part}: {story}");
+        assert!(report.contains(part), "{part}: {report}");
     }
     assert_eq!(weir.metrics().sum("weir_server_failures_total", &["server=\"a\""]), 1.0);
     assert!(!weir.stderr().contains("ejected"), "the server is not to blame");
@@ -196,7 +197,7 @@ fn while_it_waits_for_a_connection_or_for_memory() {
     let text = config(&address, "upstream.app.tls.verify = false\nprocess.buffers_max = 16");
     let weir = Weir::start(&text.replace("workers = 2", "workers = 1"));
     let mut held: Vec<Client> = (0..8).map(|_| sent(&weir, get("/"))).collect();
-    held.iter().for_each(|client| drop(session(&weir, client, "connect")));
+    held.iter().for_each(|client| drop(connection(&weir, client, "connect")));
     let mut without = sent(&weir, get("/"));
     end(&weir, &without, "request");
     assert!(matches!(without.take_to_end(), (rest, _) if rest.is_empty()));
@@ -223,12 +224,12 @@ fn all_that_are_on_a_server() {
     assert_eq!(idle.response().status, 200);
     let servers: Vec<bool> = clients
         .iter()
-        .map(|client| session(&weir, client, "response")["exchange"]["server"] == "a")
+        .map(|client| connection(&weir, client, "response")["exchange"]["server"] == "a")
         .collect();
     let on_a = servers.iter().filter(|on_a| **on_a).count();
     assert!(on_a > 0 && on_a < 6, "{servers:?}");
     assert_eq!(weir.ask_socket("shutdown sessions server app/a"), "\n");
-    weir.line(&["the sessions on the server were ended", &format!("sessions={on_a}"), "who=\"unix\""]);
+    weir.line(&["the connections on the server were ended", &format!("connections={on_a}"), "who=\"unix\""]);
     gate.open();
     for (client, on_a) in clients.iter_mut().zip(servers) {
         let response = client.response();

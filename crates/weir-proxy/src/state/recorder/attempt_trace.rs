@@ -1,6 +1,6 @@
-//! What is noted of the attempts of an exchange while it runs: who was chosen among whom, on which connection, and how it ended.
+//! The attempts of an exchange, recorded while it runs: the candidates, the chosen server, the connection and the outcome.
 //!
-//! Part of the exchange and reused with it. Copies numbers only: what they mean is told when somebody asks. Must not allocate.
+//! Part of the exchange and reused with it. Copies numbers only: they are resolved to names on a query. Must not allocate.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use weir_traffic::{ServerId, ServerState, ServerSummary};
 
 use crate::net::clock::{self, Instant};
 
-/// Stands for what there is none of.
+/// The value for "none".
 pub const NONE: u32 = u32::MAX;
 
 /// Attempts of one exchange that are noted; of more, the first ones and the last.
-pub const TRIES_KEPT: usize = 4;
+pub const ATTEMPTS_KEPT: usize = 4;
 
 /// Servers that are noted for each choice.
 pub(crate) const CANDIDATES_KEPT: usize = 6;
 
 /// The attempts of one exchange.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Story {
-    tries: [Try; TRIES_KEPT],
+pub(crate) struct AttemptTrace {
+    attempts: [TracedAttempt; ATTEMPTS_KEPT],
     /// How many there were.
     seen: u8,
 }
 
 /// One attempt.
 #[derive(Debug, Clone, Copy)]
-pub struct Try {
+pub struct TracedAttempt {
     /// When it began.
     pub began: Instant,
     /// When it failed; that of a failure that ended the exchange is the end of the exchange.
@@ -70,7 +70,7 @@ pub enum Decision {
     GiveUp(RetryRefusal),
 }
 
-impl Try {
+impl TracedAttempt {
     pub(crate) fn blank(now: Instant) -> Self {
         Self {
             began: now,
@@ -89,7 +89,7 @@ impl Try {
         }
     }
 
-    /// Looks at the servers, or at some of many: the one at `place` among them.
+    /// Records the state of the servers, or of some of many: the one at `place` among them.
     #[inline]
     fn look(&mut self, states: &[Arc<ServerState>], place: usize) {
         self.servers = states.len() as u32;
@@ -101,15 +101,15 @@ impl Try {
         }
     }
 
-    /// The servers that were looked at, with their places.
+    /// The recorded candidates, with their places.
     pub fn candidates(&self) -> impl Iterator<Item = (u32, ServerSummary)> {
         (self.first_candidate..self.servers).zip(self.candidates)
     }
 }
 
-impl Story {
+impl AttemptTrace {
     pub(crate) fn new() -> Self {
-        Self { tries: [Try::blank(clock::now()); TRIES_KEPT], seen: 0 }
+        Self { attempts: [TracedAttempt::blank(clock::now()); ATTEMPTS_KEPT], seen: 0 }
     }
 
     pub(crate) fn reset(&mut self) {
@@ -123,58 +123,58 @@ impl Story {
 
     /// The first one; what is left of another exchange when there was none.
     #[inline]
-    pub(crate) fn first(&self) -> &Try {
-        &self.tries[0]
+    pub(crate) fn first(&self) -> &TracedAttempt {
+        &self.attempts[0]
     }
 
     /// Those that were noted.
-    pub(crate) fn tries(&self) -> &[Try] {
-        &self.tries[..usize::from(self.seen).min(TRIES_KEPT)]
+    pub(crate) fn attempts(&self) -> &[TracedAttempt] {
+        &self.attempts[..usize::from(self.seen).min(ATTEMPTS_KEPT)]
     }
 
     /// An attempt on `server` begins, which has just been chosen from those of `states`.
     #[inline]
     pub(crate) fn begin(&mut self, states: &[Arc<ServerState>], server: ServerId, began: Instant) {
-        let at = usize::from(self.seen).min(TRIES_KEPT - 1);
+        let at = usize::from(self.seen).min(ATTEMPTS_KEPT - 1);
         self.seen = self.seen.saturating_add(1);
-        let noted = &mut self.tries[at];
-        noted.began = began;
-        (noted.failed_at, noted.opened_at, noted.failure) = (None, None, None);
-        (noted.decision, noted.status) = (Decision::None, 0);
-        noted.server = server.0;
-        noted.look(states, server.index());
+        let attempt = &mut self.attempts[at];
+        attempt.began = began;
+        (attempt.failed_at, attempt.opened_at, attempt.failure) = (None, None, None);
+        (attempt.decision, attempt.status) = (Decision::None, 0);
+        attempt.server = server.0;
+        attempt.look(states, server.index());
     }
 
-    /// No server could take it: all of them are noted, and none of them has it.
+    /// No server could take it: all candidates are recorded, and none is chosen.
     #[cold]
-    pub(crate) fn nobody(&mut self, states: &[Arc<ServerState>], now: Instant) {
+    pub(crate) fn no_server(&mut self, states: &[Arc<ServerState>], now: Instant) {
         self.begin(states, ServerId(NONE), now);
         self.last().look(states, 0);
     }
 
-    fn last(&mut self) -> &mut Try {
-        &mut self.tries[usize::from(self.seen).clamp(1, TRIES_KEPT) - 1]
+    fn last(&mut self) -> &mut TracedAttempt {
+        &mut self.attempts[usize::from(self.seen).clamp(1, ATTEMPTS_KEPT) - 1]
     }
 
     /// The attempt has its connection.
     #[inline]
     pub(crate) fn connected(&mut self, opened_at: Instant, carried: u64) {
-        let noted = self.last();
-        noted.opened_at = Some(opened_at);
-        noted.carried = carried;
+        let attempt = self.last();
+        attempt.opened_at = Some(opened_at);
+        attempt.carried = carried;
     }
 
     /// The attempt failed.
     pub(crate) fn failed(&mut self, failure: Failure, status: u16, sent_any: bool, received_any: bool) {
-        let noted = self.last();
-        (noted.failure, noted.status) = (Some(failure), status);
-        (noted.sent_any, noted.received_any) = (sent_any, received_any);
+        let attempt = self.last();
+        (attempt.failure, attempt.status) = (Some(failure), status);
+        (attempt.sent_any, attempt.received_any) = (sent_any, received_any);
     }
 
     /// What was decided then.
     pub(crate) fn decided(&mut self, decision: Decision, now: Instant) {
-        let noted = self.last();
-        (noted.decision, noted.failed_at) = (decision, Some(now));
+        let attempt = self.last();
+        (attempt.decision, attempt.failed_at) = (decision, Some(now));
     }
 }
 
@@ -191,16 +191,20 @@ mod tests {
     #[test]
     fn the_first_attempts_and_the_last_are_noted() {
         let (states, now) = (states(9), clock::now());
-        let mut story = Story::new();
+        let mut trace = AttemptTrace::new();
         for server in 0..7 {
-            story.begin(&states, ServerId(server), now);
-            story.failed(Failure::server(Phase::Connect, Cause::Refused), 0, false, false);
+            trace.begin(&states, ServerId(server), now);
+            trace.failed(Failure::server(Phase::Connect, Cause::Refused), 0, false, false);
         }
-        let servers: Vec<u32> = story.tries().iter().map(|noted| noted.server).collect();
-        assert_eq!((servers, story.seen()), (vec![0, 1, 2, 6], 7));
-        story.reset();
-        story.begin(&states, ServerId(8), now);
-        assert_eq!((story.tries().len(), story.tries()[0].failure), (1, None), "nothing is left of before");
+        let servers: Vec<u32> = trace.attempts().iter().map(|noted| noted.server).collect();
+        assert_eq!((servers, trace.seen()), (vec![0, 1, 2, 6], 7));
+        trace.reset();
+        trace.begin(&states, ServerId(8), now);
+        assert_eq!(
+            (trace.attempts().len(), trace.attempts()[0].failure),
+            (1, None),
+            "nothing is left of before"
+        );
     }
 
     #[test]
@@ -208,9 +212,9 @@ mod tests {
         for count in 1..20 {
             let states = states(count);
             for server in 0..count as u32 {
-                let mut story = Story::new();
-                story.begin(&states, ServerId(server), clock::now());
-                let noted: Vec<u32> = story.tries()[0].candidates().map(|(place, _)| place).collect();
+                let mut trace = AttemptTrace::new();
+                trace.begin(&states, ServerId(server), clock::now());
+                let noted: Vec<u32> = trace.attempts()[0].candidates().map(|(place, _)| place).collect();
                 assert!(noted.contains(&server), "{server} of {count}: {noted:?}");
                 assert_eq!(noted.len(), count.min(CANDIDATES_KEPT));
             }

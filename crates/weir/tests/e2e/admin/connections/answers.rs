@@ -1,4 +1,4 @@
-//! How it is asked: the socket in HAProxy's words, `weir ctl`, `weir why`; what is not there, and who may change anything.
+//! Queries: the commands of HAProxy, `weir ctl`, `weir why`; unknown connections, and the permission to end them.
 
 use super::*;
 
@@ -10,13 +10,13 @@ fn held(weir: &Weir, target: &str, request_id: &str) -> Client {
 }
 
 #[test]
-fn the_socket_lists_them_in_the_words_of_haproxy() {
+fn the_socket_lists_them_in_the_format_of_haproxy() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, ACCEPT);
     assert_eq!(weir.ask_socket("show sess"), "\n");
     let mut client = held(&weir, "/left?x=1", "mine");
-    session(&weir, &client, "response");
+    connection(&weir, &client, "response");
     let lines = weir.ask_socket("show sess");
     let port = client.local_port();
     let (pointer, rest) = lines.split_once(": ").expect("a pointer comes first");
@@ -57,21 +57,21 @@ fn the_socket_lists_them_in_the_words_of_haproxy() {
         errors.contains("] frontend web: killed-by-operator\n  backend app, server a, event #"),
         "{errors}"
     );
-    let told = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
-    assert!(errors.contains(&told) && errors.contains("  request \"GET /left\", id mine\n"), "{errors}");
+    let reply = format!(", src 127.0.0.1:{port}\n  phase response, party weir, after ");
+    assert!(errors.contains(&reply) && errors.contains("  request \"GET /left\", id mine\n"), "{errors}");
 }
 
 #[test]
-fn why_tells_what_a_running_exchange_waits_for() {
+fn why_shows_what_a_running_exchange_waits_for() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, ACCEPT);
     let mut client = held(&weir, "/held", "mine");
-    let running = session(&weir, &client, "response");
+    let running = connection(&weir, &client, "response");
     for name in ["mine", id(&running)] {
-        let story = weir.run_over_socket(&["why", name]);
-        let told = story.stdout;
-        assert_eq!(story.code, Some(0), "{}", story.stderr);
+        let report = weir.run_over_socket(&["why", name]);
+        let reply = report.stdout;
+        assert_eq!(report.code, Some(0), "{}", report.stderr);
         for part in [
             &format!("exchange   mine ({})", id(&running)),
             "still running",
@@ -80,12 +80,12 @@ fn why_tells_what_a_running_exchange_waits_for() {
             "now        waits for the head of the server's response; state response for",
             &format!("to end it  weir ctl end {}", id(&running)),
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(reply.contains(part), "{part}: {reply}");
         }
     }
     gate.open();
     assert_eq!(client.response().status, 200);
-    session(&weir, &client, "idle");
+    connection(&weir, &client, "idle");
     let over = weir.run_over_socket(&["why", "mine"]).stdout;
     assert!(over.contains(", took ") && over.contains("answer     200 by the server"), "{over}");
     let idle = weir.run_over_socket(&["why", id(&running)]).stdout;
@@ -96,7 +96,7 @@ fn why_tells_what_a_running_exchange_waits_for() {
 }
 
 #[test]
-fn why_knows_a_session_that_is_over_by_the_name_that_it_had() {
+fn why_finds_a_closed_connection_by_its_id() {
     let origin = origin(&Gate::new());
     let weir = start(&origin, "");
     let mut client = Client::connect(weir.web());
@@ -104,15 +104,15 @@ fn why_knows_a_session_that_is_over_by_the_name_that_it_had() {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         assert_eq!(client.response().status, 200);
     }
-    let name = id(&session(&weir, &client, "idle")).to_owned();
+    let name = id(&connection(&weir, &client, "idle")).to_owned();
     drop(client);
-    eventually("the session is over", || sessions(&weir, "").is_empty());
-    let told = weir.run_over_socket(&["why", &name]).stdout;
-    assert!(told.starts_with("2 exchanges go by this name; the last one first.\n"), "{told}");
-    let order = ["/second", "/first"].map(|target| told.find(&format!("GET {target} for a.test")));
-    assert!(order[0].is_some() && order[0] < order[1], "{told}");
+    eventually("the connection is over", || connections(&weir, "").is_empty());
+    let reply = weir.run_over_socket(&["why", &name]).stdout;
+    assert!(reply.starts_with("2 exchanges go by this name; the last one first.\n"), "{reply}");
+    let order = ["/second", "/first"].map(|target| reply.find(&format!("GET {target} for a.test")));
+    assert!(order[0].is_some() && order[0] < order[1], "{reply}");
     let one = look(&weir, "/api/exchanges?limit=1");
-    assert_eq!(one["exchanges"][0]["session"], name.as_str(), "{one}");
+    assert_eq!(one["exchanges"][0]["connection"], name.as_str(), "{one}");
 }
 
 #[test]
@@ -121,22 +121,22 @@ fn ctl_lists_and_ends() {
     let origin = origin(&gate);
     let weir = start(&origin, "");
     let mut client = held(&weir, "/left", "mine");
-    let running = session(&weir, &client, "response");
-    let listed = weir.run_over_socket(&["ctl", "sessions", "--server", "a", "--upstream", "app"]).stdout;
+    let running = connection(&weir, &client, "response");
+    let listed = weir.run_over_socket(&["ctl", "connections", "--server", "a", "--upstream", "app"]).stdout;
     let row = listed.lines().nth(1).unwrap_or_default();
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!((cells[0], cells[2], cells[6]), (id(&running), "response", "app/a"), "{listed}");
     assert!(row.ends_with("GET a.test/left"), "{listed}");
-    let json = weir.run_over_socket(&["ctl", "sessions", "--json"]).stdout;
+    let json = weir.run_over_socket(&["ctl", "connections", "--json"]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&json).expect("it is JSON")["matching"], 1, "{json}");
-    let nobody = weir.run_over_socket(&["ctl", "end", "s0-4711"]);
-    assert_eq!(nobody.code, Some(1));
-    assert!(nobody.stderr.contains("there is no session `s0-4711`"), "{}", nobody.stderr);
+    let unknown = weir.run_over_socket(&["ctl", "end", "s0-4711"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.stderr.contains("there is no connection `s0-4711`"), "{}", unknown.stderr);
     assert_eq!(weir.run_over_socket(&["ctl", "end"]).code, Some(2));
-    assert_eq!(weir.run_over_socket(&["ctl", "end", id(&running)]).stdout, "1 session was ended\n");
+    assert_eq!(weir.run_over_socket(&["ctl", "end", id(&running)]).stdout, "1 connection was ended\n");
     assert_eq!(client.response().reason(), Some("killed-by-operator"));
     let none = weir.run_over_socket(&["ctl", "end", "--upstream", "app", "--server", "a"]);
-    assert_eq!(none.stdout, "0 sessions were ended\n", "{}", none.stderr);
+    assert_eq!(none.stdout, "0 connections were ended\n", "{}", none.stderr);
     let other = weir.run_over_socket(&["ctl", "end", "--upstream", "app", "--server", "b"]);
     assert!(other.stderr.contains("upstream `app` has no server `b`"), "{}", other.stderr);
 }
@@ -148,14 +148,14 @@ fn what_makes_no_sense_is_refused() {
     let weir = start(&origin, "");
     let _idle = Client::connect(weir.web());
     for (target, status, part) in [
-        ("/api/sessions/nonsense/end", 404, "there is no session `nonsense`"),
-        ("/api/sessions/s7-1/end", 404, "there is no session `s7-1`"),
-        ("/api/sessions/s0-1", 400, "the path is"),
-        ("/api/sessions/end", 400, "are both needed"),
-        ("/api/sessions/end?upstream=app", 400, "are both needed"),
-        ("/api/sessions/end?upstream=app&server=a&age=1", 400, "`age` is not known here"),
-        ("/api/sessions/end?upstream=app&server=b", 404, "no server `b`"),
-        ("/api/sessions/end?upstream=other&server=a", 404, "no upstream `other`"),
+        ("/api/connections/nonsense/end", 404, "there is no connection `nonsense`"),
+        ("/api/connections/s7-1/end", 404, "there is no connection `s7-1`"),
+        ("/api/connections/s0-1", 400, "the path is"),
+        ("/api/connections/end", 400, "are both needed"),
+        ("/api/connections/end?upstream=app", 400, "are both needed"),
+        ("/api/connections/end?upstream=app&server=a&age=1", 400, "`age` is not known here"),
+        ("/api/connections/end?upstream=app&server=b", 404, "no server `b`"),
+        ("/api/connections/end?upstream=other&server=a", 404, "no upstream `other`"),
     ] {
         let response = post(&weir, target);
         assert_eq!(response.status, status, "{target}: {}", response.text());
@@ -164,23 +164,24 @@ fn what_makes_no_sense_is_refused() {
     let get = |target: &str| {
         Client::exchange(weir.socket(), &format!("GET {target} HTTP/1.1\r\nHost: weir\r\n\r\n"))
     };
-    assert_eq!(get("/api/sessions?colour=red").status, 400);
-    assert_eq!(get("/api/sessions/s0-4711").status, 404);
+    assert_eq!(get("/api/connections?colour=red").status, 400);
+    assert_eq!(get("/api/connections/s0-4711").status, 404);
     assert_eq!(get("/api/raw?command=shutdown%20session%20s0-1").status, 405);
     assert_eq!(cut(&weir), 0.0);
 }
 
 #[test]
-fn who_may_not_change_may_still_look() {
+fn read_only_access_lists_and_does_not_end() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = Weir::start(&config(&origin.address().to_string(), "admin.socket_changes = false"));
     let mut client = held(&weir, "/held", "mine");
-    let running = session(&weir, &client, "response");
+    let running = connection(&weir, &client, "response");
     for line in [&format!("shutdown session {}", id(&running)), "shutdown sessions server app/a"] {
         assert!(weir.ask_socket(line).starts_with("Permission denied: `admin.socket_changes`"), "{line}");
     }
-    for target in [&format!("/api/sessions/{}/end", id(&running)), "/api/sessions/end?upstream=app&server=a"]
+    for target in
+        [&format!("/api/connections/{}/end", id(&running)), "/api/connections/end?upstream=app&server=a"]
     {
         assert_eq!(post(&weir, target).status, 403, "{target}");
         let request = format!("POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n");
@@ -192,15 +193,15 @@ fn who_may_not_change_may_still_look() {
 }
 
 #[test]
-fn sessions_that_run_over_a_reload_are_told_by_the_names_of_then() {
+fn connections_older_than_a_reload_have_the_names_of_their_config() {
     let gate = Gate::new();
     let origin = origin(&gate);
     let weir = start(&origin, "");
     let mut client = held(&weir, "/held", "mine");
-    session(&weir, &client, "response");
+    connection(&weir, &client, "response");
     weir.reload(&config(&origin.address().to_string(), "").replace("name = \"a\"", "name = \"b\""));
-    let told = session(&weir, &client, "response");
-    assert_eq!(told["exchange"]["server"], "a", "{told}");
+    let reply = connection(&weir, &client, "response");
+    assert_eq!(reply["exchange"]["server"], "a", "{reply}");
     gate.open();
     assert_eq!(client.response().status, 200);
 }

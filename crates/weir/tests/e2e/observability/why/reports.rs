@@ -1,6 +1,6 @@
-//! What went well is kept too: waits, attempts, kept connections, tunnels.
+//! Successful exchanges are recorded too: waits, attempts, kept connections, tunnels.
 
-use super::{assert_told, weir, why};
+use super::{assert_reported, weir, why};
 use crate::harness::scripts::gated;
 use crate::harness::{CLOSED_PORT, Client, Gate, Origin, Weir, eventually, origin::ok};
 
@@ -28,9 +28,9 @@ fn one_that_waited() {
     }
     gate.open();
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
-    let story = why(&weir, &id_at(&origin, 2));
-    assert_told(
-        &story,
+    let report = why(&weir, &id_at(&origin, 2));
+    assert_reported(
+        &report,
         &[
             "GET /second",
             "queue      waited ",
@@ -49,8 +49,8 @@ fn one_whose_path_came_in_another_form() {
     for target in ["//x/../admin", "/admin"] {
         assert_eq!(Client::get(weir.web(), target).status, 200, "{target}");
     }
-    let story = why(&weir, &id_at(&origin, 0));
-    assert_told(&story, &["GET //x/../admin for", "path matched as /admin, its normal form", "answer"]);
+    let report = why(&weir, &id_at(&origin, 0));
+    assert_reported(&report, &["GET //x/../admin for", "path matched as /admin, its normal form", "answer"]);
     let plain = why(&weir, &id_at(&origin, 1));
     assert!(!plain.contains("normal form"), "{plain}");
 }
@@ -86,7 +86,7 @@ fn one_that_was_tried_again() {
         "answer     200 by the server",
         "ended      in order; the connection of the client went on",
     ];
-    assert_told(&why(&weir, &id), &parts);
+    assert_reported(&why(&weir, &id), &parts);
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn one_on_a_kept_connection() {
     for target in ["/1", "/2"] {
         assert_eq!(client.fetch(target).status, 200);
     }
-    assert_told(&why(&weir, &id_at(&origin, 0)), &["attempt 1", "on a new connection"]);
+    assert_reported(&why(&weir, &id_at(&origin, 0)), &["attempt 1", "on a new connection"]);
     let parts = [
         "attempt 1",
         "on a kept connection, ",
         " ms old, which had carried 1",
         "connection of the client went on",
     ];
-    assert_told(&why(&weir, &id_at(&origin, 1)), &parts);
+    assert_reported(&why(&weir, &id_at(&origin, 1)), &parts);
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn one_whose_kept_connection_had_died() {
     for target in ["/first", "/second"] {
         assert_eq!(client.fetch(target).status, 200);
     }
-    let story = why(&weir, &id_at(&origin, 2));
-    assert_told(
-        &story,
+    let report = why(&weir, &id_at(&origin, 2));
+    assert_reported(
+        &report,
         &[
             "attempt 1",
             "kept connection",
@@ -164,7 +164,7 @@ fn a_tunnel_when_it_is_over() {
         "ended      the client closed the connection first (FIN)",
         "relay ",
     ];
-    assert_told(&why(&weir, &id_at(&origin, 0)), &parts);
+    assert_reported(&why(&weir, &id_at(&origin, 0)), &parts);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_tcp_connection() {
         "ended      the client closed the connection",
     ];
     let number = number.expect("it was just found");
-    assert_told(&why(&weir, &number), &parts);
+    assert_reported(&why(&weir, &number), &parts);
     let kept = weir.admin_json(&format!("/api/exchanges/{number}")).to_string();
     assert!(!kept.contains("secret"), "{kept}");
 }

@@ -1,4 +1,4 @@
-//! `weir ctl sessions` and `weir ctl end`: a table of the sessions, and ending one, or those on a server.
+//! `weir ctl connections` and `weir ctl end`: a table of the connections, and ending one, or those on a server.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -8,9 +8,9 @@ use crate::admin_client::{AdminClient, path_segment};
 use crate::error::CommandError;
 use crate::output::{counted, shown};
 
-/// The filter of listed sessions.
+/// The filter of listed connections.
 #[derive(Debug, Args)]
-pub(crate) struct SessionsArguments {
+pub(crate) struct ConnectionsArguments {
     /// Only those of this listener.
     #[arg(long, value_name = "NAME")]
     listener: Option<String>,
@@ -31,13 +31,13 @@ pub(crate) struct SessionsArguments {
     json: bool,
 }
 
-/// The sessions to end.
+/// The connections to end.
 #[derive(Debug, Args)]
 pub(crate) struct EndArguments {
-    /// The session, as `weir ctl sessions` shows it, such as `s0-17`.
+    /// The connection, as `weir ctl connections` shows it, such as `s0-17`.
     #[arg(required_unless_present = "server")]
     id: Option<String>,
-    /// End all sessions with an exchange on a server of this upstream.
+    /// End all connections with an exchange on a server of this upstream.
     #[arg(long, value_name = "NAME", requires = "server", conflicts_with = "id")]
     upstream: Option<String>,
     /// The server.
@@ -45,9 +45,9 @@ pub(crate) struct EndArguments {
     server: Option<String>,
 }
 
-/// What runs now.
-pub(crate) fn list(client: &AdminClient, arguments: &SessionsArguments) -> Result<String, CommandError> {
-    let mut target = format!("/api/sessions?limit={}", arguments.limit);
+/// The open connections.
+pub(crate) fn list(client: &AdminClient, arguments: &ConnectionsArguments) -> Result<String, CommandError> {
+    let mut target = format!("/api/connections?limit={}", arguments.limit);
     for (name, value) in [
         ("listener", &arguments.listener),
         ("upstream", &arguments.upstream),
@@ -58,38 +58,43 @@ pub(crate) fn list(client: &AdminClient, arguments: &SessionsArguments) -> Resul
             target.push_str(&format!("&{name}={}", path_segment(value)));
         }
     }
-    let told: Value = serde_json::from_str(&client.get(&target)?.accepted()?)?;
-    Ok(if arguments.json { format!("{told:#}\n") } else { table(&told) })
+    let response: Value = serde_json::from_str(&client.get(&target)?.accepted()?)?;
+    Ok(if arguments.json { format!("{response:#}\n") } else { table(&response) })
 }
 
-/// Ends the sessions, and reports their number.
+/// Ends the connections, and reports their number.
 pub(crate) fn end(client: &AdminClient, arguments: &EndArguments) -> Result<String, CommandError> {
     let target = match (&arguments.id, &arguments.upstream, &arguments.server) {
-        (Some(id), ..) => format!("/api/sessions/{}/end", path_segment(id)),
+        (Some(id), ..) => format!("/api/connections/{}/end", path_segment(id)),
         (None, Some(upstream), Some(server)) => {
-            format!("/api/sessions/end?upstream={}&server={}", path_segment(upstream), path_segment(server))
+            format!(
+                "/api/connections/end?upstream={}&server={}",
+                path_segment(upstream),
+                path_segment(server)
+            )
         }
         (None, ..) => {
-            let what = "no session is given".to_owned();
+            let what = "no connection is given".to_owned();
             return Err(CommandError::Usage { what, help: None });
         }
     };
-    let told: Value = serde_json::from_str(&client.post(&target, "application/json", b"")?.accepted()?)?;
-    let Some(count) = told["count"].as_u64() else {
+    let response: Value = serde_json::from_str(&client.post(&target, "application/json", b"")?.accepted()?)?;
+    let Some(count) = response["count"].as_u64() else {
         return Err(CommandError::Failed {
             error: anyhow!("{} answers something else", client.endpoint),
             help: None,
         });
     };
     let verb = if count == 1 { "was" } else { "were" };
-    Ok(format!("{} {verb} ended\n", counted(usize::try_from(count).unwrap_or(usize::MAX), "session")))
+    Ok(format!("{} {verb} ended\n", counted(usize::try_from(count).unwrap_or(usize::MAX), "connection")))
 }
 
-fn table(told: &Value) -> String {
-    const TITLES: [&str; 8] = ["SESSION", "AGE", "STATE", "SINCE", "LISTENER", "CLIENT", "SERVER", "REQUEST"];
-    let sessions = told["sessions"].as_array().map_or(&[][..], Vec::as_slice);
+fn table(response: &Value) -> String {
+    const TITLES: [&str; 8] =
+        ["CONNECTION", "AGE", "STATE", "SINCE", "LISTENER", "CLIENT", "SERVER", "REQUEST"];
+    let connections = response["connections"].as_array().map_or(&[][..], Vec::as_slice);
     let mut rows = vec![TITLES.map(str::to_owned)];
-    rows.extend(sessions.iter().map(row));
+    rows.extend(connections.iter().map(row));
     let widths: Vec<usize> = (0..TITLES.len())
         .map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
         .collect();
@@ -99,9 +104,9 @@ fn table(told: &Value) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let count = |name: &str| told[name].as_u64().unwrap_or(0);
+    let count = |name: &str| response[name].as_u64().unwrap_or(0);
     let mut remark = |what: String| text.push_str(&format!("{what}\n"));
-    if count("matching") > sessions.len() as u64 {
+    if count("matching") > connections.len() as u64 {
         remark(format!("these are the oldest of {}", count("matching")));
     }
     if count("silent") > 0 {
@@ -113,8 +118,8 @@ fn table(told: &Value) -> String {
     text
 }
 
-fn row(session: &Value) -> [String; 8] {
-    let exchange = &session["exchange"];
+fn row(connection: &Value) -> [String; 8] {
+    let exchange = &connection["exchange"];
     let server = match (shown(&exchange["upstream"]), shown(&exchange["server"])) {
         (upstream, _) if upstream.is_empty() => "-".to_owned(),
         (upstream, server) if server.is_empty() => upstream,
@@ -123,12 +128,12 @@ fn row(session: &Value) -> [String; 8] {
     let [method, host, path] = [&exchange["method"], &exchange["host"], &exchange["path"]].map(shown);
     let request = if path.is_empty() { host } else { format!("{method} {host}{path}") };
     [
-        shown(&session["id"]),
-        seconds(&session["age_ms"]),
-        shown(&session["state"]),
-        seconds(&session["state_ms"]),
-        shown(&session["listener"]),
-        shown(&session["client"]),
+        shown(&connection["id"]),
+        seconds(&connection["age_ms"]),
+        shown(&connection["state"]),
+        seconds(&connection["state_ms"]),
+        shown(&connection["listener"]),
+        shown(&connection["client"]),
         server,
         request,
     ]
@@ -147,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_stand_in_a_table() {
+    fn connections_stand_in_a_table() {
         let idle = json!({
             "id": "s0-1", "age_ms": 125_000.0, "state": "idle", "state_ms": 500.0, "listener": "web",
             "client": "192.0.2.7:4711", "exchange": null,
@@ -156,14 +161,15 @@ mod tests {
             "id": "s0-2", "age_ms": 3000.0, "state": "response", "state_ms": 2900.0, "listener": "web", "client": "unix",
             "exchange": { "upstream": "app", "server": "a", "method": "GET", "host": "h.test", "path": "/\u{1b}" },
         });
-        let told = json!({ "sessions": [idle, busy], "matching": 5, "silent": 1, "silent_workers": 0 });
+        let response =
+            json!({ "connections": [idle, busy], "matching": 5, "silent": 1, "silent_workers": 0 });
         let expected = "\
-SESSION  AGE   STATE     SINCE  LISTENER  CLIENT          SERVER  REQUEST
-s0-1     125s  idle      0.5s   web       192.0.2.7:4711  -
-s0-2     3.0s  response  2.9s   web       unix            app/a   GET h.test/\\u{1b}
+CONNECTION  AGE   STATE     SINCE  LISTENER  CLIENT          SERVER  REQUEST
+s0-1        125s  idle      0.5s   web       192.0.2.7:4711  -
+s0-2        3.0s  response  2.9s   web       unix            app/a   GET h.test/\\u{1b}
 these are the oldest of 5
 1 more did not answer in time
 ";
-        assert_eq!(table(&told), expected);
+        assert_eq!(table(&response), expected);
     }
 }

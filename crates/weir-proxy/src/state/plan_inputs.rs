@@ -1,9 +1,9 @@
-//! What every plan is made with that does not depend on the config, and why one cannot be made.
+//! The inputs of every plan that do not depend on the config, and the error when a plan cannot be made.
 
 use std::sync::Arc;
 
 use crate::net::clock::Instant;
-use crate::net::tls::terms::Unusable;
+use crate::net::tls::server_config::TlsConfigError;
 use crate::state::due_upstreams::DueUpstreams;
 
 /// Why TLS cannot be offered.
@@ -12,19 +12,19 @@ use crate::state::due_upstreams::DueUpstreams;
 pub struct TlsError {
     /// The table of the config, such as ``listener `web` ``.
     pub(super) place: String,
-    pub(super) error: Unusable,
+    pub(super) error: TlsConfigError,
 }
 
-/// What does not depend on the config.
+/// The inputs of plans that do not depend on the config.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct PlanInputs {
     /// What Weir calls itself in `Via`.
     pub via_name: Box<str>,
     /// Decides with which server each balancer begins.
     pub seed: u64,
     /// The number of workers.
     pub workers: usize,
-    /// The books of ejections that the control thread is to look at.
+    /// The outlier tables that the control thread has to review.
     pub due_upstreams: Arc<DueUpstreams>,
 }
 

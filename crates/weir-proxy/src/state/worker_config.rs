@@ -1,7 +1,7 @@
-//! One worker's own side of the config: its idle connections and its counters for every listener, upstream and server.
+//! The config of one worker: the snapshot, with the worker's idle connections and counters for every listener, upstream and server.
 //!
-//! An exchange holds the view it began with, so a reload never changes the ground under it. What the next view has in
-//! common with this one is the same in both, whoever counts or keeps something last. The worker's side of a server is made with the
+//! An exchange holds the config it began with, so a reload never changes the config of an exchange. Parts that the next config has in
+//! common with this one are shared by both. The worker's side of a server is made with the
 //! first request to it: most servers of a large config have none.
 
 use std::cell::{Cell, OnceCell, Ref, RefCell};
@@ -18,7 +18,7 @@ use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan
 
 /// The snapshot as one worker sees it.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct WorkerConfig {
     pub(crate) snapshot: Arc<Snapshot>,
     worker: usize,
     upstreams: Vec<Rc<LocalUpstream>>,
@@ -30,44 +30,44 @@ struct LocalUpstream {
     /// Set when something is to be counted, so also when there is a server.
     shard: OnceCell<Arc<UpstreamShard>>,
     servers: Box<[OnceCell<Rc<LocalServer>>]>,
-    /// Requests that the retry budget, which all workers share, has not heard of yet.
-    untold: Cell<u32>,
-    /// Whether the next view has none of this upstream, or another one: servers that are met only now keep no connections.
+    /// Requests that are not yet reported to the retry budget, which all workers share.
+    unreported: Cell<u32>,
+    /// Whether the next config lacks this upstream, or has another one: servers first used now keep no connections.
     is_superseded: Cell<bool>,
 }
 
-/// Requests after which the retry budget hears of them: few enough to be nothing against what it allows anyway.
-const TOLD_AT_ONCE: u32 = 16;
+/// Requests that are reported to the retry budget at once: few enough not to matter for the budget.
+const REPORTED_AT_ONCE: u32 = 16;
 
 /// One worker's side of a server.
 #[derive(Debug)]
 pub(crate) struct LocalServer {
     pub(crate) pool: RefCell<Pool>,
     pub(crate) shard: Arc<ServerShard>,
-    /// Whether it keeps connections no more: the config has changed the way to the server, or forgotten it.
+    /// Whether it keeps no more connections: the config has changed the connections to the server, or removed it.
     is_closed: Cell<bool>,
     /// Whether its idle connections are those of all workers, since it has a limit on its requests.
     is_shared: bool,
 }
 
-/// One worker's side of a listener, from its first config to the end of its last session.
+/// One worker's side of a listener, from its first config to the end of its last connection.
 pub(crate) struct LocalListener {
     pub(crate) state: Arc<ListenerState>,
     pub(crate) shard: Arc<ListenerShard>,
-    /// As the newest config has it, or the last one that had it.
+    /// Its plan in the newest config, or in the last one that contained it.
     plan: RefCell<Arc<ListenerPlan>>,
     /// Its place in the snapshot of that config.
     place: Cell<usize>,
     log: RefCell<Option<LogBatches>>,
-    /// What is left of a listener that a reload has removed.
-    leaving: RefCell<Option<Leaving>>,
-    sessions: Cell<usize>,
+    /// Set once a reload has removed the listener.
+    leaving: RefCell<Option<RemovedListener>>,
+    connections: Cell<usize>,
 }
 
 /// A listener that the config does not name any more.
-struct Leaving {
-    /// The last view that had it: requests on its connections still find their routes there.
-    view: Rc<View>,
+struct RemovedListener {
+    /// The last config that contained it: requests on its connections still use its routes.
+    config: Rc<WorkerConfig>,
     since: Instant,
     ends_at: Instant,
 }
@@ -89,11 +89,11 @@ impl LocalListener {
             place: Cell::new(place),
             log: RefCell::new(log),
             leaving: RefCell::new(None),
-            sessions: Cell::new(0),
+            connections: Cell::new(0),
         })
     }
 
-    /// Goes by the next config, which has it.
+    /// Applies the next config, which contains it.
     pub(crate) fn follow(&self, plan: &Arc<ListenerPlan>, place: usize, log: Option<LogBatches>) {
         self.plan.replace(Arc::clone(plan));
         self.place.set(place);
@@ -101,16 +101,16 @@ impl LocalListener {
         self.log.replace(log);
     }
 
-    /// The next config does not have it: what it has goes on as in `view`, until `ends_at`.
-    pub(crate) fn leave(&self, view: &Rc<View>, since: Instant, ends_at: Instant) {
-        self.leaving.replace(Some(Leaving { view: Rc::clone(view), since, ends_at }));
+    /// The next config does not contain it: its connections go on with `config`, until `ends_at`.
+    pub(crate) fn leave(&self, config: &Rc<WorkerConfig>, since: Instant, ends_at: Instant) {
+        self.leaving.replace(Some(RemovedListener { config: Rc::clone(config), since, ends_at }));
     }
 
-    /// Whether something is left of it; if not, it lets go of its last view.
+    /// Whether it is still in use; if not, it releases its last config.
     pub(crate) fn is_needed(&self, now: Instant) -> bool {
         let settled =
             self.leaving.borrow().as_ref().is_some_and(|leaving| now >= leaving.since + HAND_OVER_TIME);
-        let is_needed = self.sessions.get() > 0 || !settled;
+        let is_needed = self.connections.get() > 0 || !settled;
         if !is_needed {
             self.flush_log();
             self.leaving.replace(None);
@@ -128,10 +128,10 @@ impl LocalListener {
         self.plan.borrow()
     }
 
-    /// The view for an exchange that begins now, `present` unless the listener is not in that any more, and the place of the listener in it.
-    pub(crate) fn ground(&self, present: &Rc<View>) -> (Rc<View>, usize) {
+    /// The config for an exchange that begins now, `present` unless the listener is not in that any more, and the place of the listener in it.
+    pub(crate) fn config_for_exchange(&self, present: &Rc<WorkerConfig>) -> (Rc<WorkerConfig>, usize) {
         let leaving = self.leaving.borrow();
-        (Rc::clone(leaving.as_ref().map_or(present, |leaving| &leaving.view)), self.place.get())
+        (Rc::clone(leaving.as_ref().map_or(present, |leaving| &leaving.config)), self.place.get())
     }
 
     /// Where the lines of the access log go, if there is one.
@@ -146,25 +146,25 @@ impl LocalListener {
         }
     }
 
-    /// Counts a session of this worker.
+    /// Counts a connection of this worker.
     pub(crate) fn enter(&self) {
-        self.sessions.set(self.sessions.get() + 1);
+        self.connections.set(self.connections.get() + 1);
     }
 
-    /// A session has ended.
+    /// A connection has ended.
     pub(crate) fn exit(&self) {
-        self.sessions.set(self.sessions.get().saturating_sub(1));
+        self.connections.set(self.connections.get().saturating_sub(1));
     }
 }
 
-impl View {
-    /// The first view of the worker with this number: no idle connections.
+impl WorkerConfig {
+    /// The first config of the worker with this number: no idle connections.
     pub(crate) fn new(snapshot: &Arc<Snapshot>, worker: usize) -> Self {
         let upstreams = snapshot.upstreams.iter().map(|plan| LocalUpstream::new(plan, worker, None));
         Self { snapshot: Arc::clone(snapshot), worker, upstreams: upstreams.collect() }
     }
 
-    /// The view of the next snapshot, with all idle connections that are still of use.
+    /// The config of the next snapshot, with all idle connections that are still of use.
     pub(crate) fn succeeded_by(&self, snapshot: &Arc<Snapshot>) -> Self {
         let worker = self.worker;
         let upstreams =
@@ -187,13 +187,13 @@ impl View {
     pub(crate) fn server(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
         match self.upstreams[upstream].servers[server].get() {
             Some(local) => local,
-            None => self.meet(upstream, server),
+            None => self.make_server(upstream, server),
         }
     }
 
     /// Makes the worker's side of a server, for its first request.
     #[cold]
-    fn meet(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
+    fn make_server(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
         self.upstream_shard(upstream);
         let (local, plan) = (&self.upstreams[upstream], &self.snapshot.upstreams[upstream]);
         local.servers[server].get_or_init(|| {
@@ -211,7 +211,7 @@ impl View {
     }
 
     /// The servers of an upstream that have had a request from this worker, with their places.
-    pub(crate) fn servers_met(
+    pub(crate) fn used_servers(
         &self,
         upstream: usize,
     ) -> impl Iterator<Item = (usize, &Rc<LocalServer>)> + Clone {
@@ -262,13 +262,13 @@ impl View {
     #[inline]
     pub(crate) fn count_towards_retries(&self, upstream: usize, now: Instant) {
         let local = &self.upstreams[upstream];
-        let untold = local.untold.get() + 1;
-        if untold < TOLD_AT_ONCE {
-            local.untold.set(untold);
+        let unreported = local.unreported.get() + 1;
+        if unreported < REPORTED_AT_ONCE {
+            local.unreported.set(unreported);
         } else {
-            local.untold.set(0);
+            local.unreported.set(0);
             let plan = &self.snapshot.upstreams[upstream];
-            plan.retry_budget.record_requests(untold, plan.millis(now));
+            plan.retry_budget.record_requests(unreported, plan.millis(now));
         }
     }
 
@@ -325,7 +325,7 @@ impl LocalServer {
         self.is_closed.get()
     }
 
-    /// Closes what is idle, and what becomes idle from now on.
+    /// Closes the idle connections, and keeps none from now on.
     fn close(&self) {
         self.is_closed.set(true);
         *self.pool.borrow_mut() = Pool::default();
@@ -358,7 +358,7 @@ impl LocalUpstream {
         Rc::new(Self {
             shard,
             servers: (0..plan.config.servers.len()).map(local).collect(),
-            untold: Cell::new(before.map_or(0, |before| before.untold.get())),
+            unreported: Cell::new(before.map_or(0, |before| before.unreported.get())),
             is_superseded: Cell::new(false),
         })
     }

@@ -1,4 +1,4 @@
-//! What runs now: every state in which a session can wait is seen from outside, sessions are ended in each of them, and who may do that.
+//! Open connections: every state is visible in the list, connections are ended in each state, and only with permission.
 
 mod answers;
 mod ends;
@@ -77,27 +77,30 @@ fn sent(weir: &Weir, bytes: impl AsRef<[u8]>) -> Client {
     client
 }
 
-/// The sessions, the oldest first.
-fn sessions(weir: &Weir, query: &str) -> Vec<Value> {
-    look(weir, &format!("/api/sessions{query}"))["sessions"].as_array().expect("a list").clone()
+/// The connections, the oldest first.
+fn connections(weir: &Weir, query: &str) -> Vec<Value> {
+    look(weir, &format!("/api/connections{query}"))["connections"].as_array().expect("a list").clone()
 }
 
-/// The session of this client once it is in this state.
-fn session(weir: &Weir, client: &Client, state: &str) -> Value {
+/// The connection of this client once it is in this state.
+fn connection(weir: &Weir, client: &Client, state: &str) -> Value {
     let from = format!("127.0.0.1:{}", client.local_port());
     let mut found = Value::Null;
-    eventually(&format!("the session is in state {state}"), || {
-        found = sessions(weir, "").into_iter().find(|session| session["client"] == *from).unwrap_or_default();
+    eventually(&format!("the connection is in state {state}"), || {
+        found = connections(weir, "")
+            .into_iter()
+            .find(|connection| connection["client"] == *from)
+            .unwrap_or_default();
         found["state"] == state
     });
     found
 }
 
-fn id(session: &Value) -> &str {
-    session["id"].as_str().expect("a session has an id")
+fn id(connection: &Value) -> &str {
+    connection["id"].as_str().expect("a connection has an id")
 }
 
-/// How often sessions were ended on request, by the counter of failures.
+/// How often connections were ended on request, by the counter of failures.
 fn cut(weir: &Weir) -> f64 {
     weir.metrics().all("weir_listener_failures_total", &["reason=\"killed-by-operator\""]).iter().sum()
 }

@@ -1,4 +1,4 @@
-//! The story of one exchange for people: one line for each thing, its label in front, in the order in which it happened.
+//! The report on one exchange for people: one line for each thing, its label in front, in the order in which it happened.
 
 use serde_json::Value;
 
@@ -14,15 +14,15 @@ const WIDTH: usize = 100;
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
 
-pub(super) fn tell(exchange: &Value) -> String {
-    let mut page = StoryText(String::new());
+pub(super) fn text(exchange: &Value) -> String {
+    let mut page = ReportText(String::new());
     what_came_in(&mut page, exchange);
     where_it_went(&mut page, exchange);
     how_long_it_waited(&mut page, exchange);
-    let tries = exchange["tries"].as_array().map_or(&[][..], Vec::as_slice);
-    for (at, attempt) in tries.iter().enumerate() {
-        let left_out = number(&exchange["attempts_untold"]);
-        if at + 1 == tries.len() && at > 0 && left_out > 0 {
+    let attempts = exchange["attempt_list"].as_array().map_or(&[][..], Vec::as_slice);
+    for (at, attempt) in attempts.iter().enumerate() {
+        let left_out = number(&exchange["attempts_omitted"]);
+        if at + 1 == attempts.len() && at > 0 && left_out > 0 {
             page.line("", &format!("({} in between not kept)", counted(left_out as usize, "attempt")));
         }
         one_attempt(&mut page, at, attempt);
@@ -38,9 +38,9 @@ pub(super) fn tell(exchange: &Value) -> String {
 }
 
 /// Lines with labels.
-struct StoryText(String);
+struct ReportText(String);
 
-impl StoryText {
+impl ReportText {
     /// A labelled line; long text goes on below.
     fn line(&mut self, label: &str, text: &str) {
         let mut label = label;
@@ -61,14 +61,14 @@ impl StoryText {
     }
 }
 
-fn what_came_in(page: &mut StoryText, exchange: &Value) {
+fn what_came_in(page: &mut ReportText, exchange: &Value) {
     let (id, other) = (shown(&exchange["id"]), shown(&exchange["number"]));
     let id = if id == other { id } else { format!("{id} ({other})") };
     let (at, total) = (shown(&exchange["time"]), millis(&exchange["total_ms"]));
     match (exchange["running"].is_null(), exchange["kind"].as_str()) {
         (true, _) => page.line("exchange", &format!("{id}, at {at}, took {total} ms")),
         (false, Some("idle")) => {
-            page.line("session", &format!("{id}, open since {at}, for {total} ms by now"));
+            page.line("connection", &format!("{id}, open since {at}, for {total} ms by now"));
         }
         (false, _) => page.line("exchange", &format!("{id}, at {at}, still running, for {total} ms by now")),
     }
@@ -79,7 +79,7 @@ fn what_came_in(page: &mut StoryText, exchange: &Value) {
             0 => "none has come on this connection yet".to_owned(),
             requests => format!("none at the moment; {} came before", counted(requests as usize, "request")),
         },
-        (Some("session"), _) => "no request on this connection".to_owned(),
+        (Some("no-request"), _) => "no request on this connection".to_owned(),
         (Some("connection"), _) if host.is_empty() => "a TCP connection".to_owned(),
         (Some("connection"), _) => format!("a TCP connection for {host} (SNI)"),
         (_, true) if path.is_empty() => "no request could be read".to_owned(),
@@ -107,7 +107,7 @@ fn what_came_in(page: &mut StoryText, exchange: &Value) {
     }
 }
 
-fn where_it_went(page: &mut StoryText, exchange: &Value) {
+fn where_it_went(page: &mut ReportText, exchange: &Value) {
     if exchange["names_known"] == false {
         page.line("config", "of so many reloads ago that its names are not kept any more");
     }
@@ -135,7 +135,7 @@ fn where_it_went(page: &mut StoryText, exchange: &Value) {
     }
 }
 
-fn how_long_it_waited(page: &mut StoryText, exchange: &Value) {
+fn how_long_it_waited(page: &mut ReportText, exchange: &Value) {
     let (waited, ahead) =
         (exchange["queue"]["waited_ms"].as_f64().unwrap_or(0.0), number(&exchange["queue"]["ahead"]));
     if waited > 0.0 || ahead > 0 {
@@ -151,8 +151,8 @@ fn how_long_it_waited(page: &mut StoryText, exchange: &Value) {
     }
 }
 
-fn one_attempt(page: &mut StoryText, at: usize, attempt: &Value) {
-    if attempt["nobody"] == true {
+fn one_attempt(page: &mut ReportText, at: usize, attempt: &Value) {
+    if attempt["no_server"] == true {
         page.line("servers", "none took it:");
         return candidates(page, attempt);
     }
@@ -194,17 +194,17 @@ fn one_attempt(page: &mut StoryText, at: usize, attempt: &Value) {
 }
 
 /// Who else could have had it.
-fn candidates(page: &mut StoryText, attempt: &Value) {
+fn candidates(page: &mut ReportText, attempt: &Value) {
     let all = attempt["candidates"].as_array().map_or(&[][..], Vec::as_slice);
     let load = |candidate: &Value| format!("{} in flight", number(&candidate["in_flight"]));
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for candidate in all {
         let weight = match number(&candidate["weight"]) {
             1 => String::new(),
             weight => format!(", weight {weight}"),
         };
         let server = named(&candidate["server"]);
-        told.push(match (candidate["chosen"] == true, candidate["eligible"] == true) {
+        notes.push(match (candidate["chosen"] == true, candidate["eligible"] == true) {
             (true, _) => format!("{server} had {}{weight}", load(candidate)),
             (false, true) => format!("{server} could have had it, with {}{weight}", load(candidate)),
             (false, false) => format!(
@@ -216,11 +216,11 @@ fn candidates(page: &mut StoryText, attempt: &Value) {
     }
     let servers = number(&attempt["servers"]) as usize;
     if servers > all.len() {
-        told.push(format!("{} more were not noted", servers - all.len()));
+        notes.push(format!("{} more were not noted", servers - all.len()));
     }
     if servers > 1 {
-        page.line("", &told.join("; "));
-    } else if let Some(only) = told.first() {
+        page.line("", &notes.join("; "));
+    } else if let Some(only) = notes.first() {
         page.line("", &format!("{only}; there was no other server"));
     }
 }
@@ -243,8 +243,8 @@ fn decided(decision: &str) -> &'static str {
     }
 }
 
-/// Where it stands, and whose turn it is.
-fn what_it_waits_for(page: &mut StoryText, exchange: &Value) {
+/// The current state, and the side that it waits for.
+fn what_it_waits_for(page: &mut ReportText, exchange: &Value) {
     let running = &exchange["running"];
     if let Some(status) = exchange["status"].as_u64() {
         page.line("answer", &format!("{status}, on its way to the client"));
@@ -255,10 +255,10 @@ fn what_it_waits_for(page: &mut StoryText, exchange: &Value) {
     }
     let (state, since) = (shown(&running["state"]), millis(&running["state_ms"]));
     page.line("now", &format!("waits for {}; state {state} for {since} ms", shown(&running["waits_for"])));
-    page.line("to end it", &format!("weir ctl end {}", shown(&running["session"])));
+    page.line("to end it", &format!("weir ctl end {}", shown(&running["connection"])));
 }
 
-fn how_it_ended(page: &mut StoryText, exchange: &Value) {
+fn how_it_ended(page: &mut ReportText, exchange: &Value) {
     let (bytes_in, bytes_out) = (number(&exchange["bytes_in"]), number(&exchange["bytes_out"]));
     let bytes = format!(
         "{} from the client, {} to it",
@@ -270,23 +270,23 @@ fn how_it_ended(page: &mut StoryText, exchange: &Value) {
         (Some(status), _) => page.line("answer", &format!("{status} by the server; {bytes}")),
         (None, _) => page.line("answer", &format!("none; {bytes}")),
     }
-    let who = match exchange["ended"]["by"].as_str() {
+    let party = match exchange["ended"]["by"].as_str() {
         Some("client") => "the client",
         Some("server") => "the server",
         _ => "Weir",
     };
     let how = match exchange["ended"]["how"].as_str() {
         Some("kept") => "in order; the connection of the client went on".to_owned(),
-        Some("reset") => format!("{who} reset the connection (RST)"),
-        Some("time-limit") => format!("{who} ended it: a time limit had passed"),
+        Some("reset") => format!("{party} reset the connection (RST)"),
+        Some("time-limit") => format!("{party} ended it: a time limit had passed"),
         Some("never-opened") => "no connection to the server came about".to_owned(),
-        Some("refused") => format!("{who} rejected it or broke it off"),
-        _ => format!("{who} closed the connection first (FIN)"),
+        Some("refused") => format!("{party} rejected it or broke it off"),
+        _ => format!("{party} closed the connection first (FIN)"),
     };
     page.line("ended", &how);
 }
 
-fn why_it_failed(page: &mut StoryText, exchange: &Value) {
+fn why_it_failed(page: &mut ReportText, exchange: &Value) {
     let failure = &exchange["failure"];
     if failure.is_null() {
         return;
@@ -298,7 +298,7 @@ fn why_it_failed(page: &mut StoryText, exchange: &Value) {
     page.line("read", &shown(&failure["read"]));
 }
 
-fn where_the_time_went(page: &mut StoryText, exchange: &Value) {
+fn where_the_time_went(page: &mut ReportText, exchange: &Value) {
     let phases = exchange["phases"].as_array().map_or(&[][..], Vec::as_slice);
     let longest = phases.iter().filter_map(|phase| phase["ms"].as_f64()).fold(0.0, f64::max);
     if longest <= 0.0 {

@@ -1,4 +1,4 @@
-//! From the config of an upstream to how its servers are asked who they are, and what counts as an answer.
+//! From the TLS config of an upstream to the `ClientConfig`s of rustls: how its servers are verified.
 //!
 //! Each server has its own sessions to go on with: a ticket of one is of no use to another. Must not open connections.
 
@@ -13,92 +13,92 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLog, RootCertStore, SignatureScheme};
 use weir_config::{Authorities, LoadedCertificate, RevocationLists, UpstreamTls};
 
-use super::terms::{Unusable, provider, versions};
-use super::{key_log, own};
+use super::server_config::{TlsConfigError, provider, versions};
+use super::{key_log, self_signed};
 
 /// Sessions of one server that are kept. Each is good for one connection, and each connection brings one or two new ones.
 const SESSIONS_MAX: usize = 8;
 
-/// How the servers of an upstream are spoken to with TLS.
+/// The TLS of the connections to the servers of an upstream.
 #[derive(Debug)]
-pub struct Trust {
-    now: ArcSwap<Clients>,
-    /// Who each server has to be.
+pub struct TlsClientConfig {
+    now: ArcSwap<ClientConfigs>,
+    /// The name that the certificate of each server has to be valid for.
     names: Box<[ServerName<'static>]>,
     key_log: Arc<dyn KeyLog>,
 }
 
-/// The files that handshakes go by.
+/// The files that handshakes use.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Material {
+pub struct UpstreamTlsFiles {
     /// The authorities that servers are verified by; none: those of the system.
     pub authorities: Option<Arc<Authorities>>,
     /// The revoked certificates of servers.
     pub revocations: Option<Arc<RevocationLists>>,
-    /// What Weir shows to servers.
+    /// The certificate that Weir presents to servers.
     pub certificate: Option<Arc<LoadedCertificate>>,
 }
 
-/// What handshakes begin with.
+/// The configs that handshakes use.
 #[derive(Debug)]
-struct Clients {
+struct ClientConfigs {
     /// For the traffic of each server.
     traffic: Box<[Arc<ClientConfig>]>,
     /// For the probes of all: these never go on with a session.
     probes: Arc<ClientConfig>,
-    material: Material,
+    files: UpstreamTlsFiles,
 }
 
-/// What one handshake with a server begins with.
+/// The config of one handshake with a server.
 #[derive(Debug, Clone)]
-pub struct Introduction {
+pub struct HandshakeConfig {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
 }
 
-impl Trust {
+impl TlsClientConfig {
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, or the key log cannot be opened.
-    pub(crate) fn new(tls: &UpstreamTls) -> Result<Self, Unusable> {
-        let key_log = key_log::open(tls.key_log.as_deref()).map_err(Unusable::KeyLog)?;
-        let material = Material {
+    pub(crate) fn new(tls: &UpstreamTls) -> Result<Self, TlsConfigError> {
+        let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
+        let files = UpstreamTlsFiles {
             authorities: tls.authorities.clone(),
             revocations: tls.revocations.clone(),
             certificate: tls.certificate.clone(),
         };
-        let clients = Clients::new(tls, material, &key_log)?;
+        let clients = ClientConfigs::new(tls, files, &key_log)?;
         Ok(Self { now: ArcSwap::from_pointee(clients), names: tls.names.as_slice().into(), key_log })
     }
 
     /// For a connection that carries traffic to a server.
-    pub(crate) fn for_traffic(&self, server: usize) -> Introduction {
+    pub(crate) fn for_traffic(&self, server: usize) -> HandshakeConfig {
         let config = Arc::clone(&self.now.load().traffic[server]);
-        Introduction { config, name: self.names[server].clone() }
+        HandshakeConfig { config, name: self.names[server].clone() }
     }
 
     /// For a probe of a server.
-    pub fn for_probe(&self, server: usize) -> Introduction {
+    pub fn for_probe(&self, server: usize) -> HandshakeConfig {
         let config = Arc::clone(&self.now.load().probes);
-        Introduction { config, name: self.names[server].clone() }
+        HandshakeConfig { config, name: self.names[server].clone() }
     }
 
-    /// The files that hold now.
-    pub fn material(&self) -> Material {
-        self.now.load().material.clone()
+    /// The files in use.
+    pub fn files(&self) -> UpstreamTlsFiles {
+        self.now.load().files.clone()
     }
 
-    /// Goes by others from now on; sessions end with those that they began with.
+    /// Uses other files from now on; sessions end with those that they began with.
     ///
     /// # Errors
     /// When rustls does not take one of them; then nothing changes.
-    pub fn replace(&self, tls: &UpstreamTls, material: Material) -> Result<(), Error> {
-        self.now.store(Arc::new(Clients::new(tls, material, &self.key_log)?));
+    pub fn replace(&self, tls: &UpstreamTls, files: UpstreamTlsFiles) -> Result<(), Error> {
+        self.now.store(Arc::new(ClientConfigs::new(tls, files, &self.key_log)?));
         Ok(())
     }
 }
 
-impl Introduction {
-    /// For a probe where the traffic passes through encrypted: whoever answers is taken for `name`.
+impl HandshakeConfig {
+    /// For a probe where the traffic passes through encrypted: any certificate is accepted for `name`.
     ///
     /// # Errors
     /// None that a config can cause.
@@ -113,19 +113,19 @@ impl Introduction {
     }
 }
 
-impl Clients {
-    fn new(tls: &UpstreamTls, material: Material, key_log: &Arc<dyn KeyLog>) -> Result<Self, Error> {
+impl ClientConfigs {
+    fn new(tls: &UpstreamTls, files: UpstreamTlsFiles, key_log: &Arc<dyn KeyLog>) -> Result<Self, Error> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
-        let verifier: Arc<dyn ServerCertVerifier> = match &material.authorities {
+        let verifier: Arc<dyn ServerCertVerifier> = match &files.authorities {
             Some(authorities) => {
-                Arc::new(Verifier::new(authorities, material.revocations.as_deref(), &provider)?)
+                Arc::new(ServerVerifier::new(authorities, files.revocations.as_deref(), &provider)?)
             }
             None => Arc::new(AnyCertificate { provider: Arc::clone(&provider) }),
         };
         let builder =
             ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions(&tls.versions))?;
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-        let mut probes = match &material.certificate {
+        let mut probes = match &files.certificate {
             Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
             None => builder.with_no_client_auth(),
         };
@@ -139,18 +139,18 @@ impl Clients {
             Arc::new(config)
         };
         let traffic = tls.names.iter().map(for_server).collect();
-        Ok(Self { traffic, probes: Arc::new(probes), material })
+        Ok(Self { traffic, probes: Arc::new(probes), files })
     }
 }
 
 /// Trusts what an authority has signed, and those certificates that are among the authorities themselves.
 #[derive(Debug)]
-struct Verifier {
+struct ServerVerifier {
     by_authority: Arc<WebPkiServerVerifier>,
     authorities: Arc<Authorities>,
 }
 
-impl Verifier {
+impl ServerVerifier {
     fn new(
         authorities: &Arc<Authorities>,
         revocations: Option<&RevocationLists>,
@@ -169,7 +169,7 @@ impl Verifier {
     }
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -182,7 +182,7 @@ impl ServerCertVerifier for Verifier {
         match by_authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Ok(verified) => Ok(verified),
             Err(error) => {
-                own::verify(&self.authorities, end_entity, now, error)?;
+                self_signed::verify(&self.authorities, end_entity, now, error)?;
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
