@@ -141,10 +141,7 @@ fn left_out(product: Product) -> String {
 }
 
 /// Leaves out the targets that lack a feature which the scenario needs; returns their reasons.
-fn leave_out_unable(
-    scenario: &mut Scenario,
-    bench: &Bench<'_>,
-) -> anyhow::Result<BTreeMap<String, String>> {
+fn leave_out_unable(scenario: &mut Scenario, bench: &Bench<'_>) -> anyhow::Result<BTreeMap<String, String>> {
     let mut cannot = BTreeMap::new();
     scenario.targets.retain(|target| {
         let why = bench.cannot(*target);

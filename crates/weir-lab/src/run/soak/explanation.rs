@@ -266,9 +266,7 @@ mod tests {
         let tally = tell(&told, &ExplanationSource::None);
         assert_eq!((tally.reasons["500 of the server"], tally.unexplained), (1, 1));
         assert!(
-            FailureReasons::default()
-                .sentence(&ExplanationSource::None)
-                .contains("nothing; unexplained: 0")
+            FailureReasons::default().sentence(&ExplanationSource::None).contains("nothing; unexplained: 0")
         );
     }
 }
