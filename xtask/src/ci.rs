@@ -11,7 +11,7 @@ use crate::clock::Stopwatch;
 use crate::process::ProgramRun;
 use crate::summary::{CiSummary, Minutes, StepOutcome};
 use crate::workspace::Workspace;
-use crate::{bench, deny, fuzz, generate, instructions, setup, test, tidy, typos};
+use crate::{bench, deny, features, fuzz, generate, instructions, setup, test, tidy, typos};
 
 #[derive(Args)]
 pub(crate) struct CiArguments {
@@ -36,6 +36,7 @@ const STEPS: &[CiStep] = &[
     CiStep { name: "deny", run: deny::run },
     CiStep { name: "clippy", run: clippy },
     CiStep { name: "tests", run: |workspace| test::run(workspace, &test::TestArguments::default()) },
+    CiStep { name: "features", run: features::run },
     CiStep { name: "docs", run: docs },
     CiStep {
         name: "generate",

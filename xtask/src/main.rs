@@ -6,6 +6,7 @@
 mod ci;
 
 mod test;
+mod features;
 mod tidy;
 mod generate;
 mod deny;

@@ -23,6 +23,8 @@ use crate::text::{AffinityText, Document, UpstreamText};
 #[derive(Debug)]
 pub struct ConfigFile {
     path: PathBuf,
+    /// What a config that was read as a whole must pass besides.
+    check: fn(CheckedConfig) -> CheckedConfig,
     /// The config in use and its text, where parts of it can be taken over.
     in_use: Option<LastRead>,
     /// The text that was read since and is not in use yet.
@@ -32,7 +34,13 @@ pub struct ConfigFile {
 impl ConfigFile {
     /// A file that was not read yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), in_use: None, read: None }
+        Self::with_check(path, |checked| checked)
+    }
+
+    /// A file that was not read yet, with a further check, which adds errors to a config. It must not depend on servers: a change of servers
+    /// alone is read without it.
+    pub fn with_check(path: impl Into<PathBuf>, check: fn(CheckedConfig) -> CheckedConfig) -> Self {
+        Self { path: path.into(), check, in_use: None, read: None }
     }
 
     /// Its path, as it was given.
@@ -52,7 +60,7 @@ impl ConfigFile {
             self.read = Some(read);
             return Ok((config, diagnostics));
         }
-        let checked = CheckedConfig::load(&self.path);
+        let checked = (self.check)(CheckedConfig::load(&self.path));
         self.read = LastRead::of(&checked);
         match checked.config {
             Some(config) => Ok((config, checked.diagnostics)),
@@ -328,6 +336,28 @@ upstream = "d"
             }
             is_part
         }
+    }
+
+    #[test]
+    fn a_further_check_rejects_what_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weir.toml");
+        let check: fn(CheckedConfig) -> CheckedConfig =
+            |checked| checked.reject_key(["process", "workers"], "there is no choice", "leave it out");
+        let mut file = ConfigFile::with_check(&path, check);
+        let without = CONFIG.split_once('\n').unwrap().1;
+        std::fs::write(&path, without).unwrap();
+        let (config, _) = file.read().unwrap();
+        file.follow(config);
+        std::fs::write(&path, CONFIG).unwrap();
+        let rejected = file.read().unwrap_err();
+        assert_eq!(
+            rejected.to_string(),
+            format!("{}:1:9: error: there is no choice (leave it out)", path.display())
+        );
+        // The config before stays the one that others are compared with.
+        std::fs::write(&path, without.replace("127.0.0.1:1001", "127.0.0.1:2001")).unwrap();
+        assert!(file.read().is_ok() && file.read.as_ref().unwrap().parts > 0);
     }
 
     #[test]

@@ -106,6 +106,24 @@ impl CheckedConfig {
         self.config.ok_or(self.diagnostics)
     }
 
+    /// Adds an error for a key of a table at the top of the file, if the text sets it: the configuration may be valid, but the program that
+    /// reads it does not have what the key controls. Does nothing for a text that could not be read as a whole.
+    #[must_use]
+    pub fn reject_key(
+        mut self,
+        [section, key]: [&str; 2],
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let written = self.tree.as_ref().and_then(|root| root.entry(section)?.node.entry(key));
+        if let Some(entry) = written {
+            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
+            self.diagnostics.push(diagnostic);
+            self.config = None;
+        }
+        self
+    }
+
     /// The admin listener of the text, even if there are errors elsewhere.
     pub fn admin(&self) -> &Admin {
         &self.document.admin.value

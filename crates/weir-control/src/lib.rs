@@ -34,11 +34,15 @@ mod admin_access;
 mod reload_counts;
 mod trace_counts;
 mod process;
+#[cfg(feature = "profiler")]
 mod profile;
 mod threads;
+mod features;
+#[cfg(feature = "profiler")]
 mod sys;
 
 pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange};
+pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
 pub use proxy::{Proxy, StopReport, workers_by_default};

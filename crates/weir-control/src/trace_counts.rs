@@ -21,14 +21,17 @@ impl TraceCounts {
         }
     }
 
+    #[cfg(feature = "traces")]
     pub(crate) fn exported(&self, spans: u64) {
         self.exported.fetch_add(spans, Ordering::Relaxed);
     }
 
+    #[cfg(feature = "traces")]
     pub(crate) fn dropped(&self, loss: TraceLoss, spans: u64) {
         self.dropped[loss as usize].fetch_add(spans, Ordering::Relaxed);
     }
 
+    #[cfg(feature = "traces")]
     pub(crate) fn export_failed(&self) {
         self.exports_failed.fetch_add(1, Ordering::Relaxed);
     }

@@ -8,6 +8,7 @@ use weir_config::{CheckedConfig, Colour};
 
 use crate::diagnostics;
 use crate::error::{CommandError, UNUSABLE};
+use crate::features;
 use crate::help_text::with_exit_codes;
 use crate::output::{self, counted};
 
@@ -51,7 +52,7 @@ enum CheckFormat {
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> {
-    let checked = CheckedConfig::load(&arguments.file);
+    let checked = features::check(CheckedConfig::load(&arguments.file));
     let name = arguments.file.display().to_string();
     if arguments.print {
         output::note(

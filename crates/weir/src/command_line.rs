@@ -9,6 +9,7 @@ use crate::completions::CompletionsArguments;
 use crate::ctl::CtlArguments;
 use crate::demo::DemoArguments;
 use crate::explain::ExplainArguments;
+use crate::features::long_version;
 use crate::help_text::with_exit_codes;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
@@ -34,7 +35,7 @@ Exit codes:
 
 /// A fast, fair load balancer and reverse proxy that explains itself.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "weir", version, long_version = long_version(), arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct CommandLine {
     #[command(subcommand)]

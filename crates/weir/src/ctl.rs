@@ -102,7 +102,7 @@ enum CtlCommand {
     ///
     /// Its connections are closed at once. A request without a response is answered 503, a response in progress is cut off.
     End(EndArguments),
-    /// Profile its CPU time or its memory: built in, without tools of the system.
+    /// Profile its CPU time or its memory, without tools of the system (feature `profiler`).
     Profile(ProfileArguments),
     /// Send a command of the runtime socket, such as `show stat`.
     Raw {

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use weir_config::Diagnostics;
+#[cfg(not(feature = "top"))]
+use weir_control::{BUILD_HELP, Feature};
 
 use crate::{diagnostics, output};
 
@@ -25,14 +27,8 @@ pub(crate) enum CommandError {
 impl CommandError {
     /// `what` needs a feature that this program was built without.
     #[cfg(not(feature = "top"))]
-    pub(crate) fn without_feature(what: &str, feature: &str) -> Self {
-        Self::Usage {
-            what: format!("{what} needs the feature `{feature}`, and this weir was built without it"),
-            help: Some(
-                "build it from its sources: cargo install --locked --profile dist --all-features --path crates/weir"
-                    .to_owned(),
-            ),
-        }
+    pub(crate) fn without_feature(what: &str, feature: Feature) -> Self {
+        Self::Usage { what: feature.missing_for(what), help: Some(BUILD_HELP.to_owned()) }
     }
 
     /// Prints the message to standard error, and returns the exit code.

@@ -29,6 +29,7 @@ mod allocator;
 mod clock;
 mod error;
 mod diagnostics;
+mod features;
 mod output;
 mod help_text;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -13,6 +13,7 @@ use weir_config::{
 
 use crate::admin_client::AdminArguments;
 use crate::error::CommandError;
+use crate::features;
 use crate::help_text::with_exit_codes;
 use crate::output::{self, counted};
 
@@ -51,9 +52,9 @@ pub(crate) struct PlanArguments {
 }
 
 pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
-    let after = load(&arguments.file)?;
+    let after = usable(features::check(CheckedConfig::load(&arguments.file)))?;
     let before = match &arguments.from {
-        Some(file) => load(file)?,
+        Some(file) => usable(CheckedConfig::load(file))?,
         None => running(&arguments.admin)?,
     };
     let difference = ConfigDiff::between(&before, &after);
@@ -62,8 +63,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
     Ok(if difference.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }
 
-fn load(file: &Path) -> Result<CheckedConfig, CommandError> {
-    let checked = CheckedConfig::load(file);
+fn usable(checked: CheckedConfig) -> Result<CheckedConfig, CommandError> {
     if checked.config.is_none() { Err(CommandError::Config(checked.diagnostics)) } else { Ok(checked) }
 }
 

@@ -14,6 +14,7 @@ use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy};
 
 use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents};
+use crate::features;
 use crate::help_text::with_exit_codes;
 use crate::log;
 use crate::output;
@@ -66,7 +67,7 @@ pub(crate) struct ServeArguments {
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
-    let mut file = arguments.file.as_deref().map(ConfigFile::new);
+    let mut file = arguments.file.as_deref().map(|file| ConfigFile::with_check(file, features::check));
     let (config, warnings) = load(arguments, file.as_mut())?;
     if !warnings.is_empty() {
         output::note(&warnings.render(output::colour_of(&std::io::stderr())));

@@ -23,7 +23,13 @@ struct SharedName {
 /// More exceptions than these would be a habit.
 const SHARED_NAMES_MAX: usize = 15;
 
-const SHARED_NAMES: &[SharedName] = &[];
+const SHARED_NAMES: &[SharedName] = &[
+    SharedName {
+        name: "ThreadRegistration",
+        reason: "the same type in a build without the feature `profiler`",
+    },
+    SharedName { name: "TraceExport", reason: "the same type in a build without the feature `traces`" },
+];
 
 /// Where a type is defined.
 struct Definition<'a> {

@@ -75,7 +75,7 @@ pub enum DiagnosticKind {
     UnknownKey,
     /// The key exists, but somewhere else.
     MisplacedKey,
-    /// The key is known, but this version does not support it.
+    /// The key is known, but this version or this build does not support it.
     NotSupported,
     /// A key that has to be there is not.
     MissingKey,
@@ -166,11 +166,22 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    pub(crate) fn new(sources: SourceMap, mut list: Vec<Diagnostic>) -> Self {
-        list.iter_mut().for_each(Diagnostic::make_printable);
-        list.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
-        list.dedup();
-        Self { list, sources }
+    pub(crate) fn new(sources: SourceMap, list: Vec<Diagnostic>) -> Self {
+        let mut diagnostics = Self { list, sources };
+        diagnostics.tidy_up();
+        diagnostics
+    }
+
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        self.list.push(diagnostic);
+        self.tidy_up();
+    }
+
+    /// Puts them in their order, without control characters and duplicates.
+    fn tidy_up(&mut self) {
+        self.list.iter_mut().for_each(Diagnostic::make_printable);
+        self.list.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
+        self.list.dedup();
     }
 
     /// All of them, warnings included.

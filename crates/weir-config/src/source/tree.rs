@@ -94,6 +94,14 @@ pub(crate) struct TreeEntry {
 }
 
 impl TreeNode {
+    /// The entry of a key, if this is a table that has it.
+    pub(crate) fn entry(&self, key: &str) -> Option<&TreeEntry> {
+        match &self.tree {
+            Tree::Table(table) => table.find(key),
+            _ => None,
+        }
+    }
+
     /// The span of some bytes of a text value; the whole value when they cannot be pointed at.
     pub(crate) fn part(&self, text: &TreeText, range: std::ops::Range<usize>) -> SourceSpan {
         match text.verbatim_start {

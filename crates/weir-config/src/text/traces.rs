@@ -10,7 +10,7 @@ use crate::value::{Fraction, HeaderValue, ValueError};
 section! {
     /// Traces by OpenTelemetry: a span for each sampled request and for each of its attempts, sent to a collector by OTLP over HTTP.
     /// Servers get a `traceparent` (W3C Trace Context), sampled or not. Without `endpoint` there are no traces, and trace headers of
-    /// clients are forwarded unchanged.
+    /// clients are forwarded unchanged. A build without the cargo feature `traces` rejects `endpoint`.
     #[derive(Debug, Clone)]
     pub(crate) struct TracesText at "traces" {
         /// The destination of spans: the full URL of the trace endpoint of a collector.

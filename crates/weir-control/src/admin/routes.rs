@@ -14,6 +14,7 @@ use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
 use super::{api, connections, exchanges, guard, profile, ready, server_modes};
 use crate::admin_access::AdminPeer;
+use crate::features::PROFILER;
 use crate::operations::Operations;
 
 /// Bytes of the config that the status page shows.
@@ -129,6 +130,7 @@ fn status_page(overview: &Overview, operations: &Operations) -> BufferedResponse
         admin: operations.access.figures(),
         config: &beginning(&config),
         page_token: operations.access.page_token(),
+        has_profiler: PROFILER.is_compiled_in,
     };
     BufferedResponse::new(200, HTML, status_page::page(&shown))
 }

@@ -36,6 +36,8 @@ pub struct PageInput<'a> {
     pub config: &'a str,
     /// The token that the page has to send with a change; `None`: it has no buttons.
     pub page_token: Option<&'a str>,
+    /// Whether this Weir can take profiles of itself.
+    pub has_profiler: bool,
 }
 
 /// The whole page.
@@ -79,7 +81,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         main #main tabindex="-1" { (main) }
         footer {
             p { a href="/metrics" { "Metrics" } a href="/api/overview" { "JSON" } a href="/servers" { "Servers as text" } a href="/failures" { "All reason codes" } }
-            @if shown.page_token.is_some() {
+            @if shown.has_profiler && shown.page_token.is_some() {
                 // Forms, since taking a profile is a POST; without a script, and in tabs of their own.
                 form.profiles method="post" target="_blank" rel="noopener" {
                     span { "Profiles of this process:" }

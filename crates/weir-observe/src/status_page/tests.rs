@@ -120,6 +120,7 @@ fn rendered(overview: &Overview, page_token: Option<&str>) -> String {
         admin: AdminStats::default(),
         config: "[process]\nname = \"<x>\"",
         page_token,
+        has_profiler: true,
     })
 }
 
@@ -192,6 +193,15 @@ fn the_page_reads_well_without_scripts() {
     assert_eq!(page.matches("data-server=\"").count(), 2);
     assert_eq!(page.matches("formaction=\"/api/profile/").count(), 2);
     assert!(page.contains("<meta name=\"weir-page-token\" content=\"token\">"));
+}
+
+#[test]
+fn without_a_profiler_there_are_no_buttons_for_it() {
+    let overview = overview("app", 2);
+    let (admin, config) = (AdminStats::default(), "");
+    let page_token = Some("token");
+    let page = page(&PageInput { overview: &overview, admin, config, page_token, has_profiler: false });
+    assert!(!page.contains("/api/profile/") && page.matches("data-server=\"").count() == 2);
 }
 
 #[test]

@@ -68,5 +68,5 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
 
 #[cfg(not(feature = "top"))]
 pub(crate) fn run(_: &TopArguments) -> Result<ExitCode, CommandError> {
-    Err(CommandError::without_feature("`weir top`", "top"))
+    Err(CommandError::without_feature("`weir top`", crate::features::TOP))
 }

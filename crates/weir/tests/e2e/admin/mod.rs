@@ -5,6 +5,7 @@
 mod guard;
 mod overview;
 mod status_page;
+#[cfg(feature = "profiler")]
 mod profile;
 mod runtime_socket;
 mod connections;

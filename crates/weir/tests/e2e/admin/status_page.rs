@@ -308,6 +308,7 @@ fn many_upstreams_are_lines_that_are_searched_and_changed_together() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+#[cfg(feature = "profiler")]
 #[test]
 fn profiles_are_for_the_own_page_where_changes_are_allowed() {
     let origins = [Origin::serving("answer"), Origin::serving("answer")];

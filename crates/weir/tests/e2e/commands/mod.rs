@@ -5,6 +5,7 @@
 mod check;
 mod explain;
 mod demo;
+mod features;
 mod generated;
 mod lab;
 

@@ -5,5 +5,6 @@ mod access_log_drops;
 mod own_log;
 mod prometheus;
 mod metrics_scrape;
+#[cfg(feature = "traces")]
 mod traces;
 mod why;

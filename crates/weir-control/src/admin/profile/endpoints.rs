@@ -1,7 +1,4 @@
-//! `POST /api/profile/cpu` and `/api/profile/memory`: where the time and the memory of this process go.
-//!
-//! Both run on a thread of their own, one at a time, for those who may change things: they cost CPU time, and the names of functions say
-//! what runs.
+//! Profiles are taken on a thread of their own, one at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,18 +8,16 @@ use tokio::sync::oneshot;
 use weir_observe::{ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerShard};
 use weir_traffic::route::query_value;
 
-use super::query::decoded;
-use super::request::AdminRequest;
-use super::response::BufferedResponse;
+use super::BELOW;
+use crate::admin::query::decoded;
+use crate::admin::request::AdminRequest;
+use crate::admin::response::BufferedResponse;
 use crate::operations::Operations;
 use crate::overview::Sources;
 use crate::profile::cpu::{self, CpuProfile, NoProfile};
 use crate::profile::memory::{MemoryClass, MemoryProfile};
 use weir_proxy::state::snapshot::Snapshot;
 use weir_proxy::worker::ObjectSizes;
-
-/// Where profiles are.
-pub(super) const BELOW: &[u8] = b"/api/profile/";
 
 const SVG: &str = "image/svg+xml";
 
@@ -48,7 +43,10 @@ impl Drop for ProfileSlot {
 }
 
 /// Answers what is asked below [`BELOW`]; `None` when there is no such thing.
-pub(super) async fn answer(request: &AdminRequest, operations: &Arc<Operations>) -> Option<BufferedResponse> {
+pub(in crate::admin) async fn answer(
+    request: &AdminRequest,
+    operations: &Arc<Operations>,
+) -> Option<BufferedResponse> {
     match request.path().strip_prefix(BELOW)? {
         b"cpu" => Some(cpu(request).await),
         b"memory" => Some(memory(operations).await),

@@ -1,4 +1,4 @@
-//! The threads of Weir by their names, and where their stacks are. Each thread registers itself when it starts.
+//! The threads that run now, with their names and stacks.
 
 use std::sync::{Mutex, PoisonError};
 

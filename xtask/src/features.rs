@@ -1,0 +1,28 @@
+//! Builds of Weir without cargo features, and with each alone: no warnings, and the messages where a feature is missing.
+//!
+//! All other steps build with all features, so that only this one sees code that is compiled without one.
+
+use crate::process::ProgramRun;
+use crate::workspace::Workspace;
+
+/// Each feature of the package `weir` alone, and none.
+const CHOICES: [&[&str]; 4] =
+    [&["--features", "weir/profiler"], &["--features", "weir/top"], &["--features", "weir/traces"], &[]];
+
+/// The packages that have the features.
+const PACKAGES: [&str; 4] = ["--package", "weir", "--package", "weir-control"];
+
+/// Tests whose names contain one of these expect something else of a build without features.
+const TESTS: [&str; 2] = ["features::", "left_out::"];
+
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    for features in CHOICES {
+        ProgramRun::cargo(workspace)
+            .arg("clippy")
+            .args(PACKAGES)
+            .args(features)
+            .args(["--all-targets", "--", "-D", "warnings"])
+            .run()?;
+    }
+    ProgramRun::cargo(workspace).arg("test").args(PACKAGES).arg("--").args(TESTS).run()
+}
