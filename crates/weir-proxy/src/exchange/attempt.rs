@@ -1,36 +1,30 @@
-//! Phases Connect, Send and Response: one attempt of an exchange on one server.
+//! Phases Send and Response: one attempt of an exchange on one server, once it is connected ([`super::connect`]).
 //!
 //! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
 
-use std::future::Future as _;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use weir_http::{BodyLength, FieldName};
+use weir_http::FieldName;
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
 use super::client::Client;
-use super::outcome::{AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
+use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
-use super::{Exchange, choose, fields, private};
+use super::{Exchange, choose, connect, fields, private};
 use crate::net::clock::{self, Instant};
-use crate::net::descriptors::{self, ServerPermit};
 use crate::net::failure::{of_io, of_server};
-use crate::net::socket::Behind;
 use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, WaitingFor};
 use crate::state::activity::Activity;
 use crate::state::pool::ServerConnection;
-use crate::state::snapshot::UpstreamPlan;
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
-use crate::upstream::proxy_header;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers};
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
@@ -50,10 +44,12 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    let mut server = match take_kept(client, servers, exchange, plans, attempt.slot.server, history) {
+    let mut server = match connect::take_kept(client, servers, exchange, plans, attempt.slot.server, history)
+    {
         Some(kept) => kept,
         None => {
-            let opened = attempt.connect(client, stream, servers, exchange, plans).await;
+            let opened =
+                connect::connect(client, stream, servers, exchange, plans, attempt.slot.server).await;
             opened.inspect_err(|failed| {
                 record_latency(plans, index, began, Some(failed.failure));
                 record_outcome(plans, local, failed.server, classify_failure(failed), began);
@@ -106,8 +102,8 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
-    let mut attempt = Attempt::new(slot);
-    let connected = attempt.connect(client, stream, servers, exchange, plans).await;
+    let attempt = Attempt::new(slot);
+    let connected = connect::connect(client, stream, servers, exchange, plans, attempt.slot.server).await;
     record_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
@@ -171,28 +167,6 @@ fn record_latency(plans: Plans<'_>, server: usize, began: Instant, failure: Opti
     }
 }
 
-/// A stream on a connection that is quiet and open already.
-#[inline]
-fn take_kept<U: Servers>(
-    client: &mut Client,
-    servers: &mut U,
-    exchange: &Exchange,
-    plans: Plans<'_>,
-    server: ServerId,
-    history: &AttemptHistory,
-) -> Option<U::Stream> {
-    // A request that cannot be sent twice gets the more careful check.
-    let careful = !plans.upstream.may_repeat(exchange) || exchange.request.body() != BodyLength::None;
-    let to = plans.to(server);
-    if history.fresh {
-        servers.forget_kept(to, &mut client.pinned);
-        return None;
-    }
-    let kept = servers.take_kept(to, &mut client.pinned, client.now, careful)?;
-    to.local().shard.reuses.increment();
-    Some(kept)
-}
-
 /// The state of one attempt.
 struct Attempt {
     slot: Slot,
@@ -202,8 +176,6 @@ struct Attempt {
     /// Why the request could not be sent whole.
     send_failed: Option<Failure>,
 }
-
-type AttemptError = (Failure, FailureOrigin);
 
 impl Attempt {
     fn new(slot: Slot) -> Self {
@@ -217,58 +189,6 @@ impl Attempt {
             AttemptFailure { failure, server, origin, sent_any, received_any, reused, slot: None };
         failed.slot = Some(self.slot).filter(|_| failed.is_stale());
         failed
-    }
-
-    /// A stream on a new connection.
-    async fn connect<C: ClientEnd, U: Servers>(
-        &mut self,
-        client: &mut Client,
-        stream: &mut C,
-        servers: &mut U,
-        exchange: &mut Exchange,
-        plans: Plans<'_>,
-    ) -> Result<U::Stream, AttemptFailure> {
-        let to = plans.to(self.slot.server);
-        if ServerPermit::are_used_up() {
-            client.worker.free_descriptors();
-        }
-        let permit = ServerPermit::take();
-        let mut outcome = open(client, stream, servers, exchange, plans, to).await;
-        if let Err((failure, _)) = &outcome
-            && failure.cause == Cause::DescriptorLimit
-            && client.worker.free_descriptors()
-        {
-            outcome = open(client, stream, servers, exchange, plans, to).await;
-        }
-        drop(permit);
-        let now = clock::now();
-        let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
-        exchange.record.spend(Phase::Connect, now);
-        client.now = now;
-        let shard = &to.local().shard;
-        shard.connects.increment();
-        match outcome {
-            Ok(opened) => {
-                shard.connect_time.record(micros);
-                Ok(servers.begin(opened, to, now))
-            }
-            Err((failure, origin)) => {
-                if descriptors::is_local(failure) {
-                    client.worker.count_wanting(failure);
-                } else {
-                    shard.connect_errors.increment();
-                }
-                Err(AttemptFailure {
-                    failure,
-                    server: self.slot.server,
-                    origin,
-                    sent_any: false,
-                    received_any: false,
-                    reused: false,
-                    slot: None,
-                })
-            }
-        }
     }
 
     /// Sends what is left of the request and reads until the head of the final response is complete.
@@ -448,82 +368,6 @@ fn write_request(
         close: plans.upstream.pool_limits.kept_max == 0,
     };
     server.send(&head, |out| fields::write_request(out, client, stream, exchange, plans));
-}
-
-/// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream has no `proxy_protocol`.
-fn proxy_header_for(
-    client: &Client,
-    stream: &impl ClientEnd,
-    exchange: &Exchange,
-    plan: &UpstreamPlan,
-) -> Option<proxy_header::Header> {
-    let version = plan.config.proxy_protocol?;
-    let asked_for = std::str::from_utf8(&exchange.server_name).ok().filter(|name| !name.is_empty());
-    let named = client.origin.as_ref().and_then(|origin| origin.authority.as_deref());
-    let proxied = proxy_header::ProxiedClient {
-        peer: client.peer,
-        destination: client.known_destination().or_else(|| stream.local_address()),
-        authority: asked_for.or(named),
-        tls: stream.tls(),
-        unique_id: Some(&*exchange.record.request_id).filter(|id| !id.is_empty()),
-    };
-    Some(proxy_header::of_client(version, &proxied))
-}
-
-/// Opens a connection to a server within the time limit of the phase.
-async fn open<C: ClientEnd, U: Servers>(
-    client: &mut Client,
-    stream: &mut C,
-    servers: &mut U,
-    exchange: &mut Exchange,
-    plans: Plans<'_>,
-    to: Destination<'_>,
-) -> Result<U::Opened, AttemptError> {
-    let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
-    let header = proxy_header_for(client, stream, exchange, plans.upstream);
-    // On the heap, since it is rare and would make every exchange larger.
-    let mut connecting = Box::pin(servers.open(to, header, behind, Rc::clone(&client.worker)));
-    client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
-            // Of ports there may be some left for another server, of anything else there is none.
-            let is_final = |failure| descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
-            let origin = |failure| {
-                if is_final(failure) {
-                    FailureOrigin::Other
-                } else {
-                    FailureOrigin::Server(retry::RetryCause::Connect)
-                }
-            };
-            return Poll::Ready(outcome.map_err(|failure| (failure, origin(failure))));
-        }
-        if let Some(cause) = stream.poll_gone(cx, client) {
-            return Poll::Ready(Err((Failure::client(Phase::Connect, cause), FailureOrigin::Other)));
-        }
-        client.report(Activity::Connecting, stream, exchange);
-        client.deadline.poll_passed().map(|()| {
-            if let Some(failure) = client.deadline.cut_failure(Phase::Connect) {
-                let server = failure.party == Party::Server;
-                return Err((
-                    failure,
-                    if server {
-                        FailureOrigin::Server(retry::RetryCause::Connect)
-                    } else {
-                        FailureOrigin::Other
-                    },
-                ));
-            }
-            if client.deadline.ends_with_ceiling() {
-                // Another server would have no time either.
-                return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), FailureOrigin::Other));
-            }
-            Err((
-                Failure::server(Phase::Connect, Cause::TimedOut),
-                FailureOrigin::Server(retry::RetryCause::Connect),
-            ))
-        })
-    })
-    .await
 }
 
 impl Exchange {

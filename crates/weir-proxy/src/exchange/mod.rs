@@ -10,6 +10,7 @@ mod upgrade;
 pub(crate) mod tcp;
 mod queue;
 pub(crate) mod attempt;
+mod connect;
 mod choose;
 pub(crate) mod retry;
 mod private;

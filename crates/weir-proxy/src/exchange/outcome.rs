@@ -80,3 +80,6 @@ pub(crate) enum FailureOrigin {
     /// The client's or Weir's own: another attempt cannot help.
     Other,
 }
+
+/// Why an attempt ends, before it is known how far it had come.
+pub(super) type AttemptError = (Failure, FailureOrigin);

@@ -14,7 +14,7 @@ use super::pipe::{Arriving, Reader, Reading, Receiving, Sending, Writer};
 use crate::exchange::client::Client;
 use crate::exchange::stream::{ClientEnd, ClientStream, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::net::tls::records::Records;
 use crate::state::snapshot::ListenerPlan;
 
@@ -31,7 +31,7 @@ pub(super) struct ClientWorld {
     /// The status codes that have come, interim ones first.
     pub(super) statuses: RefCell<Vec<u16>>,
     pub(super) fields: RefCell<FieldList>,
-    is_gone: Cell<bool>,
+    left_at: Cell<Option<Instant>>,
     is_over: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -44,7 +44,7 @@ impl ClientWorld {
 
     /// The client resets its connection.
     pub(super) fn leave(&self) {
-        self.is_gone.set(true);
+        self.left_at.set(self.left_at.get().or(Some(clock::now())));
         self.body.cut();
         self.reply.leave();
         if let Some(waker) = self.waker.take() {
@@ -53,7 +53,11 @@ impl ClientWorld {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.is_gone.get()
+        self.left_at.get().is_some()
+    }
+
+    pub(super) fn left_at(&self) -> Option<Instant> {
+        self.left_at.get()
     }
 
     /// Its exchange is over.

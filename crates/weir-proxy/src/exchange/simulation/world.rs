@@ -28,6 +28,8 @@ pub(super) enum Event {
     ClientSends(usize),
     ClientReads(usize),
     ClientLeaves(usize),
+    /// The task of an exchange is dropped.
+    TaskDropped(usize),
 }
 
 /// An event with its time and its number, by which equal times are ordered.
@@ -61,6 +63,8 @@ pub(super) struct World {
     pub(super) clients: Vec<Rc<ClientWorld>>,
     /// Of kept connections to each server: how many exchanges they have carried.
     kept: RefCell<Vec<Vec<u64>>>,
+    /// Exchanges whose tasks are to be dropped.
+    pub(super) dropped: RefCell<Vec<usize>>,
     /// All attempts, in their order.
     pub(super) attempts: RefCell<Vec<Rc<ServerWorld>>>,
 }
@@ -81,6 +85,7 @@ impl World {
             number: Cell::new(0),
             clients,
             kept: RefCell::new(vec![Vec::new(); servers]),
+            dropped: RefCell::default(),
             attempts: RefCell::default(),
         })
     }
@@ -153,6 +158,11 @@ impl World {
             6 | 7 if is_kept => Play::Close,
             _ => Play::Answer,
         };
+        let left_at = self.clients[client].left_at();
+        assert!(
+            left_at.is_none_or(|at| at >= clock::now()),
+            "client {client} has left, and its request is still sent"
+        );
         let status = [200, 200, 200, 200, 204, 304, 404, 500, 503, 503][self.below(10)];
         let is_bodiless = matches!(status, 204 | 304) || self.clients[client].head.starts_with("HEAD");
         let len = if is_bodiless { 0 } else { [0, 7, 600, 5_000, 20_000][self.below(5)] };
@@ -186,6 +196,10 @@ impl World {
                 }
             }
             Event::ClientLeaves(client) => self.clients[client].leave(),
+            Event::TaskDropped(client) => {
+                self.clients[client].leave();
+                self.dropped.borrow_mut().push(client);
+            }
         }
     }
 
