@@ -97,17 +97,29 @@ struct Task {
     flag: Arc<Flag>,
     waker: Waker,
     outcome: Option<Outcome>,
+    /// Whether it is dropped when it is woken next.
+    is_doomed: bool,
 }
 
 impl Task {
     fn new(work: impl Future<Output = Outcome> + 'static) -> Self {
         let flag = Arc::new(Flag(AtomicBool::new(true)));
-        Self { work: Some(Box::pin(work)), waker: Waker::from(Arc::clone(&flag)), flag, outcome: None }
+        Self {
+            work: Some(Box::pin(work)),
+            waker: Waker::from(Arc::clone(&flag)),
+            flag,
+            outcome: None,
+            is_doomed: false,
+        }
     }
 
-    /// Ends it wherever it waits, as a panic or the stop of its worker would.
-    fn drop_work(&mut self) {
-        self.work = None;
+    /// Ends it wherever it waits, as a panic or the stop of its worker would: at once, or when it was just woken and has not yet
+    /// seen why.
+    fn drop_work(&mut self, when_woken: bool) {
+        self.is_doomed = when_woken;
+        if !when_woken {
+            self.work = None;
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -119,6 +131,10 @@ impl Task {
         let Some(work) = self.work.as_mut().filter(|_| self.flag.0.swap(false, Ordering::Relaxed)) else {
             return false;
         };
+        if self.is_doomed {
+            self.work = None;
+            return true;
+        }
         if let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(&self.waker)) {
             (self.outcome, self.work) = (Some(outcome), None);
         }
@@ -212,8 +228,8 @@ fn simulate(config: &weir_config::Config, seed: u64) -> u64 {
         if tasks.iter().all(Task::is_over) {
             break;
         }
-        for number in world.dropped.take() {
-            tasks[number].drop_work();
+        for (number, when_woken) in world.dropped.take() {
+            tasks[number].drop_work(when_woken);
         }
         let next = [world.next_at(), worker.timers.next_due()].into_iter().flatten().min();
         let next = next.expect("an exchange waits for nothing: its waker is lost");
@@ -245,8 +261,8 @@ fn begin(worker: &Rc<Worker>, world: &Rc<World>, number: usize) -> Task {
     if world.below(8) == 0 {
         world.after(start + world.below(60_000), Event::ClientLeaves(number));
     }
-    if world.below(32) == 0 {
-        world.after(start + world.below(60_000), Event::TaskDropped(number));
+    if world.below(16) == 0 {
+        world.after(start + world.below(60_000), Event::TaskDropped(number, world.below(2) == 0));
     }
     let mut connection = MemoryConnection(client(worker, number));
     let mut stream = MemoryClient::new(&world.clients[number]);

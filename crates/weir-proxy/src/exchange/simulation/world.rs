@@ -28,8 +28,8 @@ pub(super) enum Event {
     ClientSends(usize),
     ClientReads(usize),
     ClientLeaves(usize),
-    /// The task of an exchange is dropped.
-    TaskDropped(usize),
+    /// The task of an exchange is dropped, at once or when it is woken next.
+    TaskDropped(usize, bool),
 }
 
 /// An event with its time and its number, by which equal times are ordered.
@@ -63,8 +63,8 @@ pub(super) struct World {
     pub(super) clients: Vec<Rc<ClientWorld>>,
     /// Of kept connections to each server: how many exchanges they have carried.
     kept: RefCell<Vec<Vec<u64>>>,
-    /// Exchanges whose tasks are to be dropped.
-    pub(super) dropped: RefCell<Vec<usize>>,
+    /// Exchanges whose tasks are to be dropped, and whether only when they are woken next.
+    pub(super) dropped: RefCell<Vec<(usize, bool)>>,
     /// All attempts, in their order.
     pub(super) attempts: RefCell<Vec<Rc<ServerWorld>>>,
 }
@@ -196,10 +196,7 @@ impl World {
                 }
             }
             Event::ClientLeaves(client) => self.clients[client].leave(),
-            Event::TaskDropped(client) => {
-                self.clients[client].leave();
-                self.dropped.borrow_mut().push(client);
-            }
+            Event::TaskDropped(client, when_woken) => self.dropped.borrow_mut().push((client, when_woken)),
         }
     }
 
