@@ -357,6 +357,12 @@ fn check(world: &World, number: usize, outcome: &Outcome) {
         }
         End::Tunnel(_) => unreachable!("nothing asks for tunnels here"),
     }
+    for (at, earlier) in attempts.iter().enumerate() {
+        // A server that has broken the connection may have the request again; one that has answered, or was silent, never.
+        let answers = !matches!(earlier.play, Play::Close | Play::Garbage);
+        let again = attempts[at + 1..].iter().any(|later| later.server == earlier.server);
+        assert!(!(answers && again), "{label}: sent again to server {}", earlier.server);
+    }
     if client.head.starts_with("POST") {
         // What may have had an effect is never sent twice, unless a kept connection was dead.
         let reached = attempts.iter().filter(|attempt| attempt.request.got.borrow().len() >= HEAD_BYTES);
