@@ -132,7 +132,7 @@ async fn send(
         }
         header_changes::write_changes(out, changes);
     });
-    exchange.record.own_body = Some(body.len() as u64);
+    exchange.record.is_own_answer = true;
     exchange.record.status = answer.status;
     exchange.answered = true;
     exchange.response_relay = Relay::new();

@@ -90,7 +90,9 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
         if let Some(server) = record.server {
             let shard = &served.server(index, server).shard;
             let (up, down) = record.credited;
-            shard.bytes_in.add(exchange.response_relay.moved - down);
+            if !record.is_own_answer {
+                shard.bytes_in.add(exchange.response_relay.moved - down);
+            }
             shard.bytes_out.add(record.sent_to_server - up);
         }
     }

@@ -94,7 +94,7 @@ fn with_record(
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
         body_bytes_in: record.tunnelled.map_or(record.body_in, |(up, _)| up),
-        body_bytes_out: record.body_bytes_out(exchange.response_relay.moved),
+        body_bytes_out: record.tunnelled.map_or(exchange.response_relay.moved, |(_, down)| down),
         route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
         upstream: upstream.map_or("", |upstream| &upstream.config.name),
         server: server.unwrap_or(""),

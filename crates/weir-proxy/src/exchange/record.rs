@@ -46,8 +46,8 @@ pub(crate) struct Record {
     pub(crate) sent_to_server: u64,
     /// Whether the client's connection goes on.
     pub(crate) client_stays: bool,
-    /// The length of the body that Weir itself has answered with.
-    pub(crate) own_body: Option<u64>,
+    /// Whether the body of the response is Weir's own and not that of a server.
+    pub(crate) is_own_answer: bool,
     /// Bytes to the server and to the client inside a tunnel.
     pub(crate) tunnelled: Option<(u64, u64)>,
     /// Those of them that its server has been credited with while it ran.
@@ -81,7 +81,7 @@ impl Record {
             bytes_out: 0,
             sent_to_server: 0,
             client_stays: false,
-            own_body: None,
+            is_own_answer: false,
             tunnelled: None,
             credited: (0, 0),
             ended_by: None,
@@ -103,7 +103,7 @@ impl Record {
         self.status = 0;
         self.bytes_in = 0;
         (self.body_in, self.bytes_out, self.sent_to_server, self.client_stays) = (0, 0, 0, false);
-        self.own_body = None;
+        self.is_own_answer = false;
         self.tunnelled = None;
         self.credited = (0, 0);
         self.ended_by = None;
@@ -118,14 +118,6 @@ impl Record {
         self.body_in = stream.body_received();
         self.bytes_out = stream.sent();
         self.client_stays = stream.stays_open();
-    }
-
-    /// Bytes of the body that the client got, of which `relayed` came from a server.
-    pub(crate) fn body_bytes_out(&self, relayed: u64) -> u64 {
-        match self.tunnelled {
-            Some((_, down)) => down,
-            None => self.own_body.unwrap_or(relayed),
-        }
     }
 
     /// The config that this exchange runs on, to its end: the present one of the worker when it began.

@@ -60,8 +60,6 @@ pub(crate) struct Tunnelled {
     generation: u64,
     moved: u64,
     record: Record,
-    /// Bytes to the server and to the client before the tunnel began.
-    sent_before: (u64, u64),
     is_logged: bool,
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
@@ -127,7 +125,6 @@ impl Tunnelled {
             is_delivering: false,
             generation: plans.config.snapshot.generation,
             moved: 0,
-            sent_before: (exchange.record.sent_to_server, exchange.record.bytes_out),
             record: std::mem::replace(&mut exchange.record, Record::new()),
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
@@ -187,9 +184,9 @@ impl Tunnelled {
         let (up, down) = self.tunnel.moved();
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
         exchange.record = std::mem::replace(&mut self.record, Record::new());
-        exchange.record.tunnelled = Some((up, down));
-        exchange.record.sent_to_server = self.sent_before.0 + up;
-        exchange.record.bytes_out = self.sent_before.1 + down;
+        let (up_before, down_before) = exchange.record.tunnelled.replace((up, down)).unwrap_or_default();
+        exchange.record.sent_to_server += up - up_before;
+        exchange.record.bytes_out += down - down_before;
         exchange.response_relay.moved = down;
         exchange.tunnel_trace = self.tunnel_trace.take();
         exchange

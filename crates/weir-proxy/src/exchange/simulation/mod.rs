@@ -241,6 +241,7 @@ fn simulate(config: &weir_config::Config, seed: u64) -> u64 {
         }
     }
     check_idle(&worker);
+    check_counters(&worker, &world);
     let mut digest = 0_u64;
     for (number, task) in tasks.iter().enumerate() {
         // One that was dropped has no outcome; what it held was checked.
@@ -303,6 +304,23 @@ fn check_idle(worker: &Worker) {
         );
     }
     assert_eq!(worker.timers.len(), 0, "timers are left");
+}
+
+/// No server is credited with more than it has sent.
+fn check_counters(worker: &Worker, world: &World) {
+    let config = worker.config.borrow();
+    let attempts = world.attempts.borrow();
+    for (index, upstream) in config.snapshot.upstreams.iter().enumerate() {
+        let path = format!("/{}/", upstream.config.name);
+        for server in 0..upstream.config.servers.len() {
+            let of_server = attempts.iter().filter(|attempt| {
+                attempt.server == server && world.clients[attempt.client].head.contains(&path)
+            });
+            let sent: usize = of_server.map(|attempt| attempt.body.bytes.len()).sum();
+            let counted = config.server(index, server).shard.bytes_in.value();
+            assert!(counted <= sent as u64, "{counted} bytes of {path}{server}, which has sent {sent}");
+        }
+    }
 }
 
 /// What must hold of an exchange, however it went.
