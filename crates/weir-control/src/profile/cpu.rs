@@ -76,8 +76,8 @@ pub(crate) enum NoProfile {
     /// It is not known what is where.
     #[error("/proc of this process cannot be read: {0}. Profiles need it mounted.")]
     NoMaps(io::Error),
-    /// Whoever asked has gone.
-    #[error("Nobody waits for the profile any more.")]
+    /// The client has closed its connection.
+    #[error("The client no longer waits for the profile.")]
     Unwanted,
 }
 

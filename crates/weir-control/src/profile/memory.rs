@@ -65,7 +65,7 @@ const KINDS: [(&str, &str); 5] = [
     ("heap", "what the allocator has from the system"),
     ("stacks", "stacks of threads"),
     ("shared", "memory shared with other processes or the kernel"),
-    ("files", "code and data as they stand in files, which the system can drop and read again"),
+    ("files", "code and data of mapped files, which the system can drop and read again"),
     ("anonymous", "pages of files that were written to, and what else is the process's own"),
 ];
 

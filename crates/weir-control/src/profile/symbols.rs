@@ -1,6 +1,6 @@
 //! Names of addresses: functions, those that were inlined included, by the debug information of the program or by its symbols.
 //!
-//! Without both, an address is shown as its place in its file, which whoever has the symbols can look up later.
+//! Without both, an address is shown as its place in its file, which can be looked up later where the symbols are.
 
 use std::collections::HashMap;
 

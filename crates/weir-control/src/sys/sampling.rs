@@ -107,7 +107,7 @@ struct Table {
     lost: AtomicU64,
 }
 
-/// The table in use; null while nobody samples.
+/// The table in use; null while no sampler runs.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 
 /// Handlers that may hold the table.
@@ -142,7 +142,7 @@ impl Sampler {
         });
         let table = Box::into_raw(table);
         if TABLE.compare_exchange(ptr::null_mut(), table, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            // SAFETY: it came from a box above, and nobody else has seen it.
+            // SAFETY: it came from a box above, and no other thread has seen it.
             drop(unsafe { Box::from_raw(table) });
             return Ok(None);
         }
@@ -165,7 +165,7 @@ impl Sampler {
             if slot.state.load(Ordering::Acquire) != FULL {
                 continue;
             }
-            // SAFETY: no handler writes to a slot that is full, and nobody else reads: a sampler stays on one thread.
+            // SAFETY: no handler writes to a slot that is full, and only the sampler reads, which stays on one thread.
             take(unsafe { &*slot.sample.get() });
             slot.state.store(FREE, Ordering::Release);
         }
@@ -329,7 +329,7 @@ mod tests {
 
     use super::*;
 
-    /// Samplers of one process exclude each other, so all that concerns them stands in one test.
+    /// Samplers of one process exclude each other, so one test has all that concerns them.
     #[test]
     fn a_busy_thread_is_sampled_and_one_that_waits_is_not() {
         let is_over = Arc::new(AtomicBool::new(false));
@@ -369,7 +369,7 @@ mod tests {
                 clock::pause(Duration::from_millis(1));
             }
         }
-        // A tick that comes when nobody samples any more is not deadly.
+        // A tick that arrives after the sampler has ended does not kill the process.
         // SAFETY: it sends a signal to this thread and touches no memory.
         assert_eq!(unsafe { libc::raise(libc::SIGPROF) }, 0);
         is_over.store(true, Ordering::Relaxed);

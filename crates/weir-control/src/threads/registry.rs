@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::sys::sampling::SampledThread;
 
-/// The threads that run. Locked when one begins or ends, and when somebody profiles.
+/// The threads that run. Locked when one begins or ends, and while a profile is taken.
 static REGISTERED: Mutex<Vec<RegisteredThread>> = Mutex::new(Vec::new());
 
 /// A thread that can be profiled.

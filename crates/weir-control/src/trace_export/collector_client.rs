@@ -197,7 +197,7 @@ impl HttpClient for CollectorClient {
     }
 }
 
-/// An HTTP client that takes nothing from the environment, and follows nobody elsewhere with the headers.
+/// An HTTP client that takes no proxy from the environment and follows no redirect, which would get its headers.
 fn agent(collector: &Collector) -> ureq::Agent {
     let mut tls =
         TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));

@@ -43,7 +43,7 @@ impl Drop for ExportThread {
     }
 }
 
-/// Who exports now, if anybody does.
+/// The exporter in use, if there is one.
 pub(crate) struct TraceExport {
     queries: Arc<WorkerQueries>,
     /// What this Weir calls itself.

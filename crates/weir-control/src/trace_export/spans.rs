@@ -154,7 +154,7 @@ impl SpanSource<'_> {
             return None;
         }
         let waited = Duration::from_micros(micros.into());
-        // Whoever was given no server is noted at the beginning of the wait.
+        // An exchange that got no server is recorded at the beginning of its wait.
         let first = self.sampled.recorded.attempts().next().filter(|noted| noted.server != NONE);
         let end = first.map_or(entry.ended, |noted| noted.began);
         let begin = end - waited;
@@ -256,7 +256,7 @@ impl SpanSource<'_> {
         };
         attributes.put("server.address", Some(host));
         attributes.put("server.port", port.map(i64::from));
-        // A server at a path has no URL, and of a tunnel nobody knows any more whether its path was rewritten.
+        // A server at a path has no URL, and a tunnel does not keep whether its path was rewritten.
         if port.is_some() && self.entry.kind == EntryKind::Request {
             let path = self.sampled.rewritten.as_deref().unwrap_or(self.entry.words.path());
             let scheme = if upstream.is_some_and(|upstream| upstream.is_tls) { "https" } else { "http" };

@@ -82,7 +82,7 @@ async fn memory(operations: &Arc<Operations>) -> BufferedResponse {
     on_a_thread(make).await
 }
 
-/// Lets a thread of its own make the answer; it can ask whether somebody still waits.
+/// Makes the answer on a thread of its own, which can check whether the client still waits.
 async fn on_a_thread(
     make: impl FnOnce(&dyn Fn() -> bool) -> Result<BufferedResponse, BufferedResponse> + Send + 'static,
 ) -> BufferedResponse {
