@@ -7,6 +7,14 @@ use crate::message::field_writer::{FieldRun, FieldWriter};
 #[derive(Debug, Default)]
 pub struct FieldLines(pub Vec<u8>);
 
+impl FieldLines {
+    /// Adds fields that are lines already, each with its line end.
+    #[inline]
+    pub fn lines(&mut self, lines: &[u8]) {
+        self.0.extend_from_slice(lines);
+    }
+}
+
 impl FieldWriter for FieldLines {
     #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
@@ -46,11 +54,6 @@ impl FieldWriter for FieldLines {
             self.0.extend_from_slice(&run.text[first.name.start as usize..run.end]);
         }
     }
-
-    #[inline]
-    fn raw_lines(&mut self, lines: &[u8]) {
-        self.0.extend_from_slice(lines);
-    }
 }
 
 #[cfg(test)]
@@ -66,7 +69,7 @@ mod tests {
         lines.field_unless_empty(b"D", |_| {});
         lines.field_unless_empty(b"E", |out| out.push(b'5'));
         lines.decimal_field(b"F", 60);
-        lines.raw_lines(b"G: 7\r\n");
+        lines.lines(b"G: 7\r\n");
         assert_eq!(lines.0, b"A: 1\r\nB: 2\r\nC: \r\nE: 5\r\nF: 60\r\nG: 7\r\n");
     }
 }

@@ -31,7 +31,4 @@ pub trait FieldWriter {
 
     /// Copies fields of another head.
     fn copy(&mut self, run: FieldRun<'_>);
-
-    /// Adds fields that are written as lines of HTTP/1 already, each with its line end.
-    fn raw_lines(&mut self, lines: &[u8]);
 }

@@ -345,7 +345,7 @@ impl ClientStream for Http1Stream<'_> {
                 state.keep_alive = false;
                 fields(&mut out);
                 if response.status.code == 101 {
-                    out.raw_lines(b"Connection: Upgrade\r\n");
+                    out.lines(b"Connection: Upgrade\r\n");
                     if let Some(field) = exchange.response.fields().first(FieldName::Upgrade) {
                         out.field(b"Upgrade", field.value.of(response.text));
                     }
@@ -362,7 +362,7 @@ impl ClientStream for Http1Stream<'_> {
                 };
                 fields(&mut out);
                 if state.reply.framing == Framing::Chunked {
-                    out.raw_lines(b"Transfer-Encoding: chunked\r\n");
+                    out.lines(b"Transfer-Encoding: chunked\r\n");
                 } else if let Some(length) = length {
                     out.decimal_field(b"Content-Length", length);
                 }
@@ -397,9 +397,9 @@ impl ClientStream for Http1Stream<'_> {
 /// Adds the `Connection` field of a response (RFC 9112 section 9.3).
 fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool) {
     if !keep_alive {
-        out.raw_lines(b"Connection: close\r\n");
+        out.lines(b"Connection: close\r\n");
     } else if exchange.request.version() == Version::Http10 {
-        out.raw_lines(b"Connection: keep-alive\r\n");
+        out.lines(b"Connection: keep-alive\r\n");
     }
 }
 

@@ -122,11 +122,7 @@ fn write_x_forwarded(
     }
     let kept = |name| trusted && request.fields().contains(name);
     if !kept(FieldName::XForwardedProto) && leave(changes, b"X-Forwarded-Proto") {
-        let line: &[u8] = match client.is_tls {
-            true => b"X-Forwarded-Proto: https\r\n",
-            false => b"X-Forwarded-Proto: http\r\n",
-        };
-        out.raw_lines(line);
+        out.field(b"X-Forwarded-Proto", if client.is_tls { b"https" } else { b"http" });
     }
     let host = request.authority().of(text);
     if !host.is_empty() && !kept(FieldName::XForwardedHost) && leave(changes, b"X-Forwarded-Host") {

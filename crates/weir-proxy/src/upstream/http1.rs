@@ -202,12 +202,12 @@ impl ServerStream for Http1ServerStream {
         fields(&mut out);
         match head.body {
             BodyLength::Known(len) => out.decimal_field(b"Content-Length", len),
-            BodyLength::Unknown => out.raw_lines(b"Transfer-Encoding: chunked\r\n"),
-            BodyLength::None if head.announces_length => out.raw_lines(b"Content-Length: 0\r\n"),
+            BodyLength::Unknown => out.lines(b"Transfer-Encoding: chunked\r\n"),
+            BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
             BodyLength::None => {}
         }
         write_connection(&mut out, head, head.close && !self.server.is_private);
-        out.raw_lines(b"\r\n");
+        out.lines(b"\r\n");
         request.staged = out.0;
         request.framing = match head.body {
             BodyLength::Unknown => Framing::Chunked,
@@ -308,7 +308,7 @@ fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {
         return out.field(b"Upgrade", protocol);
     }
     // RFC 9110 section 10.1.4: Connection has to name TE.
-    out.raw_lines(match (head.takes_trailers, close) {
+    out.lines(match (head.takes_trailers, close) {
         (true, true) => b"TE: trailers\r\nConnection: TE, close\r\n",
         (true, false) => b"TE: trailers\r\nConnection: TE\r\n",
         (false, true) => b"Connection: close\r\n",

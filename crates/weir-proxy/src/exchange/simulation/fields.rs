@@ -42,11 +42,4 @@ impl FieldWriter for FieldList {
             self.field(field.name.of(run.text), field.value.of(run.text));
         }
     }
-
-    fn raw_lines(&mut self, lines: &[u8]) {
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let colon = line.iter().position(|byte| *byte == b':').expect("a field has a colon");
-            self.field(&line[..colon], line[colon + 1..].trim_ascii());
-        }
-    }
 }
