@@ -17,7 +17,7 @@ pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchang
     let log = client.listener.log();
     let Some(log) = &*log else { return };
     log.add(|format, text| {
-        with_record(client, stream, exchange, config, |record| format.render(record, text))
+        with_record(client, stream, exchange, config, |record| format.render(record, text));
     });
 }
 
