@@ -299,7 +299,7 @@ pub fn is_local(failure: Failure) -> bool {
     is_resource && failure.party == Party::Weir
 }
 
-/// Logs, at most once in [`ALARM_SECONDS`], that a resource of this machine was exhausted.
+/// Logs, at most once in `ALARM_SECONDS`, that a resource of this machine was exhausted.
 #[cold]
 pub fn raise_alarm(failure: Failure) {
     /// Failures since the last log line, and its time.
