@@ -23,6 +23,9 @@ use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::proxy_header;
 use crate::upstream::stream::{Destination, Servers};
 
+/// Another server may take the request.
+const BY_SERVER: FailureOrigin = FailureOrigin::Server(retry::RetryCause::Connect);
+
 /// A stream on a connection that is quiet and open already.
 #[inline]
 pub(super) fn take_kept<U: Servers>(
@@ -133,42 +136,33 @@ async fn open<C: ClientEnd, U: Servers>(
     client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
     std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
-            // Of ports there may be some left for another server, of anything else there is none.
-            let is_final = |failure| descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
-            let origin = |failure| {
-                if is_final(failure) {
-                    FailureOrigin::Other
-                } else {
-                    FailureOrigin::Server(retry::RetryCause::Connect)
-                }
-            };
-            return Poll::Ready(outcome.map_err(|failure| (failure, origin(failure))));
+            return Poll::Ready(outcome.map_err(not_opened));
         }
         if let Some(cause) = stream.poll_gone(cx, client) {
             return Poll::Ready(Err((Failure::client(Phase::Connect, cause), FailureOrigin::Other)));
         }
         client.report(Activity::Connecting, stream, exchange);
-        client.deadline.poll_passed().map(|()| {
-            if let Some(failure) = client.deadline.cut_failure(Phase::Connect) {
-                let server = failure.party == Party::Server;
-                return Err((
-                    failure,
-                    if server {
-                        FailureOrigin::Server(retry::RetryCause::Connect)
-                    } else {
-                        FailureOrigin::Other
-                    },
-                ));
-            }
-            if client.deadline.ends_with_ceiling() {
-                // Another server would have no time either.
-                return Err((Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), FailureOrigin::Other));
-            }
-            Err((
-                Failure::server(Phase::Connect, Cause::TimedOut),
-                FailureOrigin::Server(retry::RetryCause::Connect),
-            ))
-        })
+        client.deadline.poll_passed().map(|()| Err(timed_out(client)))
     })
     .await
+}
+
+/// Why a connection could not be opened, and whether another server may help.
+fn not_opened(failure: Failure) -> AttemptError {
+    // Another server may have ports left; no server helps where descriptors or memory are used up.
+    let is_final = descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
+    (failure, if is_final { FailureOrigin::Other } else { BY_SERVER })
+}
+
+/// The failure when the time to connect is over, by whichever limit.
+fn timed_out(client: &mut Client) -> AttemptError {
+    match client.deadline.cut_failure(Phase::Connect) {
+        Some(failure) if failure.party == Party::Server => (failure, BY_SERVER),
+        Some(failure) => (failure, FailureOrigin::Other),
+        // Another server would have no time either.
+        None if client.deadline.ends_with_ceiling() => {
+            (Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), FailureOrigin::Other)
+        }
+        None => (Failure::server(Phase::Connect, Cause::TimedOut), BY_SERVER),
+    }
 }
