@@ -69,14 +69,6 @@ pub(super) struct World {
     pub(super) attempts: RefCell<Vec<Rc<ServerWorld>>>,
 }
 
-/// The bytes of a body: a sequence of its own, whose length divides no size of a buffer.
-pub(super) fn body_bytes(len: usize, salt: usize) -> Vec<u8> {
-    let period: Vec<u8> = (0..251).map(|at| (at * 13 + salt) as u8).collect();
-    let mut bytes = period.repeat(len.div_ceil(period.len()));
-    bytes.truncate(len);
-    bytes
-}
-
 impl World {
     pub(super) fn new(seed: u64, clients: Vec<Rc<ClientWorld>>, servers: usize) -> Rc<Self> {
         Rc::new(Self {
@@ -248,4 +240,12 @@ impl World {
             self.after(self.below(4_000), Event::ServerSends(server));
         }
     }
+}
+
+/// The bytes of a body. They repeat after 251, which divides no size of a buffer: a part in a wrong place shows.
+pub(super) fn body_bytes(len: usize, salt: usize) -> Vec<u8> {
+    let period: Vec<u8> = (0..251).map(|at| (at * 13 + salt) as u8).collect();
+    let mut bytes = period.repeat(len.div_ceil(period.len()));
+    bytes.truncate(len);
+    bytes
 }
