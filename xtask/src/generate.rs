@@ -43,12 +43,6 @@ const GENERATED: &[Generated] = &[
         test: "reference::the_page_of_other_products_is_current",
     },
     Generated {
-        file: "docs/weir.schema.json",
-        package: "weir-config",
-        target: &["--test", "config"],
-        test: "reference::the_schema_is_current",
-    },
-    Generated {
         file: "docs/failures.md",
         package: "weir-observe",
         target: &["--lib"],

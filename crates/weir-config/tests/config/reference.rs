@@ -25,12 +25,6 @@ fn the_page_of_other_products_is_current() {
     assert!(is_current(&path, &equivalents_markdown()), "docs/elsewhere.md is stale: run with UPDATE=1");
 }
 
-#[test]
-fn the_schema_is_current() {
-    let path = root().join("docs/weir.schema.json");
-    assert!(is_current(&path, &json_schema()), "docs/weir.schema.json is stale: run with UPDATE=1");
-}
-
 /// The keys that the reference documents, by the heading of their table.
 fn documented() -> BTreeMap<String, Vec<String>> {
     let page = reference_markdown();

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedRequest, ParsedResponse, ResponseFraming};
-use weir_http::{BodyLength, HeadLimits, Method, TargetForm};
+use weir_http::{BodyLength, HeadLimits, Method, TargetForm, Version};
 
 use crate::generate;
 
@@ -183,12 +183,21 @@ fn request_body(bytes: &[u8], body: BodyLength) -> Outcome {
     }
 }
 
+/// Whether the first line has a minor version above 1, which this crate takes for HTTP/1.1 (RFC 9110 2.5) and the others refuse.
+fn has_later_version(bytes: &[u8]) -> bool {
+    let line = bytes.trim_ascii_start().split(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.windows(8).any(|window| window.starts_with(b"HTTP/1.") && matches!(window[7], b'2'..=b'9'))
+}
+
 /// Compares a request that this crate accepts with the results of the others.
 fn check_request(bytes: &[u8]) -> Result<bool, proptest::test_runner::TestCaseError> {
     let mut head = ParsedRequest::new();
     let Ok(HeadProgress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else {
         return Ok(false);
     };
+    if has_later_version(bytes) {
+        return Ok(false);
+    }
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Request::new(&mut headers);
     prop_assert_eq!(other.parse(bytes), Ok(httparse::Status::Complete(len)));
@@ -219,6 +228,9 @@ fn check_response(bytes: &[u8]) -> Result<bool, proptest::test_runner::TestCaseE
     let Ok(HeadProgress::Complete { len }) = head.parse(bytes, &HeadLimits::default()) else {
         return Ok(false);
     };
+    if has_later_version(bytes) {
+        return Ok(false);
+    }
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Response::new(&mut headers);
     prop_assert_eq!(other.parse(bytes), Ok(httparse::Status::Complete(len)));
@@ -263,6 +275,26 @@ proptest! {
     fn chunks_mean_the_same_to_others(body in generate::chunked_body()) {
         let request = [b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", body.as_slice()].concat();
         prop_assert!(check_request(&request)?);
+    }
+}
+
+/// A later minor version is not compared, so a row says what becomes of it.
+#[test]
+fn a_later_minor_version_is_http_1_1() {
+    for minor in 2..=9 {
+        let bytes = format!("HTTP/1.{minor} 200 OK\r\n\r\n");
+        let mut response = ParsedResponse::new();
+        let parsed = response.parse(bytes.as_bytes(), &HeadLimits::default());
+        assert!(matches!(parsed, Ok(HeadProgress::Complete { .. })), "{bytes:?}: {parsed:?}");
+        assert_eq!(response.version(), Version::Http11);
+        assert!(!check_response(bytes.as_bytes()).unwrap());
+
+        let bytes = format!("GET / HTTP/1.{minor}\r\nHost: a\r\n\r\n");
+        let mut request = ParsedRequest::new();
+        let parsed = request.parse(bytes.as_bytes(), &HeadLimits::default());
+        assert!(matches!(parsed, Ok(HeadProgress::Complete { .. })), "{bytes:?}: {parsed:?}");
+        assert_eq!(request.version(), Version::Http11);
+        assert!(!check_request(bytes.as_bytes()).unwrap());
     }
 }
 
