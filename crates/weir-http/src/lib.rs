@@ -8,6 +8,7 @@
 pub mod proxy_protocol;
 mod client_hello;
 pub mod http1;
+pub mod h2;
 mod message;
 pub mod digits;
 mod bytes;

@@ -21,6 +21,7 @@ use crate::exchange::{Ended, Exchange, MEMORY_KEPT_MAX};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::failure::of_io;
+use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
 use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
 use crate::state::activity::Activity;
@@ -201,8 +202,8 @@ fn may_go_on(client: &Client, exchange: &Exchange, listener: &ListenerPlan) -> b
 }
 
 impl ClientEnd for Http1Stream<'_> {
-    fn tls(&self) -> Option<&Records> {
-        self.connection.tls.as_deref()
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.connection.tls.as_deref().map(Records::facts)
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

@@ -17,6 +17,7 @@ use crate::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::connection::Connection;
 use crate::net::failure::of_io;
+use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
 use crate::relay::http1::Incoming;
 use crate::state::activity::Activity;
@@ -42,8 +43,8 @@ impl TcpStream<'_> {
 }
 
 impl ClientEnd for TcpStream<'_> {
-    fn tls(&self) -> Option<&Records> {
-        self.connection.tls.as_deref()
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.connection.tls.as_deref().map(Records::facts)
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

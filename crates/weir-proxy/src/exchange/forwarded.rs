@@ -103,7 +103,7 @@ pub(crate) fn write_certificate(
     listener: &ListenerPlan,
 ) {
     let Some(without) = &listener.fields_without_certificate else { return };
-    let certificate = stream.tls().and_then(|tls| tls.client_certificate.as_deref());
+    let certificate = stream.tls().and_then(|tls| tls.client_certificate);
     for (name, value) in certificate.map_or(without, |certificate| &certificate.fields) {
         out.field(name.as_bytes(), value.as_bytes());
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use weir_http::{ResponseHead, Version};
-use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, TlsRecord, UnixMicros};
+use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -65,8 +65,6 @@ fn with_record(
     });
     let ago = clock::now().saturating_duration_since(record.began);
     let began = clock::unix_now().saturating_sub(ago);
-    let certificate = stream.tls().and_then(|tls| tls.client_certificate.as_deref());
-    let identity = certificate.map(|certificate| &certificate.identity);
     let trace_id = record.trace.id_digits();
     let head = |span: weir_http::TextSpan| if whole { span.of(text) } else { &[] };
     render(&ExchangeRecord {
@@ -102,11 +100,7 @@ fn with_record(
         reused: (record.attempts > 0).then_some(record.reused),
         queue_position: record.queue_position,
         kept: record.kept,
-        tls: stream.tls().map(|tls| TlsRecord {
-            client_subject: identity.map_or("", |identity| &identity.subject),
-            client_fingerprint: identity.map_or("", |identity| &identity.fingerprint),
-            ..tls.record()
-        }),
+        tls: stream.tls().map(|tls| tls.record()),
         ended_by: record.ended_by,
         phases: record.times,
         load: load(client, exchange),

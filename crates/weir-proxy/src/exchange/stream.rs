@@ -11,14 +11,14 @@ use weir_observe::Cause;
 
 use super::client::Client;
 use super::{Ended, Exchange};
-use crate::net::tls::records::Records;
+use crate::net::tls::facts::TlsFacts;
 use crate::relay::{Sink, Source};
 use crate::state::snapshot::ListenerPlan;
 
 /// The client's end of a stream or a tunnel.
 pub(crate) trait ClientEnd {
     /// The TLS of the connection, if it has any.
-    fn tls(&self) -> Option<&Records>;
+    fn tls(&self) -> Option<TlsFacts<'_>>;
 
     /// How long the TLS handshake took, in microseconds; 0 without TLS.
     fn tls_micros(&self) -> u32 {

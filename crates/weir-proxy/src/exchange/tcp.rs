@@ -72,7 +72,7 @@ async fn carry(
         return Err(failure.into());
     }
     if let Some(tls) = stream.tls() {
-        exchange.server_name.extend_from_slice(tls.record().server_name.as_bytes());
+        exchange.server_name.extend_from_slice(tls.server_name.as_bytes());
         exchange.record.times.add(Phase::Tls, stream.tls_micros().into());
     } else if listener.asks_for_sni {
         stream.read_server_name(client, exchange, listener.config.timeouts.tls).await?;

@@ -20,6 +20,7 @@ use crate::net::connection::Connection;
 use crate::net::failure::of_io;
 use crate::net::failure::of_server;
 use crate::net::socket::Socket;
+use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
@@ -305,8 +306,8 @@ pub(crate) trait TunnelClient {
 struct RawEnd<'a>(&'a Connection);
 
 impl ClientEnd for RawEnd<'_> {
-    fn tls(&self) -> Option<&Records> {
-        self.0.tls.as_deref()
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.0.tls.as_deref().map(Records::facts)
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

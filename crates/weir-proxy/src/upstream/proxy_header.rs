@@ -15,7 +15,7 @@ use crate::net::endpoint::Endpoint;
 use crate::net::peer::Peer;
 use crate::net::socket::{Behind, Socket};
 use crate::net::timers::Timers;
-use crate::net::tls::records::Records;
+use crate::net::tls::facts::TlsFacts;
 
 /// A header as it is sent.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct ProxiedClient<'a> {
     /// The host name that the client requested, by SNI or in a PROXY header.
     pub(crate) authority: Option<&'a str>,
     /// The TLS of the client, if Weir terminates it.
-    pub(crate) tls: Option<&'a Records>,
+    pub(crate) tls: Option<TlsFacts<'a>>,
     /// The id of the request, if it has one.
     pub(crate) unique_id: Option<&'a [u8]>,
 }
@@ -58,9 +58,9 @@ pub(crate) fn of_client(version: ProxyVersion, client: &ProxiedClient<'_>) -> He
 }
 
 /// The TLV about TLS with the client: its version and its certificate.
-fn of_tls(tls: &Records) -> SslTlv<'_> {
-    let identity = tls.client_certificate.as_ref().map(|certificate| &certificate.identity);
-    let certificate = match (identity, tls.is_resumed()) {
+fn of_tls(tls: TlsFacts<'_>) -> SslTlv<'_> {
+    let identity = tls.client_certificate.map(|certificate| &certificate.identity);
+    let certificate = match (identity, tls.is_resumed) {
         (None, _) => 0,
         (Some(_), true) => SslTlv::CERTIFICATE_IN_SESSION,
         (Some(_), false) => SslTlv::CERTIFICATE_IN_SESSION | SslTlv::CERTIFICATE_ON_CONNECTION,
@@ -68,7 +68,7 @@ fn of_tls(tls: &Records) -> SslTlv<'_> {
     SslTlv {
         client: SslTlv::TLS | certificate,
         verify: u32::from(identity.is_none()),
-        version: Some(if tls.is_version_13() { "TLSv1.3" } else { "TLSv1.2" }),
+        version: Some(if tls.is_version_13 { "TLSv1.3" } else { "TLSv1.2" }),
         common_name: identity.and_then(|identity| identity.common_name.as_deref()),
         ..SslTlv::default()
     }

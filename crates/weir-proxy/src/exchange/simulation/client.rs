@@ -15,7 +15,7 @@ use crate::exchange::client::Client;
 use crate::exchange::stream::{ClientEnd, ClientStream, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock::{self, Instant};
-use crate::net::tls::records::Records;
+use crate::net::tls::facts::TlsFacts;
 use crate::state::snapshot::ListenerPlan;
 
 /// Bytes that a head counts for on its way.
@@ -98,7 +98,7 @@ impl MemoryClient {
 }
 
 impl ClientEnd for MemoryClient {
-    fn tls(&self) -> Option<&Records> {
+    fn tls(&self) -> Option<TlsFacts<'_>> {
         None
     }
 

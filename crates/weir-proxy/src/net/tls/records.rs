@@ -10,10 +10,10 @@ use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::CertificateDer;
 use rustls::{Error, HandshakeKind, InvalidMessage, ProtocolVersion};
-use weir_observe::access_log::TlsRecord;
 
 use super::certificates;
 use super::client_certificates::ClientCertificate;
+use super::facts::TlsFacts;
 use super::early_data::Skips;
 use super::server_config::suite_name;
 use super::session::{SessionProgress, TlsSession};
@@ -110,16 +110,16 @@ impl Records {
         }
     }
 
-    /// What the handshake agreed on, for the log.
-    pub(crate) fn record(&self) -> TlsRecord<'_> {
+    /// What the handshake agreed on.
+    pub(crate) fn facts(&self) -> TlsFacts<'_> {
         let suite = self.session.negotiated_cipher_suite().map(|suite| suite.suite());
-        TlsRecord {
-            version: if self.is_version_13() { "1.3" } else { "1.2" },
+        TlsFacts {
+            handshake_micros: self.handshake_micros,
+            is_version_13: self.is_version_13(),
+            is_resumed: self.is_resumed(),
             cipher_suite: suite.map_or("", suite_name),
             server_name: self.server_name.as_deref().unwrap_or_default(),
-            resumed: self.is_resumed(),
-            client_subject: "",
-            client_fingerprint: "",
+            client_certificate: self.client_certificate.as_deref(),
         }
     }
 
