@@ -21,7 +21,8 @@ pub(super) const fn request_status(rule: Rule) -> u16 {
 /// Where a request can break the rule: in its head, or while its body is sent on. Nowhere, when it is a rule for responses.
 pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
     match rule {
-        Rule::BadStatusLine | Rule::BadStatus => &[],
+        Rule::BadStatusLine | Rule::BadStatus | Rule::SwitchingProtocols | Rule::InterimEndsStream => &[],
+        Rule::LengthDiffers => &[Phase::Request, Phase::Send, Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Send, Phase::Response, Phase::Relay],
         _ => &[Phase::Request],
     }
@@ -43,7 +44,10 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::DuplicateHost
         | Rule::BadHost
         | Rule::TargetTooLong
-        | Rule::MethodTooLong => &[],
+        | Rule::MethodTooLong
+        | Rule::BadProtocol
+        | Rule::HostDiffers => &[],
+        Rule::LengthDiffers => &[Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Relay],
         _ => &[Phase::Response],
     }
@@ -107,7 +111,10 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::ConflictingLengths
         | Rule::LengthWithTransferEncoding
         | Rule::TransferEncodingInHttp10
-        | Rule::BadTransferEncoding => {
+        | Rule::BadTransferEncoding
+        | Rule::ConnectionField
+        | Rule::HostDiffers
+        | Rule::LengthDiffers => {
             "Correct the client. If the client is unknown, this was an attempt of request smuggling."
         }
         _ => "Correct the client.",
