@@ -1,13 +1,14 @@
 //! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
-//! version of HTTP; that of HTTP/1 is in [`http1`].
+//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`].
 
 #![forbid(unsafe_code)]
 
 pub mod proxy_protocol;
 mod client_hello;
 pub mod http1;
+pub mod h2;
 mod message;
 pub mod digits;
 mod bytes;

@@ -1,0 +1,12 @@
+//! HTTP/2 (RFC 9113): header blocks read into heads, and heads written as header blocks.
+//!
+//! A head that came by HTTP/2 has a text like one that came by HTTP/1: each field is a line `name: value` in it. So what reads a head, or
+//! copies fields of it into another one, does not know the protocol. Must not decide what to answer or to forward.
+
+mod head;
+mod hpack;
+
+pub use head::{
+    BlockError, HeadWriter, RequestPseudoFields, read_request, read_response, read_trailers, skip_block,
+};
+pub use hpack::{HpackDecoder, HpackEncoder, HpackError};
