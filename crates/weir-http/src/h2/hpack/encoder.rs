@@ -8,7 +8,7 @@ use super::encoder_table::EncoderTable;
 use super::line_class::{counted_bytes, is_connection_field};
 use super::sent_line::{hash, make_lower_case};
 use super::static_table::{STATIC_LINES, static_name};
-use super::{TABLE_BYTES_MAX, huffman, integer};
+use super::{LINE_OVERHEAD_BYTES, TABLE_BYTES_MAX, huffman, integer};
 use crate::bytes::{is_space, is_token, is_value_byte, trim};
 use crate::message::name::FieldName;
 
@@ -181,7 +181,7 @@ impl<'a> LineEncoder<'a> {
             FieldName::Authorization | FieldName::ProxyAuthorization | FieldName::SetCookie => {
                 self.write_literal(0x10, 4, name_len, name_index);
             }
-            FieldName::Cookie if line.len() < name_len + COOKIE_BYTES_GUESSABLE => {
+            FieldName::Cookie if line.len() - LINE_OVERHEAD_BYTES - name_len < COOKIE_BYTES_GUESSABLE => {
                 self.write_literal(0x10, 4, name_len, name_index);
             }
             _ => self.write_line(name_len, name_index),
