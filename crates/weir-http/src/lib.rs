@@ -1,7 +1,7 @@
 //! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
-//! version of HTTP; that of HTTP/1 is in [`http1`].
+//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`].
 
 #![forbid(unsafe_code)]
 

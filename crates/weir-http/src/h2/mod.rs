@@ -1,14 +1,23 @@
-//! HTTP/2 (RFC 9113): frames, streams and flow control.
+//! HTTP/2 (RFC 9113): frames, streams and flow control, header blocks read into heads, and heads written as header blocks.
+//!
+//! A head that came by HTTP/2 has a text like one that came by HTTP/1: each field is a line `name: value` in it. So what reads a head, or
+//! copies fields of it into another one, does not know the protocol. Must not decide what to answer or to forward.
 
-mod bucket;
 mod connection;
-mod fault;
-mod frame;
-mod settings;
 mod stream;
 mod window;
+mod bucket;
+mod settings;
+mod frame;
+mod fault;
+mod head;
+mod hpack;
 
 pub use connection::{Block, BlockUse, Connection, ConnectionLimits, Event, OpenBlock, Received, Role};
 pub use fault::{ConnectionFault, StreamFault};
 pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE};
+pub use head::{
+    BlockError, HeadWriter, RequestPseudoFields, read_request, read_response, read_trailers, skip_block,
+};
+pub use hpack::{HpackDecoder, HpackEncoder, HpackError};
 pub use settings::{INITIAL_WINDOW, Settings};

@@ -4,6 +4,7 @@
 //! is refused: lists, signs, leading zeros, any coding but one plain `chunked`, both fields together.
 
 use crate::bytes::{elements, is_token, trim};
+use crate::message::content_length;
 use crate::message::rule::Rule;
 
 /// Notes the value of one Content-Length field, in a head that is chunked or not so far.
@@ -12,15 +13,7 @@ pub(crate) fn add_length(length: &mut Option<u64>, is_chunked: bool, value: &[u8
     if is_chunked {
         return Err(Rule::LengthWithTransferEncoding);
     }
-    let this = match parse_length(value) {
-        Some(length) => length,
-        None => return Err(blame_length(value)),
-    };
-    match length.replace(this) {
-        None => Ok(()),
-        Some(earlier) if earlier == this => Err(Rule::RepeatedLength),
-        Some(_) => Err(Rule::ConflictingLengths),
-    }
+    content_length::add(length, value)
 }
 
 /// Notes the value of one Transfer-Encoding field, in a head that has this Content-Length so far. Only plain `chunked`
@@ -41,40 +34,6 @@ pub(crate) fn add_transfer_encoding(
     }
     *is_chunked = true;
     Ok(())
-}
-
-/// A length below 2^63, decimal, without sign or leading zeros (RFC 9110 section 8.6).
-#[inline]
-pub(crate) fn parse_length(digits: &[u8]) -> Option<u64> {
-    // 19 digits hold every number below 2^63 and cannot overflow 2^64.
-    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && digits.len() > 1) {
-        return None;
-    }
-    let mut length = 0_u64;
-    for digit in digits {
-        let value = digit.wrapping_sub(b'0');
-        if value > 9 {
-            return None;
-        }
-        length = length * 10 + u64::from(value);
-    }
-    (length <= i64::MAX as u64).then_some(length)
-}
-
-/// Which rule a Content-Length breaks that is not one plain number.
-#[cold]
-fn blame_length(value: &[u8]) -> Rule {
-    let mut lengths = elements(value).map(parse_length);
-    let first = lengths.next().flatten();
-    let mut rule = Rule::RepeatedLength;
-    for length in lengths {
-        match (first, length) {
-            (Some(first), Some(length)) if first == length => {}
-            (Some(_), Some(_)) => rule = Rule::ConflictingLengths,
-            _ => return Rule::BadLength,
-        }
-    }
-    if first.is_none() { Rule::BadLength } else { rule }
 }
 
 /// The rule that a Transfer-Encoding other than plain `chunked` breaks.

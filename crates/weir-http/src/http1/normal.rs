@@ -4,10 +4,10 @@
 //! the same bytes, and relaxing one rule cannot loosen another. Off the usual path: only once the strict parser has met
 //! a broken rule that is relaxed.
 
-use super::framing::parse_length;
 use super::status_line::REASON;
 use crate::bytes::{elements, is_space, is_target_byte, is_value_byte, trim};
 use crate::digits::{self, HEX_UPPER};
+use crate::message::content_length::parse_length;
 use crate::message::limits::Lenient;
 use crate::message::name::FieldName;
 

@@ -6,14 +6,11 @@
 use super::lines::{PartialToken, blame_line_end};
 use crate::bytes::{target_run, token_run};
 use crate::message::limits::HeadLimits;
-use crate::message::method::Method;
+use crate::message::method::{METHOD_BYTES_MAX, Method};
 use crate::message::request::RequestHead;
 use crate::message::rule::Rule;
 use crate::message::span::TextSpan;
 use crate::message::version::Version;
-
-/// Longest method in bytes; the longest registered one has 17 (`UPDATEREDIRECTREF`).
-pub(crate) const METHOD_BYTES_MAX: usize = 32;
 
 /// How many empty lines may come before a request line (RFC 9112 section 2.2 asks for at least one).
 const EMPTY_LINES_MAX: usize = 4;

@@ -103,6 +103,12 @@ impl Fields {
         self.present = 0;
     }
 
+    /// The last field. Its name must stay the same.
+    #[inline]
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Field> {
+        self.list.last_mut()
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, field: Field) {
         self.present |= field.known.bit();

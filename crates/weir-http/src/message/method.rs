@@ -2,6 +2,9 @@
 //!
 //! Methods are case-sensitive: `get` is another method, about which nothing is known.
 
+/// Longest method in bytes; the longest registered one has 17 (`UPDATEREDIRECTREF`).
+pub(crate) const METHOD_BYTES_MAX: usize = 32;
+
 /// A request method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]

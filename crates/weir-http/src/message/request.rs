@@ -38,6 +38,9 @@ pub struct RequestHead {
     pub(crate) method_span: TextSpan,
     pub(crate) version: Version,
     pub(crate) target: RequestTarget,
+    /// Empty in a protocol that does not send it with each request.
+    pub(crate) scheme: TextSpan,
+    pub(crate) protocol: Option<TextSpan>,
     pub(crate) fields: Fields,
     pub(crate) facts: RequestFacts,
     /// The normal form of the path; empty when the path is in it.
@@ -74,6 +77,8 @@ impl RequestHead {
         self.method_span = TextSpan::default();
         self.version = Version::default();
         self.target = RequestTarget::default();
+        self.scheme = TextSpan::default();
+        self.protocol = None;
         self.fields.clear();
         self.facts = RequestFacts::default();
         self.normal_path.clear();
@@ -172,6 +177,20 @@ impl RequestHead {
             TargetForm::Origin | TargetForm::Asterisk => self.facts.port,
             TargetForm::Absolute | TargetForm::Authority => self.target.port,
         }
+    }
+
+    /// The scheme as HTTP/2 sends it with each request: `http` or `https` in any mixture of upper and lower case. Empty in a `CONNECT`
+    /// without a protocol, and in HTTP/1.
+    #[inline]
+    pub fn scheme(&self) -> TextSpan {
+        self.scheme
+    }
+
+    /// The protocol that an extended `CONNECT` asks for, such as `websocket` (RFC 8441 section 4). Its target is in the origin form, and its
+    /// scheme is that of the target.
+    #[inline]
+    pub fn protocol(&self) -> Option<TextSpan> {
+        self.protocol
     }
 
     /// The protocol version.

@@ -1,4 +1,4 @@
-//! The rules of HTTP/1 that a message can break, one variant each.
+//! The rules of HTTP that a message can break, one variant each.
 //!
 //! Parsers of this crate report the violated rule and nothing else: the status for the client and the text in the log
 //! are decided above. The names are stable: they are the labels of counters and the words in the log.
@@ -6,7 +6,7 @@
 /// Declares [`Rule`] together with its stable name and the sentence that explains it.
 macro_rules! rules {
     ($($variant:ident $name:literal $source:literal $sentence:literal,)+) => {
-        /// A rule of RFC 9110 or RFC 9112 (or a limit of Weir) that a message broke.
+        /// A rule of RFC 9110, RFC 9112 or RFC 9113 (or a limit of Weir) that a message broke.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Rule {
@@ -57,7 +57,7 @@ rules! {
     Http2Preface "http2-preface" "RFC 9113 section 3.4" "The client sent the HTTP/2 preface on a port that serves HTTP/1.",
     TlsOnPlainPort "tls-on-plain-port" "RFC 8446 section 5.1" "The client started a TLS handshake on a port without TLS.",
     ProxyHeaderUnexpected "proxy-header-unexpected" "PROXY protocol section 2" "A PROXY protocol header arrived from a peer that is not configured to send one.",
-    MissingHost "missing-host" "RFC 9112 section 3.2" "An HTTP/1.1 request has no Host field.",
+    MissingHost "missing-host" "RFC 9112 section 3.2" "A request of HTTP/1.1 or HTTP/2 has no Host field and no authority.",
     EmptyHost "empty-host" "RFC 9110 section 4.2.1" "The Host field is empty, and the target has no host.",
     DuplicateHost "duplicate-host" "RFC 9112 section 3.2" "The request has more than one Host field.",
     BadHost "bad-host" "RFC 9112 section 3.2" "The Host field or the authority of the target is not a valid host and port.",
@@ -80,6 +80,20 @@ rules! {
     BadChunkEnd "bad-chunk-end" "RFC 9112 section 7.1" "The data of a chunk is not followed by CR LF.",
     BadTrailer "bad-trailer" "RFC 9112 section 7.1.2" "The trailer section is malformed.",
     TrailersTooLarge "trailers-too-large" "limit" "The trailer section is larger than the limit.",
+    UpperCaseFieldName "upper-case-field-name" "RFC 9113 section 8.2.1" "A field name contains an upper-case letter.",
+    EdgeSpace "edge-space" "RFC 9113 section 8.2.1" "A field value starts or ends with whitespace.",
+    ConnectionField "connection-field" "RFC 9113 section 8.2.2" "The message has a field that is about a connection of HTTP/1, such as Connection or Transfer-Encoding.",
+    BadTe "bad-te" "RFC 9113 section 8.2.2" "The TE field has a value other than trailers.",
+    UnknownPseudoField "unknown-pseudo-field" "RFC 9113 section 8.3" "The message has a pseudo-field that is not defined.",
+    UnexpectedPseudoField "unexpected-pseudo-field" "RFC 9113 section 8.3" "The message has a pseudo-field that does not belong in it.",
+    LatePseudoField "late-pseudo-field" "RFC 9113 section 8.3" "A pseudo-field comes after a field.",
+    DuplicatePseudoField "duplicate-pseudo-field" "RFC 9113 section 8.3" "The message has the same pseudo-field twice.",
+    MissingPseudoField "missing-pseudo-field" "RFC 9113 section 8.3.1" "The message lacks a pseudo-field that it must have.",
+    BadProtocol "bad-protocol" "RFC 8441 section 4" "The protocol that is asked for is not a token.",
+    HostDiffers "host-differs" "RFC 9113 section 8.3.1" "The Host field differs from the authority.",
+    LengthDiffers "length-differs" "RFC 9113 section 8.1.1" "The body is longer or shorter than its Content-Length.",
+    InterimEndsStream "interim-ends-stream" "RFC 9113 section 8.1" "An interim response ends the stream, without a final one.",
+    SwitchingProtocols "switching-protocols" "RFC 9113 section 8.6" "The response has status 101, which is not used in HTTP/2.",
     Http2BadPreface "http2-bad-preface" "RFC 9113 section 3.4" "The connection does not begin with the preface of HTTP/2.",
     Http2SettingsMissing "http2-settings-missing" "RFC 9113 section 3.4" "The first frame of the connection is not SETTINGS.",
     Http2FrameTooLarge "http2-frame-too-large" "RFC 9113 section 4.2" "A frame is larger than 16 384 bytes.",
@@ -99,7 +113,6 @@ rules! {
     Http2BlockTooLarge "http2-block-too-large" "limit" "A header block is larger than the limit.",
     Http2TooManyContinuations "http2-too-many-continuations" "limit" "A header block has more CONTINUATION frames than the limit, or an empty one.",
     Http2TrailersWithoutEnd "http2-trailers-without-end" "RFC 9113 section 8.1" "The trailers do not end their stream.",
-    Http2LengthMismatch "http2-length-mismatch" "RFC 9113 section 8.1.1" "The body is not as long as its Content-Length.",
     Http2TooManyResets "http2-too-many-resets" "limit" "Streams were reset more often than the limit.",
     Http2TooManyControlFrames "http2-too-many-control-frames" "limit" "There were more frames without content than the limit.",
 }

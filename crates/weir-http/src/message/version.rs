@@ -1,9 +1,9 @@
-//! The protocol version of a message (RFC 9112 section 2.3): HTTP/1.0 or HTTP/1.1, spelled exactly so. Later minor versions, of which there
-//! are none so far, count as HTTP/1.1 (RFC 9110 section 2.5).
+//! The protocol version of a message. In HTTP/1 it is read from the first line (RFC 9112 section 2.3): HTTP/1.0 or HTTP/1.1, spelled exactly
+//! so. Later minor versions, of which there are none so far, count as HTTP/1.1 (RFC 9110 section 2.5).
 
 use super::rule::Rule;
 
-/// The version of an HTTP/1 message.
+/// The version of an HTTP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Version {
     /// HTTP/1.0
@@ -11,17 +11,20 @@ pub enum Version {
     /// HTTP/1.1
     #[default]
     Http11,
+    /// HTTP/2
+    Http2,
 }
 
 impl Version {
     /// Number of bytes of a version: `HTTP/1.1`.
     pub(crate) const LEN: usize = 8;
 
-    /// The version as written on the wire.
+    /// The version as HTTP/1 writes it, and logs do.
     pub const fn as_str(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
         }
     }
 

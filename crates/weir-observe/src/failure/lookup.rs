@@ -1,4 +1,4 @@
-//! From a failure to its reason: a table of bytes, computed by the compiler from the rows of `table.rs`.
+//! From a failure to its reason: a table of indices, computed by the compiler from the rows of `table.rs`.
 //!
 //! A reason is an index: first the rules broken by requests, then the same rules broken by responses, then the rows.
 
@@ -12,7 +12,7 @@ const RULES: usize = Rule::ALL.len();
 
 /// One of the distinguishable reasons for a failure; as small as an index, to count by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reason(u8);
+pub struct Reason(u16);
 
 enum ReasonKind {
     RequestRule(Rule),
@@ -26,7 +26,7 @@ impl Reason {
 
     /// Every reason, in the order of [`index`](Reason::index).
     pub fn all() -> impl Iterator<Item = Reason> {
-        (0..Reason::COUNT as u8).map(Reason)
+        (0..Reason::COUNT as u16).map(Reason)
     }
 
     /// The place of this reason among all, below [`Reason::COUNT`].
@@ -52,7 +52,7 @@ impl Reason {
     /// The status to answer with as long as the client has received no head.
     pub const fn status(self) -> Option<u16> {
         match self.kind() {
-            ReasonKind::RequestRule(rule) => Some(rules::request_status(rule)),
+            ReasonKind::RequestRule(rule) => rules::request_status(rule),
             ReasonKind::ResponseRule(_) => Some(502),
             ReasonKind::Row(row) => row.status,
         }
@@ -147,8 +147,8 @@ impl Reason {
 pub(super) const fn find(failure: Failure) -> Reason {
     match failure.cause {
         Cause::Rule(rule) => match failure.party {
-            Party::Server => Reason(RULES as u8 + rule as u8),
-            _ => Reason(rule as u8),
+            Party::Server => Reason(RULES as u16 + rule as u16),
+            _ => Reason(rule as u16),
         },
         cause => match cause.bare_index() {
             Some(index) => Reason(BY_CAUSE[index][failure.party as usize][failure.phase as usize]),
@@ -157,13 +157,12 @@ pub(super) const fn find(failure: Failure) -> Reason {
     }
 }
 
-type ByPlace = [[u8; Phase::COUNT]; Party::COUNT];
+type ByPlace = [[u16; Phase::COUNT]; Party::COUNT];
 
 static BY_CAUSE: [ByPlace; Cause::BARE_COUNT] = index_rows();
 
 /// For every cause, party and phase the best row: one that names all three, else cause and party, else the cause.
 const fn index_rows() -> [ByPlace; Cause::BARE_COUNT] {
-    assert!(Reason::COUNT <= u8::MAX as usize + 1, "a reason fits a byte");
     let mut table = [[[0; Phase::COUNT]; Party::COUNT]; Cause::BARE_COUNT];
     let mut cause = 0;
     while cause < Cause::BARE_COUNT {
@@ -181,7 +180,7 @@ const fn index_rows() -> [ByPlace; Cause::BARE_COUNT] {
     table
 }
 
-const fn best_row(cause: usize, party: usize, phase: usize) -> u8 {
+const fn best_row(cause: usize, party: usize, phase: usize) -> u16 {
     let mut best = None;
     let mut best_score = 0;
     let mut index = 0;
@@ -199,7 +198,7 @@ const fn best_row(cause: usize, party: usize, phase: usize) -> u8 {
         index += 1;
     }
     match best {
-        Some(index) => (2 * RULES + index) as u8,
+        Some(index) => (2 * RULES + index) as u16,
         None => panic!("every cause has a row"),
     }
 }

@@ -7,21 +7,24 @@ use weir_http::Rule;
 
 use crate::phase::Phase;
 
-/// The status for a request that breaks the rule (RFC 9110 section 15, RFC 6585).
-pub(super) const fn request_status(rule: Rule) -> u16 {
-    match rule {
+/// The status for a request that breaks the rule (RFC 9110 section 15, RFC 6585); none for a rule about the connection, on which
+/// nothing can be answered any more.
+pub(super) const fn request_status(rule: Rule) -> Option<u16> {
+    Some(match rule {
         Rule::TargetTooLong => 414,
         Rule::HeadTooLarge | Rule::TooManyFields | Rule::TrailersTooLarge => 431,
         Rule::MethodTooLong | Rule::UnknownTransferCoding => 501,
         Rule::UnsupportedVersion | Rule::Http2Preface => 505,
+        _ if is_frame_rule(rule) => return None,
         _ => 400,
-    }
+    })
 }
 
 /// Where a request can break the rule: in its head, or while its body is sent on. Nowhere, when it is a rule for responses.
 pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
     match rule {
-        Rule::BadStatusLine | Rule::BadStatus => &[],
+        Rule::BadStatusLine | Rule::BadStatus | Rule::SwitchingProtocols | Rule::InterimEndsStream => &[],
+        Rule::LengthDiffers => &[Phase::Request, Phase::Send, Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Send, Phase::Response, Phase::Relay],
         _ => &[Phase::Request],
     }
@@ -43,10 +46,42 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::DuplicateHost
         | Rule::BadHost
         | Rule::TargetTooLong
-        | Rule::MethodTooLong => &[],
+        | Rule::MethodTooLong
+        | Rule::BadProtocol
+        | Rule::HostDiffers => &[],
+        _ if is_frame_rule(rule) => &[],
+        Rule::LengthDiffers => &[Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Relay],
         _ => &[Phase::Response],
     }
+}
+
+/// Whether it is a rule about the frames of a connection or a stream.
+const fn is_frame_rule(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::Http2BadPreface
+            | Rule::Http2SettingsMissing
+            | Rule::Http2FrameTooLarge
+            | Rule::Http2BadFrameLength
+            | Rule::Http2BadStreamId
+            | Rule::Http2IdleStream
+            | Rule::Http2StreamClosed
+            | Rule::Http2BadPadding
+            | Rule::Http2BadSetting
+            | Rule::Http2TooManySettings
+            | Rule::Http2ZeroIncrement
+            | Rule::Http2WindowOverflow
+            | Rule::Http2WindowExceeded
+            | Rule::Http2SelfDependency
+            | Rule::Http2PushRefused
+            | Rule::Http2BlockInterrupted
+            | Rule::Http2BlockTooLarge
+            | Rule::Http2TooManyContinuations
+            | Rule::Http2TrailersWithoutEnd
+            | Rule::Http2TooManyResets
+            | Rule::Http2TooManyControlFrames
+    )
 }
 
 const fn is_body_rule(rule: Rule) -> bool {
@@ -107,7 +142,10 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         Rule::ConflictingLengths
         | Rule::LengthWithTransferEncoding
         | Rule::TransferEncodingInHttp10
-        | Rule::BadTransferEncoding => {
+        | Rule::BadTransferEncoding
+        | Rule::ConnectionField
+        | Rule::HostDiffers
+        | Rule::LengthDiffers => {
             "Correct the client. If the client is unknown, this was an attempt of request smuggling."
         }
         _ => "Correct the client.",

@@ -24,7 +24,7 @@ pub(crate) fn request(
     stream.begin_body(client, exchange, listener);
     forwarded::take_request_id(client, exchange, listener);
     let unknown = exchange.request.expectation() == Expectation::Unknown;
-    if unknown && exchange.request.version() == Version::Http11 {
+    if unknown && exchange.request.version() != Version::Http10 {
         return Err(Failure::client(Phase::Request, Cause::ExpectationFailed).into());
     }
     let text = &exchange.request_text[..];

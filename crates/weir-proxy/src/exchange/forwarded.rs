@@ -83,9 +83,11 @@ pub(crate) fn write(
     }
     if listener.config.forwarded.via && leave(changes, b"Via") {
         write_list(out, exchange, FieldName::Via, b"Via", |out| {
-            let version: &[u8] =
-                if exchange.request.version() == Version::Http10 { b"1.0 " } else { b"1.1 " };
-            out.extend_from_slice(version);
+            out.extend_from_slice(match exchange.request.version() {
+                Version::Http10 => b"1.0 ",
+                Version::Http11 => b"1.1 ",
+                Version::Http2 => b"2.0 ",
+            });
             out.extend_from_slice(listener.via_name.as_bytes());
         });
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_http::{ResponseHead, Version};
+use weir_http::ResponseHead;
 use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
 
 use super::client::Client;
@@ -76,13 +76,7 @@ fn with_record(
         exchange_number: client.requests,
         method: head(request.method_span()),
         target: head(request.target()),
-        version: if !whole {
-            b""
-        } else if request.version() == Version::Http10 {
-            b"HTTP/1.0"
-        } else {
-            b"HTTP/1.1"
-        },
+        version: if whole { request.version().as_str().as_bytes() } else { b"" },
         host: if whole { request.authority().of(text) } else { b"" },
         request_id: &record.request_id,
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),

@@ -164,7 +164,11 @@ impl Connection {
 
     /// Charges a frame that costs the peer little.
     fn charge_control(&mut self, now: u64) -> Result<(), ConnectionFault> {
-        if self.control.take(now) { Ok(()) } else { Err(ConnectionFault::calm(Rule::Http2TooManyControlFrames)) }
+        if self.control.take(now) {
+            Ok(())
+        } else {
+            Err(ConnectionFault::calm(Rule::Http2TooManyControlFrames))
+        }
     }
 
     /// Charges a stream that ends before its time through the peer.

@@ -255,10 +255,7 @@ impl Connection {
             return Err(closed);
         }
         if !stream.receive.take(header.len) {
-            return Err(StreamFault {
-                code: ErrorCode::FLOW_CONTROL_ERROR,
-                rule: Rule::Http2WindowExceeded,
-            });
+            return Err(StreamFault { code: ErrorCode::FLOW_CONTROL_ERROR, rule: Rule::Http2WindowExceeded });
         }
         stream.receive.give(framing);
         stream.remote_ended = header.has(flag::END_STREAM);
@@ -266,7 +263,7 @@ impl Connection {
             let left = expected.checked_sub(len.into());
             match left {
                 Some(left) if left == 0 || !stream.remote_ended => *expected = left,
-                _ => return Err(StreamFault::protocol(Rule::Http2LengthMismatch)),
+                _ => return Err(StreamFault::protocol(Rule::LengthDiffers)),
             }
         }
         stream.held += len;
@@ -406,10 +403,9 @@ impl Connection {
         if id <= self.last_stream {
             return match self.streams.was_reset(id) || id > self.last_taken {
                 true => Ok(BlockUse::Discard),
-                false => Err(ConnectionFault {
-                    code: ErrorCode::STREAM_CLOSED,
-                    rule: Rule::Http2StreamClosed,
-                }),
+                false => {
+                    Err(ConnectionFault { code: ErrorCode::STREAM_CLOSED, rule: Rule::Http2StreamClosed })
+                }
             };
         }
         self.last_stream = id;
@@ -501,12 +497,7 @@ impl Connection {
     }
 
     /// RST_STREAM (RFC 9113 section 6.4).
-    fn reset_received(
-        &mut self,
-        id: u32,
-        code: u32,
-        now: u64,
-    ) -> Result<Option<Event>, ConnectionFault> {
+    fn reset_received(&mut self, id: u32, code: u32, now: u64) -> Result<Option<Event>, ConnectionFault> {
         if self.is_idle(id) {
             return Err(ConnectionFault::protocol(Rule::Http2IdleStream));
         }
@@ -576,7 +567,9 @@ impl Connection {
         if self.is_idle(id) {
             return Err(ConnectionFault::protocol(Rule::Http2IdleStream));
         }
-        let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_reset) else { return Ok(None) };
+        let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_reset) else {
+            return Ok(None);
+        };
         let fault = match by {
             0 => StreamFault::protocol(Rule::Http2ZeroIncrement),
             _ if stream.send.move_by(by.into()) => return Ok(Some(Event::Window { stream: id })),
@@ -599,7 +592,7 @@ fn trailer_block(stream: &mut Stream, ends_stream: bool) -> BlockUse {
         return BlockUse::Fault(StreamFault::protocol(Rule::Http2TrailersWithoutEnd));
     }
     if stream.expected.is_some_and(|left| left > 0) {
-        return BlockUse::Fault(StreamFault::protocol(Rule::Http2LengthMismatch));
+        return BlockUse::Fault(StreamFault::protocol(Rule::LengthDiffers));
     }
     stream.remote_ended = true;
     BlockUse::Trailers

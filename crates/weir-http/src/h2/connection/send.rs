@@ -118,7 +118,7 @@ impl Connection {
     pub fn expect_length(&mut self, id: u32, length: u64) -> Result<(), StreamFault> {
         match self.streams.get_mut(id) {
             Some(stream) if stream.remote_ended && length > 0 => {
-                Err(StreamFault::protocol(Rule::Http2LengthMismatch))
+                Err(StreamFault::protocol(Rule::LengthDiffers))
             }
             Some(stream) => {
                 stream.expected = Some(length);

@@ -13,8 +13,8 @@ use rustls::{Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 
 use super::certificates;
 use super::client_certificates::ClientCertificate;
-use super::facts::TlsFacts;
 use super::early_data::Skips;
+use super::facts::TlsFacts;
 use super::server_config::suite_name;
 use super::session::{SessionProgress, TlsSession};
 use crate::net::buffer::{Buffer, BufferStock};

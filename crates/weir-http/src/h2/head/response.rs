@@ -1,0 +1,66 @@
+//! The head of a response as a header block (RFC 9113 section 8.3.2).
+//!
+//! As strict as that of a request: a response that HTTP/1 could not carry, or that could be read in two ways, is refused here.
+
+use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
+use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
+use crate::message::content_length;
+use crate::message::limits::HeadLimits;
+use crate::message::name::FieldName;
+use crate::message::response::ResponseHead;
+use crate::message::rule::Rule;
+use crate::message::version::Version;
+
+/// Reads the header block of a response, final or interim, into `head`, which was reset, and `text`, as [`super::read_request`] does.
+///
+/// Whether the body is as long as its Content-Length says is for the caller to check: that takes the method of the request.
+///
+/// # Errors
+///
+/// See [`BlockError`]; the head must be reset then.
+pub fn read_response(
+    decoder: &mut HpackDecoder,
+    block: &[u8],
+    head: &mut ResponseHead,
+    text: &mut Vec<u8>,
+    limits: &HeadLimits,
+    ends_stream: bool,
+) -> Result<(), BlockError> {
+    head.version = Version::Http2;
+    head.is_open = !ends_stream;
+    let status_max = if limits.lenient.high_status { 999 } else { 599 };
+    read_lines(decoder, block, text, BlockLimits::of_head(limits), |text, line| {
+        read_line(head, text, line, status_max)
+    })?;
+    text.extend_from_slice(b"\r\n");
+    match head.status {
+        0 => Err(BlockError::Malformed(Rule::MissingPseudoField)),
+        101 => Err(BlockError::Malformed(Rule::SwitchingProtocols)),
+        100..200 if ends_stream => Err(BlockError::Malformed(Rule::InterimEndsStream)),
+        _ => Ok(()),
+    }
+}
+
+#[inline(always)]
+fn read_line(head: &mut ResponseHead, text: &[u8], line: DecodedLine, status_max: u16) -> Result<(), Rule> {
+    match line.class.name {
+        LineName::Field(known) => {
+            let field = field(text, line, known);
+            if known == FieldName::ContentLength {
+                content_length::add(&mut head.content_length, field.value.of(text))?;
+            }
+            head.fields.push(field);
+            Ok(())
+        }
+        LineName::Status if !head.fields.is_empty() => Err(Rule::LatePseudoField),
+        LineName::Status if head.status != 0 => Err(Rule::DuplicatePseudoField),
+        LineName::Status => {
+            // It has three digits and does not start with zero.
+            let digits = value_span(text, line).of(text);
+            let status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+            head.status = status;
+            if status > status_max { Err(Rule::BadStatus) } else { Ok(()) }
+        }
+        _ => Err(Rule::UnexpectedPseudoField),
+    }
+}
