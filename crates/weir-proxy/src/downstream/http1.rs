@@ -244,7 +244,10 @@ impl ClientStream for Http1Stream<'_> {
         = Writer<'b>
     where
         Self: 'b;
-    type Fields = FieldLines;
+    type Fields<'b>
+        = FieldLines
+    where
+        Self: 'b;
 
     async fn receive(
         &mut self,

@@ -60,7 +60,9 @@ pub(crate) trait ClientStream: ClientEnd {
         Self: 'a;
 
     /// Takes the fields of a head that is staged.
-    type Fields: FieldWriter;
+    type Fields<'a>: FieldWriter
+    where
+        Self: 'a;
 
     /// Waits for the head of the request and moves it into the exchange.
     ///
@@ -102,7 +104,7 @@ pub(crate) trait ClientStream: ClientEnd {
     fn reply(&mut self) -> Self::Reply<'_>;
 
     /// Stages an interim response (1xx but 101), if the client understands it (RFC 9110 section 15.2).
-    fn interim(&mut self, exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut Self::Fields));
+    fn interim(&mut self, exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut Self::Fields<'_>));
 
     /// Stages the head of the final response.
     fn respond(
@@ -110,7 +112,7 @@ pub(crate) trait ClientStream: ClientEnd {
         client: &Client,
         exchange: &Exchange,
         response: &FinalHead<'_>,
-        fields: impl FnOnce(&mut Self::Fields),
+        fields: impl FnOnce(&mut Self::Fields<'_>),
     );
 
     /// Takes the final response back, if none of it has left; whether that could be done.

@@ -183,7 +183,7 @@ impl Servers for Http1Servers {
 impl ServerStream for Http1ServerStream {
     type Request<'a> = Writer<'a>;
     type Body<'a> = Reader<'a>;
-    type Fields = FieldLines;
+    type Fields<'a> = FieldLines;
 
     fn history(&self) -> (Instant, u64) {
         (self.server.opened_at, self.server.requests - 1)

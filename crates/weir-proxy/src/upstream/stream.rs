@@ -101,7 +101,9 @@ pub(crate) trait ServerStream {
         Self: 'a;
 
     /// Takes the fields of a head that is staged.
-    type Fields: FieldWriter;
+    type Fields<'a>: FieldWriter
+    where
+        Self: 'a;
 
     /// When its connection was opened, and how many exchanges that had carried before.
     fn history(&self) -> (Instant, u64);
@@ -110,7 +112,7 @@ pub(crate) trait ServerStream {
     fn set_private(&mut self);
 
     /// Stages the head of the request.
-    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut Self::Fields));
+    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut Self::Fields<'_>));
 
     fn request(&mut self) -> Self::Request<'_>;
 

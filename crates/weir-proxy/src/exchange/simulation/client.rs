@@ -134,7 +134,7 @@ impl ClientEnd for MemoryClient {
 impl ClientStream for MemoryClient {
     type Body<'a> = Reader<'a>;
     type Reply<'a> = Writer<'a>;
-    type Fields = FieldList;
+    type Fields<'a> = FieldList;
 
     async fn receive(
         &mut self,

@@ -207,7 +207,7 @@ impl Drop for MemoryServerStream {
 impl ServerStream for MemoryServerStream {
     type Request<'a> = Writer<'a>;
     type Body<'a> = Reader<'a>;
-    type Fields = FieldList;
+    type Fields<'a> = FieldList;
 
     fn history(&self) -> (Instant, u64) {
         (self.opened_at, self.carried)
