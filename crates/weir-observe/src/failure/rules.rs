@@ -76,6 +76,7 @@ const fn is_frame_rule(rule: Rule) -> bool {
             | Rule::Http2SelfDependency
             | Rule::Http2PushRefused
             | Rule::Http2BlockInterrupted
+            | Rule::Http2BadHeaderBlock
             | Rule::Http2BlockTooLarge
             | Rule::Http2TooManyContinuations
             | Rule::Http2TrailersWithoutEnd

@@ -76,7 +76,7 @@ impl ClientConnection {
             }
             AfterStream::Abort => self.connection.socket.abort_on_close(),
             // A tunnel has ended both directions itself.
-            AfterStream::Close | AfterStream::KeepAlive | AfterStream::Tunnel(_) => {}
+            AfterStream::Close | AfterStream::KeepAlive | AfterStream::Http2 | AfterStream::Tunnel(_) => {}
         }
     }
 

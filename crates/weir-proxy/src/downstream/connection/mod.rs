@@ -8,6 +8,8 @@ pub(crate) mod exchange_pool;
 mod abandoned;
 mod proxy_header;
 mod tls;
+mod stream_client;
+mod streams;
 mod ending;
 
 use std::rc::Rc;
@@ -142,6 +144,10 @@ impl ClientConnection {
         if !self.begin_tls().await {
             return;
         }
+        if self.connection.tls.as_ref().is_some_and(|tls| tls.protocol() == Some(b"h2")) {
+            // On the heap, since it would make every connection larger.
+            return Box::pin(self.serve_streams()).await;
+        }
         while self.next_request().await {
             let Some(mut lease) = Lease::take(&mut self).await else { break };
             let after;
@@ -155,6 +161,7 @@ impl ClientConnection {
                     // On the heap, since it would make every connection larger.
                     return Box::pin(self.end_tunnel(tunnel, outcome)).await;
                 }
+                AfterStream::Http2 => return Box::pin(self.serve_streams()).await,
                 // On the heap, since it would make every connection larger.
                 after => return Box::pin(self.end(after)).await,
             }

@@ -1,0 +1,259 @@
+//! One stream as the client of an exchange.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Context;
+
+use weir_http::h2::{ErrorCode, HeadWriter, StreamFault};
+use weir_http::{BodyLength, FieldWriter as _, Rule};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::body::{Body, Incoming};
+use super::reply::{Outgoing, Reply};
+use super::shared::{SharedConnection, State, StreamShared};
+use crate::exchange::client::Client;
+use crate::exchange::stream::{ClientEnd, ClientStream, Content, FinalHead, Status};
+use crate::exchange::{Ended, Exchange};
+use crate::net::clock;
+use crate::net::tls::facts::TlsFacts;
+use crate::state::snapshot::ListenerPlan;
+
+/// How the exchange of a stream has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    /// Its response is whole.
+    Done,
+    /// There is no response, or it is not whole.
+    CutShort,
+    /// The client has failed, or an operator has ended it.
+    Aborted,
+}
+
+/// A stream, whose exchange runs in a task of its own.
+pub(crate) struct Http2Stream {
+    connection: Rc<SharedConnection>,
+    stream: Rc<StreamShared>,
+    /// The failure for which it is not served, until it has been reported to the client.
+    pub(crate) refused: Option<Failure>,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// The rule that makes its request malformed.
+    malformed: Option<Rule>,
+    is_over: bool,
+}
+
+impl Http2Stream {
+    pub(super) fn new(connection: Rc<SharedConnection>, stream: Rc<StreamShared>) -> Self {
+        Self {
+            connection,
+            stream,
+            refused: None,
+            incoming: Incoming::new(),
+            outgoing: Outgoing::default(),
+            malformed: None,
+            is_over: false,
+        }
+    }
+
+    /// The task of `cx` runs the stream from now on.
+    pub(crate) fn enter(&self, cx: &Context<'_>) {
+        // It is set once, since a stream has one task.
+        let _is_set = self.stream.task.set(cx.waker().clone());
+    }
+
+    /// Why the client does not want the response any more, or cannot get it.
+    pub(crate) fn gone(&self) -> Option<Cause> {
+        self.stream.gone.get()
+    }
+
+    /// The exchange is over.
+    pub(crate) fn finish(&mut self, end: StreamEnd) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let state = &mut *self.connection.state.borrow_mut();
+        if let Some(rule) = self.malformed
+            && !state.is_closed
+        {
+            // Behind the answer, so that the client may read what was wrong (RFC 9113 section 8.1.1).
+            let fault = StreamFault::protocol(rule);
+            let charged = state.codec.fail(self.stream.id, fault, state.now, &mut state.output.bytes);
+            state.fault = state.fault.or(charged.err());
+        }
+        let code = match end {
+            StreamEnd::Done => ErrorCode::NO_ERROR,
+            StreamEnd::CutShort => ErrorCode::INTERNAL_ERROR,
+            StreamEnd::Aborted => ErrorCode::CANCEL,
+        };
+        state.release(&self.stream, code);
+    }
+
+    /// Takes the head out of the inbox.
+    fn take_head(&mut self, exchange: &mut Exchange) -> Result<(), Failure> {
+        let mut inbox = self.stream.inbox.borrow_mut();
+        exchange.record.bytes_in += inbox.head_bytes as u64;
+        if let Some(mut head) = inbox.head.take() {
+            std::mem::swap(&mut exchange.request, &mut head.request);
+            std::mem::swap(&mut exchange.request_text, &mut head.text);
+            self.connection.state.borrow_mut().heads.push(head);
+        }
+        match inbox.refused {
+            None => Ok(()),
+            Some(rule) => {
+                self.malformed = (!is_limit(rule)).then_some(rule);
+                Err(Failure::client(Phase::Request, Cause::Rule(rule)))
+            }
+        }
+    }
+}
+
+/// Whether a request that breaks this rule is only too large: there is nothing wrong with the stream then.
+fn is_limit(rule: Rule) -> bool {
+    matches!(rule, Rule::HeadTooLarge | Rule::TooManyFields | Rule::TargetTooLong | Rule::MethodTooLong)
+}
+
+impl Drop for Http2Stream {
+    fn drop(&mut self) {
+        self.finish(StreamEnd::CutShort);
+    }
+}
+
+impl ClientEnd for Http2Stream {
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.connection.tls.as_ref().map(|tls| tls.get())
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.connection.local_address
+    }
+
+    fn unread(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
+    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.gone()
+    }
+
+    fn body_received(&self) -> u64 {
+        self.incoming.received
+    }
+
+    fn sent(&self) -> u64 {
+        self.outgoing.sent
+    }
+
+    fn stays_open(&self) -> bool {
+        !self.connection.state.borrow().is_ending
+    }
+}
+
+impl ClientStream for Http2Stream {
+    type Body<'a> = Body<'a>;
+    type Reply<'a> = Reply<'a>;
+    type Fields<'a> = HeadWriter<'a>;
+
+    async fn receive(
+        &mut self,
+        client: &mut Client,
+        exchange: &mut Exchange,
+        _listener: &ListenerPlan,
+    ) -> Result<(), Ended> {
+        client.now = clock::now();
+        exchange.record.began = client.now;
+        if client.requests == 0 {
+            exchange.record.times.add(Phase::Tls, self.tls_micros().into());
+        }
+        let taken = self.take_head(exchange);
+        match self.refused.take() {
+            Some(failure) => Err(Ended::Failed(failure)),
+            None => taken.map_err(Ended::Failed),
+        }
+    }
+
+    fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan) {
+        self.incoming.announced = match exchange.request.body() {
+            BodyLength::Known(len) => Some(len),
+            BodyLength::None | BodyLength::Unknown => None,
+        };
+        self.incoming.stripped = listener.stripped(client.peer).map(std::sync::Arc::clone);
+    }
+
+    fn body<'a>(&'a mut self, _client: &'a Client) -> Body<'a> {
+        Body { connection: &self.connection, stream: &self.stream, incoming: &mut self.incoming }
+    }
+
+    fn body_announced(&self) -> Option<u64> {
+        self.incoming.announced
+    }
+
+    fn limit_body(&mut self, bytes_max: u64) {
+        self.incoming.bytes_max = bytes_max;
+    }
+
+    fn reply(&mut self) -> Reply<'_> {
+        Reply { connection: &self.connection, stream: &self.stream, outgoing: &mut self.outgoing }
+    }
+
+    fn interim(
+        &mut self,
+        _exchange: &Exchange,
+        status: Status<'_>,
+        fields: impl FnOnce(&mut HeadWriter<'_>),
+    ) {
+        self.append_head(status.code, false, fields);
+    }
+
+    fn respond(
+        &mut self,
+        _client: &Client,
+        _exchange: &Exchange,
+        response: &FinalHead<'_>,
+        fields: impl FnOnce(&mut HeadWriter<'_>),
+    ) {
+        let (is_whole, length) = match response.content {
+            Content::Body(body, length) => (body == BodyLength::None, length),
+            Content::Tunnel => (false, None),
+        };
+        self.append_head(response.status.code, is_whole, |out| {
+            fields(out);
+            if let Some(length) = length {
+                out.decimal_field(b"content-length", length);
+            }
+        });
+    }
+
+    fn take_back(&mut self) -> bool {
+        // Its head is in the output already, and in the table of the encoder.
+        false
+    }
+
+    fn close_after(&mut self) {}
+
+    fn poll_reset(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        self.gone()
+    }
+}
+
+impl Http2Stream {
+    /// Appends the head of a response.
+    fn append_head(&mut self, status: u16, is_whole: bool, fields: impl FnOnce(&mut HeadWriter<'_>)) {
+        if self.gone().is_some() {
+            return;
+        }
+        let state = &mut *self.connection.state.borrow_mut();
+        let place = state.output.place();
+        let before = state.output.bytes.len();
+        let State { codec, encoder, output, .. } = state;
+        let block = codec.begin_block(self.stream.id, &mut output.bytes);
+        fields(&mut HeadWriter::response(encoder, &mut output.bytes, status));
+        codec.end_block(block, is_whole, &mut output.bytes);
+        self.outgoing.sent += (state.output.bytes.len() - before) as u64;
+        self.outgoing.last_frame = (status >= 200).then_some(place);
+        state.wake();
+    }
+}
