@@ -46,10 +46,10 @@ pub use config::{
     EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, HeaderChanges, HealthCheck,
     HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate,
     ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat,
-    LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, Process,
-    ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, RedirectPart,
-    ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server,
-    ServerLeniency, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex,
+    LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge,
+    Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect,
+    RedirectPart, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts,
+    Server, ServerLeniency, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex,
     UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;

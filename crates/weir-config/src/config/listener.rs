@@ -137,15 +137,28 @@ section! {
     }
 }
 
+choice! {
+    /// Whether clients without TLS speak HTTP/2.
+    pub enum PriorKnowledge {
+        /// They speak HTTP/1 only.
+        #[default]
+        Off = "off",
+        /// They speak either; the first bytes tell.
+        Allowed = "allowed",
+        /// They speak HTTP/2 only.
+        Only = "only",
+    }
+}
+
 section! {
     /// HTTP/2 with the clients.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ListenerHttp2 at "listener.NAME.http2" {
         /// Whether clients with TLS may agree on HTTP/2 (ALPN `h2`). Without TLS, see `prior_knowledge`.
         enabled: bool = true, like "nginx `http2`, HAProxy `bind alpn`";
-        /// Whether a client without TLS may begin with HTTP/2 (h2c), which is told apart from HTTP/1 by its first bytes. Such a client knows
-        /// beforehand that it may: gRPC clients do, browsers never. `Upgrade: h2c` is ignored.
-        prior_knowledge: bool = false, like "nginx `http2` without `ssl`, HAProxy `bind proto h2`";
+        /// HTTP/2 without TLS (h2c), with which a client begins because it knows beforehand that it may: gRPC clients do, browsers never.
+        /// `Upgrade: h2c` is ignored.
+        prior_knowledge: PriorKnowledge = "off", like "nginx `http2` without `ssl`, HAProxy `bind proto h2`";
         /// Streams that a client may have open at once on one connection; a further one is refused, and the client may repeat it.
         streams_max: u32 = 128, in 1..=10_000, like "nginx `http2_max_concurrent_streams`, HAProxy `tune.h2.fe.max-concurrent-streams`";
     }

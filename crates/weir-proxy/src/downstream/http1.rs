@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use weir_config::PriorKnowledge;
 use weir_http::http1::{FieldLines, HeadProgress, RequestParser, keeps_alive, write};
 use weir_http::{BodyLength, FieldName, FieldWriter as _, HeadLimits, Method, Rule, Version};
 use weir_observe::{Cause, Failure, Phase};
@@ -201,7 +202,8 @@ fn is_preface(failure: Failure) -> bool {
 /// Whether a client may begin with HTTP/2 because it knows beforehand (RFC 9113 section 3.3). With TLS, it has to agree on it.
 #[cold]
 fn may_begin_http2(client: &Client) -> bool {
-    client.requests == 0 && !client.is_tls && client.listener.plan().config.http2.prior_knowledge
+    let http2 = &client.listener.plan().config.http2;
+    client.requests == 0 && !client.is_tls && http2.prior_knowledge != PriorKnowledge::Off
 }
 
 /// Whether the client wants to send further requests on its connection.

@@ -248,11 +248,11 @@ impl Connection {
         let Some(stream) = self.streams.get_mut(header.stream) else {
             return if was_reset { Ok(false) } else { Err(closed) };
         };
-        if stream.is_reset {
-            return Ok(false);
-        }
         if stream.remote_ended {
             return Err(closed);
+        }
+        if stream.is_reset {
+            return Ok(false);
         }
         if !stream.receive.take(header.len) {
             return Err(StreamFault { code: ErrorCode::FLOW_CONTROL_ERROR, rule: Rule::Http2WindowExceeded });
@@ -581,12 +581,12 @@ impl Connection {
 
 /// What HEADERS on a stream that is open already means: trailers (RFC 9113 section 8.1).
 fn trailer_block(stream: &mut Stream, ends_stream: bool) -> BlockUse {
-    if stream.is_reset {
-        return BlockUse::Discard;
-    }
     if stream.remote_ended {
         let rule = Rule::Http2StreamClosed;
         return BlockUse::Fault(StreamFault { code: ErrorCode::STREAM_CLOSED, rule });
+    }
+    if stream.is_reset {
+        return BlockUse::Discard;
     }
     if !ends_stream {
         return BlockUse::Fault(StreamFault::protocol(Rule::Http2TrailersWithoutEnd));

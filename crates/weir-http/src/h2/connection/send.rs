@@ -148,7 +148,7 @@ impl Connection {
                 true
             }
         };
-        if !is_new {
+        if !is_new && fault.code != ErrorCode::STREAM_CLOSED {
             return Ok(None);
         }
         write_reset(out, id, fault.code);
@@ -157,7 +157,7 @@ impl Connection {
         if self.role == Role::Server {
             self.charge_reset(now)?;
         }
-        Ok(Some(Event::Fault { stream: id, fault }))
+        Ok(is_new.then_some(Event::Fault { stream: id, fault }))
     }
 
     /// Resets a stream for a reason of our own.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::ListenerProtocol;
+use weir_config::{ListenerProtocol, PriorKnowledge};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
@@ -144,7 +144,7 @@ impl ClientConnection {
         if !self.begin_tls().await {
             return;
         }
-        if self.connection.tls.as_ref().is_some_and(|tls| tls.protocol() == Some(b"h2")) {
+        if self.begins_with_http2() {
             // On the heap, since it would make every connection larger.
             return Box::pin(self.serve_streams()).await;
         }
@@ -232,6 +232,17 @@ impl ClientConnection {
                 true
             }
             Err(TlsRefusal::Quietly) => false,
+        }
+    }
+
+    /// Whether the client speaks HTTP/2 from its first byte.
+    fn begins_with_http2(&self) -> bool {
+        match &self.connection.tls {
+            Some(tls) => tls.protocol() == Some(b"h2"),
+            None => {
+                let http2 = &self.client.listener.plan().config.http2;
+                http2.prior_knowledge == PriorKnowledge::Only && self.refused.is_none()
+            }
         }
     }
 
