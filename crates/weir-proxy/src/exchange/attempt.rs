@@ -20,11 +20,11 @@ use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, WaitingFor};
 use crate::state::activity::Activity;
-use crate::state::pool::ServerConnection;
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
 use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
@@ -98,7 +98,7 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
-) -> Result<(ServerConnection, Slot), AttemptFailure> {
+) -> Result<(ServerEnd, Slot), AttemptFailure> {
     let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);

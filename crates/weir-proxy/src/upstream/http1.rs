@@ -18,6 +18,7 @@ use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
 use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers};
+use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
@@ -289,8 +290,8 @@ impl ServerStream for Http1ServerStream {
         Reader { connection: &mut self.server.connection, incoming: &mut self.state.body, stock }
     }
 
-    fn into_tunnel(self) -> ServerConnection {
-        self.server
+    fn into_tunnel(self) -> ServerEnd {
+        ServerEnd::Connection(self.server)
     }
 }
 

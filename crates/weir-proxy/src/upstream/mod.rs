@@ -3,6 +3,7 @@
 pub(crate) mod slot;
 pub(crate) mod http1;
 pub(crate) mod stream;
+pub(crate) mod tunnel;
 pub(crate) mod pinned;
 pub mod handshake;
 pub mod proxy_header;

@@ -14,11 +14,11 @@ use weir_observe::Failure;
 
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
+use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::socket::Behind;
 use crate::relay::{Sink, Source};
-use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
@@ -145,8 +145,8 @@ pub(crate) trait ServerStream {
 
     fn body<'a>(&'a mut self, stock: &'a Rc<BufferStock>) -> Self::Body<'a>;
 
-    /// The raw bytes of the connection, of a stream that has become a tunnel.
-    fn into_tunnel(self) -> ServerConnection;
+    /// The raw bytes of a stream that has become a tunnel.
+    fn into_tunnel(self) -> ServerEnd;
 }
 
 /// Why there is no head.

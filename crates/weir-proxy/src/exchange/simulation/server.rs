@@ -19,11 +19,11 @@ use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_connect;
 use crate::net::socket::Behind;
-use crate::state::pool::ServerConnection;
 use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
 use crate::upstream::proxy_header::Header;
 use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::tunnel::ServerEnd;
 
 /// How an attempt on a server goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,7 +279,7 @@ impl ServerStream for MemoryServerStream {
         Reader { arriving: &self.world.body, reading: &mut self.reading }
     }
 
-    fn into_tunnel(self) -> ServerConnection {
+    fn into_tunnel(self) -> ServerEnd {
         unreachable!("nothing asks for tunnels here")
     }
 }
