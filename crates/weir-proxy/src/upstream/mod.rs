@@ -2,6 +2,7 @@
 
 pub(crate) mod slot;
 pub(crate) mod http1;
+mod websocket;
 pub(crate) mod stream;
 pub(crate) mod tunnel;
 pub(crate) mod pinned;
