@@ -217,7 +217,7 @@ impl Tunnelled {
             ServerEnd::Connection(server) => {
                 self.tunnel.poll(cx, end, &mut *server.connection, stock, resume)
             }
-            ServerEnd::Stream(server) => self.tunnel.poll(cx, end, &mut *server.end, stock, resume),
+            ServerEnd::Stream { end: server, .. } => self.tunnel.poll(cx, end, &mut **server, stock, resume),
         };
         self.credit();
         if let Poll::Ready(outcome) = polled {

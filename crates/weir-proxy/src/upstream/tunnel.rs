@@ -14,14 +14,11 @@ pub(crate) enum ServerEnd {
     Connection(ServerConnection),
     /// A stream on a connection that others share.
     #[cfg_attr(not(test), expect(dead_code, reason = "HTTP/1 is the only protocol to servers up to now"))]
-    Stream(StreamEnd),
-}
-
-/// A stream of a protocol that has several on a connection.
-pub(crate) struct StreamEnd {
-    pub(crate) end: Box<dyn TunnelEnd>,
-    /// What this worker counts of the server.
-    pub(crate) shard: Arc<ServerShard>,
+    Stream {
+        end: Box<dyn TunnelEnd>,
+        /// What this worker counts of the server.
+        shard: Arc<ServerShard>,
+    },
 }
 
 impl ServerEnd {
@@ -29,7 +26,7 @@ impl ServerEnd {
     pub(crate) fn shard(&self) -> &ServerShard {
         match self {
             Self::Connection(server) => server.shard(),
-            Self::Stream(stream) => &stream.shard,
+            Self::Stream { shard, .. } => shard,
         }
     }
 
@@ -47,14 +44,14 @@ impl ServerEnd {
     pub(crate) fn end(&self) -> &dyn TunnelEnd {
         match self {
             Self::Connection(server) => &*server.connection,
-            Self::Stream(stream) => &*stream.end,
+            Self::Stream { end, .. } => &**end,
         }
     }
 
     fn end_mut(&mut self) -> &mut dyn TunnelEnd {
         match self {
             Self::Connection(server) => &mut *server.connection,
-            Self::Stream(stream) => &mut *stream.end,
+            Self::Stream { end, .. } => &mut **end,
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Tunnels between ends in memory, and between one of those and a socket.
+
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
