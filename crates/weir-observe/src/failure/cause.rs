@@ -91,6 +91,7 @@ causes! {
     // The response.
     UnexpectedUpgrade "unexpected-upgrade" "The server switched protocols though the client did not ask for it.",
     PrematureUpgrade "premature-upgrade" "The server switched protocols before it had the whole request.",
+    WebsocketAcceptMismatch "websocket-accept-mismatch" "The server agreed to a WebSocket without the proof that it had understood the request.",
     TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
     ResponseExcess "response-excess-data" "The server sent bytes beyond the end of its response.",

@@ -337,6 +337,9 @@ rows! {
     "response-premature-upgrade": PrematureUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched protocols before it had the complete request: the rest of the body would be taken for bytes of the new protocol.",
         "Correct the server: it has to read the body first, or respond without switching.";
+    "response-websocket-accept-mismatch": WebsocketAcceptMismatch, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server agreed to a WebSocket, but its `Sec-WebSocket-Accept` does not match the key that Weir sent for a client of HTTP/2.",
+        "Correct the server: it has to compute the field from `Sec-WebSocket-Key` (RFC 6455 section 4.2.2).";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
         "The server sent more 1xx responses than the limit before the final response.",
         "Correct the server.";

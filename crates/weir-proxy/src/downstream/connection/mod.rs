@@ -303,6 +303,8 @@ impl ClientConnection {
 }
 
 impl TunnelClient for ClientConnection {
+    type End = Connection;
+
     fn split(&mut self) -> (&mut Client, &mut Connection) {
         (&mut self.client, &mut self.connection)
     }
