@@ -4,9 +4,9 @@
 //! header blocks are decoded and encoded by the caller, with the tables of HPACK that belong to the connection. Time is given
 //! by the caller, in milliseconds from any fixed moment.
 
-mod event;
 mod receive;
 mod send;
+mod event;
 
 use std::ops::RangeInclusive;
 

@@ -208,7 +208,7 @@ fn check_stream(mut end: End, what: &str, bytes: &[u8], code: ErrorCode, rule: R
     let resets = end.written().into_iter().filter(|frame| frame.number == RST_STREAM);
     let resets: Vec<_> = resets.map(|frame| (frame.stream, frame.payload)).collect();
     assert_eq!(resets, [(1, code.0.to_be_bytes().to_vec())], "{what}");
-    assert_eq!(end.connection.room(1), 0, "{what}");
+    assert_eq!(end.send(1, 1), 0, "{what}");
     // The connection lives.
     assert_eq!(end.receive(&frame(PING, ACK, 0, &[0; 8])), [Seen::Pong([0; 8])]);
 }
