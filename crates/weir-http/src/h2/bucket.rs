@@ -31,9 +31,9 @@ impl Bucket {
         has_one
     }
 
-    /// Puts one back, up to the size.
-    pub(super) fn earn(&mut self) {
-        self.left = (self.left + PARTS).min(u32::from(self.size) * PARTS);
+    /// Puts some back, up to the size.
+    pub(super) fn earn(&mut self, count: u16) {
+        self.left = (self.left + u32::from(count) * PARTS).min(u32::from(self.size) * PARTS);
     }
 
     fn refill(&mut self, now: u64) {
@@ -60,8 +60,10 @@ mod tests {
         assert!(bucket.take(1_050), "one in 50 ms");
         assert!(!bucket.take(1_050));
         assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 3, "never more than its size");
-        bucket.earn();
-        assert!(bucket.take(u64::MAX));
+        bucket.earn(2);
+        assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 2);
+        bucket.earn(u16::MAX);
+        assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 3);
     }
 
     #[test]

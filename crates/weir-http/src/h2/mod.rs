@@ -8,8 +8,8 @@ mod stream;
 mod window;
 mod bucket;
 mod settings;
-mod frame;
 mod fault;
+mod frame;
 mod head;
 mod hpack;
 

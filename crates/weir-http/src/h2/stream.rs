@@ -2,8 +2,8 @@
 
 use super::window::{ReceiveWindow, SendWindow};
 
-/// Streams that were reset before the peer had ended its direction, as far as they are remembered: what the peer sent before it knew
-/// is no fault.
+/// Streams that were reset before the peer had ended its direction, as far as they are remembered one by one: what the peer sent before
+/// it knew is no fault.
 const RESETS_REMEMBERED: usize = 16;
 
 /// One stream.
@@ -30,6 +30,8 @@ pub(super) struct Streams {
     open: Vec<Stream>,
     reset: [u32; RESETS_REMEMBERED],
     next_reset: usize,
+    /// The greatest number that was among them and is no more.
+    reset_before: u32,
 }
 
 impl Streams {
@@ -79,12 +81,13 @@ impl Streams {
 
     /// Remembers a stream on which the peer may still send something that is no fault.
     pub(super) fn remember_reset(&mut self, id: u32) {
-        self.reset[self.next_reset] = id;
+        let forgotten = std::mem::replace(&mut self.reset[self.next_reset], id);
+        self.reset_before = self.reset_before.max(forgotten);
         self.next_reset = (self.next_reset + 1) % RESETS_REMEMBERED;
     }
 
-    /// Whether a stream that is over was reset not long ago.
+    /// Whether a stream that is over was reset, or may have been: of those before the ones that are remembered, nothing is known.
     pub(super) fn was_reset(&self, id: u32) -> bool {
-        self.reset.contains(&id)
+        id <= self.reset_before || self.reset.contains(&id)
     }
 }

@@ -1,14 +1,15 @@
 //! Flow-control windows (RFC 9113 section 5.2): what one endpoint may still send.
 
 use super::frame::WINDOW_MAX;
+use super::settings::INITIAL_WINDOW;
 
 /// What the peer may still send to us, and what it gets back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     /// Where it is filled up to.
     size: u32,
-    /// What the peer may still send, as it knows.
-    left: u32,
+    /// What the peer may still send, as it knows. Negative after our first settings have made the window smaller.
+    left: i64,
     /// What it gets back and has not been told.
     due: u32,
 }
@@ -16,7 +17,19 @@ pub(super) struct ReceiveWindow {
 impl ReceiveWindow {
     /// A full one.
     pub(super) const fn new(size: u32) -> Self {
-        Self { size, left: size, due: 0 }
+        Self { size, left: size as i64, due: 0 }
+    }
+
+    /// One of which the peer does not know yet how small it is: until it does, it may send as much as at first (RFC 9113 section
+    /// 6.9.3).
+    pub(super) const fn not_known_yet(size: u32) -> Self {
+        let left = if size > INITIAL_WINDOW { size } else { INITIAL_WINDOW };
+        Self { size, left: left as i64, due: 0 }
+    }
+
+    /// The peer knows now how small it was made.
+    pub(super) fn become_known(&mut self, size: u32) {
+        self.left -= i64::from(INITIAL_WINDOW.saturating_sub(size));
     }
 
     pub(super) const fn size(self) -> u32 {
@@ -26,8 +39,8 @@ impl ReceiveWindow {
     /// Counts what was received; `false` when the peer was not allowed to send so much.
     #[must_use]
     pub(super) fn take(&mut self, len: u32) -> bool {
-        let fits = len <= self.left;
-        self.left -= if fits { len } else { 0 };
+        let fits = i64::from(len) <= self.left;
+        self.left -= if fits { i64::from(len) } else { 0 };
         fits
     }
 
@@ -48,7 +61,7 @@ impl ReceiveWindow {
         if self.due == 0 || self.due < self.size / 2 {
             return None;
         }
-        self.left += self.due;
+        self.left += i64::from(self.due);
         Some(std::mem::take(&mut self.due))
     }
 }

@@ -4,9 +4,11 @@
 //! header blocks are decoded and encoded by the caller, with the tables of HPACK that belong to the connection. Time is given
 //! by the caller, in milliseconds from any fixed moment.
 
-mod event;
 mod receive;
 mod send;
+mod event;
+
+use std::ops::RangeInclusive;
 
 use super::bucket::Bucket;
 use super::fault::ConnectionFault;
@@ -66,6 +68,8 @@ pub struct Connection {
     streams: Streams,
     /// The greatest number of a stream that was opened.
     last_stream: u32,
+    /// The numbers that the peer left out last, which are below that: these streams can never be opened (RFC 9113 section 5.1.1).
+    skipped: RangeInclusive<u32>,
     /// The greatest number of a stream that we still take, once we have said so.
     last_taken: u32,
     /// The greatest number that the peer still takes, once it has said so.
@@ -99,6 +103,7 @@ impl Connection {
             block: Vec::new(),
             streams: Streams::default(),
             last_stream: 0,
+            skipped: 0..=0,
             last_taken: WINDOW_MAX,
             last_granted: None,
             send: SendWindow::new(INITIAL_WINDOW),
@@ -181,3 +186,6 @@ impl Connection {
         id.is_multiple_of(2) || id > self.last_stream
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -381,8 +381,12 @@ impl Connection {
             Role::Server => self.request_block(stream, ends_stream, now, out)?,
             Role::Client => self.response_block(stream, ends_stream)?,
         };
-        if let BlockUse::Fault(fault) = usage {
-            self.fail(stream, fault, now, out)?;
+        match usage {
+            BlockUse::Fault(fault) => {
+                self.fail(stream, fault, now, out)?;
+            }
+            BlockUse::Discard => self.charge_control(now)?,
+            BlockUse::Head | BlockUse::Trailers => {}
         }
         Ok(Event::Block { stream, block, usage, ends_stream })
     }
@@ -400,6 +404,9 @@ impl Connection {
         if id.is_multiple_of(2) {
             return Err(ConnectionFault::protocol(Rule::Http2BadStreamId));
         }
+        if self.skipped.contains(&id) {
+            return Err(ConnectionFault::protocol(Rule::Http2BadStreamId));
+        }
         if id <= self.last_stream {
             return match self.streams.was_reset(id) || id > self.last_taken {
                 true => Ok(BlockUse::Discard),
@@ -407,6 +414,9 @@ impl Connection {
                     Err(ConnectionFault { code: ErrorCode::STREAM_CLOSED, rule: Rule::Http2StreamClosed })
                 }
             };
+        }
+        if id > self.last_stream + 2 {
+            self.skipped = self.last_stream + 1..=id - 1;
         }
         self.last_stream = id;
         if id > self.last_taken {
@@ -425,11 +435,14 @@ impl Connection {
     fn response_block(&mut self, id: u32, ends_stream: bool) -> Result<BlockUse, ConnectionFault> {
         let is_idle = self.is_idle(id);
         match self.streams.get_mut(id) {
-            Some(stream) if stream.is_reset => Ok(BlockUse::Discard),
             Some(stream) if stream.remote_ended => Ok(BlockUse::Fault(StreamFault {
                 code: ErrorCode::STREAM_CLOSED,
                 rule: Rule::Http2StreamClosed,
             })),
+            Some(stream) if stream.is_reset => Ok(BlockUse::Discard),
+            Some(stream) if ends_stream && stream.expected.is_some_and(|left| left > 0) => {
+                Ok(BlockUse::Fault(StreamFault::protocol(Rule::LengthDiffers)))
+            }
             Some(stream) => {
                 stream.remote_ended = ends_stream;
                 Ok(BlockUse::Head)
@@ -443,7 +456,10 @@ impl Connection {
         self.streams.push(Stream {
             id,
             send: SendWindow::new(self.remote.initial_window_size),
-            receive: ReceiveWindow::new(self.local.initial_window_size),
+            receive: match self.is_acknowledged() {
+                true => ReceiveWindow::new(self.local.initial_window_size),
+                false => ReceiveWindow::not_known_yet(self.local.initial_window_size),
+            },
             expected: None,
             held: 0,
             remote_ended,
@@ -463,7 +479,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event>, ConnectionFault> {
         match frame_type {
-            FrameType::RstStream => return self.reset_received(header.stream, number(payload), now),
+            FrameType::RstStream => return self.reset_received(header.stream, number(payload), now, out),
             FrameType::PushPromise => return Err(ConnectionFault::protocol(Rule::Http2PushRefused)),
             FrameType::Settings if self.has_settings => self.charge_control(now)?,
             FrameType::Settings => {}
@@ -490,6 +506,9 @@ impl Connection {
             FrameType::Priority => check_dependency(payload, header.stream).map(|()| None),
             FrameType::PriorityUpdate => {
                 let stream = number(payload) & WINDOW_MAX;
+                if stream == 0 || self.role == Role::Client {
+                    return Err(ConnectionFault::protocol(Rule::Http2BadStreamId));
+                }
                 Ok(Some(Event::Priority { stream, value: at + 4..at + payload.len() }))
             }
             _ => Ok(None),
@@ -497,7 +516,13 @@ impl Connection {
     }
 
     /// RST_STREAM (RFC 9113 section 6.4).
-    fn reset_received(&mut self, id: u32, code: u32, now: u64) -> Result<Option<Event>, ConnectionFault> {
+    fn reset_received(
+        &mut self,
+        id: u32,
+        code: u32,
+        now: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Event>, ConnectionFault> {
         if self.is_idle(id) {
             return Err(ConnectionFault::protocol(Rule::Http2IdleStream));
         }
@@ -516,6 +541,7 @@ impl Connection {
             self.charge_reset(now)?;
         }
         self.give_back_held(id);
+        self.announce(0, out);
         Ok(Some(Event::Reset { stream: id, code: ErrorCode(code) }))
     }
 
@@ -527,7 +553,11 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event>, ConnectionFault> {
         if header.has(flag::ACK) {
-            self.unacknowledged = self.unacknowledged.saturating_sub(1);
+            if !self.is_acknowledged() {
+                self.unacknowledged -= 1;
+                let size = self.local.initial_window_size;
+                self.streams.iter_mut().for_each(|stream| stream.receive.become_known(size));
+            }
             return Ok(None);
         }
         let before = i64::from(self.remote.initial_window_size);

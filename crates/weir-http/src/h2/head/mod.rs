@@ -12,3 +12,6 @@ pub use request::read_request;
 pub use response::read_response;
 pub use trailers::read_trailers;
 pub use writer::{HeadWriter, RequestPseudoFields};
+
+#[cfg(test)]
+mod tests;

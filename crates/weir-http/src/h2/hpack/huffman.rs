@@ -49,7 +49,7 @@ struct CodeLength {
 }
 
 /// All tables.
-struct Tables {
+struct CodeTables {
     /// The code of each byte.
     codes: [u32; 256],
     /// The symbol by the next bits; of no length when its code is longer.
@@ -60,11 +60,11 @@ struct Tables {
     ordered: [u8; 256],
 }
 
-static TABLES: Tables = tables();
+static TABLES: CodeTables = tables();
 
-const fn tables() -> Tables {
+const fn tables() -> CodeTables {
     let none = Symbol { byte: 0, code_bits: 0 };
-    let mut tables = Tables {
+    let mut tables = CodeTables {
         codes: [0; 256],
         short: [none; 1 << SHORT_BITS],
         lengths: [CodeLength { first: 0, shorter: 0 }; CODE_BITS_MAX + 1],
