@@ -50,6 +50,7 @@ fn party(failure: Failure) -> u8 {
             Cause::Rule(_)
             | Cause::UnexpectedUpgrade
             | Cause::PrematureUpgrade
+            | Cause::UpgradeIgnored
             | Cause::WebsocketAcceptMismatch
             | Cause::TooManyInterimResponses
             | Cause::HeadOverflow,

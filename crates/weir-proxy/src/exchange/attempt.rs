@@ -331,6 +331,10 @@ fn check_final(
             if asked { server.check_switch(&exchange.response) } else { Err(Cause::UnexpectedUpgrade) };
         switch.map_err(|cause| (Failure::server(Phase::Response, cause), FailureOrigin::Other))?;
     }
+    let is_success = (200..300).contains(&exchange.response.status());
+    if is_success && exchange.request.protocol().is_some() {
+        return Err((Failure::server(Phase::Response, Cause::UpgradeIgnored), FailureOrigin::Other));
+    }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {
         return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), FailureOrigin::Other));
     }

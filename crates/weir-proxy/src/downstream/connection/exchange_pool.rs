@@ -15,7 +15,6 @@ use weir_config::ListenerProtocol;
 use super::ClientConnection;
 use super::stream_client::StreamClient;
 use crate::downstream::http1::{AfterStream, Http1StreamState};
-use crate::downstream::http2::StreamEnd;
 use crate::exchange::End;
 use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
@@ -87,7 +86,7 @@ enum SlotState {
     Waiting(Box<ClientConnection>),
     Done(Box<ClientConnection>, AfterStream),
     StreamWaiting(Box<StreamClient>),
-    StreamDone(Box<StreamClient>, StreamEnd),
+    StreamDone(Box<StreamClient>, End),
 }
 
 impl PooledExchange {
@@ -113,7 +112,7 @@ impl PooledExchange {
     }
 
     /// Runs the exchange; gives the stream back with how it ended.
-    pub(crate) fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<(Box<StreamClient>, StreamEnd)> {
+    pub(crate) fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<(Box<StreamClient>, End)> {
         match self.work.as_mut().poll(cx) {
             Poll::Ready(never) => match never {},
             Poll::Pending => match self.slot.take() {
@@ -165,7 +164,7 @@ async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
                 let StreamClient { client, stream: http2 } = &mut *stream;
                 let end = exchange::run(client, http2, &mut servers, &mut exchange).await;
                 exchange.reset();
-                slot.set(Some(SlotState::StreamDone(stream, stream_end(&end))));
+                slot.set(Some(SlotState::StreamDone(stream, end)));
                 continue;
             }
             SlotState::Done(..) | SlotState::StreamDone(..) => continue,
@@ -187,14 +186,5 @@ async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
         exchange.reset();
         http1.reset();
         slot.set(Some(SlotState::Done(conn, after)));
-    }
-}
-
-/// What the end of an exchange means for its stream.
-fn stream_end(end: &End) -> StreamEnd {
-    match end {
-        End::Done => StreamEnd::Done,
-        End::CutShort | End::Tunnel(_) => StreamEnd::CutShort,
-        End::Closed | End::Aborted => StreamEnd::Aborted,
     }
 }

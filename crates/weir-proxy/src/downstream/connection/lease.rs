@@ -14,7 +14,7 @@ use super::exchange_pool::{ExchangePool, PooledExchange};
 use super::stream_client::StreamClient;
 use crate::downstream::abort::LOOK_INTERVAL;
 use crate::downstream::http1::AfterStream;
-use crate::downstream::http2::StreamEnd;
+use crate::exchange::End;
 use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::worker::Worker;
@@ -119,7 +119,7 @@ impl Lease {
     pub(super) fn run_stream(
         &mut self,
         stream: Box<StreamClient>,
-    ) -> impl Future<Output = (Box<StreamClient>, StreamEnd)> {
+    ) -> impl Future<Output = (Box<StreamClient>, End)> {
         self.begin(|exchange| exchange.begin_stream(stream));
         std::future::poll_fn(|cx| self.poll_exchange(|exchange| exchange.poll_stream(cx)))
     }

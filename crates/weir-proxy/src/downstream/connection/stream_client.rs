@@ -6,6 +6,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::downstream::http2::Http2Stream;
 use crate::exchange::client::Client;
+use crate::exchange::tunnelled::TunnelClient;
 use crate::net::deadline::Deadline;
 use crate::upstream::pinned::PinnedConnections;
 
@@ -50,6 +51,14 @@ impl StreamClient {
         let Client { worker, listener, peer, number, opened_at, .. } = &self.client;
         listener.shard.failures.record(failure);
         worker.record_connection(failure, *peer, *number, listener, *opened_at);
+    }
+}
+
+impl TunnelClient for StreamClient {
+    type End = Http2Stream;
+
+    fn split(&mut self) -> (&mut Client, &mut Http2Stream) {
+        (&mut self.client, &mut self.stream)
     }
 }
 

@@ -6,14 +6,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_http::h2::{ConnectionFault, ErrorCode};
-use weir_observe::{Cause, Failure, Phase};
+use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::ClientConnection;
 use super::lease::Lease;
 use super::stream_client::StreamClient;
 use crate::downstream::abort::gives_up_on_close;
 use crate::downstream::http1::AfterStream;
-use crate::downstream::http2::{ConnectionEnd, Http2Connection, Standing};
+use crate::downstream::http2::{ConnectionEnd, Http2Connection, Standing, StreamEnd};
+use crate::exchange::End;
+use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::pace::Pace;
 use crate::state::activity::Activity;
@@ -336,5 +338,24 @@ async fn run_stream(exchanges: Rc<super::exchange_pool::ExchangePool>, mut clien
     let mut lease = Lease::take_for_stream(exchanges, &mut client).await;
     let (mut client, end) = lease.run_stream(client).await;
     drop(lease);
+    let end = match end {
+        End::Done => StreamEnd::Done,
+        End::CutShort => StreamEnd::CutShort,
+        End::Closed | End::Aborted => StreamEnd::Aborted,
+        // On the heap, since it would make every stream larger.
+        End::Tunnel(tunnel) => Box::pin(run_tunnel(&mut client, tunnel)).await,
+    };
     client.stream.finish(end);
+}
+
+/// Relays raw bytes between a stream and a server.
+async fn run_tunnel(client: &mut StreamClient, mut tunnel: Box<Tunnelled>) -> StreamEnd {
+    match tunnel.run(client).await {
+        Ok(()) => StreamEnd::Done,
+        Err(failure) if failure.cause == Cause::Drained => StreamEnd::Done,
+        Err(failure) => {
+            tunnel.abort_server(&mut client.client, failure.party).await;
+            if failure.party == Party::Server { StreamEnd::CutShort } else { StreamEnd::Aborted }
+        }
+    }
 }

@@ -23,6 +23,8 @@ pub(super) struct Incoming {
     taken: usize,
     /// Whether the inbox holds nothing more, now or later.
     has_ended: bool,
+    /// Whether what is received is for a tunnel: the request has no body.
+    pub(super) is_for_tunnel: bool,
     pub(super) received: u64,
     pub(super) bytes_max: u64,
     /// The length that the head has announced.
@@ -32,11 +34,17 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
+    /// What is here and not yet taken.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
     pub(super) const fn new() -> Self {
         Self {
             bytes: Vec::new(),
             taken: 0,
             has_ended: false,
+            is_for_tunnel: false,
             received: 0,
             bytes_max: u64::MAX,
             announced: None,
@@ -52,12 +60,9 @@ pub(crate) struct Body<'a> {
     pub(super) incoming: &'a mut Incoming,
 }
 
-impl Source for Body<'_> {
-    fn data(&self) -> &[u8] {
-        &self.incoming.bytes[self.incoming.taken..]
-    }
-
-    fn take(&mut self, len: usize) {
+impl Body<'_> {
+    /// Counts bytes as passed on: the client may send as many more.
+    pub(super) fn consume(&mut self, len: usize) {
         self.incoming.taken += len;
         let state = &mut *self.connection.state.borrow_mut();
         let before = state.output.bytes.len();
@@ -69,10 +74,8 @@ impl Source for Body<'_> {
         }
     }
 
-    fn decode(&mut self) -> Result<usize, RelayError> {
-        if let Some(Cause::Rule(rule)) = self.stream.gone.get() {
-            return Err(RelayError::Broken(rule));
-        }
+    /// Takes what is in the inbox, once everything of before is taken.
+    pub(super) fn refill(&mut self) {
         let incoming = &mut *self.incoming;
         if incoming.taken == incoming.bytes.len() && !incoming.has_ended {
             incoming.bytes.clear();
@@ -82,14 +85,38 @@ impl Source for Body<'_> {
             incoming.has_ended = inbox.has_ended;
             incoming.received += incoming.bytes.len() as u64;
         }
-        match incoming.received > incoming.bytes_max {
+    }
+
+    /// Whether the client has ended its direction, and everything was taken.
+    pub(super) fn is_over(&self) -> bool {
+        self.incoming.has_ended && self.incoming.taken == self.incoming.bytes.len()
+    }
+}
+
+impl Source for Body<'_> {
+    fn data(&self) -> &[u8] {
+        if self.incoming.is_for_tunnel { &[] } else { self.incoming.bytes() }
+    }
+
+    fn take(&mut self, len: usize) {
+        self.consume(len);
+    }
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        if let Some(Cause::Rule(rule)) = self.stream.gone.get() {
+            return Err(RelayError::Broken(rule));
+        }
+        if !self.incoming.is_for_tunnel {
+            self.refill();
+        }
+        match self.incoming.received > self.incoming.bytes_max {
             true => Err(RelayError::TooLarge),
             false => Ok(0),
         }
     }
 
     fn is_finished(&self) -> bool {
-        self.incoming.has_ended && self.incoming.taken == self.incoming.bytes.len()
+        self.incoming.is_for_tunnel || self.is_over()
     }
 
     fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {

@@ -11,6 +11,7 @@ mod inbox;
 mod body;
 mod reply;
 mod stream;
+mod tunnel;
 mod receive;
 mod turn;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use weir_http::h2::{
     Block, BlockError, BlockUse, ConnectionFault, Event, StreamFault, read_request, read_trailers, skip_block,
 };
-use weir_http::{BodyLength, Method, Priority, Rule};
+use weir_http::{BodyLength, Priority, Rule};
 use weir_observe::Cause;
 
 use super::inbox::{Inbox, ReceivedTrailers};
@@ -102,7 +102,7 @@ impl State {
         let ReceivedHead { request, text } = &mut *head;
         request.reset();
         let read = read_request(&mut self.decoder, block, request, text, &listener.head_limits, ends_stream);
-        let mut refused = broken_rule(read)?.or_else(|| refuse(&head));
+        let mut refused = broken_rule(read)?;
         if let (None, BodyLength::Known(length)) = (refused, head.request.body()) {
             refused = self.codec.expect_length(id, length).err().map(|fault| fault.rule);
         }
@@ -184,13 +184,6 @@ fn wake_for_window(stream: &StreamShared) {
     if stream.awaits_window.take() {
         stream.wake();
     }
-}
-
-/// A head that is well-formed, and yet not served.
-fn refuse(head: &ReceivedHead) -> Option<Rule> {
-    // Extended CONNECT may be used only where it was offered (RFC 8441 section 3), and nothing else makes a tunnel of a stream.
-    (head.request.protocol().is_some() || head.request.method() == Method::Connect)
-        .then_some(Rule::BadProtocol)
 }
 
 /// The rule that a message breaks, if it does.

@@ -30,7 +30,7 @@ pub(crate) struct Reply<'a> {
 
 impl Reply<'_> {
     /// Appends as much of `data` as may be; the rest waits for room.
-    fn append(&mut self, data: &[u8]) -> usize {
+    pub(super) fn append(&mut self, data: &[u8]) -> usize {
         let state = &mut *self.connection.state.borrow_mut();
         let allowed = state.allowance(self.stream);
         let (place, before) = (state.output.place(), state.output.bytes.len());
@@ -58,6 +58,22 @@ impl Reply<'_> {
     }
 }
 
+impl Reply<'_> {
+    /// Ends our direction of the stream.
+    pub(super) fn end(&self) {
+        let state = &mut *self.connection.state.borrow_mut();
+        self.append_end(state);
+        state.wake();
+    }
+
+    /// Appends the end of the stream.
+    fn append_end(&self, state: &mut State) {
+        let State { codec, output, .. } = state;
+        let last = self.outgoing.last_frame.and_then(|place| output.find(place));
+        codec.send_end(self.stream.id, last, &mut output.bytes);
+    }
+}
+
 impl Sink for Reply<'_> {
     fn has_room(&self) -> bool {
         !self.outgoing.is_blocked
@@ -82,14 +98,13 @@ impl Sink for Reply<'_> {
         }
         let state = &mut *self.connection.state.borrow_mut();
         let before = state.output.bytes.len();
-        let State { codec, encoder, output, .. } = state;
         if source.has_trailers() {
+            let State { codec, encoder, output, .. } = state;
             let block = codec.begin_block(self.stream.id, &mut output.bytes);
             source.write_trailers(&mut HeadWriter::trailers(encoder, &mut output.bytes));
             codec.end_block(block, true, &mut output.bytes);
         } else {
-            let last = self.outgoing.last_frame.and_then(|place| output.find(place));
-            codec.send_end(self.stream.id, last, &mut output.bytes);
+            self.append_end(state);
         }
         self.outgoing.sent += (state.output.bytes.len() - before) as u64;
         state.wake();

@@ -68,7 +68,8 @@ impl Schedule {
         };
         let (at, next) = self.waiting.iter().copied().enumerate().min_by_key(|(_, waiting)| key(waiting))?;
         self.waiting.swap_remove(at);
-        let is_shared = next.priority.is_incremental && !self.waiting.is_empty();
+        let is_shared = next.priority.is_incremental
+            && self.waiting.iter().any(|other| other.priority.urgency == next.priority.urgency);
         let given = if is_shared { room.min(TURN_BYTES) } else { room };
         self.given += given;
         Some((next.stream, given))

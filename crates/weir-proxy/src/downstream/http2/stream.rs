@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::Context;
 
 use weir_http::h2::{ErrorCode, HeadWriter, StreamFault};
-use weir_http::{BodyLength, FieldWriter as _, Rule};
+use weir_http::{BodyLength, FieldWriter as _, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::body::{Body, Incoming};
@@ -17,6 +17,9 @@ use crate::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
 use crate::state::snapshot::ListenerPlan;
+
+/// The status that a tunnel begins with.
+const OK: u16 = 200;
 
 /// How the exchange of a stream has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,21 @@ impl Http2Stream {
             StreamEnd::Aborted => ErrorCode::CANCEL,
         };
         state.release(&self.stream, code);
+    }
+
+    /// What was received and not yet taken.
+    pub(super) fn received_bytes(&self) -> &[u8] {
+        self.incoming.bytes()
+    }
+
+    /// What is received behind the head.
+    pub(super) fn incoming(&mut self) -> Body<'_> {
+        Body { connection: &self.connection, stream: &self.stream, incoming: &mut self.incoming }
+    }
+
+    /// What is sent behind the head.
+    pub(super) fn outgoing(&mut self) -> Reply<'_> {
+        Reply { connection: &self.connection, stream: &self.stream, outgoing: &mut self.outgoing }
     }
 
     /// Takes the head out of the inbox.
@@ -180,11 +198,13 @@ impl ClientStream for Http2Stream {
             BodyLength::Known(len) => Some(len),
             BodyLength::None | BodyLength::Unknown => None,
         };
+        self.incoming.is_for_tunnel =
+            exchange.request.protocol().is_some() || exchange.request.method() == Method::Connect;
         self.incoming.stripped = listener.stripped(client.peer).map(std::sync::Arc::clone);
     }
 
     fn body<'a>(&'a mut self, _client: &'a Client) -> Body<'a> {
-        Body { connection: &self.connection, stream: &self.stream, incoming: &mut self.incoming }
+        self.incoming()
     }
 
     fn body_announced(&self) -> Option<u64> {
@@ -196,7 +216,7 @@ impl ClientStream for Http2Stream {
     }
 
     fn reply(&mut self) -> Reply<'_> {
-        Reply { connection: &self.connection, stream: &self.stream, outgoing: &mut self.outgoing }
+        self.outgoing()
     }
 
     fn interim(
@@ -215,11 +235,12 @@ impl ClientStream for Http2Stream {
         response: &FinalHead<'_>,
         fields: impl FnOnce(&mut HeadWriter<'_>),
     ) {
-        let (is_whole, length) = match response.content {
-            Content::Body(body, length) => (body == BodyLength::None, length),
-            Content::Tunnel => (false, None),
+        let (status, is_whole, length) = match response.content {
+            Content::Body(body, length) => (response.status.code, body == BodyLength::None, length),
+            // A success opens the tunnel (RFC 8441 section 5).
+            Content::Tunnel => (OK, false, None),
         };
-        self.append_head(response.status.code, is_whole, |out| {
+        self.append_head(status, is_whole, |out| {
             fields(out);
             if let Some(length) = length {
                 out.decimal_field(b"content-length", length);

@@ -33,6 +33,7 @@ fn settings(listener: &ListenerPlan) -> Settings {
         enable_push: true,
         max_concurrent_streams: listener.config.http2.streams_max,
         max_header_list_size: u32::try_from(listener.head_limits.head_bytes_max).unwrap_or(u32::MAX),
+        enable_connect_protocol: true,
         no_rfc7540_priorities: true,
         ..Settings::default()
     }
