@@ -36,6 +36,7 @@ impl StreamClient {
             requests: client.requests,
             opened_at: client.opened_at,
         };
+        client.listener.shard.streams_open.increment();
         Box::new(Self { client, stream })
     }
 
@@ -68,6 +69,7 @@ impl Drop for StreamClient {
             self.client.worker.shard.panics.increment();
             self.count_failure(Failure::weir(Phase::Relay, Cause::Panicked));
         }
+        self.client.listener.shard.streams_open.decrement();
         self.client.worker.connection_list.leave(self.client.answered_query);
         self.client.deadline.leave();
     }

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_http::h2::{ConnectionFault, ErrorCode};
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, ListenerShard, Party, Phase};
 
 use super::ClientConnection;
 use super::lease::Lease;
@@ -65,6 +66,7 @@ impl ClientConnection {
         let plan = self.client.listener.plan().clone();
         let mut http2 = Http2Connection::new(&mut self.connection, &plan);
         drop(plan);
+        let _counted = OpenConnectionCount::new(&self.client.listener.shard);
         let opened_at = clock::now();
         let mut progress = Progress {
             ending: Ending::None,
@@ -98,6 +100,7 @@ impl ClientConnection {
         if let Poll::Ready(end) = http2.poll_receive(cx, &mut self.connection, &stock, &plan) {
             self.stop_receiving(http2, progress, end);
         }
+        http2.count(&self.client.listener.shard);
         self.begin_streams(http2);
         self.say_goodbye(http2, progress, now);
         if progress.ending != Ending::Gone
@@ -144,6 +147,7 @@ impl ClientConnection {
         for stream in http2.take_begun() {
             let client = StreamClient::new(&self.client, stream);
             self.client.requests += 1;
+            self.client.listener.shard.streams.increment();
             tokio::task::spawn_local(run_stream(Rc::clone(&self.exchanges), client));
         }
     }
@@ -298,6 +302,23 @@ impl ClientConnection {
             // The next turn goes on with that.
             Some(Wait::Goodbye) | None => {}
         }
+    }
+}
+
+/// Counts a connection as one of HTTP/2.
+struct OpenConnectionCount(Arc<ListenerShard>);
+
+impl OpenConnectionCount {
+    fn new(shard: &Arc<ListenerShard>) -> Self {
+        shard.http2_connections.increment();
+        shard.http2_connections_open.increment();
+        Self(Arc::clone(shard))
+    }
+}
+
+impl Drop for OpenConnectionCount {
+    fn drop(&mut self) {
+        self.0.http2_connections_open.decrement();
     }
 }
 

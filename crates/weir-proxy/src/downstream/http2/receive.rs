@@ -55,7 +55,10 @@ impl State {
                 return self.block(stream, &block, (usage, ends_stream), listener, begun);
             }
             Event::Data { stream, data, ends_stream } => self.data(stream, &input[data], ends_stream),
-            Event::Reset { stream, .. } => self.leave(stream, Cause::Reset),
+            Event::Reset { stream, .. } => {
+                self.reset_count += 1;
+                self.leave(stream, Cause::Reset);
+            }
             Event::Fault { stream, fault } => self.leave(stream, Cause::Rule(fault.rule)),
             Event::Window { stream } if stream > 0 => self.window_opened(stream),
             Event::Settings => {
@@ -83,6 +86,7 @@ impl State {
             BlockUse::Head => return self.head(id, block, ends_stream, listener, begun),
             BlockUse::Trailers => return self.trailers(id, block, listener),
             BlockUse::Fault(fault) => self.leave(id, Cause::Rule(fault.rule)),
+            BlockUse::Refused => self.refused_count += 1,
             BlockUse::Discard => {}
         }
         let mut text = Vec::new();

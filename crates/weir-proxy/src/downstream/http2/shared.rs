@@ -45,6 +45,9 @@ pub(super) struct State {
     pub(super) is_told: bool,
     /// Whether nothing reaches the client any more.
     pub(super) is_closed: bool,
+    /// Streams that the client has reset, and such that were refused, since that was last counted.
+    pub(super) reset_count: u64,
+    pub(super) refused_count: u64,
     /// The task of the connection.
     task: Option<Waker>,
     is_woken: bool,
@@ -115,6 +118,8 @@ impl State {
             is_ending: false,
             is_told: false,
             is_closed: false,
+            reset_count: 0,
+            refused_count: 0,
             task: None,
             is_woken: false,
         }

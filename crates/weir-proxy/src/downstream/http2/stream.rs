@@ -125,6 +125,24 @@ impl Http2Stream {
     }
 }
 
+impl Http2Stream {
+    /// A client may send requests for several hosts on one connection, as far as the certificate that it was shown is for them (RFC 9113 section
+    /// 9.1.1).
+    fn check_host(&self, exchange: &Exchange, listener: &ListenerPlan) -> Result<(), Failure> {
+        let (Some(facts), Some(tls)) = (self.tls(), &listener.tls) else { return Ok(()) };
+        let (asked, host) = (facts.server_name, exchange.request.host().of(&exchange.request_text));
+        if asked.is_empty() || asked.as_bytes().eq_ignore_ascii_case(host) {
+            return Ok(());
+        }
+        match std::str::from_utf8(host) {
+            Ok(host) if tls.certificates.are_others(asked, host) => {
+                Err(Failure::client(Phase::Request, Cause::Misdirected))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Whether a request that breaks this rule is only too large: there is nothing wrong with the stream then.
 fn is_limit(rule: Rule) -> bool {
     matches!(rule, Rule::HeadTooLarge | Rule::TooManyFields | Rule::TargetTooLong | Rule::MethodTooLong)
@@ -179,7 +197,7 @@ impl ClientStream for Http2Stream {
         &mut self,
         client: &mut Client,
         exchange: &mut Exchange,
-        _listener: &ListenerPlan,
+        listener: &ListenerPlan,
     ) -> Result<(), Ended> {
         client.now = clock::now();
         exchange.record.began = client.now;
@@ -189,7 +207,7 @@ impl ClientStream for Http2Stream {
         let taken = self.take_head(exchange);
         match self.refused.take() {
             Some(failure) => Err(Ended::Failed(failure)),
-            None => taken.map_err(Ended::Failed),
+            None => taken.and_then(|()| self.check_host(exchange, listener)).map_err(Ended::Failed),
         }
     }
 

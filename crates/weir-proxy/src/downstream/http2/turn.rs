@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_http::h2::{
     self, ConnectionFault, ConnectionLimits, ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Role, Settings,
 };
-use weir_observe::Cause;
+use weir_observe::{Cause, ListenerShard};
 
 use super::receive::Begun;
 use super::shared::{GOODBYE, SharedConnection, State};
@@ -195,6 +195,15 @@ impl Http2Connection {
             is_acknowledged: codec.is_acknowledged(),
             is_told: state.is_told,
             unwritten: is_waiting.then_some(state.output.total),
+        }
+    }
+
+    /// Counts what has happened since this was called last.
+    pub(crate) fn count(&mut self, shard: &ListenerShard) {
+        let state = &mut *self.shared.state.borrow_mut();
+        if state.reset_count + state.refused_count > 0 {
+            shard.streams_reset.add(std::mem::take(&mut state.reset_count));
+            shard.streams_refused.add(std::mem::take(&mut state.refused_count));
         }
     }
 
