@@ -145,6 +145,13 @@ impl ClientConnection {
     /// Starts a task for each stream that has begun.
     fn begin_streams(&mut self, http2: &mut Http2Connection) {
         for stream in http2.take_begun() {
+            // One that is over already is released when it is dropped here. That its client has reset it is counted elsewhere.
+            if let Some(cause) = stream.gone() {
+                if let Cause::Rule(_) = cause {
+                    self.count_failure(Failure::client(Phase::Request, cause));
+                }
+                continue;
+            }
             let client = StreamClient::new(&self.client, stream);
             self.client.requests += 1;
             self.client.listener.shard.streams.increment();

@@ -156,12 +156,10 @@ impl Http2Connection {
         self.control_bytes <= CONTROL_BYTES_MAX && self.shared.state.borrow().output.room() > 0
     }
 
-    /// The streams that have begun in this turn, but for those that are over already.
+    /// The streams that have begun in this turn; some may be over already.
     pub(crate) fn take_begun(&mut self) -> Vec<Http2Stream> {
         let begun = std::mem::take(&mut self.begun);
-        let streams = begun.into_iter().map(|stream| Http2Stream::new(Rc::clone(&self.shared), stream));
-        // A stream that is not wanted any more is released when it is dropped here.
-        streams.filter(|stream| stream.gone().is_none()).collect()
+        begun.into_iter().map(|stream| Http2Stream::new(Rc::clone(&self.shared), stream)).collect()
     }
 
     /// Writes what waits; ready when all of it is written.

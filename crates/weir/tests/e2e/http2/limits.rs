@@ -68,7 +68,7 @@ fn a_body_that_does_not_come_is_answered_408() {
     let origin = echo();
     let weir = start_with(
         &origin,
-        "listener.web.timeouts.request_body = { credit = \"200ms\", rate_min = \"1KB/s\" }",
+        "listener.web.timeouts.request_body = { credit = \"200ms\", rate_min = \"1kB/s\" }",
     );
     let mut client = Http2Client::connect(weir.web());
     let stream = client.post("/", &[]);
@@ -81,7 +81,7 @@ fn a_body_that_does_not_come_is_answered_408() {
 #[test]
 fn a_route_that_does_not_exist_is_answered_404() {
     let origin = echo();
-    let text = config_of(&[origin], "").replace("listener.web.upstream = \"app\"\n", "");
+    let text = config_of(std::slice::from_ref(&origin), "").replace("listener.web.upstream = \"app\"\n", "");
     let text = format!(
         "{text}{}listener.web.route = [{{ path = \"/app\", upstream = \"app\" }}]",
         crate::harness::http2::H2C
@@ -118,7 +118,8 @@ fn a_host_that_has_another_certificate_is_answered_421() {
     assert_eq!(status("b.test"), (421, Some("misdirected".to_owned())));
     assert_eq!(status("c.test").0, 200, "no other certificate is for it");
     assert_eq!(status("a.test").0, 200);
-    assert_eq!(Http2Client::connect_tls_as(&authority, weir.web(), "b.test").fetch("/").status, 200);
+    let mut other = Http2Client::connect_tls_as(&authority, weir.web(), "b.test");
+    assert_eq!(other.fetch("/").status, 421, "a.test, on the connection of b.test");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Requests that are malformed (RFC 9113 section 8.1.1), or that HTTP/1 could read in two ways: answered 400, their stream is reset, and no
 //! server gets a byte of them, while the connection goes on.
 
-use crate::harness::http2::frame::{NO_ERROR, PROTOCOL_ERROR};
+use crate::harness::http2::frame::{self, NO_ERROR, PROTOCOL_ERROR};
 use crate::harness::http2::{start, start_with};
 use crate::harness::scripts::echo;
 use crate::harness::{End, Http2Client, eventually};
@@ -144,6 +144,7 @@ fn there_is_one_host_and_one_length() {
         ("Host with another port", with(&[("host", "a.test:81")])),
         ("two Hosts", [without(":authority"), lines(&[("host", "a.test"), ("host", "a.test")])].concat()),
         ("lengths that differ", with(&[("content-length", "1"), ("content-length", "2")])),
+        ("equal lengths", with(&[("content-length", "0"), ("content-length", "0")])),
         ("a length that is no number", with(&[("content-length", "1x")])),
         ("a negative length", with(&[("content-length", "-1")])),
         ("a length with a sign", with(&[("content-length", "+1")])),
@@ -225,6 +226,22 @@ fn a_body_of_another_length_has_no_end_at_the_server() {
     eventually("each is counted", || failures() == 5.0);
 }
 
+/// All of it in one segment: the exchange never begins, and is counted all the same.
+#[test]
+fn a_body_of_another_length_that_comes_with_its_head() {
+    let origin = echo();
+    let weir = start(&origin);
+    let mut client = Http2Client::connect(weir.web());
+    client.settle();
+    let head = [&client.request("POST", "/")[..], &[("content-length", "5")]].concat();
+    let (stream, opening) = client.opening(&head, false);
+    client.send([opening, frame::frame(frame::DATA, frame::END_STREAM, stream, b"hell")].concat());
+    assert_eq!(client.wait_for_reset(stream), PROTOCOL_ERROR);
+    client.settle();
+    assert_eq!(weir.metrics().sum("weir_listener_failures_total", &["reason=\"length-differs\""]), 1.0);
+    assert_eq!(origin.connections(), 0);
+}
+
 #[test]
 fn trailers_that_are_malformed_have_no_end_at_the_server() {
     let origin = echo();
@@ -279,7 +296,6 @@ fn what_looks_odd_and_is_allowed_passes() {
         ("bytes beyond ASCII in a value", [&lines(&GET)[..], &[(&b"x-a"[..], &b"\xe9"[..])]].concat()),
         ("another scheme", but(":scheme", b"https")),
         ("an unusual method", but(":method", b"M-SEARCH")),
-        ("equal lengths", with(&[("content-length", "0"), ("content-length", "0")])),
     ] {
         let stream = client.open(&fields, true);
         let received = client.response(stream);

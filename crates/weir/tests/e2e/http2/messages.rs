@@ -17,7 +17,7 @@ fn a_get_is_one_of_http_1_to_the_server() {
     let request = origin.last_request();
     assert_eq!(request.head.start_line, "GET /a?b=c HTTP/1.1");
     assert_eq!((request.field("host"), request.field("accept")), (Some("a.test"), Some("text/html")));
-    assert_eq!(request.field("te"), None, "it was for the hop");
+    assert_eq!(request.field("te"), Some("trailers"), "the client takes trailers");
     assert_eq!(
         request.fields().all("content-length").len() + request.fields().all("transfer-encoding").len(),
         0

@@ -41,7 +41,9 @@ fn each_stream_is_listed_beside_its_connection() {
     let from = list[0]["client"].clone();
     assert!(list.iter().all(|line| line["client"] == from), "{list:?}");
     gate.open();
-    streams.map(|stream| assert_eq!(client.response(stream).status, 200));
+    for stream in streams {
+        assert_eq!(client.response(stream).status, 200);
+    }
     eventually("the connection is idle", || {
         let list = listed(&weir);
         list.len() == 1 && list[0]["state"] == "idle" && list[0]["requests"] == 2

@@ -199,11 +199,6 @@ impl Http2Client {
         self.wire.stream().reset_on_close();
     }
 
-    /// The socket itself.
-    pub(crate) fn stream(&self) -> &Stream {
-        self.wire.stream()
-    }
-
     /// The fields of a request of `method` for `target`.
     pub(crate) fn request<'a>(&self, method: &'a str, target: &'a str) -> Vec<(&'a str, &'a str)> {
         vec![(":method", method), (":scheme", self.scheme), (":authority", "a.test"), (":path", target)]

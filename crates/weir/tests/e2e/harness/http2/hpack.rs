@@ -33,17 +33,3 @@ impl Hpack {
         Fields(lines.into_iter().map(|(name, value, _)| (latin1(&name), latin1(&value))).collect())
     }
 }
-
-/// A literal without the table and without Huffman's code, for blocks made by hand (RFC 7541 section 6.2.2).
-pub(crate) fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut line = vec![0];
-    for text in [name, value] {
-        assert!(text.len() < 127 + 128, "longer ones need another byte");
-        match text.len() {
-            len @ 0..127 => line.push(len as u8),
-            len => line.extend([127, (len - 127) as u8]),
-        }
-        line.extend_from_slice(text);
-    }
-    line
-}

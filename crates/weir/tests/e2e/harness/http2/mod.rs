@@ -10,4 +10,3 @@ mod client;
 mod reading;
 
 pub(crate) use client::{H2C, Http2Client, start, start_with, start_with_slots, start_with_tls};
-pub(crate) use received::Received;

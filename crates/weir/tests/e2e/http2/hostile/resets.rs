@@ -1,8 +1,9 @@
 //! Streams that are opened and given up, by the client (CVE-2023-44487) or by Weir, which the client makes do so (CVE-2025-8671).
 
 use super::Site;
-use crate::harness::Http2Client;
 use crate::harness::http2::frame::{self, CANCEL, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM};
+use crate::harness::http2::start;
+use crate::harness::{Http2Client, Origin, eventually};
 
 /// Requests of a flood that may reach a server: as many resets as there may be at once, and those of a few seconds.
 const REACHED_MAX: usize = 300;
@@ -21,14 +22,22 @@ fn rapid_reset() {
     });
     let reached = site.origin.connections();
     assert!(reached <= REACHED_MAX, "{reached} requests reached the server");
-    assert!(site.weir.metrics().sum("weir_listener_streams_reset_total", &[]) >= 200.0);
+    let metrics = site.weir.metrics();
+    let [reset, refused] = ["weir_listener_streams_reset_total", "weir_listener_streams_refused_total"]
+        .map(|name| metrics.sum(name, &[]));
+    assert!(reset + refused >= 200.0, "{reset} reset, {refused} refused");
 }
 
 /// Streams that are reset one after the other, each when its request has reached the server, draw from the same budget.
 #[test]
 fn resets_that_come_late() {
-    let site = Site::new();
-    let mut attacker = site.client();
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = start(&origin);
+    let mut attacker = Http2Client::connect(weir.web());
     let mut sent = 0;
     while sent < 2_000 {
         let stream = attacker.get("/reset");
@@ -45,7 +54,10 @@ fn resets_that_come_late() {
         }
     }
     assert!((200..1_000).contains(&sent), "{sent} resets");
-    assert!(site.failures("http2-too-many-resets") >= 1.0);
+    eventually("it is counted", || {
+        let label = "reason=\"http2-too-many-resets\"";
+        weir.metrics().all("weir_listener_failures_total", &[label]) == [1.0]
+    });
 }
 
 /// A client that gives up now and then is none that means harm.
