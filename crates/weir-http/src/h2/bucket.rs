@@ -31,9 +31,9 @@ impl Bucket {
         has_one
     }
 
-    /// Puts some back, up to the size.
+    /// Puts some back, also beyond the size: they are owed to what was done for the peer, and it may take them late and all at once.
     pub(super) fn earn(&mut self, count: u16) {
-        self.left = (self.left + u32::from(count) * PARTS).min(u32::from(self.size) * PARTS);
+        self.left = self.left.saturating_add(u32::from(count) * PARTS);
     }
 
     fn refill(&mut self, now: u64) {
@@ -62,8 +62,10 @@ mod tests {
         assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 3, "never more than its size");
         bucket.earn(2);
         assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 2);
-        bucket.earn(u16::MAX);
-        assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 3);
+        bucket.earn(20);
+        assert_eq!((0..30).filter(|_| bucket.take(u64::MAX)).count(), 20, "as many as were earned");
+        (0..100_000).for_each(|_| bucket.earn(u16::MAX));
+        assert!(bucket.take(u64::MAX));
     }
 
     #[test]
