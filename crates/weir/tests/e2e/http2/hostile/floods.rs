@@ -110,6 +110,15 @@ fn windows_that_are_opened_for_what_was_taken_are_no_flood() {
     // The client of the harness gives back each DATA frame twice.
     let mut client = Http2Client::connect(weir.web());
     assert_eq!(client.fetch("/").body.len(), LEN);
+    // Another one has large windows, keeps all of it, and then takes it in small pieces, as programs in Go do.
+    let mut client = Http2Client::connect_with(weir.web(), &[(frame::INITIAL_WINDOW_SIZE, 1 << 30)]);
+    client.open_window(0, 1 << 30);
+    client.gives_back = false;
+    let stream = client.get("/");
+    assert_eq!(client.response(stream).body.len(), LEN);
+    let updates = [frame::window_update(0, 4_096), frame::window_update(stream, 4_096)].concat();
+    client.send(updates.repeat(LEN / 4_096));
+    client.settle();
     assert_eq!(client.goaways, []);
 }
 
