@@ -76,6 +76,15 @@ fn streams_that_end_give_back_what_they_hold() {
 }
 
 #[test]
+fn what_may_be_held_is_not_owed() {
+    let mut server = server(INITIAL_WINDOW, 16_000);
+    server.receive(&[data(1, 15_000), data(1, 15_000), head(3), data(3, 15_000)].concat());
+    assert_eq!((server.connection.held, server.connection.owed), (45_000, 30_000));
+    server.connection.consumed(1, 30_000, &mut server.out);
+    assert_eq!((server.connection.held, server.connection.owed), (15_000, 0));
+}
+
+#[test]
 fn bytes_that_break_a_rule_come_back() {
     let mut server = End::ready(Role::Server);
     for id in [1, 3, 5, 7, 9] {
