@@ -16,7 +16,7 @@ use weir_http::{ChunkedLimits, FieldWriter, Fields, HeadLimits, RequestHead, Res
 const STREAMS_MAX: u32 = 4;
 
 /// One end of a connection, which does something with all that it receives.
-struct End {
+struct FuzzedConnection {
     role: Role,
     connection: Connection,
     decoder: HpackDecoder,
@@ -29,7 +29,7 @@ struct End {
     bodies: BTreeMap<u32, usize>,
 }
 
-impl End {
+impl FuzzedConnection {
     /// The first byte of an input says what kind of end it is for.
     fn new(kind: u8) -> Self {
         let role = if kind & 1 == 0 { Role::Server } else { Role::Client };
@@ -179,7 +179,7 @@ impl End {
 type Account = (Vec<String>, Vec<u8>, Option<ConnectionFault>);
 
 fn run(kind: u8, input: &[u8], growth: &[usize]) -> Account {
-    let mut end = End::new(kind);
+    let mut end = FuzzedConnection::new(kind);
     let mut used = 0;
     let mut fault = None;
     for &len in growth {

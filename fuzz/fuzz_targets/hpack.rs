@@ -11,7 +11,7 @@ use weir_http::h2::{HeadWriter, HpackDecoder, HpackEncoder, HpackError};
 type Line = (Vec<u8>, Vec<u8>);
 
 /// The two decoders of one connection, and an encoder that writes again what they read.
-struct Tables<'a> {
+struct HpackTables<'a> {
     decoder: HpackDecoder,
     other: Decoder<'a>,
     encoder: HpackEncoder,
@@ -20,21 +20,21 @@ struct Tables<'a> {
 }
 
 /// Takes a block off the front of an input: its length in one byte, then its bytes. A length of 255 is a new size of the tables.
-enum Step<'a> {
+enum HpackStep<'a> {
     Block(&'a [u8]),
     TableSize(usize),
 }
 
-fn next<'a>(input: &mut &'a [u8]) -> Option<Step<'a>> {
+fn next<'a>(input: &mut &'a [u8]) -> Option<HpackStep<'a>> {
     let (&len, rest) = input.split_first()?;
     if len == u8::MAX {
         let (&size, rest) = rest.split_first()?;
         *input = rest;
-        return Some(Step::TableSize(usize::from(size) * 16));
+        return Some(HpackStep::TableSize(usize::from(size) * 16));
     }
     let (block, rest) = rest.split_at(rest.len().min(len.into()));
     *input = rest;
-    Some(Step::Block(block))
+    Some(HpackStep::Block(block))
 }
 
 fn decode(decoder: &mut HpackDecoder, block: &[u8]) -> Result<Vec<Line>, HpackError> {
@@ -61,7 +61,7 @@ fn is_field((name, value): &&Line) -> bool {
         && !LEFT_OUT.contains(&&name[..])
 }
 
-impl Tables<'_> {
+impl HpackTables<'_> {
     fn set_size(&mut self, size: usize) {
         self.decoder.set_table_bytes_max(size);
         self.other.set_max_dynamic_size(size as u32);
@@ -84,7 +84,7 @@ impl Tables<'_> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let mut tables = Tables {
+    let mut tables = HpackTables {
         decoder: HpackDecoder::new(),
         other: Decoder::with_dynamic_size(4_096),
         encoder: HpackEncoder::default(),
@@ -94,8 +94,8 @@ fuzz_target!(|input: &[u8]| {
     let mut rest = input;
     while let Some(step) = next(&mut rest) {
         match step {
-            Step::TableSize(size) => tables.set_size(size),
-            Step::Block(block) => {
+            HpackStep::TableSize(size) => tables.set_size(size),
+            HpackStep::Block(block) => {
                 if tables.read(block).is_err() {
                     break;
                 }
