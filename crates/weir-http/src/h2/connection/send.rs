@@ -233,10 +233,9 @@ impl Connection {
 
     fn unhold(&mut self, len: u32) {
         self.held -= len;
-        let allowed = self.limits.held_bytes_max.saturating_sub(self.held.saturating_sub(self.owed));
-        let given = self.owed.min(allowed).max(self.owed.saturating_sub(self.held));
-        self.owed -= given;
-        self.receive.give(given);
+        let owed = self.owed.min(self.held.saturating_sub(self.limits.held_bytes_max));
+        self.receive.give(self.owed - owed);
+        self.owed = owed;
     }
 
     /// What a stream holds goes back: nobody will consume it.

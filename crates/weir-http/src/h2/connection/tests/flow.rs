@@ -76,6 +76,26 @@ fn streams_that_end_give_back_what_they_hold() {
 }
 
 #[test]
+fn what_may_be_held_is_not_owed() {
+    let mut server = server(INITIAL_WINDOW, 16_000);
+    server.receive(&[data(1, 15_000), data(1, 15_000), head(3), data(3, 15_000)].concat());
+    assert_eq!((server.connection.held, server.connection.owed), (45_000, 30_000));
+    server.connection.consumed(1, 30_000, &mut server.out);
+    assert_eq!((server.connection.held, server.connection.owed), (15_000, 0));
+}
+
+#[test]
+fn bytes_that_break_a_rule_come_back() {
+    let mut server = End::ready(Role::Server);
+    for id in [1, 3, 5, 7, 9] {
+        server.receive(&[last_head(id), data(id, 16_384)].concat());
+    }
+    let is_update = |frame: &Written| frame.number == WINDOW_UPDATE;
+    let updates: Vec<_> = server.written().into_iter().filter(is_update).collect();
+    assert_eq!(updates, frames(&window_update(0, 32_768).repeat(2)));
+}
+
+#[test]
 fn padding_counts_and_comes_back_at_once() {
     let mut server = server(1_000, 1 << 20);
     let padded = |data_len: usize, padding: u8| {
