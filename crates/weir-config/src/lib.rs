@@ -45,12 +45,12 @@ pub use config::{
     CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Credentials, Dialogue, Dns,
     EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, HeaderChanges, HealthCheck,
     HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate,
-    ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings,
-    Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, Process, ProxyProtocol,
-    ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, RedirectPart, ReloadTrigger,
-    RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency,
-    SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat,
+    LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge,
+    Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect,
+    RedirectPart, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts,
+    Server, ServerLeniency, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

@@ -30,6 +30,7 @@ pub use message::limits::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 pub use message::method::Method;
 pub use message::name::FieldName;
 pub use message::path::{EncodedSlashRule, PathRules, write_normal_path};
+pub use message::priority::Priority;
 pub use message::request::{Expectation, RequestHead};
 pub use message::response::ResponseHead;
 pub use message::rule::Rule;

@@ -139,6 +139,18 @@ pub struct ListenerShard {
     pub tunnels: Counter,
     /// Tunnels open.
     pub tunnels_open: Gauge,
+    /// Client connections that spoke HTTP/2.
+    pub http2_connections: Counter,
+    /// Client connections open that speak HTTP/2.
+    pub http2_connections_open: Gauge,
+    /// Streams of HTTP/2 begun.
+    pub streams: Counter,
+    /// Streams of HTTP/2 open.
+    pub streams_open: Gauge,
+    /// Streams that clients have reset.
+    pub streams_reset: Counter,
+    /// Streams refused because the connection had as many as it may.
+    pub streams_refused: Counter,
     /// Failures, by reason.
     pub failures: FailureCounters,
 }

@@ -299,6 +299,12 @@ pub struct ListenerStats {
     pub revocations: Option<CertificateStats>,
     pub tunnels: u64,
     pub tunnels_open: Level,
+    pub http2_connections: u64,
+    pub http2_connections_open: Level,
+    pub streams: u64,
+    pub streams_open: Level,
+    pub streams_reset: u64,
+    pub streams_refused: u64,
     #[serde(skip)]
     pub failures: FailureStats,
     /// The counters of its routes, in the order of the config.
@@ -358,6 +364,12 @@ impl ListenerStats {
         }
         self.tunnels += shard.tunnels.value();
         self.tunnels_open.merge(shard.tunnels_open.level());
+        self.http2_connections += shard.http2_connections.value();
+        self.http2_connections_open.merge(shard.http2_connections_open.level());
+        self.streams += shard.streams.value();
+        self.streams_open.merge(shard.streams_open.level());
+        self.streams_reset += shard.streams_reset.value();
+        self.streams_refused += shard.streams_refused.value();
         self.failures.add(&shard.failures);
     }
 }

@@ -177,7 +177,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
     if text.value.protocol != ListenerProtocol::Tcp {
         return;
     }
-    let of_listener = ["lenient", "paths", "trusted_proxies", "forwarded", "request_id"]
+    let of_listener = ["http2", "lenient", "paths", "trusted_proxies", "forwarded", "request_id"]
         .map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];
     let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));

@@ -43,6 +43,8 @@ pub struct Listener {
     pub timeouts: ListenerTimeouts,
     /// Size and count limits on messages of clients.
     pub limits: ListenerLimits,
+    /// HTTP/2 with the clients.
+    pub http2: ListenerHttp2,
     /// Rules of HTTP/1 that are not enforced here.
     pub lenient: Leniency,
     /// The form of a path for rules and servers.
@@ -77,7 +79,7 @@ impl Listener {
 choice! {
     /// The protocol of the clients of a listener.
     pub enum ListenerProtocol {
-        /// HTTP/1: each request is routed on its own.
+        /// HTTP/1 and HTTP/2: each request is routed on its own.
         #[default]
         Http = "http",
         /// Anything over TCP: each connection is routed once.
@@ -132,6 +134,33 @@ section! {
         upload_rate: Option<ByteRate> = "off", like "nginx `proxy_upload_rate`";
         /// The rate at which one client may receive through a tunnel.
         download_rate: Option<ByteRate> = "off", like "nginx `proxy_download_rate`";
+    }
+}
+
+choice! {
+    /// Whether clients without TLS speak HTTP/2.
+    pub enum PriorKnowledge {
+        /// They speak HTTP/1 only.
+        #[default]
+        Off = "off",
+        /// They speak either; the first bytes tell.
+        Allowed = "allowed",
+        /// They speak HTTP/2 only.
+        Only = "only",
+    }
+}
+
+section! {
+    /// HTTP/2 with the clients.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ListenerHttp2 at "listener.NAME.http2" {
+        /// Whether clients with TLS may agree on HTTP/2 (ALPN `h2`). Without TLS, see `prior_knowledge`.
+        enabled: bool = true, like "nginx `http2`, HAProxy `bind alpn`";
+        /// HTTP/2 without TLS (h2c), with which a client begins because it knows beforehand that it may: gRPC clients do, browsers never.
+        /// `Upgrade: h2c` is ignored.
+        prior_knowledge: PriorKnowledge = "off", like "nginx `http2` without `ssl`, HAProxy `bind proto h2`";
+        /// Streams that a client may have open at once on one connection; a further one is refused, and the client may repeat it.
+        streams_max: u32 = 128, in 1..=10_000, like "nginx `http2_max_concurrent_streams`, HAProxy `tune.h2.fe.max-concurrent-streams`";
     }
 }
 

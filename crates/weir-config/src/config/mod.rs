@@ -32,8 +32,9 @@ pub use ejection::OutlierEjection;
 pub use health::{BodyRule, Dialogue, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
 pub use listener::{
-    AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerLimits, ListenerProtocol,
-    ListenerTimeouts, PathForm, PathSettings, ProxyProtocol, RequestId, TrustedProxies,
+    AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
+    ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
+    TrustedProxies,
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use process::{

@@ -158,6 +158,7 @@ fn of_listener_key(first: &str) -> Effect {
         | "connections_per_client_max"
         | "tls"
         | "proxy_protocol"
+        | "http2"
         | "protocol" => Effect::NextConnection,
         _ => Effect::NextRequest,
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
-    AccessLog, ForwardedHeaders, Leniency, Listener, ListenerLimits, ListenerProtocol, ListenerTimeouts,
-    PathSettings, RequestId, Route, TrustedProxies,
+    AccessLog, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
 };
 use crate::key::{OneOrMany, Spanned, SpannedTable, section};
 use crate::value::ListenAddress;
@@ -56,6 +56,8 @@ section! {
         timeouts: SpannedTable<ListenerTimeouts> = {};
         /// Limits on requests.
         limits: SpannedTable<ListenerLimits> = {};
+        /// HTTP/2 with the clients.
+        http2: ListenerHttp2 = {};
         /// Rules of HTTP/1 that legacy clients may break.
         lenient: Leniency = {};
         /// The form in which rules and servers see a path.
@@ -92,6 +94,7 @@ impl ListenerText {
             tls: None,
             timeouts: self.timeouts.value,
             limits: self.limits.value,
+            http2: self.http2,
             lenient: self.lenient,
             paths: self.paths,
             trusted_proxies: self.trusted_proxies,

@@ -74,7 +74,7 @@ impl ClientAuthorityWatch<'_> {
             return;
         }
         let listener = &*self.listener.name;
-        match self.server_config.replace_authorities(&authorities, self.tls, self.listener.protocol) {
+        match self.server_config.replace_authorities(&authorities, self.tls) {
             Ok(()) => {
                 self.authorities = authorities;
                 for file in changed {
@@ -117,9 +117,7 @@ impl ClientAuthorityWatch<'_> {
                 listener, %file, since = seconds(lists.next_update),
                 "a list of revoked certificates is outdated: clients with certificates of its authority are rejected"
             );
-            if let Err(error) =
-                self.server_config.replace_authorities(&self.authorities, self.tls, self.listener.protocol)
-            {
+            if let Err(error) = self.server_config.replace_authorities(&self.authorities, self.tls) {
                 tracing::error!(listener, %error, "sessions from before can still be resumed");
             }
         }

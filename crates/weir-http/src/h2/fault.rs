@@ -38,7 +38,8 @@ pub struct StreamFault {
 }
 
 impl StreamFault {
-    pub(super) const fn protocol(rule: Rule) -> Self {
+    /// Of a message that is malformed (RFC 9113 section 8.1.1).
+    pub const fn protocol(rule: Rule) -> Self {
         Self { code: ErrorCode::PROTOCOL_ERROR, rule }
     }
 }

@@ -247,9 +247,13 @@ impl RequestHead {
         if valid { str::from_utf8(digits).ok()?.parse().ok() } else { None }
     }
 
-    /// The value of `Upgrade` when it counts: in HTTP/1.1, with `Connection: upgrade`, in one field only.
+    /// The protocol that is asked for. In HTTP/1.1 the value of `Upgrade`, with `Connection: upgrade`, in one field only; in HTTP/2 that of
+    /// an extended CONNECT.
     #[inline]
     pub fn upgrade(&self) -> Option<TextSpan> {
+        if self.protocol.is_some() {
+            return self.protocol;
+        }
         let counts = self.facts.connection.upgrade() && self.version == Version::Http11;
         if counts { self.facts.upgrade.filter(|value| !value.is_empty()) } else { None }
     }

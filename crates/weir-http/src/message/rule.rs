@@ -110,6 +110,7 @@ rules! {
     Http2SelfDependency "http2-self-dependency" "RFC 7540 section 5.3.1" "A stream depends on itself.",
     Http2PushRefused "http2-push-refused" "RFC 9113 section 8.4" "A response was pushed, although that was not allowed.",
     Http2BlockInterrupted "http2-block-interrupted" "RFC 9113 section 4.3" "A header block is interrupted by another frame, or continued where none is open.",
+    Http2BadHeaderBlock "http2-bad-header-block" "RFC 9113 section 4.3" "A header block cannot be decoded.",
     Http2BlockTooLarge "http2-block-too-large" "limit" "A header block is larger than the limit.",
     Http2TooManyContinuations "http2-too-many-continuations" "limit" "A header block has more CONTINUATION frames than the limit, or an empty one.",
     Http2TrailersWithoutEnd "http2-trailers-without-end" "RFC 9113 section 8.1" "The trailers do not end their stream.",

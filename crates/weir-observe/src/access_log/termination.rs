@@ -50,6 +50,8 @@ fn party(failure: Failure) -> u8 {
             Cause::Rule(_)
             | Cause::UnexpectedUpgrade
             | Cause::PrematureUpgrade
+            | Cause::UpgradeIgnored
+            | Cause::WebsocketAcceptMismatch
             | Cause::TooManyInterimResponses
             | Cause::HeadOverflow,
             _,

@@ -81,6 +81,7 @@ causes! {
 
     // The request.
     ExpectationFailed "expectation-failed" "The request expects something other than 100-continue.",
+    UpgradeNotAllowed "upgrade-not-allowed" "No route allows the protocol that the client asks for.",
     ConnectNotAllowed "connect-not-allowed" "CONNECT without a route that allows it.",
     MethodNotAllowed "method-not-allowed" "Routes match the request, but none of them its method.",
     LoopDetected "loop-detected" "The request has passed this Weir before.",
@@ -91,6 +92,8 @@ causes! {
     // The response.
     UnexpectedUpgrade "unexpected-upgrade" "The server switched protocols though the client did not ask for it.",
     PrematureUpgrade "premature-upgrade" "The server switched protocols before it had the whole request.",
+    UpgradeIgnored "upgrade-ignored" "The server answered with success instead of switching protocols.",
+    WebsocketAcceptMismatch "websocket-accept-mismatch" "The server agreed to a WebSocket without the proof that it had understood the request.",
     TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
     ResponseExcess "response-excess-data" "The server sent bytes beyond the end of its response.",

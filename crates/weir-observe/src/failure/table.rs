@@ -179,6 +179,9 @@ rows! {
         "Not found.",
         "No route of the listener matches the request.",
         "Run `weir explain` with the URL to see why. Add a route; a route without conditions matches every request.";
+    "upgrade-not-allowed": UpgradeNotAllowed, Client, [Route], answer 501, "This protocol is not available here.",
+        "A client of HTTP/2 asked for a tunnel with a protocol (extended CONNECT) that the route does not allow.",
+        "Add the protocol to `upgrades` of the route, if its servers speak it.";
     "method-not-allowed": MethodNotAllowed, Client, [Route], answer 405,
         "The method of the request is not allowed here.",
         "Routes match the request, but none of them allows the method.",
@@ -334,9 +337,15 @@ rows! {
     "response-unexpected-upgrade": UnexpectedUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched protocols, and the client had not requested it.",
         "Correct the server.";
+    "response-upgrade-ignored": UpgradeIgnored, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server answered with success without switching protocols: a client of HTTP/2 would take that for consent to the tunnel that it asked for.",
+        "Correct the server: it has to switch protocols (101) or respond with an error.";
     "response-premature-upgrade": PrematureUpgrade, Server, [Response], answer 502, BAD_GATEWAY,
         "The server switched protocols before it had the complete request: the rest of the body would be taken for bytes of the new protocol.",
         "Correct the server: it has to read the body first, or respond without switching.";
+    "response-websocket-accept-mismatch": WebsocketAcceptMismatch, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server agreed to a WebSocket, but its `Sec-WebSocket-Accept` does not match the key that Weir sent for a client of HTTP/2.",
+        "Correct the server: it has to compute the field from `Sec-WebSocket-Key` (RFC 6455 section 4.2.2).";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
         "The server sent more 1xx responses than the limit before the final response.",
         "Correct the server.";

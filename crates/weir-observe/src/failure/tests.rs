@@ -75,6 +75,12 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::server(Relay, Cause::ResponseIncomplete), "response-incomplete", None, 502),
         (Failure::server(Response, Cause::UnexpectedUpgrade), "response-unexpected-upgrade", Some(502), 502),
         (Failure::server(Response, Cause::PrematureUpgrade), "response-premature-upgrade", Some(502), 502),
+        (
+            Failure::server(Response, Cause::WebsocketAcceptMismatch),
+            "response-websocket-accept-mismatch",
+            Some(502),
+            502,
+        ),
         (Failure::server(Response, Cause::UnexpectedStatus), "response-unexpected-status", Some(502), 502),
         (Failure::server(Relay, Cause::UnexpectedBody), "response-unexpected-body", None, 502),
         (Failure::client(Response, Cause::Closed), "client-closed", None, 499),

@@ -46,6 +46,10 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
                 span.small { "peak " (live("connections_open.peak", "count", &level(stats.connections_open.peak)))
                     @if let Some(max) = listener.connections_max { " of " (format::count(max.into())) } }
                 span.small { (live("connections", "count", &format::count(stats.connections))) " in total" }
+                @if stats.http2_connections > 0 {
+                    span.small { (live("http2_connections_open.now", "count", &level(stats.http2_connections_open.now))) " of HTTP/2 with "
+                        (live("streams_open.now", "count", &level(stats.streams_open.now))) " streams" }
+                }
                 @if stats.tunnels > 0 || listener.protocol == "tcp" {
                     span.small { (live("tunnels_open.now", "count", &level(stats.tunnels_open.now))) " tunnels, "
                         (live("tunnels", "count", &format::count(stats.tunnels))) " in total" }

@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use weir_config::PriorKnowledge;
 use weir_http::http1::{FieldLines, HeadProgress, RequestParser, keeps_alive, write};
-use weir_http::{BodyLength, FieldName, FieldWriter as _, HeadLimits, Method, Version};
+use weir_http::{BodyLength, FieldName, FieldWriter as _, HeadLimits, Method, Rule, Version};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::abort;
@@ -47,6 +48,8 @@ pub(crate) enum AfterStream {
     Abort,
     /// Relay raw bytes from now on.
     Tunnel(Box<Tunnelled>),
+    /// The client has begun with HTTP/2: nothing of it was taken.
+    Http2,
 }
 
 /// The HTTP/1 state of the current stream; pooled with its exchange.
@@ -59,6 +62,8 @@ pub(crate) struct Http1StreamState {
     keep_alive: bool,
     /// Whether the client may still be sending although its request is over.
     lingers: bool,
+    /// Whether it has begun with HTTP/2, as it may.
+    is_http2: bool,
 }
 
 impl Http1StreamState {
@@ -69,6 +74,7 @@ impl Http1StreamState {
             reply: Outgoing::new(),
             keep_alive: false,
             lingers: false,
+            is_http2: false,
         }
     }
 
@@ -77,7 +83,7 @@ impl Http1StreamState {
         self.parser.reset();
         self.body.begin_nothing();
         self.reply.reset(MEMORY_KEPT_MAX);
-        (self.keep_alive, self.lingers) = (false, false);
+        (self.keep_alive, self.lingers, self.is_http2) = (false, false, false);
     }
 }
 
@@ -95,6 +101,7 @@ impl Http1Stream<'_> {
     /// What becomes of the connection.
     pub(crate) fn after(&self, end: End, exchange: &Exchange) -> AfterStream {
         match end {
+            End::Closed if self.state.is_http2 => AfterStream::Http2,
             End::Closed => AfterStream::Close,
             End::Aborted => AfterStream::Abort,
             End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
@@ -187,6 +194,18 @@ fn begin(exchange: &mut Exchange, now: Instant) {
     (exchange.record.began, exchange.record.accounted) = (now, now);
 }
 
+/// Whether a request failed because it is the beginning of HTTP/2.
+fn is_preface(failure: Failure) -> bool {
+    failure.cause == Cause::Rule(Rule::Http2Preface)
+}
+
+/// Whether a client may begin with HTTP/2 because it knows beforehand (RFC 9113 section 3.3). With TLS, it has to agree on it.
+#[cold]
+fn may_begin_http2(client: &Client) -> bool {
+    let http2 = &client.listener.plan().config.http2;
+    client.requests == 0 && !client.is_tls && http2.prior_knowledge != PriorKnowledge::Off
+}
+
 /// Whether the client wants to send further requests on its connection.
 fn asks_for_more(exchange: &Exchange) -> bool {
     keeps_alive(exchange.request.version(), exchange.request.connection())
@@ -265,6 +284,10 @@ impl ClientStream for Http1Stream<'_> {
                 match self.parse(exchange, &listener.head_limits) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
+                    Err(failure) if is_preface(failure) && may_begin_http2(client) => {
+                        self.state.is_http2 = true;
+                        return Poll::Ready(Err(Ended::Quietly));
+                    }
                     Err(failure) => {
                         if !waited {
                             begin(exchange, clock::now());

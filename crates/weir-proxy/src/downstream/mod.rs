@@ -2,5 +2,6 @@
 
 pub(crate) mod connection;
 mod http1;
+mod http2;
 mod tcp;
 mod abort;

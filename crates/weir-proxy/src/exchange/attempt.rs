@@ -5,7 +5,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::FieldName;
+use weir_http::{FieldName, Version};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -20,11 +20,11 @@ use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, RelayError, Sink as _, WaitingFor};
 use crate::state::activity::Activity;
-use crate::state::pool::ServerConnection;
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers, Upgrade};
+use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
 const INTERIM_RESPONSES_MAX: u32 = 32;
@@ -98,7 +98,7 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     slot: Slot,
-) -> Result<(ServerConnection, Slot), AttemptFailure> {
+) -> Result<(ServerEnd, Slot), AttemptFailure> {
     let began = client.now;
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
@@ -214,7 +214,7 @@ impl Attempt {
                     pass_interim(stream, exchange, server)?;
                     flush_interim(cx, stream)?;
                 }
-                Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, plans)),
+                Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, server, plans)),
                 Poll::Ready(Err(error)) => {
                     let failure = of_head(error, server.received_any(), self.send_failed);
                     return Poll::Ready(Err((
@@ -320,11 +320,20 @@ fn poll_wait<S: ClientStream>(
 }
 
 /// What makes a well-formed final response unfit to be relayed.
-fn check_final(exchange: &Exchange, plans: Plans<'_>) -> Result<(), AttemptError> {
-    let status = exchange.response.status();
-    let asked = || choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
-    if status == 101 && !asked() {
-        return Err((Failure::server(Phase::Response, Cause::UnexpectedUpgrade), FailureOrigin::Other));
+fn check_final(
+    exchange: &Exchange,
+    server: &impl ServerStream,
+    plans: Plans<'_>,
+) -> Result<(), AttemptError> {
+    if exchange.response.status() == 101 {
+        let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
+        let switch =
+            if asked { server.check_switch(&exchange.response) } else { Err(Cause::UnexpectedUpgrade) };
+        switch.map_err(|cause| (Failure::server(Phase::Response, cause), FailureOrigin::Other))?;
+    }
+    let is_success = (200..300).contains(&exchange.response.status());
+    if is_success && exchange.request.protocol().is_some() {
+        return Err((Failure::server(Phase::Response, Cause::UpgradeIgnored), FailureOrigin::Other));
     }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {
         return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), FailureOrigin::Other));
@@ -363,7 +372,11 @@ fn write_request(
         host: fields::host(exchange, plans, id),
         body: request.body(),
         announces_length: request.fields().contains(FieldName::ContentLength),
-        upgrade: choose::upgrade_wanted(request, text, plans.route),
+        upgrade: choose::upgrade_wanted(request, text, plans.route).map(|protocol| Upgrade {
+            protocol,
+            needs_key: (request.version() > Version::Http11 || request.protocol().is_some())
+                && !request.fields().contains(FieldName::SecWebsocketKey),
+        }),
         takes_trailers: fields::takes_trailers(exchange),
         close: plans.upstream.pool_limits.kept_max == 0,
     };

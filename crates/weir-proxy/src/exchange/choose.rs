@@ -79,6 +79,9 @@ pub(crate) fn route<'a>(
     if connects && !route.config.allow_connect {
         return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
     }
+    if exchange.request.protocol().is_some() && !offers_tunnel(exchange, route) {
+        return Err(Failure::client(Phase::Route, Cause::UpgradeNotAllowed).into());
+    }
     // A client that requests a tunnel may send into it before it learns that there is none: what follows its request is never
     // parsed as another request (RFC 9931).
     if upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some() {
@@ -87,6 +90,13 @@ pub(crate) fn route<'a>(
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
     Ok(route)
+}
+
+/// Whether a client that takes every success for a tunnel can get one: the route has servers, and allows the protocol.
+#[cold]
+fn offers_tunnel(exchange: &Exchange, route: &RoutePlan) -> bool {
+    let has_servers = matches!(route.config.action, RouteAction::Upstream(_) | RouteAction::Split(_));
+    has_servers && upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some()
 }
 
 /// The most specific route that matches a TCP connection.

@@ -241,8 +241,13 @@ fn copy_response_fields<W: FieldWriter>(
     };
     let ask = others || id.is_some() || !changes.is_empty();
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
+    let drop = match exchange.request.protocol() {
+        None => FieldSet::RESPONSE_HOP,
+        // The proof of a WebSocket is for the key, which the client has not sent (RFC 8441 section 5).
+        Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::SecWebsocketAccept])),
+    };
     let filter = Filter {
-        drop: FieldSet::RESPONSE_HOP,
+        drop,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: marking.map(|_| FieldName::SetCookie),
     };

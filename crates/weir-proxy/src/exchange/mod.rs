@@ -15,6 +15,7 @@ mod choose;
 pub(crate) mod retry;
 mod private;
 pub(crate) mod tunnelled;
+pub(crate) mod delivery;
 mod answer;
 pub(crate) mod fields;
 mod affinity;

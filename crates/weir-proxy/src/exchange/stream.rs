@@ -104,7 +104,12 @@ pub(crate) trait ClientStream: ClientEnd {
     fn reply(&mut self) -> Self::Reply<'_>;
 
     /// Stages an interim response (1xx but 101), if the client understands it (RFC 9110 section 15.2).
-    fn interim(&mut self, exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut Self::Fields<'_>));
+    fn interim(
+        &mut self,
+        exchange: &Exchange,
+        status: Status<'_>,
+        fields: impl FnOnce(&mut Self::Fields<'_>),
+    );
 
     /// Stages the head of the final response.
     fn respond(

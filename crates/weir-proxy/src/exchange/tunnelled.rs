@@ -1,7 +1,8 @@
 //! Phase Relay of an exchange that has become a tunnel: a WebSocket, a CONNECT, or a TCP connection from its start.
 //!
 //! A tunnel may live for days beside a hundred thousand others, so it leaves the carrier of its exchange and keeps what it
-//! needs: the server's connection, its slot, and what the log will want to know. Must not know how it came about.
+//! needs: the server's end, its slot, and what the log will want to know. Must not know how it came about, nor the protocol of
+//! either end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,20 +15,20 @@ use super::client::Client;
 use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
-use super::{Exchange, finish, recording};
+use super::{Exchange, delivery, finish, recording};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::failure::of_io;
 use crate::net::failure::of_server;
-use crate::net::socket::Socket;
 use crate::net::tls::facts::TlsFacts;
 use crate::net::tls::records::Records;
 use crate::relay::throttle::Throttle;
+use crate::relay::tunnel::end::TunnelEnd;
 use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
 use crate::state::activity::Activity;
-use crate::state::pool::ServerConnection;
 use crate::state::recorder::TunnelTrace;
 use crate::upstream::slot::Slot;
+use crate::upstream::tunnel::ServerEnd;
 
 /// How much earlier than the process a tunnel ends, so that its last bytes and the end itself still reach both sides.
 const DRAIN_LEAD: Duration = Duration::from_millis(500);
@@ -43,7 +44,7 @@ const DELIVERY_SILENCE: Duration = Duration::from_secs(30);
 
 /// An exchange that has become a tunnel.
 pub(crate) struct Tunnelled {
-    server: ServerConnection,
+    server: ServerEnd,
     slot: Slot,
     tunnel: Tunnel,
     /// How long both sides may be silent.
@@ -99,7 +100,7 @@ impl Tunnelled {
         stream: &impl ClientEnd,
         exchange: &mut Exchange,
         plans: Plans<'_>,
-        server: ServerConnection,
+        server: ServerEnd,
         slot: Slot,
         ends_at: Option<Instant>,
     ) -> Box<Self> {
@@ -143,11 +144,11 @@ impl Tunnelled {
         client.deadline.set_ceiling(self.ends_at);
         client.deadline.set_at(self.idle.map(|idle| self.active_at + idle / LOOKS));
         let outcome = std::future::poll_fn(|cx| {
-            let (client, connection) = owner.split();
-            self.poll(cx, client, connection)
+            let (client, end) = owner.split();
+            self.poll(cx, client, end)
         })
         .await;
-        let (client, connection) = owner.split();
+        let (client, end) = owner.split();
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
@@ -159,25 +160,24 @@ impl Tunnelled {
             Ok(()) => self.tunnel.first_end().map(Side::party),
             Err(failure) => Some(failure.party),
         };
-        finish::record(client, &RawEnd(connection), &mut exchange);
+        finish::record(client, end, &mut exchange);
         if outcome.is_err_and(|failure| failure.cause == Cause::Drained) {
             // A complete end must not be confused with that of a truncated stream.
             client.worker.shard.tunnels_drained.increment();
-            self.send_end(connection);
+            self.server.end_now();
+            let _full = end.poll_end(&mut Context::from_waker(std::task::Waker::noop()));
         }
         outcome
     }
 
-    /// The connection to the server, of a tunnel that is over.
-    pub(crate) fn server(&self) -> &Socket {
-        &self.server.connection.socket
-    }
-
-    /// Ends our direction to both sides, as far as their sockets have room for the `close_notify` of TLS now.
-    fn send_end(&mut self, connection: &mut Connection) {
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        let _full = self.server.connection.poll_shutdown_write(&mut cx);
-        let _full = connection.poll_shutdown_write(&mut cx);
+    /// Aborts the server's end of a tunnel that `party` has broken off. What was received from a client that has failed is delivered before.
+    pub(crate) async fn abort_server(mut self: Box<Self>, client: &mut Client, party: Party) {
+        if party == Party::Client {
+            let end = self.server.end();
+            end.push();
+            delivery::wait(client, || end.undelivered()).await;
+        }
+        self.server.abort();
     }
 
     /// Its exchange, with the figures up to now.
@@ -205,15 +205,20 @@ impl Tunnelled {
         self.logged = self.is_logged.then_some(exchange);
     }
 
-    fn poll(
+    fn poll<E: TunnelEnd>(
         &mut self,
         cx: &mut Context<'_>,
         client: &mut Client,
-        connection: &mut Connection,
+        end: &mut E,
     ) -> Poll<Result<(), Failure>> {
         let mut resume_at = None;
-        let stock = &client.worker.stock;
-        let polled = self.tunnel.poll(cx, connection, &mut self.server.connection, stock, &mut resume_at);
+        let (stock, resume) = (&client.worker.stock, &mut resume_at);
+        let polled = match &mut self.server {
+            ServerEnd::Connection(server) => {
+                self.tunnel.poll(cx, end, &mut *server.connection, stock, resume)
+            }
+            ServerEnd::Stream { end: server, .. } => self.tunnel.poll(cx, end, &mut **server, stock, resume),
+        };
         self.credit();
         if let Poll::Ready(outcome) = polled {
             return Poll::Ready(outcome.map_err(|broken| of_broken(&broken)));
@@ -298,20 +303,21 @@ impl Tunnelled {
 
 /// The owner of the client's end of a tunnel.
 pub(crate) trait TunnelClient {
-    /// The client, and the connection whose raw bytes are relayed.
-    fn split(&mut self) -> (&mut Client, &mut Connection);
+    /// The client's end: a connection, or a stream on one.
+    type End: TunnelEnd + ClientEnd;
+
+    /// The client, and the end whose raw bytes are relayed.
+    fn split(&mut self) -> (&mut Client, &mut Self::End);
 }
 
-/// The client's end of a tunnel.
-struct RawEnd<'a>(&'a Connection);
-
-impl ClientEnd for RawEnd<'_> {
+/// A connection that carries nothing but the tunnel.
+impl ClientEnd for Connection {
     fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.0.tls.as_deref().map(Records::facts)
+        self.tls.as_deref().map(Records::facts)
     }
 
     fn local_address(&self) -> Option<SocketAddr> {
-        self.0.socket.local_address()
+        self.socket.local_address()
     }
 
     fn unread(&self) -> &[u8] {
@@ -319,7 +325,7 @@ impl ClientEnd for RawEnd<'_> {
     }
 
     fn sends_at_once(&self) -> bool {
-        self.0.has_input()
+        self.has_input()
     }
 
     fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {

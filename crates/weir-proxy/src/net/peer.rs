@@ -27,7 +27,7 @@ impl Peer {
 }
 
 /// How a connection came, where more is known of that than its peer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ConnectionOrigin {
     /// Where the client connected to; IPv4 addresses are never mapped into IPv6.
     pub(crate) destination: SocketAddr,

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use weir_http::http1::{ChunkedDecoder, write};
-use weir_http::{ChunkedLimits, digits};
+use weir_http::http1::{ChunkedDecoder, FieldLines};
+use weir_http::{ChunkedLimits, FieldWriter, digits};
 
 use super::{RelayError, Sink, Source};
 use crate::net::buffer::BufferStock;
@@ -252,11 +252,15 @@ impl Source for Reader<'_> {
         }
     }
 
-    fn write_trailers(&self, out: &mut Vec<u8>) {
+    fn has_trailers(&self) -> bool {
+        self.incoming.trailers.as_ref().is_some_and(|decoder| decoder.trailers().next().is_some())
+    }
+
+    fn write_trailers(&self, out: &mut impl FieldWriter) {
         if let Some(decoder) = &self.incoming.trailers {
             for (name, value) in decoder.trailers() {
                 if self.incoming.stripped.as_ref().is_none_or(|stripped| !stripped.covers(name)) {
-                    write::field(out, name, value);
+                    out.field(name, value);
                 }
             }
         }
@@ -382,9 +386,11 @@ impl Sink for Writer<'_> {
     fn finish(&mut self, source: &impl Source) {
         let outgoing = &mut *self.outgoing;
         if outgoing.framing == Framing::Chunked {
-            outgoing.staged.extend_from_slice(b"0\r\n");
-            source.write_trailers(&mut outgoing.staged);
-            outgoing.staged.extend_from_slice(b"\r\n");
+            let mut out = FieldLines(std::mem::take(&mut outgoing.staged));
+            out.lines(b"0\r\n");
+            source.write_trailers(&mut out);
+            out.lines(b"\r\n");
+            outgoing.staged = out.0;
         }
         outgoing.ended = true;
     }

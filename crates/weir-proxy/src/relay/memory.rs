@@ -32,8 +32,6 @@ impl Source for MemoryBody<'_> {
         Poll::Ready(Ok(()))
     }
 
-    fn write_trailers(&self, _out: &mut Vec<u8>) {}
-
     fn bulk_left(&self) -> u64 {
         0
     }

@@ -16,7 +16,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use weir_http::Rule;
+use weir_http::{FieldWriter, Rule};
 
 use self::pipe::{BULK_MIN, Pipe, PipeError, PipeMove};
 use crate::net::buffer::BufferStock;
@@ -44,8 +44,13 @@ pub(crate) trait Source {
     /// Reads more; to be called when there is no data and the body has not ended.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>>;
 
-    /// Writes the trailer section as field lines, for a sink that can carry one.
-    fn write_trailers(&self, out: &mut Vec<u8>);
+    /// Whether there are trailers.
+    fn has_trailers(&self) -> bool {
+        false
+    }
+
+    /// Adds the trailers, for a sink that can carry some.
+    fn write_trailers(&self, _out: &mut impl FieldWriter) {}
 
     /// How many of the next bytes on the wire are plain body and need not be copied to user space; 0 when that is unknown.
     fn bulk_left(&self) -> u64;
@@ -265,8 +270,6 @@ mod tests {
             self.is_ready = true;
             Poll::Ready(Ok(()))
         }
-
-        fn write_trailers(&self, _out: &mut Vec<u8>) {}
 
         fn bulk_left(&self) -> u64 {
             0

@@ -6,6 +6,8 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use weir_http::FieldWriter;
+
 use super::{RelayError, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Socket;
@@ -108,7 +110,12 @@ impl<S: Source> Source for Replay<'_, S> {
         self.body.poll_read(cx)
     }
 
-    fn write_trailers(&self, out: &mut Vec<u8>) {
+    fn has_trailers(&self) -> bool {
+        self.body.has_trailers()
+    }
+
+    #[inline]
+    fn write_trailers(&self, out: &mut impl FieldWriter) {
         self.body.write_trailers(out);
     }
 

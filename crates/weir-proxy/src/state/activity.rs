@@ -13,6 +13,8 @@ pub enum Activity {
     Hello,
     /// The next request, or the first one.
     Idle,
+    /// The streams of the connection, which wait for themselves.
+    Streams,
     /// Buffers for an exchange: all are in use.
     Memory,
     /// The rest of a request head.
@@ -41,7 +43,7 @@ impl Activity {
     /// The phase that it belongs to, none between two exchanges. From the response on everything is relay.
     pub(crate) const fn phase(self, answered: bool) -> Option<Phase> {
         Some(match self {
-            Activity::Idle => return None,
+            Activity::Idle | Activity::Streams => return None,
             Activity::ProxyHeader => Phase::Accept,
             Activity::Handshake | Activity::Hello => Phase::Tls,
             Activity::Memory | Activity::Head => Phase::Request,
@@ -81,6 +83,7 @@ impl Activity {
             Activity::Handshake => "the TLS handshake",
             Activity::Hello => "the first TLS message of the client",
             Activity::Idle => "a request",
+            Activity::Streams => "its streams",
             Activity::Memory => "a buffer of Weir to become free",
             Activity::Head => "the rest of the request head",
             Activity::Queue => "a server with a free slot",

@@ -251,15 +251,24 @@ fn server_config(
 ) -> Result<Option<Arc<TlsServerConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let unchanged = before.filter(|before| {
-        before.config.tls.as_ref() == Some(tls) && before.config.protocol == config.protocol
+        before.config.tls.as_ref() == Some(tls) && protocols(&before.config) == protocols(config)
     });
     if let Some(server_config) = unchanged.and_then(|before| before.tls.clone()) {
         return Ok(Some(server_config));
     }
-    let server_config = TlsServerConfig::new(tls, config.protocol);
+    let server_config = TlsServerConfig::new(tls, protocols(config));
     let server_config =
         server_config.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
     Ok(Some(Arc::new(server_config)))
+}
+
+/// The protocols that clients with TLS may agree on (ALPN).
+fn protocols(listener: &Listener) -> &'static [&'static [u8]] {
+    match listener.protocol {
+        ListenerProtocol::Http if listener.http2.enabled => &[b"h2", b"http/1.1"],
+        ListenerProtocol::Http => &[b"http/1.1"],
+        ListenerProtocol::Tcp => &[],
+    }
 }
 
 /// What a listener allows the head of a request to be.

@@ -11,13 +11,17 @@ use std::time::Duration;
 use weir_http::http1::{
     FieldLines, HeadProgress, ResponseFraming, ResponseParser, keep_alive_timeout, keeps_alive, write,
 };
-use weir_http::{BodyLength, ChunkedLimits, FieldWriter as _, HeadLimits, Method, ResponseHead, Version};
-use weir_observe::Failure;
+use weir_http::{
+    BodyLength, ChunkedLimits, FieldName, FieldWriter as _, HeadLimits, Method, ResponseHead, Version,
+};
+use weir_observe::{Cause, Failure};
 
 use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
-use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers};
+use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers, Upgrade};
+use super::tunnel::ServerEnd;
+use super::websocket::WebsocketKey;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
@@ -41,6 +45,8 @@ struct Http1ServerStreamState {
     /// Whether the server keeps the connection open after this response, and for how long if it says so.
     keeps_alive: bool,
     announced: KeepAlive,
+    /// The key that the server got for a client that has none: it has to prove that it has understood it.
+    websocket_key: Option<WebsocketKey>,
 }
 
 impl Http1ServerStreamState {
@@ -53,6 +59,7 @@ impl Http1ServerStreamState {
             received_any: false,
             keeps_alive: false,
             announced: None,
+            websocket_key: None,
         }
     }
 
@@ -62,6 +69,7 @@ impl Http1ServerStreamState {
         self.parser.reset();
         self.body.begin_nothing();
         (self.head_len, self.received_any, self.keeps_alive, self.announced) = (0, false, false, None);
+        self.websocket_key = None;
     }
 }
 
@@ -206,7 +214,10 @@ impl ServerStream for Http1ServerStream {
             BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
             BodyLength::None => {}
         }
-        write_connection(&mut out, head, head.close && !self.server.is_private);
+        match &head.upgrade {
+            Some(upgrade) => self.state.websocket_key = write_upgrade(&mut out, upgrade),
+            None => write_connection(&mut out, head, head.close && !self.server.is_private),
+        }
         out.lines(b"\r\n");
         request.staged = out.0;
         request.framing = match head.body {
@@ -289,8 +300,18 @@ impl ServerStream for Http1ServerStream {
         Reader { connection: &mut self.server.connection, incoming: &mut self.state.body, stock }
     }
 
-    fn into_tunnel(self) -> ServerConnection {
-        self.server
+    fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
+        let Some(key) = &self.state.websocket_key else { return Ok(()) };
+        let accept = response.fields().all(FieldName::SecWebsocketAccept);
+        let mut values = accept.map(|field| field.value.of(self.head()));
+        match (values.next(), values.next()) {
+            (Some(value), None) if key.is_accepted_by(value) => Ok(()),
+            _ => Err(Cause::WebsocketAcceptMismatch),
+        }
+    }
+
+    fn into_tunnel(self) -> ServerEnd {
+        ServerEnd::Connection(self.server)
     }
 }
 
@@ -302,11 +323,18 @@ fn make_room(connection: &mut Connection, limits: &HeadLimits) {
     }
 }
 
+/// Asks for another protocol; the key that this needs.
+#[cold]
+fn write_upgrade(out: &mut FieldLines, upgrade: &Upgrade<'_>) -> Option<WebsocketKey> {
+    out.field(b"Connection", b"Upgrade");
+    out.field(b"Upgrade", upgrade.protocol);
+    let is_websocket = upgrade.protocol.eq_ignore_ascii_case(b"websocket");
+    let key = (is_websocket && upgrade.needs_key).then(WebsocketKey::random)?;
+    out.field(b"Sec-WebSocket-Key", key.as_bytes());
+    Some(key)
+}
+
 fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {
-    if let Some(protocol) = head.upgrade {
-        out.field(b"Connection", b"Upgrade");
-        return out.field(b"Upgrade", protocol);
-    }
     // RFC 9110 section 10.1.4: Connection has to name TE.
     out.lines(match (head.takes_trailers, close) {
         (true, true) => b"TE: trailers\r\nConnection: TE, close\r\n",
@@ -314,4 +342,141 @@ fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {
         (false, true) => b"Connection: close\r\n",
         (false, false) => return,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::net::clock;
+    use crate::net::socket::Socket;
+
+    const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+
+    /// A stream to a server, and the server.
+    fn stream() -> (Http1ServerStream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
+        ours.set_nonblocking(true).expect("it can be set");
+        let connection = Connection::new(Socket::new(ours.into()));
+        let server = ServerConnection::new(connection, clock::now(), Arc::default());
+        (Http1Servers::default().stream(server), theirs)
+    }
+
+    /// Sends a request that asks for `protocol`; the fields of its head as the server gets them.
+    fn ask(
+        stream: &mut Http1ServerStream,
+        server: &mut UnixStream,
+        protocol: &[u8],
+        needs_key: bool,
+    ) -> String {
+        let head = RequestLine {
+            method: b"GET",
+            target: b"/chat",
+            host: b"a.test",
+            body: BodyLength::None,
+            announces_length: false,
+            upgrade: Some(Upgrade { protocol, needs_key }),
+            takes_trailers: false,
+            close: false,
+        };
+        stream.send(&head, |out| out.field(b"Sec-WebSocket-Version", b"13"));
+        let mut writer = stream.request();
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        while crate::relay::Sink::is_waiting(&writer) {
+            assert!(crate::relay::Sink::poll_write(&mut writer, &mut cx, &[]).is_ready());
+        }
+        let mut got = [0; 1_000];
+        let len = server.read(&mut got).expect("it was sent");
+        String::from_utf8(got[..len].to_vec()).expect("it is text")
+    }
+
+    /// What a switch with these fields is checked to be.
+    async fn answer(
+        stream: &mut Http1ServerStream,
+        server: &mut UnixStream,
+        fields: &str,
+    ) -> Result<(), Cause> {
+        server.write_all(format!("{SWITCH}{fields}\r\nraw bytes").as_bytes()).expect("it is taken");
+        let (mut response, stock) = (ResponseHead::new(), BufferStock::new(4 * 1024));
+        poll_fn(|cx| stream.poll_head(cx, &stock, &mut response, &HeadLimits::default()))
+            .await
+            .expect("it is a head");
+        stream.check_switch(&response)
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        runtime.expect("it can be made").block_on(test);
+    }
+
+    fn key_in(head: &str) -> Option<&str> {
+        head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
+    }
+
+    /// `Sec-WebSocket-Accept` as a server computes it.
+    fn accept_of(key: &str) -> String {
+        let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+        let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+        data_encoding::BASE64.encode(hash.as_ref())
+    }
+
+    #[test]
+    fn a_websocket_of_a_client_without_keys_has_one_that_the_server_must_prove() {
+        let wrong = accept_of("another key");
+        for (case, is_proof) in [("right", true), ("wrong", false), ("none", false), ("twice", false)] {
+            run(async {
+                let (mut stream, mut server) = stream();
+                let head = ask(&mut stream, &mut server, b"websocket", true);
+                assert!(head.contains("\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"), "{head}");
+                let right = accept_of(key_in(&head).expect("it has a key"));
+                let fields = match case {
+                    "right" => format!("Sec-WebSocket-Accept: {right}\r\n"),
+                    "wrong" => format!("Sec-WebSocket-Accept: {wrong}\r\n"),
+                    "none" => String::new(),
+                    _ => format!("Sec-WebSocket-Accept: {right}\r\n").repeat(2),
+                };
+                let checked = answer(&mut stream, &mut server, &fields).await;
+                let expected = if is_proof { Ok(()) } else { Err(Cause::WebsocketAcceptMismatch) };
+                assert_eq!(checked, expected, "{case}");
+            });
+        }
+    }
+
+    #[test]
+    fn keys_of_clients_and_other_protocols_are_left_alone() {
+        for (protocol, needs_key) in [(&b"websocket"[..], false), (b"chat", true)] {
+            run(async {
+                let (mut stream, mut server) = stream();
+                let head = ask(&mut stream, &mut server, protocol, needs_key);
+                assert_eq!(key_in(&head), None, "{head}");
+                let fields = "Sec-WebSocket-Accept: anything\r\n";
+                assert_eq!(answer(&mut stream, &mut server, fields).await, Ok(()));
+            });
+        }
+    }
+
+    #[test]
+    fn a_key_is_for_one_stream_only() {
+        let mut servers = Http1Servers::default();
+        run(async {
+            let (mut first, mut server) = stream();
+            ask(&mut first, &mut server, b"WebSocket", true);
+            servers.drop_stream(first);
+            assert_eq!(servers.free.as_ref().expect("it is kept").websocket_key, None);
+        });
+    }
+
+    #[test]
+    fn a_tunnel_begins_with_what_is_behind_the_head() {
+        run(async {
+            let (mut stream, mut server) = stream();
+            ask(&mut stream, &mut server, b"websocket", false);
+            answer(&mut stream, &mut server, "").await.expect("nothing is verified");
+            stream.take_head();
+            assert_eq!(stream.into_tunnel().end().received(), b"raw bytes");
+        });
+    }
 }

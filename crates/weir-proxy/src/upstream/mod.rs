@@ -2,7 +2,9 @@
 
 pub(crate) mod slot;
 pub(crate) mod http1;
+mod websocket;
 pub(crate) mod stream;
+pub(crate) mod tunnel;
 pub(crate) mod pinned;
 pub mod handshake;
 pub mod proxy_header;

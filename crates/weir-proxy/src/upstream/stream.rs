@@ -10,15 +10,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_http::{BodyLength, ChunkedLimits, FieldWriter, HeadLimits, Method, ResponseHead, Rule};
-use weir_observe::Failure;
+use weir_observe::{Cause, Failure};
 
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
+use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::socket::Behind;
 use crate::relay::{Sink, Source};
-use crate::state::pool::ServerConnection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
@@ -145,8 +145,13 @@ pub(crate) trait ServerStream {
 
     fn body<'a>(&'a mut self, stock: &'a Rc<BufferStock>) -> Self::Body<'a>;
 
-    /// The raw bytes of the connection, of a stream that has become a tunnel.
-    fn into_tunnel(self) -> ServerConnection;
+    /// What is wrong with the switch to the protocol that was asked for, in `response`, whose head is complete.
+    fn check_switch(&self, _response: &ResponseHead) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    /// The raw bytes of a stream that has become a tunnel.
+    fn into_tunnel(self) -> ServerEnd;
 }
 
 /// Why there is no head.
@@ -167,11 +172,21 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) body: BodyLength,
     /// Whether the client has announced a length, which may be that of no body.
     pub(crate) announces_length: bool,
-    /// The protocol of `Upgrade`, if the route allows it.
-    pub(crate) upgrade: Option<&'a [u8]>,
+    /// The protocol that the client asks for, if the route allows it.
+    pub(crate) upgrade: Option<Upgrade<'a>>,
     pub(crate) takes_trailers: bool,
     /// Whether connections to this upstream are never used again.
     pub(crate) close: bool,
+}
+
+/// A protocol that the connection, or the stream, is to switch to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Upgrade<'a> {
+    /// Its name, as in `Upgrade`.
+    pub(crate) protocol: &'a [u8],
+    /// Whether the request comes by a protocol in which a WebSocket has no key (RFC 8441 section 5) and has none: a server of HTTP/1 gets
+    /// one of Weir's, and has to prove that it has understood it.
+    pub(crate) needs_key: bool,
 }
 
 /// For how long a server says that it keeps an idle connection.

@@ -97,6 +97,8 @@ pub enum BlockUse {
     Trailers,
     /// Nothing: only its effect on the table counts.
     Discard,
+    /// The same, since there are as many streams as there may be: its stream was reset.
+    Refused,
     /// The same, since it broke a rule: its stream was reset.
     Fault(StreamFault),
 }

@@ -386,7 +386,8 @@ impl Connection {
                 self.fail(stream, fault, now, out)?;
             }
             BlockUse::Discard => self.charge_control(now)?,
-            BlockUse::Head | BlockUse::Trailers => {}
+            // A refused stream was charged as a reset.
+            BlockUse::Head | BlockUse::Trailers | BlockUse::Refused => {}
         }
         Ok(Event::Block { stream, block, usage, ends_stream })
     }
@@ -426,7 +427,7 @@ impl Connection {
             write_reset(out, id, ErrorCode::REFUSED_STREAM);
             self.streams.remember_reset(id);
             self.charge_reset(now)?;
-            return Ok(BlockUse::Discard);
+            return Ok(BlockUse::Refused);
         }
         self.push_stream(id, ends_stream, false);
         Ok(BlockUse::Head)

@@ -64,17 +64,19 @@ impl Connection {
         }
     }
 
-    /// How many bytes of body may be sent on a stream now; 0 when it is over.
-    pub fn room(&self, stream: u32) -> usize {
-        match self.streams.get(stream) {
-            Some(open) if !open.is_reset => open.send.left().min(self.send.left()),
-            _ => 0,
-        }
+    /// How many bytes of body all streams together may send now.
+    pub fn room(&self) -> usize {
+        self.send.left()
+    }
+
+    /// How many bytes of body the window of a stream lets pass; 0 when the stream is over.
+    pub fn stream_room(&self, stream: u32) -> usize {
+        self.streams.get(stream).filter(|open| !open.is_reset).map_or(0, |open| open.send.left())
     }
 
     /// Appends as much of `data` as both windows let pass, at most `max` bytes; returns how much that is.
     pub fn send_data(&mut self, id: u32, data: &[u8], max: usize, out: &mut Vec<u8>) -> usize {
-        let allowed = self.room(id).min(max).min(data.len());
+        let allowed = self.stream_room(id).min(self.room()).min(max).min(data.len());
         for piece in data[..allowed].chunks(Self::frame_bytes_max()) {
             FrameHeader::new(piece.len(), FrameType::Data, 0, id).write(out);
             out.extend_from_slice(piece);

@@ -3,6 +3,8 @@
 //! Once the message is broken, the rest of its block is decoded all the same, and dropped: the tables of both sides must stay in step
 //! (RFC 9113 section 4.3). Only a block that is far too large is given up, and the connection with it.
 
+use crate::h2::fault::ConnectionFault;
+use crate::h2::frame::ErrorCode;
 use crate::h2::hpack::{DecodedLine, HpackDecoder, HpackError, LineName, counted_bytes};
 use crate::message::fields::Field;
 use crate::message::limits::HeadLimits;
@@ -27,7 +29,18 @@ pub enum BlockError {
 impl BlockError {
     /// Whether the connection is lost.
     pub const fn is_of_connection(self) -> bool {
-        !matches!(self, BlockError::Malformed(_))
+        self.connection_fault().is_some()
+    }
+
+    /// The fault of the connection, if it is lost.
+    pub const fn connection_fault(self) -> Option<ConnectionFault> {
+        match self {
+            BlockError::Compression(_) => {
+                Some(ConnectionFault { code: ErrorCode::COMPRESSION_ERROR, rule: Rule::Http2BadHeaderBlock })
+            }
+            BlockError::TooLarge => Some(ConnectionFault::calm(Rule::Http2BlockTooLarge)),
+            BlockError::Malformed(_) => None,
+        }
     }
 }
 

@@ -166,6 +166,9 @@ impl RequestReader<'_> {
     #[inline]
     fn finish(&mut self, text: &mut Vec<u8>, limits: &HeadLimits) -> Result<(), Rule> {
         self.read_target(text, limits)?;
+        if self.head.method == Method::Connect {
+            self.finish_connect(text);
+        }
         if self.progress.has_scattered_cookies {
             regroup_cookies(text, &mut self.head.fields);
         }
@@ -231,6 +234,20 @@ impl RequestReader<'_> {
             return Err(Rule::UnexpectedPseudoField);
         }
         self.head.target.read(text, authority, Method::Connect, limits)
+    }
+
+    /// What follows is for the tunnel: the request has no body. One that asks for a protocol is what the same request is in HTTP/1: a GET
+    /// with an upgrade.
+    #[cold]
+    fn finish_connect(&mut self, text: &mut [u8]) {
+        const GET: &[u8] = b"GET";
+        self.head.facts.is_open = false;
+        if self.head.protocol.is_some() {
+            let start = self.head.method_span.start as usize;
+            text[start..start + GET.len()].copy_from_slice(GET);
+            self.head.method_span = TextSpan::new(start, start + GET.len());
+            self.head.method = Method::Get;
+        }
     }
 
     /// Reads the host, which `:authority` or Host names. The former becomes a Host, the last field, so that the lines of all fields are

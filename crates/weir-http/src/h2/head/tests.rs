@@ -344,8 +344,11 @@ fn targets_without_a_path() {
     let Read { head, text } = read(&websocket).unwrap();
     assert_eq!(
         (head.method(), head.target_form(), head.path().of(&text)),
-        (Method::Connect, TargetForm::Origin, &b"/"[..])
+        (Method::Get, TargetForm::Origin, &b"/"[..]),
+        "in HTTP/1 it is a GET with an upgrade"
     );
+    assert_eq!((head.method_span().of(&text), head.body()), (&b"GET"[..], BodyLength::None));
+    assert_eq!(head.upgrade(), head.protocol());
     assert_eq!(head.protocol().map(|protocol| protocol.of(&text)), Some(&b"websocket"[..]));
     assert_eq!(head.host().of(&text), b"a.test");
 

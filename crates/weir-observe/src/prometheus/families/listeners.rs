@@ -25,6 +25,20 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.tunnels_open.level()).now);
     "weir_listener_tunnels_peak" Gauge Listener, "Peak of open tunnels: the sum of the peaks of all workers, an upper bound.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.tunnels_open.level()).peak);
+    "weir_listener_http2_connections_total" Counter Listener, "Client connections that spoke HTTP/2.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http2_connections.value()));
+    "weir_listener_http2_connections_open" Gauge Listener, "Client connections open that speak HTTP/2.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.http2_connections_open.level()).now);
+    "weir_listener_streams_total" Counter Listener, "Streams of HTTP/2 begun: each is a request.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams.value()));
+    "weir_listener_streams_open" Gauge Listener, "Streams of HTTP/2 open.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.streams_open.level()).now);
+    "weir_listener_streams_peak" Gauge Listener, "Peak of open streams of HTTP/2: the sum of the peaks of all workers, an upper bound.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.streams_open.level()).peak);
+    "weir_listener_streams_reset_total" Counter Listener, "Streams of HTTP/2 that clients have reset.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams_reset.value()));
+    "weir_listener_streams_refused_total" Counter Listener, "Streams of HTTP/2 refused because the connection had as many as it may.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams_refused.value()));
     "weir_listener_responses_total" Counter Listener, "Responses sent to clients, by status class.",
         |samples, listener| write_classes(samples, sums(listener.shards(), |shard| shard.responses.values()));
     "weir_listener_tls_handshakes_total" Counter Listener, "Completed TLS handshakes with clients, by version and session resumption.",

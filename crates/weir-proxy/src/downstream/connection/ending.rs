@@ -4,32 +4,23 @@
 //! decide why a connection ends.
 
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Party};
 
 use super::ClientConnection;
 use crate::downstream::http1::AfterStream;
+use crate::exchange::delivery::{self, FAREWELL_TIME, LINGER_SILENCE, LINGER_TIME};
 use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock;
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
-use crate::net::socket::Socket;
+use crate::relay::tunnel::end::TunnelEnd as _;
 use crate::state::activity::Activity;
 
 /// After an answer that leaves request bytes unread, they are still taken in, so that the client reads the answer before it sees a reset
-/// (RFC 9112 section 9.6): until it has ended its direction, is silent for so long, or for so long in all. Many a client writes all of its
-/// body before it reads, so the bound in bytes is what fast networks carry in that time.
-const LINGER_SILENCE: Duration = Duration::from_secs(5);
-const LINGER_TIME: Duration = Duration::from_secs(30);
+/// (RFC 9112 section 9.6): until it has ended its direction, is silent for [`LINGER_SILENCE`], or for [`LINGER_TIME`] in all. Many a client
+/// writes all of its body before it reads, so the bound in bytes is what fast networks carry in that time.
 const LINGER_BYTES_MAX: usize = 512 << 20;
-
-/// Interval of the checks whether a peer has acknowledged the last bytes: there is no event for it.
-const DELIVERY_LOOK: Duration = Duration::from_millis(10);
-
-/// How long the end of our direction may take, how long a client may read on whose bytes are not taken in any more, and how long a stop
-/// waits for bytes that are thrown away.
-const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
 impl ClientConnection {
     /// Ends our direction, within [`FAREWELL_TIME`].
@@ -71,18 +62,17 @@ impl ClientConnection {
             }
             AfterStream::Reset => {
                 // As soon as the client's system has everything that was sent.
-                self.wait_for_delivery(None).await;
-                self.connection.socket.abort_on_close();
+                delivery::wait(&mut self.client, || self.connection.undelivered()).await;
+                self.connection.abort();
             }
-            AfterStream::Abort => self.connection.socket.abort_on_close(),
+            AfterStream::Abort => self.connection.abort(),
             // A tunnel has ended both directions itself.
-            AfterStream::Close | AfterStream::KeepAlive | AfterStream::Tunnel(_) => {}
+            AfterStream::Close | AfterStream::KeepAlive | AfterStream::Http2 | AfterStream::Tunnel(_) => {}
         }
     }
 
-    /// Ends the connection of a tunnel that is over. If an end has failed or the time is up, what was received from the client is delivered
-    /// before the server gets the reset. A client gets an end instead of a reset: many systems discard received bytes that are not
-    /// yet read when a reset follows.
+    /// Ends the connection of a tunnel that is over. A client gets an end instead of a reset where the server has failed: many systems
+    /// discard received bytes that are not yet read when a reset follows.
     pub(super) async fn end_tunnel(
         mut self: Box<Self>,
         tunnel: Box<Tunnelled>,
@@ -93,39 +83,8 @@ impl ClientConnection {
             Err(failure) if failure.cause == Cause::Drained => return,
             Err(failure) => failure.party,
         };
-        let server = tunnel.server();
-        if party == Party::Client {
-            server.push();
-            self.wait_for_delivery(Some(server)).await;
-        }
-        server.abort_on_close();
-        drop(tunnel);
+        tunnel.abort_server(&mut self.client, party).await;
         self.end(if party == Party::Server { AfterStream::CutShort } else { AfterStream::Abort }).await;
-    }
-
-    /// Waits until a peer (the server if given, else the client) has acknowledged everything that was written to it, as long as it
-    /// makes progress.
-    pub(crate) async fn wait_for_delivery(&mut self, server: Option<&Socket>) {
-        let began = clock::now();
-        let mut left = usize::MAX;
-        std::future::poll_fn(|_| {
-            let socket = server.unwrap_or(&self.connection.socket);
-            let unacknowledged = socket.unacknowledged();
-            if unacknowledged == 0 || socket.is_gone() {
-                return Poll::Ready(());
-            }
-            let now = clock::now();
-            let limit = if self.client.worker.is_stopping() { FAREWELL_TIME } else { LINGER_TIME };
-            self.client.deadline.set_ceiling(Some(began + limit));
-            if unacknowledged < left {
-                left = unacknowledged;
-                self.client.deadline.set(now, Some(LINGER_SILENCE));
-            }
-            self.client.report_idle(Activity::Ending);
-            self.client.deadline.look_again(now + DELIVERY_LOOK);
-            self.client.deadline.poll_passed()
-        })
-        .await;
     }
 
     /// Takes in what the client still sends, for a limited time, before the connection closes. Our direction has ended.

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use weir_config::ListenerProtocol;
 
 use super::ClientConnection;
+use super::stream_client::StreamClient;
 use crate::downstream::http1::{AfterStream, Http1StreamState};
 use crate::exchange::End;
 use crate::exchange::{self, Exchange};
@@ -84,6 +85,8 @@ type ConnectionCell = Cell<Option<SlotState>>;
 enum SlotState {
     Waiting(Box<ClientConnection>),
     Done(Box<ClientConnection>, AfterStream),
+    StreamWaiting(Box<StreamClient>),
+    StreamDone(Box<StreamClient>, End),
 }
 
 impl PooledExchange {
@@ -101,6 +104,25 @@ impl PooledExchange {
     /// Takes in a connection on which a request is arriving.
     pub(crate) fn begin(&mut self, conn: Box<ClientConnection>) {
         self.slot.set(Some(SlotState::Waiting(conn)));
+    }
+
+    /// Takes in one stream of a connection, whose head is there.
+    pub(crate) fn begin_stream(&mut self, stream: Box<StreamClient>) {
+        self.slot.set(Some(SlotState::StreamWaiting(stream)));
+    }
+
+    /// Runs the exchange; gives the stream back with how it ended.
+    pub(crate) fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<(Box<StreamClient>, End)> {
+        match self.work.as_mut().poll(cx) {
+            Poll::Ready(never) => match never {},
+            Poll::Pending => match self.slot.take() {
+                Some(SlotState::StreamDone(stream, end)) => Poll::Ready((stream, end)),
+                other => {
+                    self.slot.set(other);
+                    Poll::Pending
+                }
+            },
+        }
     }
 
     /// Runs the exchange; gives the connection back with what becomes of it.
@@ -128,14 +150,25 @@ async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
     let mut http1 = Http1StreamState::new();
     let mut servers = Http1Servers::default();
     loop {
-        let mut conn = poll_fn(|_| match slot.take() {
-            Some(SlotState::Waiting(conn)) => Poll::Ready(conn),
+        let waiting = poll_fn(|_| match slot.take() {
+            Some(waiting @ (SlotState::Waiting(_) | SlotState::StreamWaiting(_))) => Poll::Ready(waiting),
             other => {
                 slot.set(other);
                 Poll::Pending
             }
         })
         .await;
+        let mut conn = match waiting {
+            SlotState::Waiting(conn) => conn,
+            SlotState::StreamWaiting(mut stream) => {
+                let StreamClient { client, stream: http2 } = &mut *stream;
+                let end = exchange::run(client, http2, &mut servers, &mut exchange).await;
+                exchange.reset();
+                slot.set(Some(SlotState::StreamDone(stream, end)));
+                continue;
+            }
+            SlotState::Done(..) | SlotState::StreamDone(..) => continue,
+        };
         let after = match conn.client.protocol {
             ListenerProtocol::Http => {
                 let (client, mut stream) = conn.stream(&mut http1);

@@ -11,8 +11,10 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::ClientConnection;
 use super::exchange_pool::{ExchangePool, PooledExchange};
+use super::stream_client::StreamClient;
 use crate::downstream::abort::LOOK_INTERVAL;
 use crate::downstream::http1::AfterStream;
+use crate::exchange::End;
 use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::worker::Worker;
@@ -78,6 +80,50 @@ impl Lease {
         .await
     }
 
+    /// The same for one stream of a connection. One whose client does not wait so long gets an exchange beyond the budget, in which it ends
+    /// at once.
+    pub(super) async fn take_for_stream(pool: Rc<ExchangePool>, stream: &mut StreamClient) -> Self {
+        let exchange = match pool.try_take() {
+            Some(exchange) => exchange,
+            // On the heap, since it is rare and would make every stream larger.
+            None => Box::pin(Self::wait_for_stream(&pool, stream)).await,
+        };
+        let is_watched = pool.worker.is_short_of_buffers();
+        Self { pool, exchange: Some(exchange), is_running: false, is_watched, is_parked: false, held: 0 }
+    }
+
+    async fn wait_for_stream(pool: &ExchangePool, stream: &mut StreamClient) -> PooledExchange {
+        let mut exchange = pin!(pool.take());
+        let limit = stream.client.listener.plan().config.timeouts.request;
+        stream.client.deadline.set(clock::now(), Some(limit));
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(exchange) = exchange.as_mut().poll(cx) {
+                return Poll::Ready(exchange);
+            }
+            let refusal = match stream.stream.gone() {
+                Some(cause) => Failure::client(Phase::Route, cause),
+                None => {
+                    stream.client.report_idle(Activity::Memory);
+                    ready!(stream.client.deadline.poll_passed());
+                    let short = Failure::weir(Phase::Request, Cause::BufferLimit);
+                    stream.client.deadline.failure(Phase::Request, short)
+                }
+            };
+            stream.stream.refused = Some(refusal);
+            Poll::Ready(pool.take_beyond())
+        })
+        .await
+    }
+
+    /// Runs the exchange of a stream; as [`Lease::run`].
+    pub(super) fn run_stream(
+        &mut self,
+        stream: Box<StreamClient>,
+    ) -> impl Future<Output = (Box<StreamClient>, End)> {
+        self.begin(|exchange| exchange.begin_stream(stream));
+        std::future::poll_fn(|cx| self.poll_exchange(|exchange| exchange.poll_stream(cx)))
+    }
+
     /// Runs one exchange. A panic or an end of the task meanwhile takes connection and exchange along.
     ///
     /// Not an `async fn`: it would have room of its own for the connection, and all idle connections are as large as it is.
@@ -85,20 +131,27 @@ impl Lease {
         &mut self,
         conn: Box<ClientConnection>,
     ) -> impl Future<Output = (Box<ClientConnection>, AfterStream)> {
-        let exchange = self.exchange.as_mut().expect("present until it is dropped");
-        exchange.begin(conn);
+        self.begin(|exchange| exchange.begin(conn));
+        std::future::poll_fn(|cx| self.poll_exchange(|exchange| exchange.poll(cx)))
+    }
+
+    fn begin(&mut self, begin: impl FnOnce(&mut PooledExchange)) {
+        begin(self.exchange.as_mut().expect("present until it is dropped"));
         self.is_running = true;
-        std::future::poll_fn(|cx| {
-            let done = if self.is_watched {
-                let (worker, is_parked, held) = (&self.pool.worker, &mut self.is_parked, &mut self.held);
-                poll_watched(worker, is_parked, held, || exchange.poll(cx))
-            } else {
-                exchange.poll(cx)
-            };
-            let done = ready!(done);
-            self.is_running = false;
-            Poll::Ready(done)
-        })
+    }
+
+    #[inline]
+    fn poll_exchange<T>(&mut self, poll: impl FnOnce(&mut PooledExchange) -> Poll<T>) -> Poll<T> {
+        let exchange = self.exchange.as_mut().expect("present until it is dropped");
+        let done = if self.is_watched {
+            let (worker, is_parked, held) = (&self.pool.worker, &mut self.is_parked, &mut self.held);
+            poll_watched(worker, is_parked, held, || poll(exchange))
+        } else {
+            poll(exchange)
+        };
+        let done = ready!(done);
+        self.is_running = false;
+        Poll::Ready(done)
     }
 }
 

@@ -8,6 +8,8 @@ pub(crate) mod exchange_pool;
 mod abandoned;
 mod proxy_header;
 mod tls;
+mod stream_client;
+mod streams;
 mod ending;
 
 use std::rc::Rc;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::ListenerProtocol;
+use weir_config::{ListenerProtocol, PriorKnowledge};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::limit::ClientKey;
 
@@ -142,6 +144,10 @@ impl ClientConnection {
         if !self.begin_tls().await {
             return;
         }
+        if self.begins_with_http2() {
+            // On the heap, since it would make every connection larger.
+            return Box::pin(self.serve_streams()).await;
+        }
         while self.next_request().await {
             let Some(mut lease) = Lease::take(&mut self).await else { break };
             let after;
@@ -155,6 +161,7 @@ impl ClientConnection {
                     // On the heap, since it would make every connection larger.
                     return Box::pin(self.end_tunnel(tunnel, outcome)).await;
                 }
+                AfterStream::Http2 => return Box::pin(self.serve_streams()).await,
                 // On the heap, since it would make every connection larger.
                 after => return Box::pin(self.end(after)).await,
             }
@@ -228,6 +235,17 @@ impl ClientConnection {
         }
     }
 
+    /// Whether the client speaks HTTP/2 from its first byte.
+    fn begins_with_http2(&self) -> bool {
+        match &self.connection.tls {
+            Some(tls) => tls.protocol() == Some(b"h2"),
+            None => {
+                let http2 = &self.client.listener.plan().config.http2;
+                http2.prior_knowledge == PriorKnowledge::Only && self.refused.is_none()
+            }
+        }
+    }
+
     /// Waits, without a buffer, until the client sends something; `false` when the connection is over.
     async fn next_request(&mut self) -> bool {
         if self.connection.has_input() {
@@ -285,6 +303,8 @@ impl ClientConnection {
 }
 
 impl TunnelClient for ClientConnection {
+    type End = Connection;
+
     fn split(&mut self) -> (&mut Client, &mut Connection) {
         (&mut self.client, &mut self.connection)
     }

@@ -11,8 +11,9 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::fields::FieldList;
 use super::pipe::{Arriving, Reader, Reading, Receiving, Sending, Writer};
+use super::tunnel::TunnelPeer;
 use crate::exchange::client::Client;
-use crate::exchange::stream::{ClientEnd, ClientStream, FinalHead, Status};
+use crate::exchange::stream::{ClientEnd, ClientStream, Content, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock::{self, Instant};
 use crate::net::tls::facts::TlsFacts;
@@ -22,7 +23,7 @@ use crate::state::snapshot::ListenerPlan;
 pub(super) const HEAD_BYTES: usize = 40;
 
 /// What a client sends and has got; shared with the schedule.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ClientWorld {
     /// The head of its request.
     pub(super) head: String,
@@ -31,6 +32,8 @@ pub(super) struct ClientWorld {
     /// The status codes that have come, interim ones first.
     pub(super) statuses: RefCell<Vec<u16>>,
     pub(super) fields: RefCell<FieldList>,
+    /// What it does with a tunnel.
+    pub(super) tunnel: TunnelPeer,
     left_at: Cell<Option<Instant>>,
     is_over: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -39,7 +42,22 @@ pub(super) struct ClientWorld {
 impl ClientWorld {
     /// A client that sends `head` at once, and `body` as it comes.
     pub(super) fn new(head: String, body: Vec<u8>) -> Self {
-        Self { head, body: Arriving::new(body), ..Self::default() }
+        Self {
+            head,
+            body: Arriving::new(body),
+            reply: Receiving::default(),
+            statuses: RefCell::default(),
+            fields: RefCell::default(),
+            tunnel: TunnelPeer::new(3),
+            left_at: Cell::default(),
+            is_over: Cell::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Whether it asks for another protocol.
+    pub(super) fn asks_for_tunnel(&self) -> bool {
+        self.head.contains("Upgrade: websocket")
     }
 
     /// The client resets its connection.
@@ -47,6 +65,7 @@ impl ClientWorld {
         self.left_at.set(self.left_at.get().or(Some(clock::now())));
         self.body.cut();
         self.reply.leave();
+        self.tunnel.stream.abort();
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -68,6 +87,11 @@ impl ClientWorld {
     pub(super) fn is_over(&self) -> bool {
         self.is_over.get()
     }
+}
+
+/// Whether another response follows one of this status.
+pub(super) const fn is_interim(status: u16) -> bool {
+    status < 200 && status != 101
 }
 
 /// The stream of a client.
@@ -174,7 +198,7 @@ impl ClientStream for MemoryClient {
 
     fn interim(&mut self, _exchange: &Exchange, status: Status<'_>, fields: impl FnOnce(&mut FieldList)) {
         fields(&mut FieldList::default());
-        assert!((100..200).contains(&status.code), "only 1xx are interim");
+        assert!((100..200).contains(&status.code) && status.code != 101, "only 1xx are interim");
         self.world.statuses.borrow_mut().push(status.code);
     }
 
@@ -185,11 +209,16 @@ impl ClientStream for MemoryClient {
         response: &FinalHead<'_>,
         fields: impl FnOnce(&mut FieldList),
     ) {
-        assert!(exchange.request.method() != Method::Connect, "nothing asks for tunnels here");
+        assert_eq!(
+            matches!(response.content, Content::Tunnel),
+            response.status.code == 101,
+            "only a switch has a tunnel"
+        );
+        assert!(exchange.request.method() != Method::Connect, "nothing asks for that here");
         let mut list = FieldList::default();
         fields(&mut list);
         let mut statuses = self.world.statuses.borrow_mut();
-        assert!(statuses.last().is_none_or(|last| *last < 200), "a client gets one final response");
+        assert!(statuses.last().is_none_or(|last| is_interim(*last)), "a client gets one final response");
         statuses.push(response.status.code);
         self.world.fields.replace(list);
         self.reply.stage(&[b'#'; HEAD_BYTES]);

@@ -1,7 +1,7 @@
 //! Whole exchanges over streams in memory, in schedules drawn from a seed: no socket, no HTTP/1 on the wire, no clock.
 //!
 //! The second pair of protocols behind the seam of streams, and the fast test of everything above it: queue, attempts, retries,
-//! relays, early answers, failures. Each run draws clients, servers and the order in which everything happens from one
+//! relays, early answers, failures, tunnels. Each run draws clients, servers and the order in which everything happens from one
 //! number, and checks what must hold in every order. A run that fails prints that number; `SIMULATION_SEED=n` repeats it, and
 //! `SIMULATION_RUNS=n` tries so many new ones.
 
@@ -9,6 +9,8 @@ mod client;
 mod fields;
 mod pipe;
 mod server;
+mod scripted;
+mod tunnel;
 mod world;
 
 use std::future::{Future, poll_fn};
@@ -22,7 +24,7 @@ use std::time::Duration;
 use weir_config::{CheckedConfig, ListenerProtocol};
 use weir_observe::{Failure, WorkerShard};
 
-use self::client::{ClientWorld, HEAD_BYTES, MemoryClient};
+use self::client::{ClientWorld, HEAD_BYTES, MemoryClient, is_interim};
 use self::server::{MemoryServers, Play};
 use self::world::{Event, World, body_bytes};
 use super::client::Client;
@@ -51,11 +53,11 @@ servers = [
     { address = "10.0.0.3:80", max_requests = 2 },
 ]
 retry = { attempts_max = 3, on_status = [503], budget_per_second = 1000, body_size = "8kB" }
-timeouts = { connect = "1s", response = "2s", queue = "3s" }
+timeouts = { connect = "1s", response = "2s", queue = "3s", tunnel = "4s" }
 [upstream.one]
 servers = [{ address = "10.0.1.1:80", max_requests = 1 }]
 queue = { length_max = 3 }
-timeouts = { connect = "1s", response = "2s", queue = "1s" }
+timeouts = { connect = "1s", response = "2s", queue = "1s", tunnel = "4s" }
 "#;
 
 /// Servers of the largest upstream.
@@ -70,6 +72,8 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 /// One exchange that is over.
 struct Outcome {
     end: End,
+    /// How the tunnel ended that it had become.
+    tunnelled: Option<Result<(), Failure>>,
     failure: Option<Failure>,
     status: u16,
 }
@@ -195,6 +199,9 @@ fn draw_client(seed: u64, number: usize) -> ClientWorld {
     let world = World::new(seed ^ (number as u64) << 32, Vec::new(), 0);
     let path =
         ["/many/a", "/many/b", "/many/c", "/one/a", "/one/b", "/fixed", "/away", "/none"][world.below(8)];
+    if world.below(4) == 0 {
+        return ClientWorld::new(tunnel_head(path), Vec::new());
+    }
     let method = ["GET", "GET", "GET", "HEAD", "PUT", "POST", "POST"][world.below(7)];
     let has_body = matches!(method, "PUT" | "POST");
     let len = if has_body { [0, 1, 500, 3_000, 30_000][world.below(5)] } else { 0 };
@@ -205,6 +212,11 @@ fn draw_client(seed: u64, number: usize) -> ClientWorld {
     };
     let head = format!("{method} {path} HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n");
     ClientWorld::new(head, body_bytes(len, number))
+}
+
+/// The head of a request for another protocol.
+fn tunnel_head(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 }
 
 /// Runs the exchanges of one seed to their end, and checks them. Gives a digest of all that has happened.
@@ -247,7 +259,8 @@ fn simulate(config: &weir_config::Config, seed: u64) -> u64 {
         // One that was dropped has no outcome; what it held was checked.
         let Some(outcome) = &task.outcome else { continue };
         check(&world, number, outcome);
-        let got = world.clients[number].reply.got.borrow().len() as u64;
+        let client = &world.clients[number];
+        let got = (client.reply.got.borrow().len() + client.tunnel.stream.got().len()) as u64;
         digest = digest.rotate_left(7) ^ got ^ u64::from(outcome.status) << 32;
     }
     clock::set(None);
@@ -265,9 +278,15 @@ fn begin(worker: &Rc<Worker>, world: &Rc<World>, number: usize) -> Task {
     if world.below(16) == 0 {
         world.after(start + world.below(60_000), Event::TaskDropped(number, world.below(2) == 0));
     }
+    exchange_task(worker, world, number)
+}
+
+/// The exchange of a client, and the tunnel that it may become.
+fn exchange_task(worker: &Rc<Worker>, world: &Rc<World>, number: usize) -> Task {
     let mut connection = MemoryConnection(client(worker, number));
     let mut stream = MemoryClient::new(&world.clients[number]);
     let mut servers = MemoryServers { world: Rc::clone(world), client: number };
+    let world = Rc::clone(world);
     Task::new(async move {
         poll_fn(|cx| {
             connection.0.deadline.enter(cx);
@@ -276,7 +295,13 @@ fn begin(worker: &Rc<Worker>, world: &Rc<World>, number: usize) -> Task {
         .await;
         let mut exchange = Exchange::new();
         let end = run(&mut connection.0, &mut stream, &mut servers, &mut exchange).await;
-        Outcome { end, failure: exchange.record.failure, status: exchange.record.status }
+        let End::Tunnel(tunnel) = end else {
+            let (failure, status) = (exchange.record.failure, exchange.record.status);
+            return Outcome { end, tunnelled: None, failure, status };
+        };
+        world.begin_tunnel(number);
+        let outcome = tunnel::run(&mut connection, &world.clients[number], tunnel).await;
+        Outcome { end: End::Closed, tunnelled: Some(outcome), failure: outcome.err(), status: 101 }
     })
 }
 
@@ -304,6 +329,7 @@ fn check_idle(worker: &Worker) {
         );
     }
     assert_eq!(worker.timers.len(), 0, "timers are left");
+    assert_eq!(worker.shard.tunnels_open.value(), 0, "tunnels count as open");
 }
 
 /// No server is credited with more than it has sent.
@@ -316,7 +342,8 @@ fn check_counters(worker: &Worker, world: &World) {
             let of_server = attempts.iter().filter(|attempt| {
                 attempt.server == server && world.clients[attempt.client].head.contains(&path)
             });
-            let sent: usize = of_server.map(|attempt| attempt.body.bytes.len()).sum();
+            let sent: usize =
+                of_server.map(|attempt| attempt.body.bytes.len() + attempt.tunnel.stream.sent().len()).sum();
             let counted = config.server(index, server).shard.bytes_in.value();
             assert!(counted <= sent as u64, "{counted} bytes of {path}{server}, which has sent {sent}");
         }
@@ -329,7 +356,7 @@ fn check(world: &World, number: usize, outcome: &Outcome) {
     let (got, statuses) = (client.reply.got.borrow(), client.statuses.borrow());
     let attempts = world.attempts.borrow();
     let attempts: Vec<_> = attempts.iter().filter(|attempt| attempt.client == number).collect();
-    let finals = statuses.iter().filter(|status| **status >= 200).count();
+    let finals = statuses.iter().filter(|status| !is_interim(**status)).count();
     assert!(finals <= 1, "{statuses:?}");
     let label = format!(
         "client {number} {} {:?} {statuses:?}",
@@ -338,6 +365,10 @@ fn check(world: &World, number: usize, outcome: &Outcome) {
     );
     let is_relayed =
         outcome.failure.is_none() && client.head.contains("/many") | client.head.contains("/one");
+    if let Some(tunnelled) = outcome.tunnelled {
+        assert_eq!((statuses.last(), got.len()), (Some(&101), HEAD_BYTES), "{label}");
+        return tunnel::check(world, number, tunnelled);
+    }
     match &outcome.end {
         End::Done => {
             assert_eq!(statuses.last(), Some(&outcome.status), "{label}");
@@ -373,7 +404,7 @@ fn check(world: &World, number: usize, outcome: &Outcome) {
         End::Aborted | End::Closed => {
             assert!(client.is_gone(), "{label}: nothing was said to a client that is there");
         }
-        End::Tunnel(_) => unreachable!("nothing asks for tunnels here"),
+        End::Tunnel(_) => unreachable!("it was run to its end"),
     }
     for (at, earlier) in attempts.iter().enumerate() {
         // A server that has broken the connection may have the request again; one that has answered, or was silent, never.

@@ -106,8 +106,6 @@ impl Source for Reader<'_> {
         Poll::Pending
     }
 
-    fn write_trailers(&self, _out: &mut Vec<u8>) {}
-
     fn bulk_left(&self) -> u64 {
         0
     }

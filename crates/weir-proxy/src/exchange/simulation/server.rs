@@ -5,25 +5,28 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use weir_http::http1::{HeadProgress, ResponseParser};
 use weir_http::{BodyLength, ChunkedLimits, HeadLimits, Method, ResponseHead, Rule};
-use weir_observe::Failure;
+use weir_observe::{Cause, Failure, ServerShard};
 
 use super::client::HEAD_BYTES;
 use super::fields::FieldList;
 use super::pipe::{Arriving, Reader, Reading, Receiving, Sending, Writer};
+use super::tunnel::TunnelPeer;
 use super::world::{Event, World};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_connect;
 use crate::net::socket::Behind;
-use crate::state::pool::ServerConnection;
+use crate::relay::tunnel::memory_end::MemoryEnd;
 use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
 use crate::upstream::proxy_header::Header;
 use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::tunnel::ServerEnd;
 
 /// How an attempt on a server goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,10 @@ pub(super) struct ServerWorld {
     waker: RefCell<Option<Waker>>,
     /// The status of its final response.
     pub(super) status: u16,
+    /// What it does with a tunnel.
+    pub(super) tunnel: TunnelPeer,
+    /// Whether a switch of protocols is none that was asked for.
+    pub(super) switches_wrongly: Cell<bool>,
 }
 
 impl ServerWorld {
@@ -71,6 +78,11 @@ impl ServerWorld {
         self.request.leave();
         self.body.cut();
         self.wake();
+    }
+
+    /// Whether it has agreed to a tunnel.
+    pub(super) fn has_tunnel(&self) -> bool {
+        self.status == 101
     }
 
     pub(super) fn break_head(&self) {
@@ -118,6 +130,7 @@ impl MemoryServers {
         MemoryServerStream {
             world,
             all: Rc::clone(&self.world),
+            shard: Arc::clone(&to.local().shard),
             opened_at: clock::now(),
             carried,
             request: Sending::default(),
@@ -189,6 +202,7 @@ impl Servers for MemoryServers {
 pub(super) struct MemoryServerStream {
     world: Rc<ServerWorld>,
     all: Rc<World>,
+    shard: Arc<ServerShard>,
     opened_at: Instant,
     carried: u64,
     request: Sending,
@@ -279,8 +293,14 @@ impl ServerStream for MemoryServerStream {
         Reader { arriving: &self.world.body, reading: &mut self.reading }
     }
 
-    fn into_tunnel(self) -> ServerConnection {
-        unreachable!("nothing asks for tunnels here")
+    fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
+        assert_eq!(response.status(), 101, "nothing else switches protocols");
+        if self.world.switches_wrongly.get() { Err(Cause::WebsocketAcceptMismatch) } else { Ok(()) }
+    }
+
+    fn into_tunnel(self) -> ServerEnd {
+        let end = Box::new(MemoryEnd::new(&self.world.tunnel.stream));
+        ServerEnd::Stream { end, shard: Arc::clone(&self.shard) }
     }
 }
 
@@ -304,5 +324,7 @@ pub(super) fn attempt(
         is_broken: Cell::new(false),
         waker: RefCell::default(),
         status,
+        tunnel: TunnelPeer::new(5),
+        switches_wrongly: Cell::new(false),
     })
 }

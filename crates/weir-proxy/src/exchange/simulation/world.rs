@@ -28,6 +28,9 @@ pub(super) enum Event {
     ClientSends(usize),
     ClientReads(usize),
     ClientLeaves(usize),
+    /// A peer of a tunnel does something.
+    ClientTunnels(usize),
+    ServerTunnels(Rc<ServerWorld>),
     /// The task of an exchange is dropped, at once or when it is woken next.
     TaskDropped(usize, bool),
 }
@@ -67,6 +70,8 @@ pub(super) struct World {
     pub(super) dropped: RefCell<Vec<(usize, bool)>>,
     /// All attempts, in their order.
     pub(super) attempts: RefCell<Vec<Rc<ServerWorld>>>,
+    /// Whether servers do what is asked of them at once, and the rest is up to the test.
+    is_scripted: bool,
 }
 
 impl World {
@@ -79,7 +84,19 @@ impl World {
             kept: RefCell::new(vec![Vec::new(); servers]),
             dropped: RefCell::default(),
             attempts: RefCell::default(),
+            is_scripted: false,
         })
+    }
+
+    /// A world in which nothing is left to chance.
+    pub(super) fn scripted(clients: Vec<Rc<ClientWorld>>, servers: usize) -> Rc<Self> {
+        let mut world = Self::new(1, clients, servers);
+        Rc::get_mut(&mut world).expect("nothing else has it").is_scripted = true;
+        world
+    }
+
+    pub(super) fn is_scripted(&self) -> bool {
+        self.is_scripted
     }
 
     /// A number below `bound` (xorshift64*).
@@ -121,6 +138,10 @@ impl World {
 
     pub(super) fn connect(&self) -> Rc<Connecting> {
         let connecting = Rc::new(Connecting::default());
+        if self.is_scripted {
+            connecting.end(true);
+            return connecting;
+        }
         match self.below(16) {
             // Never: the time limit ends it.
             0 => {}
@@ -141,6 +162,7 @@ impl World {
     /// Draws how an attempt goes.
     pub(super) fn begin_attempt(&self, client: usize, server: usize, is_kept: bool) -> Rc<ServerWorld> {
         let play = match self.below(24) {
+            _ if self.is_scripted => Play::Answer,
             0 | 1 => Play::AnswerEarly,
             2 => Play::CutBody,
             3 => Play::Close,
@@ -156,12 +178,26 @@ impl World {
             "client {client} has left, and its request is still sent"
         );
         let status = [200, 200, 200, 200, 204, 304, 404, 500, 503, 503][self.below(10)];
-        let is_bodiless = matches!(status, 204 | 304) || self.clients[client].head.starts_with("HEAD");
+        let status = if self.switches(client, play) { 101 } else { status };
+        let is_bodiless = matches!(status, 101 | 204 | 304) || self.clients[client].head.starts_with("HEAD");
         let len = if is_bodiless { 0 } else { [0, 7, 600, 5_000, 20_000][self.below(5)] };
         let body = body_bytes(len, server * 7 + client);
         let world = attempt(server, client, play, status, body);
+        let proves = self.clients[client].asks_for_tunnel() && (self.is_scripted || !self.one_in(12));
+        world.switches_wrongly.set(!proves);
         self.attempts.borrow_mut().push(Rc::clone(&world));
         world
+    }
+
+    /// Draws whether a server switches protocols, which some do that nobody has asked.
+    fn switches(&self, client: usize, play: Play) -> bool {
+        let is_asked = self.clients[client].asks_for_tunnel();
+        let whim = self.below(120);
+        match play {
+            Play::Answer | Play::AnswerEarly if is_asked => self.is_scripted || whim >= 12,
+            Play::Answer => whim == 0,
+            _ => false,
+        }
     }
 
     fn happen(&self, event: Event) {
@@ -188,6 +224,12 @@ impl World {
                 }
             }
             Event::ClientLeaves(client) => self.clients[client].leave(),
+            Event::ClientTunnels(client) => {
+                self.go_on(&self.clients[client].tunnel, Event::ClientTunnels(client));
+            }
+            Event::ServerTunnels(server) => {
+                self.go_on(&server.tunnel, Event::ServerTunnels(Rc::clone(&server)));
+            }
             Event::TaskDropped(client, when_woken) => self.dropped.borrow_mut().push((client, when_woken)),
         }
     }
@@ -215,8 +257,12 @@ impl World {
     }
 
     fn respond(&self, server: Rc<ServerWorld>) {
-        if self.one_in(6) {
+        if !self.is_scripted && self.one_in(6) {
             server.say("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".to_owned());
+        }
+        if server.has_tunnel() {
+            let head = "HTTP/1.1 101 It\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+            return server.say(head.to_owned());
         }
         let framing = if matches!(server.status, 204 | 304) {
             String::new()

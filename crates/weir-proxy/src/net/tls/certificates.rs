@@ -50,6 +50,14 @@ impl Certificates {
         self.now.load().loaded.clone()
     }
 
+    /// Whether a client that asked for `asked` in its handshake has been shown a certificate that is not for `host`, although there is one.
+    pub(crate) fn are_others(&self, asked: &str, host: &str) -> bool {
+        let now = self.now.load();
+        let (shown, own) = (now.candidates(Some(asked)), now.candidates(Some(host)));
+        let is_default = std::ptr::eq(own, &now.default);
+        !is_default && own.iter().all(|own| shown.iter().all(|shown| !Arc::ptr_eq(own, shown)))
+    }
+
     /// Uses other certificates from now on, with the OCSP responses that are valid now.
     ///
     /// # Errors

@@ -133,6 +133,11 @@ impl Records {
         self.session.protocol_version() == Some(ProtocolVersion::TLSv1_3)
     }
 
+    /// The protocol that was agreed on (ALPN).
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        self.session.alpn_protocol()
+    }
+
     /// Whether the handshake went on with an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)

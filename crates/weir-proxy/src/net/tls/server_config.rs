@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
-use weir_config::{CipherSuite, KeyExchangeGroup, ListenerProtocol, ListenerTls, TlsVersion};
+use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 use weir_traffic::limit::TurnRate;
 
 use super::certificates::Certificates;
@@ -38,15 +38,19 @@ pub struct TlsServerConfig {
 }
 
 impl TlsServerConfig {
+    /// `protocols` are the names that clients may agree on (ALPN), the preferred one first; none when what the bytes mean is between the
+    /// client and the server.
+    ///
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
     /// cannot be opened.
-    pub(crate) fn new(tls: &ListenerTls, protocol: ListenerProtocol) -> Result<Self, TlsConfigError> {
+    pub(crate) fn new(tls: &ListenerTls, protocols: &[&[u8]]) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
-        let mut config = server_config(tls, protocol, &certificates, authorities.as_ref(), provider)?;
+        let mut config = server_config(tls, &certificates, authorities.as_ref(), provider)?;
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config.key_log = key_log;
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let authorities = ArcSwapOption::from_pointee(authorities);
@@ -72,11 +76,11 @@ impl TlsServerConfig {
         &self,
         authorities: &ClientAuthorities,
         tls: &ListenerTls,
-        protocol: ListenerProtocol,
     ) -> Result<(), rustls::Error> {
         let before = self.config.load();
         let provider = Arc::clone(before.crypto_provider());
-        let mut config = server_config(tls, protocol, &self.certificates, Some(authorities), provider)?;
+        let mut config = server_config(tls, &self.certificates, Some(authorities), provider)?;
+        config.alpn_protocols.clone_from(&before.alpn_protocols);
         config.key_log = Arc::clone(&before.key_log);
         self.config.store(Arc::new(config));
         self.authorities.store(Some(Arc::new(authorities.clone())));
@@ -87,7 +91,6 @@ impl TlsServerConfig {
 /// With keys for tickets and a cache of sessions of its own.
 fn server_config(
     tls: &ListenerTls,
-    protocol: ListenerProtocol,
     certificates: &Arc<Certificates>,
     authorities: Option<&ClientAuthorities>,
     provider: Arc<CryptoProvider>,
@@ -100,11 +103,6 @@ fn server_config(
         .with_protocol_versions(&versions(&tls.versions))?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::clone(certificates) as _);
-    config.alpn_protocols = match protocol {
-        ListenerProtocol::Http => vec![b"http/1.1".to_vec()],
-        // What the bytes mean is between the client and the server.
-        ListenerProtocol::Tcp => Vec::new(),
-    };
     config.ignore_client_order = true;
     if tls.session_tickets {
         config.ticketer = aws_lc_rs::Ticketer::new()?;

@@ -230,7 +230,7 @@ impl Side {
                 let exchange = self.exchanges.get_mut(&stream).expect("the stream is open");
                 exchange.incoming.is_over = ends_stream;
             }
-            BlockUse::Discard => {}
+            BlockUse::Discard | BlockUse::Refused => {}
             BlockUse::Fault(fault) => panic!("{fault:?}"),
         }
     }

@@ -1,18 +1,24 @@
-//! Raw bytes both ways, after an upgrade or between TCP peers.
+//! Raw bytes both ways between two ends, after an upgrade or between TCP peers.
 //!
 //! Each direction ends with a half-close that is passed on; both are over when both have ended. An end that fails ends both, once
 //! the other end has what was received from it. Neither direction holds a buffer while it is silent. Must not know what the
-//! bytes mean, nor how long silence may last.
+//! bytes mean, what protocol an end belongs to, nor how long silence may last.
+
+pub(crate) mod end;
+#[cfg(test)]
+pub(crate) mod memory_end;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use self::end::TunnelEnd;
 use super::pipe::{Pipe, PipeError, PipeMove};
 use super::throttle::Throttle;
-use crate::net::buffer::{Buffer, BufferStock};
+use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
-use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
 use crate::net::socket::Behind;
 
@@ -57,11 +63,11 @@ enum DirectionError {
 
 impl Direction {
     /// Moves bytes until one end has to wait, or the sender has ended. `resume_at` is when a throttled one goes on.
-    fn poll(
+    fn poll<F: TunnelEnd + ?Sized, T: TunnelEnd + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut Connection,
-        to: &mut Connection,
+        from: &mut F,
+        to: &mut T,
         stock: &Rc<BufferStock>,
         resume_at: &mut Option<Instant>,
     ) -> Poll<Result<(), DirectionError>> {
@@ -70,11 +76,8 @@ impl Direction {
         }
         let mut quantum = Quantum::new();
         loop {
-            // Goes on where the receiver's socket was full, before anything else moves.
-            while to.has_unsent() {
-                ready!(to.poll_write(cx, [&[], &[], &[]], Behind::Unknown))
-                    .map_err(DirectionError::Receiver)?;
-            }
+            // Goes on where the receiver was full, before anything else moves.
+            ready!(to.poll_flush(cx)).map_err(DirectionError::Receiver)?;
             while !from.received().is_empty() {
                 let allowed = match &mut self.throttle {
                     None => usize::MAX,
@@ -90,8 +93,7 @@ impl Direction {
                 let bytes = &bytes[..bytes.len().min(allowed)];
                 // What waits for its time must not wait for the end as well.
                 let behind = if self.throttle.is_none() { from.behind_received() } else { Behind::Unknown };
-                let len =
-                    ready!(to.poll_write(cx, [bytes, &[], &[]], behind)).map_err(DirectionError::Receiver)?;
+                let len = ready!(to.poll_write(cx, bytes, behind)).map_err(DirectionError::Receiver)?;
                 from.consume(len);
                 self.moved += len as u64;
                 quantum.take(len);
@@ -112,7 +114,7 @@ impl Direction {
                 }
             }
             self.ended = ready!(from.poll_fill(cx, stock)).map_err(DirectionError::Sender)? == 0;
-            self.is_busy = self.throttle.is_none() && from.input.as_ref().is_some_and(Buffer::is_full);
+            self.is_busy = self.throttle.is_none() && from.has_filled_buffer();
         }
     }
 }
@@ -132,11 +134,11 @@ impl Direction {
     }
 
     /// Moves bytes inside the kernel, once; `false` when that cannot be done or is not worth it.
-    fn poll_move(
+    fn poll_move<F: TunnelEnd + ?Sized, T: TunnelEnd + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut Connection,
-        to: &mut Connection,
+        from: &mut F,
+        to: &mut T,
         stock: &Rc<BufferStock>,
     ) -> Poll<Result<bool, DirectionError>> {
         let (Some(from), Some(to)) = (from.bare_socket(), to.outlet()) else {
@@ -206,11 +208,11 @@ impl Tunnel {
     ///
     /// # Errors
     /// The end that failed, when the other has taken all that was received from it.
-    pub(crate) fn poll(
+    pub(crate) fn poll<C: TunnelEnd + ?Sized, S: TunnelEnd + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
-        client: &mut Connection,
-        server: &mut Connection,
+        client: &mut C,
+        server: &mut S,
         stock: &Rc<BufferStock>,
         resume_at: &mut Option<Instant>,
     ) -> Poll<Result<(), BrokenSide>> {
@@ -219,16 +221,23 @@ impl Tunnel {
             let Ok(up) = self.note(up, Side::Client) else { continue };
             let down = self.down.poll(cx, server, client, stock, resume_at);
             let Ok(down) = self.note(down, Side::Server) else { continue };
+            let is_over = up.is_ready() && down.is_ready();
+            if !is_over
+                && (self.note_abort(client.poll_aborted(cx), Side::Client)
+                    || self.note_abort(server.poll_aborted(cx), Side::Server))
+            {
+                continue;
+            }
             return self.poll_ends(cx, client, server, up.is_ready(), down.is_ready());
         }
     }
 
     /// Passes on the ends of the directions that are over.
-    fn poll_ends(
+    fn poll_ends<C: TunnelEnd + ?Sized, S: TunnelEnd + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
-        client: &mut Connection,
-        server: &mut Connection,
+        client: &mut C,
+        server: &mut S,
         is_up_over: bool,
         is_down_over: bool,
     ) -> Poll<Result<(), BrokenSide>> {
@@ -236,9 +245,8 @@ impl Tunnel {
             if let Some(broken) = self.broken.take() {
                 return Poll::Ready(Err(broken));
             }
-            ready!(server.poll_send_end(cx));
-            ready!(client.poll_send_end(cx));
-            // Closing both sockets says the rest.
+            ready!(server.poll_last_end(cx));
+            ready!(client.poll_last_end(cx));
             return Poll::Ready(Ok(()));
         }
         // An end that is passed on would make a proper one of what was broken off.
@@ -265,22 +273,34 @@ impl Tunnel {
             Poll::Ready(Err(DirectionError::Sender(error))) => (sender, error),
             Poll::Ready(Err(DirectionError::Receiver(error))) => (sender.other(), error),
         };
+        // A failed read was the last. After a failed write, the end may still have bytes that came before.
+        self.break_off(side, error).ended |= side == sender;
+        Err(())
+    }
+
+    /// Notes that an end was aborted while nothing moved; whether that is news. What came before is still delivered.
+    fn note_abort(&mut self, aborted: Option<io::Error>, side: Side) -> bool {
+        let Some(error) = aborted.filter(|_| self.broken.is_none()) else { return false };
+        self.break_off(side, error);
+        true
+    }
+
+    /// An end has failed: nothing is moved to it any more. The direction in which it sends.
+    fn break_off(&mut self, side: Side, error: io::Error) -> &mut Direction {
+        self.broken.get_or_insert(BrokenSide { side, error });
         let (from, to) = match side {
             Side::Client => (&mut self.up, &mut self.down),
             Side::Server => (&mut self.down, &mut self.up),
         };
         to.given_up = true;
-        // A failed read was the last. After a failed write, the kernel may still have bytes that came before.
-        from.ended |= side == sender;
-        self.broken.get_or_insert(BrokenSide { side, error });
-        Err(())
+        from
     }
 }
 
 /// Passes the end of a direction on to its receiver, once.
-fn pass_end(direction: &mut Direction, receiver: &mut Connection, cx: &mut Context<'_>) {
+fn pass_end<R: TunnelEnd + ?Sized>(direction: &mut Direction, receiver: &mut R, cx: &mut Context<'_>) {
     if !direction.closed {
-        direction.closed = receiver.poll_shutdown_write(cx).is_ready();
+        direction.closed = receiver.poll_end(cx).is_ready();
     }
 }
 

@@ -1,0 +1,128 @@
+//! The response of a stream, as frames behind those of other streams.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use weir_http::h2::HeadWriter;
+
+use super::output::FramePlace;
+use super::shared::{SharedConnection, State, StreamShared};
+use crate::net::socket::Socket;
+use crate::relay::{RelayError, Sink, Source};
+
+/// The response of a stream on its way out.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    /// Whether the last data found no room, or not enough.
+    is_blocked: bool,
+    /// Bytes that were appended to the output, framing included.
+    pub(super) sent: u64,
+    /// The last frame of the stream.
+    pub(super) last_frame: Option<FramePlace>,
+}
+
+/// A response that is written.
+pub(crate) struct Reply<'a> {
+    pub(super) connection: &'a SharedConnection,
+    pub(super) stream: &'a StreamShared,
+    pub(super) outgoing: &'a mut Outgoing,
+}
+
+impl Reply<'_> {
+    /// Appends as much of `data` as may be; the rest waits for room.
+    pub(super) fn append(&mut self, data: &[u8]) -> usize {
+        let state = &mut *self.connection.state.borrow_mut();
+        let allowed = state.allowance(self.stream);
+        let (place, before) = (state.output.place(), state.output.bytes.len());
+        let len = state.codec.send_data(self.stream.id, data, allowed, &mut state.output.bytes);
+        if len > 0 {
+            let framed = state.output.bytes.len() - before;
+            self.outgoing.sent += framed as u64;
+            // Of several frames, only the first is known: then none bears the end.
+            let is_one_frame = framed - len == weir_http::h2::FRAME_HEADER_BYTES;
+            self.outgoing.last_frame = is_one_frame.then_some(place);
+            let given = self.stream.given.get();
+            let used = given.min(len);
+            self.stream.given.set(given - used);
+            state.schedule.settle(used);
+            state.wake();
+        }
+        self.outgoing.is_blocked = len < data.len();
+        if self.outgoing.is_blocked {
+            state.wait_for_room(self.stream);
+            state.wake();
+        } else {
+            state.settle(self.stream);
+        }
+        len
+    }
+}
+
+impl Reply<'_> {
+    /// Ends our direction of the stream.
+    pub(super) fn end(&self) {
+        let state = &mut *self.connection.state.borrow_mut();
+        self.append_end(state);
+        state.wake();
+    }
+
+    /// Appends the end of the stream.
+    fn append_end(&self, state: &mut State) {
+        let State { codec, output, .. } = state;
+        let last = self.outgoing.last_frame.and_then(|place| output.find(place));
+        codec.send_end(self.stream.id, last, &mut output.bytes);
+    }
+}
+
+impl Sink for Reply<'_> {
+    fn has_room(&self) -> bool {
+        !self.outgoing.is_blocked
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.outgoing.is_blocked
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        if self.stream.gone.get().is_some() {
+            // The next write says so.
+            self.outgoing.is_blocked = true;
+            return 0;
+        }
+        self.append(data)
+    }
+
+    fn finish(&mut self, source: &impl Source) {
+        if self.stream.gone.get().is_some() {
+            return;
+        }
+        let state = &mut *self.connection.state.borrow_mut();
+        let before = state.output.bytes.len();
+        if source.has_trailers() {
+            let State { codec, encoder, output, .. } = state;
+            let block = codec.begin_block(self.stream.id, &mut output.bytes);
+            source.write_trailers(&mut HeadWriter::trailers(encoder, &mut output.bytes));
+            codec.end_block(block, true, &mut output.bytes);
+        } else {
+            self.append_end(state);
+        }
+        self.outgoing.sent += (state.output.bytes.len() - before) as u64;
+        state.wake();
+    }
+
+    fn bulk(&mut self) -> Option<&mut Socket> {
+        None
+    }
+
+    fn count(&mut self, _len: usize) {}
+
+    fn poll_write(&mut self, _cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        if self.stream.gone.get().is_some() {
+            return Poll::Ready(Err(RelayError::Write(io::ErrorKind::ConnectionReset.into())));
+        }
+        match self.append(data) {
+            0 if !data.is_empty() => Poll::Pending,
+            len => Poll::Ready(Ok(len)),
+        }
+    }
+}

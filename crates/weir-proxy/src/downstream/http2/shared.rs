@@ -1,0 +1,227 @@
+//! What the task of a connection and the tasks of its streams share.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use weir_http::h2::{self, ConnectionFault, ErrorCode, HpackDecoder, HpackEncoder};
+use weir_http::{Priority, RequestHead};
+use weir_observe::Cause;
+
+use super::inbox::Inbox;
+use super::output::Output;
+use super::schedule::Schedule;
+use crate::net::tls::facts::OwnedTlsFacts;
+
+/// The payload of the ping behind the first GOAWAY.
+pub(super) const GOODBYE: [u8; 8] = *b"goodbye!";
+
+/// One connection, as its streams see it.
+pub(super) struct SharedConnection {
+    pub(super) state: RefCell<State>,
+    pub(super) tls: Option<OwnedTlsFacts>,
+    pub(super) local_address: Option<SocketAddr>,
+}
+
+/// The state of a connection.
+pub(super) struct State {
+    pub(super) codec: h2::Connection,
+    pub(super) decoder: HpackDecoder,
+    pub(super) encoder: HpackEncoder,
+    pub(super) output: Output,
+    pub(super) schedule: Schedule,
+    /// The streams whose exchange is not over, in the order of their numbers.
+    pub(super) streams: Vec<Rc<StreamShared>>,
+    /// Memory for heads, as long as the connection is busy.
+    pub(super) heads: Vec<Box<ReceivedHead>>,
+    /// What a stream has found out that ends the connection.
+    pub(super) fault: Option<ConnectionFault>,
+    /// The time of the present turn, in milliseconds.
+    pub(super) now: u64,
+    /// Whether the client was told that no further streams are taken.
+    pub(super) is_ending: bool,
+    /// Whether the client knows it.
+    pub(super) is_told: bool,
+    /// Whether nothing reaches the client any more.
+    pub(super) is_closed: bool,
+    /// Streams that the client has reset, and such that were refused, since that was last counted.
+    pub(super) reset_count: u64,
+    pub(super) refused_count: u64,
+    /// The task of the connection.
+    task: Option<Waker>,
+    is_woken: bool,
+}
+
+/// A head as it was received: what its spans refer to is beside it.
+#[derive(Default)]
+pub(super) struct ReceivedHead {
+    pub(super) request: RequestHead,
+    pub(super) text: Vec<u8>,
+}
+
+/// One stream, as its connection sees it.
+pub(super) struct StreamShared {
+    pub(super) id: u32,
+    pub(super) inbox: RefCell<Inbox>,
+    pub(super) priority: Cell<Priority>,
+    /// Why the client does not want the response any more, or cannot get it.
+    pub(super) gone: Cell<Option<Cause>>,
+    /// Room in the output that is its own.
+    pub(super) given: Cell<usize>,
+    /// Whether it waits for its window to open.
+    pub(super) awaits_window: Cell<bool>,
+    /// The task of the stream, once it runs.
+    pub(super) task: OnceCell<Waker>,
+}
+
+impl StreamShared {
+    pub(super) fn new(id: u32, inbox: Inbox, priority: Priority) -> Rc<Self> {
+        Rc::new(Self {
+            id,
+            inbox: RefCell::new(inbox),
+            priority: Cell::new(priority),
+            gone: Cell::new(None),
+            given: Cell::new(0),
+            awaits_window: Cell::new(false),
+            task: OnceCell::new(),
+        })
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(task) = self.task.get() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// The client does not want the response any more, or cannot get it. The first cause counts.
+    pub(super) fn leave(&self, cause: Cause) {
+        if self.gone.get().is_none() {
+            self.gone.set(Some(cause));
+            self.wake();
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(codec: h2::Connection, output: Vec<u8>) -> Self {
+        Self {
+            codec,
+            decoder: HpackDecoder::new(),
+            encoder: HpackEncoder::default(),
+            output: Output::holding(output),
+            schedule: Schedule::default(),
+            streams: Vec::new(),
+            heads: Vec::new(),
+            fault: None,
+            now: 0,
+            is_ending: false,
+            is_told: false,
+            is_closed: false,
+            reset_count: 0,
+            refused_count: 0,
+            task: None,
+            is_woken: false,
+        }
+    }
+
+    /// A turn of the task of the connection begins.
+    pub(super) fn begin_turn(&mut self, cx: &Context<'_>, now: u64) {
+        self.is_woken = false;
+        self.now = now;
+        if self.task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
+            self.task = Some(cx.waker().clone());
+        }
+    }
+
+    /// Wakes the task of the connection: there is something to write, or a stream is over.
+    pub(super) fn wake(&mut self) {
+        if !std::mem::replace(&mut self.is_woken, true)
+            && let Some(task) = &self.task
+        {
+            task.wake_by_ref();
+        }
+    }
+
+    pub(super) fn stream(&self, id: u32) -> Option<&Rc<StreamShared>> {
+        Some(&self.streams[self.position(id)?])
+    }
+
+    fn position(&self, id: u32) -> Option<usize> {
+        self.streams.binary_search_by_key(&id, |stream| stream.id).ok()
+    }
+
+    /// How many bytes of body a stream may append now.
+    pub(super) fn allowance(&self, stream: &StreamShared) -> usize {
+        match stream.given.get() {
+            0 if self.schedule.is_empty() => self.room().saturating_sub(self.schedule.given()),
+            0 => 0,
+            given => given.min(self.room()),
+        }
+    }
+
+    /// How many bytes of body all streams together may append now.
+    fn room(&self) -> usize {
+        self.output.room().min(self.codec.room())
+    }
+
+    /// A stream wants to append more than it may: it is woken when it may.
+    pub(super) fn wait_for_room(&mut self, stream: &StreamShared) {
+        self.settle(stream);
+        let has_window = self.codec.stream_room(stream.id) > 0;
+        stream.awaits_window.set(!has_window);
+        if has_window {
+            self.schedule.wait(stream.id, stream.priority.get());
+        } else {
+            self.schedule.leave(stream.id);
+        }
+    }
+
+    /// A stream needs no more room for now.
+    pub(super) fn settle(&mut self, stream: &StreamShared) {
+        self.schedule.settle(stream.given.take());
+    }
+
+    /// Gives the room there is to the streams that wait for it.
+    pub(super) fn give_room(&mut self) {
+        if self.schedule.is_empty() {
+            return;
+        }
+        while let Some((id, given)) = self.schedule.give(self.room()) {
+            match self.stream(id) {
+                Some(stream) => {
+                    stream.given.set(stream.given.get() + given);
+                    stream.wake();
+                }
+                None => self.schedule.settle(given),
+            }
+        }
+    }
+
+    /// The exchange of a stream is over: nothing of it stays.
+    pub(super) fn release(&mut self, stream: &StreamShared, code: ErrorCode) {
+        self.settle(stream);
+        self.schedule.leave(stream.id);
+        if !self.is_closed {
+            self.codec.release(stream.id, code, &mut self.output.bytes);
+        }
+        if let Some(at) = self.position(stream.id) {
+            self.streams.remove(at);
+        }
+        self.wake();
+    }
+
+    /// Nothing reaches the client any more.
+    pub(super) fn close(&mut self, cause: Cause) {
+        self.is_closed = true;
+        self.output.discard();
+        self.leave_all(cause);
+    }
+
+    /// No stream gets an answer any more.
+    pub(super) fn leave_all(&self, cause: Cause) {
+        for stream in &self.streams {
+            stream.leave(cause);
+        }
+    }
+}
