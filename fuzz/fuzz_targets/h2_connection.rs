@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
 use weir_http::h2::{
-    Block, BlockError, BlockUse, Connection, ConnectionFault, ConnectionLimits, ErrorCode, Event, HeadWriter,
-    HpackDecoder, HpackEncoder, PREFACE, Role, Settings, StreamFault, read_request, read_response,
-    read_trailers, skip_block,
+    Block, BlockError, BlockUse, ConnectionCodec, ConnectionFault, ConnectionLimits, ErrorCode, Event,
+    HeadWriter, HpackDecoder, HpackEncoder, PREFACE, Role, Settings, StreamFault, read_request,
+    read_response, read_trailers, skip_block,
 };
 use weir_http::{ChunkedLimits, FieldWriter, Fields, HeadLimits, RequestHead, ResponseHead, Rule};
 
@@ -18,7 +18,7 @@ const STREAMS_MAX: u32 = 4;
 /// One end of a connection, which does something with all that it receives.
 struct FuzzedConnection {
     role: Role,
-    connection: Connection,
+    connection: ConnectionCodec,
     decoder: HpackDecoder,
     encoder: HpackEncoder,
     limits: HeadLimits,
@@ -41,7 +41,7 @@ impl FuzzedConnection {
         let held_bytes_max = if kind & 4 == 0 { 1 << 20 } else { 50 };
         let limits = ConnectionLimits { held_bytes_max, block_bytes_max: 1_000 };
         let mut out = Vec::new();
-        let mut connection = Connection::new(role, local, limits, &mut out);
+        let mut connection = ConnectionCodec::new(role, local, limits, &mut out);
         if role == Role::Client {
             for _ in 0..STREAMS_MAX {
                 connection.open_stream();

@@ -1,13 +1,13 @@
 //! Frames of streams on their way out, and room that goes back to the peer.
 
-use super::{Connection, Event, Role};
+use super::{ConnectionCodec, Event, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
     ErrorCode, FRAME_HEADER_BYTES, FrameHeader, FrameType, WINDOW_MAX, flag, write_reset, write_window_update,
 };
 use crate::message::rule::Rule;
 
-/// A header block that is being written, from [`Connection::begin_block`] to [`Connection::end_block`].
+/// A header block that is being written, from [`ConnectionCodec::begin_block`] to [`ConnectionCodec::end_block`].
 #[derive(Debug)]
 pub struct OpenBlock {
     /// Where its frame begins in the output.
@@ -15,7 +15,7 @@ pub struct OpenBlock {
     stream: u32,
 }
 
-impl Connection {
+impl ConnectionCodec {
     /// Whether the peer lets us open another stream now.
     pub fn can_open(&self) -> bool {
         self.last_granted.is_none()
@@ -191,14 +191,25 @@ impl Connection {
         self.streams.remove(id);
     }
 
-    /// Bytes of a body were passed on: their room goes back to the peer.
-    pub fn consumed(&mut self, id: u32, len: u32, out: &mut Vec<u8>) {
-        let Some(stream) = self.streams.get_mut(id) else { return };
+    /// Bytes of a body were passed on: their room goes back to the peer. Whether its stream has used half of the window up since that was
+    /// last so.
+    pub fn consumed(&mut self, id: u32, len: u32, out: &mut Vec<u8>) -> bool {
+        let Some(stream) = self.streams.get_mut(id) else { return false };
         let len = len.min(stream.held);
         stream.held -= len;
         stream.receive.give(len);
         self.unhold(len);
-        self.announce(id, out);
+        self.announce(id, out)
+    }
+
+    /// Bytes of bodies that were received and not consumed.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// From now on, so many of them do not hold up other streams.
+    pub fn set_held_bytes_max(&mut self, bytes: u32) {
+        self.limits.held_bytes_max = bytes;
     }
 
     /// Raises the window of a stream.
@@ -246,8 +257,8 @@ impl Connection {
         }
     }
 
-    /// Tells the peer about room that it has got back.
-    pub(super) fn announce(&mut self, id: u32, out: &mut Vec<u8>) {
+    /// Tells the peer about room that it has got back; whether on this stream.
+    pub(super) fn announce(&mut self, id: u32, out: &mut Vec<u8>) -> bool {
         if let Some(by) = self.receive.announce() {
             write_window_update(out, 0, by);
         }
@@ -257,7 +268,9 @@ impl Connection {
             && let Some(by) = stream.receive.announce()
         {
             write_window_update(out, id, by);
+            return true;
         }
+        false
     }
 }
 

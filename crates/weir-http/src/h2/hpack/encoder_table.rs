@@ -17,7 +17,7 @@ pub(super) struct EncoderTable {
     /// Each with its hash.
     lines: LineTable<u32>,
     /// The number of a line, by its hash.
-    slots: [Slot; SLOTS],
+    slots: [LineSlot; SLOTS],
     /// Number of lines that were ever added, modulo 256.
     added: u8,
     /// Parts of the hashes of lines that were seen.
@@ -26,7 +26,7 @@ pub(super) struct EncoderTable {
 
 /// Where a line may be: right only when the line has the hash.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct LineSlot {
     /// Part of the hash.
     tag: u8,
     number: u8,
@@ -39,7 +39,7 @@ impl EncoderTable {
     pub(super) fn new(size_max: usize) -> EncoderTable {
         EncoderTable {
             lines: LineTable::new(size_max),
-            slots: [Slot::default(); SLOTS],
+            slots: [LineSlot::default(); SLOTS],
             added: 0,
             seen: [0; SEEN],
         }
@@ -60,7 +60,7 @@ impl EncoderTable {
 
     /// The age of the line in a slot; any age when there is none.
     #[inline]
-    const fn age(&self, slot: Slot) -> usize {
+    const fn age(&self, slot: LineSlot) -> usize {
         self.added.wrapping_sub(slot.number).wrapping_sub(1) as usize
     }
 
@@ -69,7 +69,7 @@ impl EncoderTable {
         self.lines.insert(line, name_len, hash);
         let slots = (0..PROBES).map(|probe| slot(hash, probe));
         let oldest = slots.max_by_key(|&slot| self.age(self.slots[slot])).unwrap_or_default();
-        self.slots[oldest] = Slot { tag: tag(hash), number: self.added };
+        self.slots[oldest] = LineSlot { tag: tag(hash), number: self.added };
         self.added = self.added.wrapping_add(1);
     }
 

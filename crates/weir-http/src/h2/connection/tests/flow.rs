@@ -55,7 +55,7 @@ fn what_many_streams_hold_is_bounded() {
 fn streams_that_end_give_back_what_they_hold() {
     type Ending = fn(&mut End);
     let endings: [Ending; 5] = [
-        |end| end.connection.consumed(1, u32::MAX, &mut end.out),
+        |end| _ = end.connection.consumed(1, u32::MAX, &mut end.out),
         |end| end.connection.reset(1, ErrorCode::CANCEL, &mut end.out),
         |end| end.connection.release(1, ErrorCode::CANCEL, &mut end.out),
         |end| drop(end.receive(&reset(1, 8))),
