@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::growths;
 use weir_http::h2::{
-    Block, BlockUse, ConnectionCodec, ConnectionFault, ConnectionLimits, ErrorCode, Event, HeadWriter,
-    HpackDecoder, HpackEncoder, PREFACE, Role, Settings, StreamFault, read_request, read_response,
-    read_trailers, skip_block,
+    Block, BlockError, BlockUse, ConnectionCodec, ConnectionFault, ConnectionLimits, ErrorCode, Event,
+    HeadWriter, HpackDecoder, HpackEncoder, PREFACE, Role, Settings, StreamFault, read_request,
+    read_response, read_trailers, skip_block,
 };
 use weir_http::{ChunkedLimits, FieldWriter, Fields, HeadLimits, RequestHead, ResponseHead, Rule};
 
@@ -130,19 +130,18 @@ impl FuzzedConnection {
                 let limits = ChunkedLimits { trailer_bytes_max: 500, ..ChunkedLimits::default() };
                 read_trailers(&mut self.decoder, block, &mut Fields::new(), &mut self.text, &limits)
             }
-            (BlockUse::Discard | BlockUse::Fault(_), _) => {
+            (BlockUse::Discard | BlockUse::Refused | BlockUse::Fault(_), _) => {
                 skip_block(&mut self.decoder, block, &mut self.text, &self.limits)
             }
         };
         assert!(self.text.len() < 20_000, "memory is bounded");
         self.seen.push(format!("{stream} {usage:?} {outcome:?}"));
+        if let Some(fault) = outcome.err().and_then(BlockError::connection_fault) {
+            return Err(fault);
+        }
         match outcome {
-            Err(error) if error.is_of_connection() => {
-                let code = ErrorCode::COMPRESSION_ERROR;
-                return Err(ConnectionFault { code, rule: Rule::HeadTooLarge });
-            }
             Err(_) => {
-                let fault = StreamFault { code: ErrorCode::PROTOCOL_ERROR, rule: Rule::BadMethod };
+                let fault = StreamFault::protocol(Rule::BadMethod);
                 let event = self.connection.fail(stream, fault, 0, &mut self.out)?;
                 self.seen.push(format!("{event:?}"));
                 self.release(stream);

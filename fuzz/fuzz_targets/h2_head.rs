@@ -7,19 +7,27 @@ use weir_fuzz::assert_same_fields;
 use weir_http::h2::{HeadWriter, HpackDecoder, HpackEncoder, RequestPseudoFields, read_request};
 use weir_http::http1::{HeadProgress, ParsedRequest, write};
 use weir_http::{
-    BodyLength, FieldName, FieldRun, FieldWriter, Fields, HeadLimits, Method, RequestHead, TargetForm,
-    Version,
+    BodyLength, FieldName, FieldRun, FieldWriter, Fields, HeadLimits, RequestHead, TargetForm, Version,
 };
 
-/// The head as HTTP/1 would send it; a body of unknown length is chunked.
+/// The fields that HTTP/1 has for what HTTP/2 says without them: an upgrade, and that a body of unknown length is chunked.
+fn added_fields<'a>(head: &RequestHead, text: &'a [u8]) -> Vec<(&'static [u8], &'a [u8])> {
+    if let Some(protocol) = head.protocol() {
+        return vec![(b"connection", b"upgrade"), (b"upgrade", protocol.of(text))];
+    }
+    let is_chunked = head.body() == BodyLength::Unknown;
+    Vec::from_iter(is_chunked.then_some((&b"transfer-encoding"[..], &b"chunked"[..])))
+}
+
+/// The head as HTTP/1 would send it.
 fn as_http1(head: &RequestHead, text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     write::request_line(&mut out, head.method_span().of(text), head.target().of(text), Version::Http11);
     for field in head.fields() {
         write::field(&mut out, field.name.of(text), field.value.of(text));
     }
-    if head.body() == BodyLength::Unknown {
-        write::field(&mut out, b"transfer-encoding", b"chunked");
+    for (name, value) in added_fields(head, text) {
+        write::field(&mut out, name, value);
     }
     out.extend_from_slice(b"\r\n");
     out
@@ -39,17 +47,17 @@ fn check_http1(head: &RequestHead, text: &[u8]) {
     assert_eq!(parsed.authority().of(&bytes), head.authority().of(text));
     assert_eq!((parsed.host().of(&bytes), parsed.port()), (head.host().of(text), head.port()));
     assert_eq!((parsed.body(), parsed.expectation()), (head.body(), head.expectation()));
-    assert!(parsed.upgrade().is_none() && parsed.keep_alive());
+    let protocol = parsed.upgrade().map(|protocol| protocol.of(&bytes));
+    assert_eq!(protocol, head.protocol().map(|protocol| protocol.of(text)));
+    assert!(parsed.keep_alive());
 
     let mut headers = [httparse::EMPTY_HEADER; 256];
     let mut other = httparse::Request::new(&mut headers);
     assert_eq!(other.parse(&bytes), Ok(httparse::Status::Complete(bytes.len())));
     assert_eq!(other.method.map(str::as_bytes), Some(head.method_span().of(text)));
     assert_eq!(other.path.map(str::as_bytes), Some(head.target().of(text)));
-    let framing = usize::from(head.body() == BodyLength::Unknown);
-    let (fields, added) = other.headers.split_at(other.headers.len() - framing);
-    assert_eq!(added.len(), framing);
-    assert_same_fields(text, head.fields(), fields);
+    let added = added_fields(head, text).len();
+    assert_same_fields(text, head.fields(), &other.headers[..other.headers.len() - added]);
 }
 
 fn lines<'a>(fields: &'a Fields, text: &'a [u8]) -> Vec<(&'a [u8], &'a [u8])> {
@@ -60,7 +68,7 @@ fn lines<'a>(fields: &'a Fields, text: &'a [u8]) -> Vec<(&'a [u8], &'a [u8])> {
 fn check_http2(head: &RequestHead, text: &[u8], limits: &HeadLimits, ends_stream: bool) {
     let has_target = head.target_form() != TargetForm::Authority;
     let pseudo = RequestPseudoFields {
-        method: head.method_span().of(text),
+        method: if head.protocol().is_some() { b"CONNECT" } else { head.method_span().of(text) },
         scheme: head.scheme().of(text),
         authority: head.authority().of(text),
         path: if has_target { head.target().of(text) } else { b"" },
@@ -96,10 +104,6 @@ fuzz_target!(|input: &[u8]| {
     }
     assert!(text.ends_with(b"\r\n\r\n") && head.fields().contains(FieldName::Host));
     assert!(text.len() <= 2 * limits.head_bytes_max && head.fields().len() <= limits.fields_max + 1);
-    if head.protocol().is_none() {
-        check_http1(&head, &text);
-    } else {
-        assert_eq!((head.method(), head.target_form()), (Method::Connect, TargetForm::Origin));
-    }
+    check_http1(&head, &text);
     check_http2(&head, &text, &limits, ends_stream);
 });

@@ -187,7 +187,7 @@ impl<'a> LineEncoder<'a> {
         let value = &line[name_len + 2..line.len() - 2];
         debug_assert!(value.iter().all(|&byte| is_value_byte(byte)));
         if has_edge_space(value) {
-            self.trim_value(name_len);
+            return self.write_trimmed(name_len, known);
         }
         // Callers leave these out; a message that had one would be refused.
         if is_connection_field(known) || (known == FieldName::Te && !self.is_value(name_len, b"trailers")) {
@@ -216,14 +216,13 @@ impl<'a> LineEncoder<'a> {
         line[name_len + 2..line.len() - 2].eq_ignore_ascii_case(expected)
     }
 
-    /// Takes off the white space around a value, which HTTP/1 and configs may have.
+    /// Writes the line without the white space around its value, which HTTP/1 and configs may have.
     #[cold]
-    fn trim_value(&mut self, name_len: usize) {
-        let line = &mut self.encoder.line;
-        let value = trim(&line[name_len + 2..line.len() - 2]).to_vec();
-        line.truncate(name_len + 2);
-        line.extend_from_slice(&value);
-        line.extend_from_slice(b"\r\n");
+    fn write_trimmed(&mut self, name_len: usize, known: FieldName) {
+        let line = &self.encoder.line;
+        let value = trim(&line[name_len + 2..line.len() - 2]);
+        let trimmed = [&line[..name_len + 2], value, b"\r\n"].concat();
+        self.field_line(&trimmed, name_len, known);
     }
 
     /// Writes the line of a pseudo-field, by its index where the peer has it.

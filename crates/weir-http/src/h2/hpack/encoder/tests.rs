@@ -87,6 +87,10 @@ fn values_are_trimmed() {
     let fields = [("a", " b\t"), ("c", "  "), ("d", "e f "), ("g", "")];
     let expected = b"\x00\x01a\x01b\x00\x01c\x00\x00\x01d\x03e f\x00\x01g\x00";
     assert_eq!(block(&mut HpackEncoder::default(), &fields), expected);
+    // They enter the table once, as others do.
+    let mut encoder = HpackEncoder::default();
+    let blocks = [(); 4].map(|()| block(&mut encoder, &[("a", " b ")]));
+    assert_eq!(blocks.map(|block| block[0]), [0x00, 0x40, 0xbe, 0xbe]);
 }
 
 #[test]
