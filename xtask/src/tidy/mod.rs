@@ -9,7 +9,7 @@ mod items;
 mod type_names;
 mod documents;
 mod imports;
-mod http1;
+mod protocols;
 mod crates;
 mod exceptions;
 mod finding;
@@ -46,7 +46,7 @@ fn check(tree: &SourceTree) -> Vec<Finding> {
         type_names::check,
         documents::check,
         imports::check,
-        http1::check,
+        protocols::check,
         crates::check_sources,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()

@@ -66,12 +66,12 @@ fn keys_of_other_products_are_explained() {
 #[test]
 fn missing_features_are_reported() {
     for (table, line) in [
-        ("[listener.web]", "http2 = true"),
+        ("[listener.web]", "http3 = true"),
         ("[listener.web]", "limit_req = 10"),
         ("[listener.web]", "auth_basic = \"x\""),
         ("[listener.web]", "gzip = true"),
         ("[listener.web]", "compression = true"),
-        ("[listener.web]", "alpn = [\"h2\"]"),
+        ("[[listener.web.route]]", "grpc_pass = \"app\""),
         ("[[listener.web.route]]", "basicAuth = {}"),
         ("[[listener.web.route]]", "rateLimit = {}"),
         ("[[listener.web.route]]", "root = \"/srv\""),
@@ -94,7 +94,7 @@ fn values_of_other_products_are_explained() {
         ("[upstream.app]", "balance = \"source\"", "`hash_key = \"client-address\"`"),
         ("[upstream.app]", "balance = \"uri\"", "`hash_key = \"path\"`"),
         ("[upstream.app]", "balance = \"first\"", "`backup = true`"),
-        ("[listener.web]", "protocol = \"http2\"", "does not have HTTP/2"),
+        ("[listener.web]", "protocol = \"http2\"", "`http2` of the listener"),
         ("[listener.web]", "protocol = \"https\"", "has `tls`"),
     ] {
         assert_said(table, line, DiagnosticKind::BadValue, expected);

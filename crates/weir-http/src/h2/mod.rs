@@ -8,12 +8,12 @@ mod stream;
 mod window;
 mod bucket;
 mod settings;
-mod fault;
-mod frame;
 mod head;
 mod hpack;
+mod fault;
+mod frame;
 
-pub use connection::{Block, BlockUse, Connection, ConnectionLimits, Event, OpenBlock, Received, Role};
+pub use connection::{Block, BlockUse, ConnectionCodec, ConnectionLimits, Event, OpenBlock, Received, Role};
 pub use fault::{ConnectionFault, StreamFault};
 pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE};
 pub use head::{

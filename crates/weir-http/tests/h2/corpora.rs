@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use httlib_hpack::Decoder;
 use serde_json::Value;
 use weir_http::h2::{
-    BlockUse, Connection, ConnectionLimits, Event, HpackDecoder, HpackEncoder, PREFACE, Role, Settings,
+    BlockUse, ConnectionCodec, ConnectionLimits, Event, HpackDecoder, HpackEncoder, PREFACE, Role, Settings,
 };
 
 use crate::hpack::{Line, decode, decode_there, encode};
@@ -98,10 +98,10 @@ fn header_blocks_of_other_encoders() {
 }
 
 /// A server that has seen the preface, and stream 1 open.
-fn server() -> Connection {
+fn server() -> ConnectionCodec {
     let mut out = Vec::new();
     let mut server =
-        Connection::new(Role::Server, Settings::default(), ConnectionLimits::default(), &mut out);
+        ConnectionCodec::new(Role::Server, Settings::default(), ConnectionLimits::default(), &mut out);
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let head = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x82];
     assert_eq!(outcome(&mut server, &[&PREFACE[..], &settings, &head].concat()), None);
@@ -109,7 +109,7 @@ fn server() -> Connection {
 }
 
 /// The code of the first fault.
-fn outcome(connection: &mut Connection, mut input: &[u8]) -> Option<u32> {
+fn outcome(connection: &mut ConnectionCodec, mut input: &[u8]) -> Option<u32> {
     let mut out = Vec::new();
     loop {
         let received = match connection.receive(input, 0, &mut out) {

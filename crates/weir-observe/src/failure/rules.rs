@@ -136,7 +136,21 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
             "Raise `listener.NAME.limits.chunk_extension_size` if they are legitimate."
         }
         Rule::TlsOnPlainPort => "Correct the URL that the client uses: this port serves http, not https.",
-        Rule::Http2Preface => "Configure the client to use HTTP/1.1 on this port.",
+        Rule::Http2Preface => {
+            "Configure the client to use HTTP/1.1 on this port, or set `listener.NAME.http2.prior_knowledge` to `\"allowed\"`."
+        }
+        Rule::Http2BlockTooLarge => {
+            "Raise `listener.NAME.limits.head_size` if such heads are legitimate. Far larger ones are an attack (HPACK bomb)."
+        }
+        Rule::Http2TooManyContinuations => {
+            "None if the client is unknown: this was an attack (CONTINUATION flood, CERT VU#421644)."
+        }
+        Rule::Http2TooManyResets => {
+            "None if the client is unknown: this was an attack (rapid reset, CVE-2023-44487; MadeYouReset, CVE-2025-8671). Otherwise have the client cancel fewer requests."
+        }
+        Rule::Http2TooManyControlFrames | Rule::Http2TooManySettings => {
+            "None if the client is unknown: this was an attack (floods of PING, SETTINGS, WINDOW_UPDATE, PRIORITY or empty frames, CVE-2019-9512 and others). Otherwise correct the client."
+        }
         Rule::ProxyHeaderUnexpected => {
             "Disable the PROXY protocol on the load balancer in front, or add its address to `listener.NAME.proxy_protocol.from`."
         }

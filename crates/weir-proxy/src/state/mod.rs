@@ -4,6 +4,7 @@
 
 pub(crate) mod worker;
 pub(crate) mod exchange_budget;
+pub(crate) mod inbox_budget;
 pub mod shared;
 pub mod connection_list;
 pub(crate) mod activity;

@@ -14,6 +14,7 @@ use weir_observe::{Failure, WorkerShard};
 
 use super::connection_list::ConnectionList;
 use super::exchange_budget::ExchangeBudget;
+use super::inbox_budget::InboxBudget;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
@@ -65,6 +66,8 @@ pub(crate) struct Worker {
     connection_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
     pub(crate) exchanges: ExchangeBudget,
+    /// Bytes of bodies that wait for a reader.
+    pub(crate) inbox: InboxBudget,
     /// Heard when a connection ends.
     pub(crate) room: Notify,
     pub(crate) evictions: EvictionLog,
@@ -113,6 +116,7 @@ impl Worker {
             connection_list: ConnectionList::default(),
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
+            inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             room: Notify::new(),
             evictions: EvictionLog::default(),
             drained: Notify::new(),

@@ -20,21 +20,9 @@ const fn unsupported(
 
 pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     unsupported(
-        "HTTP/2, HTTP/3 and gRPC",
-        &[
-            "http2",
-            "h2",
-            "h2c",
-            "http3",
-            "quic",
-            "alpn",
-            "npn",
-            "grpc",
-            "grpc_pass",
-            "http2_protocol_options",
-            "http2_max_concurrent_streams",
-        ],
-        "Weir speaks HTTP/1.1 with clients and servers; forward other protocols with `protocol = \"tcp\"`",
+        "HTTP/2 with servers, HTTP/3 and gRPC",
+        &["http3", "quic", "grpc", "grpc_pass"],
+        "Weir speaks HTTP/2 and HTTP/1.1 with clients, HTTP/1.1 with servers; forward other protocols with `protocol = \"tcp\"`",
     ),
     unsupported(
         "Limits on the rate of requests",

@@ -41,9 +41,14 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
     (&["sticky"], "least-requests", "session affinity is `affinity` of the upstream, with any policy"),
     (&["https", "ssl", "tls"], "tcp", "`protocol` is `http`, and the listener has `tls`"),
     (
-        &["http2", "h2", "h2c", "grpc", "http3", "quic"],
+        &["http2", "h2", "h2c"],
         "tcp",
-        "this version of Weir does not have HTTP/2, HTTP/3 and gRPC; `tcp` forwards them",
+        "`protocol` is `http`, and `http2` of the listener says what is spoken without TLS",
+    ),
+    (
+        &["grpc", "http3", "quic"],
+        "tcp",
+        "this version of Weir does not have HTTP/3 and gRPC; `tcp` forwards them",
     ),
     (&["udp"], "tcp", "this version of Weir does not have UDP"),
     (

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::h2::fault::StreamFault;
 use crate::h2::frame::ErrorCode;
 
-/// The outcome of one step of [`Connection::receive`](super::Connection::receive).
+/// The outcome of one step of [`ConnectionCodec::receive`](super::ConnectionCodec::receive).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
     /// Bytes of the input that are dealt with.
@@ -84,7 +84,7 @@ pub enum Event {
 pub enum Block {
     /// In the input.
     Input(Range<usize>),
-    /// In the connection, which has put it together: [`Connection::take_block`](super::Connection::take_block).
+    /// In the connection, which has put it together: [`ConnectionCodec::take_block`](super::ConnectionCodec::take_block).
     Gathered,
 }
 

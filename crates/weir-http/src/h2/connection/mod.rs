@@ -51,7 +51,7 @@ pub enum Role {
 
 /// A connection of HTTP/2.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ConnectionCodec {
     role: Role,
     limits: ConnectionLimits,
     /// Ours, as announced.
@@ -84,7 +84,7 @@ pub struct Connection {
     control: Bucket,
 }
 
-impl Connection {
+impl ConnectionCodec {
     /// A connection at its beginning. Writes what has to come first: the preface of a client, and our settings.
     pub fn new(role: Role, local: Settings, limits: ConnectionLimits, out: &mut Vec<u8>) -> Self {
         if role == Role::Client {
@@ -130,6 +130,11 @@ impl Connection {
         self.last_stream.div_ceil(2)
     }
 
+    /// Gives back the memory that is not used, as on an idle connection.
+    pub fn shrink(&mut self) {
+        self.streams.shrink();
+    }
+
     /// Whether the peer has acknowledged our settings.
     pub fn is_acknowledged(&self) -> bool {
         self.unacknowledged == 0
@@ -145,7 +150,7 @@ impl Connection {
         self.has_settings
     }
 
-    /// Announces that streams beyond `last_stream` will not be taken; [`Connection::last_stream`], or 2^31-1 as a first step, after which
+    /// Announces that streams beyond `last_stream` will not be taken; [`ConnectionCodec::last_stream`], or 2^31-1 as a first step, after which
     /// those that are on their way are still taken (RFC 9113 section 6.8).
     pub fn go_away(&mut self, last_stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
         self.last_taken = self.last_taken.min(last_stream);

@@ -1,7 +1,7 @@
 //! Received frames, one after the other, and the states of streams that they change (RFC 9113 sections 5.1 and 6).
 
 use super::event::{Block, BlockUse, Event, Received};
-use super::{Connection, Role};
+use super::{ConnectionCodec, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
     ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE, WINDOW_MAX, flag,
@@ -69,13 +69,13 @@ impl Receiving {
     }
 }
 
-impl Connection {
+impl ConnectionCodec {
     /// Takes in what was received up to the next event, and appends what it makes necessary to `out`. To be called again, behind the
     /// used bytes, until there is no event; what is not used then belongs to a frame that is not complete. A frame that has to be whole
     /// has up to [`FRAME_HEADER_BYTES`] + [`FRAME_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// The fault that ends the connection: to be announced with [`Connection::go_away`].
+    /// The fault that ends the connection: to be announced with [`ConnectionCodec::go_away`].
     pub fn receive(
         &mut self,
         input: &[u8],

@@ -1,13 +1,13 @@
 //! Frames of streams on their way out, and room that goes back to the peer.
 
-use super::{Connection, Event, Role};
+use super::{ConnectionCodec, Event, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
     ErrorCode, FRAME_HEADER_BYTES, FrameHeader, FrameType, WINDOW_MAX, flag, write_reset, write_window_update,
 };
 use crate::message::rule::Rule;
 
-/// A header block that is being written, from [`Connection::begin_block`] to [`Connection::end_block`].
+/// A header block that is being written, from [`ConnectionCodec::begin_block`] to [`ConnectionCodec::end_block`].
 #[derive(Debug)]
 pub struct OpenBlock {
     /// Where its frame begins in the output.
@@ -15,7 +15,7 @@ pub struct OpenBlock {
     stream: u32,
 }
 
-impl Connection {
+impl ConnectionCodec {
     /// Whether the peer lets us open another stream now.
     pub fn can_open(&self) -> bool {
         self.last_granted.is_none()
@@ -174,7 +174,14 @@ impl Connection {
 
     /// Forgets a stream whose exchange is over. One that has not ended is reset: with NO_ERROR when only the peer has not ended it,
     /// so that it takes the answer (RFC 9113 section 8.1), else with `code`.
+    #[inline]
     pub fn release(&mut self, id: u32, code: ErrorCode, out: &mut Vec<u8>) {
+        if !self.streams.remove_finished(id) {
+            self.release_early(id, code, out);
+        }
+    }
+
+    fn release_early(&mut self, id: u32, code: ErrorCode, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get(id) else { return };
         let (remote_ended, is_over) = (stream.remote_ended, stream.is_reset);
         if !is_over && !stream.local_ended {
@@ -191,14 +198,25 @@ impl Connection {
         self.streams.remove(id);
     }
 
-    /// Bytes of a body were passed on: their room goes back to the peer.
-    pub fn consumed(&mut self, id: u32, len: u32, out: &mut Vec<u8>) {
-        let Some(stream) = self.streams.get_mut(id) else { return };
+    /// Bytes of a body were passed on: their room goes back to the peer. Whether its stream has used half of the window up since that was
+    /// last so.
+    pub fn consumed(&mut self, id: u32, len: u32, out: &mut Vec<u8>) -> bool {
+        let Some(stream) = self.streams.get_mut(id) else { return false };
         let len = len.min(stream.held);
         stream.held -= len;
         stream.receive.give(len);
         self.unhold(len);
-        self.announce(id, out);
+        self.announce(id, out)
+    }
+
+    /// Bytes of bodies that were received and not consumed.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// From now on, so many of them do not hold up other streams.
+    pub fn set_held_bytes_max(&mut self, bytes: u32) {
+        self.limits.held_bytes_max = bytes;
     }
 
     /// Raises the window of a stream.
@@ -233,10 +251,9 @@ impl Connection {
 
     fn unhold(&mut self, len: u32) {
         self.held -= len;
-        let allowed = self.limits.held_bytes_max.saturating_sub(self.held.saturating_sub(self.owed));
-        let given = self.owed.min(allowed).max(self.owed.saturating_sub(self.held));
-        self.owed -= given;
-        self.receive.give(given);
+        let owed = self.owed.min(self.held.saturating_sub(self.limits.held_bytes_max));
+        self.receive.give(self.owed - owed);
+        self.owed = owed;
     }
 
     /// What a stream holds goes back: nobody will consume it.
@@ -247,8 +264,8 @@ impl Connection {
         }
     }
 
-    /// Tells the peer about room that it has got back.
-    pub(super) fn announce(&mut self, id: u32, out: &mut Vec<u8>) {
+    /// Tells the peer about room that it has got back; whether on this stream.
+    pub(super) fn announce(&mut self, id: u32, out: &mut Vec<u8>) -> bool {
         if let Some(by) = self.receive.announce() {
             write_window_update(out, 0, by);
         }
@@ -258,7 +275,9 @@ impl Connection {
             && let Some(by) = stream.receive.announce()
         {
             write_window_update(out, id, by);
+            return true;
         }
+        false
     }
 }
 

@@ -65,7 +65,11 @@ impl Read {
     }
 }
 
+/// Names and values. Their lines are neighbours in the text, so that they can be copied as one.
 fn fields(fields: &Fields, text: &[u8]) -> Vec<(String, String)> {
+    for pair in fields.as_slice().windows(2) {
+        assert_eq!(pair[0].value.end() + 2, pair[1].name.start as usize, "{}", String::from_utf8_lossy(text));
+    }
     let string = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|field| (string(field.name.of(text)), string(field.value.of(text)))).collect()
 }
@@ -307,6 +311,24 @@ fn a_request_has_the_meaning_of_one_of_http1() {
 }
 
 #[test]
+fn an_authority_replaces_a_host_that_is_copied() {
+    let read = read(&GET).unwrap();
+    let pseudo = RequestPseudoFields {
+        method: b"GET",
+        scheme: b"https",
+        authority: b"b.test",
+        path: b"/",
+        protocol: None,
+    };
+    let (mut encoder, mut block) = (HpackEncoder::default(), Vec::new());
+    let mut writer = HeadWriter::request(&mut encoder, &mut block, &pseudo);
+    let fields = read.head.fields().as_slice();
+    writer.copy(FieldRun { text: &read.text, fields, end: read.text.len() - 2 });
+    let copy = read_with(&block, &HeadLimits::default(), true).unwrap();
+    assert_eq!(copy.fields(), [("host".to_owned(), "b.test".to_owned())]);
+}
+
+#[test]
 fn targets_without_a_path() {
     let options = requests_with(&[(":method", Some("OPTIONS")), (":path", Some("*"))]);
     let read_options = read(&options).unwrap();
@@ -322,8 +344,11 @@ fn targets_without_a_path() {
     let Read { head, text } = read(&websocket).unwrap();
     assert_eq!(
         (head.method(), head.target_form(), head.path().of(&text)),
-        (Method::Connect, TargetForm::Origin, &b"/"[..])
+        (Method::Get, TargetForm::Origin, &b"/"[..]),
+        "in HTTP/1 it is a GET with an upgrade"
     );
+    assert_eq!((head.method_span().of(&text), head.body()), (&b"GET"[..], BodyLength::None));
+    assert_eq!(head.upgrade(), head.protocol());
     assert_eq!(head.protocol().map(|protocol| protocol.of(&text)), Some(&b"websocket"[..]));
     assert_eq!(head.host().of(&text), b"a.test");
 

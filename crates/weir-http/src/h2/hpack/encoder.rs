@@ -145,46 +145,69 @@ impl<'a> LineEncoder<'a> {
 
     #[inline]
     fn end_field(&mut self, name_len: usize) {
-        let line = &mut self.encoder.line;
-        line.extend_from_slice(b"\r\n");
-        let known = match FieldName::recognise_start(line) {
-            Some((known, len)) if len == name_len => known,
-            _ => FieldName::Other,
-        };
-        self.write_field(name_len, known);
+        self.encoder.line.extend_from_slice(b"\r\n");
+        let line = std::mem::take(&mut self.encoder.line);
+        let hash = hash(&line);
+        let is_known = self.write_known(&line, hash);
+        self.encoder.line = line;
+        if !is_known {
+            let known = match FieldName::recognise_start(&self.encoder.line) {
+                Some((known, len)) if len == name_len => known,
+                _ => FieldName::Other,
+            };
+            self.write_field(name_len, known, hash);
+        }
     }
 
     /// Writes a field that is a line already: `name: value` and the line end.
     #[inline]
     pub(in crate::h2) fn field_line(&mut self, line: &[u8], name_len: usize, known: FieldName) {
-        self.encoder.line.clear();
-        self.encoder.line.extend_from_slice(line);
-        self.write_field(name_len, known);
+        let hash = hash(line);
+        if !self.write_known(line, hash) {
+            self.encoder.line.clear();
+            self.encoder.line.extend_from_slice(line);
+            self.write_field(name_len, known, hash);
+        }
     }
 
-    /// Writes the line of a field, whose name is in any mixture of upper and lower case.
-    fn write_field(&mut self, name_len: usize, known: FieldName) {
-        let line = &mut self.encoder.line;
-        make_lower_case(&mut line[..name_len]);
+    /// Writes the index of a line that the peer has; whether it has it.
+    #[inline]
+    fn write_known(&mut self, line: &[u8], hash: u32) -> bool {
+        let Some(age) = self.encoder.table.as_ref().and_then(|table| table.find(line, hash)) else {
+            return false;
+        };
+        integer::write(self.out, 0x80, 7, STATIC_LINES + 1 + age);
+        true
+    }
+
+    /// Writes the line of a field that the peer does not have. Its name is in any mixture of upper and lower case: it is found in the table
+    /// again by the same one.
+    fn write_field(&mut self, name_len: usize, known: FieldName, hash: u32) {
+        let line = &self.encoder.line;
         let value = &line[name_len + 2..line.len() - 2];
         debug_assert!(value.iter().all(|&byte| is_value_byte(byte)));
         if has_edge_space(value) {
-            self.trim_value(name_len);
+            return self.write_trimmed(name_len, known);
         }
         // Callers leave these out; a message that had one would be refused.
         if is_connection_field(known) || (known == FieldName::Te && !self.is_value(name_len, b"trailers")) {
             return;
         }
-        let line = &self.encoder.line;
+        let is_secret = match known {
+            FieldName::Authorization | FieldName::ProxyAuthorization | FieldName::SetCookie => true,
+            FieldName::Cookie => {
+                self.encoder.line.len() - LINE_OVERHEAD_BYTES - name_len < COOKIE_BYTES_GUESSABLE
+            }
+            _ => false,
+        };
+        let enters_table = !is_secret && self.enters_table(name_len, hash);
+        let line = &mut self.encoder.line;
+        make_lower_case(&mut line[..name_len]);
         let name_index = static_name(known, &line[..name_len]);
-        match known {
-            FieldName::Authorization | FieldName::ProxyAuthorization | FieldName::SetCookie => {
-                self.write_literal(0x10, 4, name_len, name_index);
-            }
-            FieldName::Cookie if line.len() - LINE_OVERHEAD_BYTES - name_len < COOKIE_BYTES_GUESSABLE => {
-                self.write_literal(0x10, 4, name_len, name_index);
-            }
-            _ => self.write_line(name_len, name_index),
+        match (enters_table, is_secret) {
+            (true, _) => self.write_literal(0x40, 6, name_len, name_index),
+            (false, true) => self.write_literal(0x10, 4, name_len, name_index),
+            (false, false) => self.write_literal(0, 4, name_len, name_index),
         }
     }
 
@@ -193,30 +216,40 @@ impl<'a> LineEncoder<'a> {
         line[name_len + 2..line.len() - 2].eq_ignore_ascii_case(expected)
     }
 
-    /// Takes off the white space around a value, which HTTP/1 and configs may have.
+    /// Writes the line without the white space around its value, which HTTP/1 and configs may have.
     #[cold]
-    fn trim_value(&mut self, name_len: usize) {
-        let line = &mut self.encoder.line;
-        let value = trim(&line[name_len + 2..line.len() - 2]).to_vec();
-        line.truncate(name_len + 2);
-        line.extend_from_slice(&value);
-        line.extend_from_slice(b"\r\n");
+    fn write_trimmed(&mut self, name_len: usize, known: FieldName) {
+        let line = &self.encoder.line;
+        let value = trim(&line[name_len + 2..line.len() - 2]);
+        let trimmed = [&line[..name_len + 2], value, b"\r\n"].concat();
+        self.field_line(&trimmed, name_len, known);
     }
 
-    /// Writes the line, by its index where the peer has it.
+    /// Writes the line of a pseudo-field, by its index where the peer has it.
     #[inline]
     fn write_line(&mut self, name_len: usize, name_index: usize) {
+        let line = std::mem::take(&mut self.encoder.line);
+        let hash = hash(&line);
+        let is_known = self.write_known(&line, hash);
+        self.encoder.line = line;
+        if is_known {
+            return;
+        }
+        match self.enters_table(name_len, hash) {
+            true => self.write_literal(0x40, 6, name_len, name_index),
+            false => self.write_literal(0, 4, name_len, name_index),
+        }
+    }
+
+    /// Whether the line enters the table: when it is seen for the second time.
+    fn enters_table(&mut self, name_len: usize, hash: u32) -> bool {
         let HpackEncoder { line, table, size_max, .. } = &mut *self.encoder;
         let table = table.get_or_insert_with(|| Box::new(EncoderTable::new(*size_max)));
-        let hash = hash(line);
-        if let Some(age) = table.find(line, hash) {
-            integer::write(self.out, 0x80, 7, STATIC_LINES + 1 + age);
-        } else if table.was_seen(hash) && counted_bytes(line.len()) <= *size_max / 2 {
+        let enters = table.was_seen(hash) && counted_bytes(line.len()) <= *size_max / 2;
+        if enters {
             table.insert(line, name_len, hash);
-            self.write_literal(0x40, 6, name_len, name_index);
-        } else {
-            self.write_literal(0, 4, name_len, name_index);
         }
+        enters
     }
 
     /// Writes the line as a literal of the kind that `pattern` says.

@@ -16,12 +16,20 @@ const SEEN: usize = 128;
 pub(super) struct EncoderTable {
     /// Each with its hash.
     lines: LineTable<u32>,
-    /// The number of a line, by its hash. A number is only right when the line has the hash.
-    slots: [u8; SLOTS],
+    /// The number of a line, by its hash.
+    slots: [LineSlot; SLOTS],
     /// Number of lines that were ever added, modulo 256.
     added: u8,
     /// Parts of the hashes of lines that were seen.
     seen: [u16; SEEN],
+}
+
+/// Where a line may be: right only when the line has the hash.
+#[derive(Debug, Clone, Copy, Default)]
+struct LineSlot {
+    /// Part of the hash.
+    tag: u8,
+    number: u8,
 }
 
 // A line counts at least 32 bytes, so no two lines have the same number.
@@ -29,7 +37,12 @@ const _: () = assert!(super::TABLE_BYTES_MAX / super::ENTRY_OVERHEAD_BYTES <= SL
 
 impl EncoderTable {
     pub(super) fn new(size_max: usize) -> EncoderTable {
-        EncoderTable { lines: LineTable::new(size_max), slots: [0; SLOTS], added: 0, seen: [0; SEEN] }
+        EncoderTable {
+            lines: LineTable::new(size_max),
+            slots: [LineSlot::default(); SLOTS],
+            added: 0,
+            seen: [0; SEEN],
+        }
     }
 
     pub(super) fn set_size_max(&mut self, size_max: usize) {
@@ -39,23 +52,24 @@ impl EncoderTable {
     /// How many lines were added since this one; `None` when it is not in the table.
     #[inline]
     pub(super) fn find(&self, line: &[u8], hash: u32) -> Option<usize> {
-        (0..PROBES).map(|probe| self.age(slot(hash, probe))).find(|&age| {
+        let slots = (0..PROBES).map(|probe| self.slots[slot(hash, probe)]);
+        slots.filter(|slot| slot.tag == tag(hash)).map(|slot| self.age(slot)).find(|&age| {
             self.lines.get(age).is_some_and(|stored| stored.detail == hash && stored.line == line)
         })
     }
 
     /// The age of the line in a slot; any age when there is none.
     #[inline]
-    fn age(&self, slot: usize) -> usize {
-        usize::from(self.added.wrapping_sub(self.slots[slot]).wrapping_sub(1))
+    const fn age(&self, slot: LineSlot) -> usize {
+        self.added.wrapping_sub(slot.number).wrapping_sub(1) as usize
     }
 
     /// Adds a line, for which the oldest ones go.
     pub(super) fn insert(&mut self, line: &[u8], name_len: usize, hash: u32) {
         self.lines.insert(line, name_len, hash);
         let slots = (0..PROBES).map(|probe| slot(hash, probe));
-        let oldest = slots.max_by_key(|&slot| self.age(slot)).unwrap_or_default();
-        self.slots[oldest] = self.added;
+        let oldest = slots.max_by_key(|&slot| self.age(self.slots[slot])).unwrap_or_default();
+        self.slots[oldest] = LineSlot { tag: tag(hash), number: self.added };
         self.added = self.added.wrapping_add(1);
     }
 
@@ -71,6 +85,11 @@ impl EncoderTable {
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
+}
+
+#[inline]
+const fn tag(hash: u32) -> u8 {
+    (hash >> 24) as u8
 }
 
 #[inline]

@@ -3,13 +3,13 @@
 //! Between exchanges a connection holds no buffer and no exchange, only its socket and a timer. Must not know what a
 //! request means.
 
+mod streams;
 mod lease;
 pub(crate) mod exchange_pool;
+mod stream_client;
 mod abandoned;
 mod proxy_header;
 mod tls;
-mod stream_client;
-mod streams;
 mod ending;
 
 use std::rc::Rc;

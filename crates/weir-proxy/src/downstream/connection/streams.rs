@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_http::h2::{ConnectionFault, ErrorCode};
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase};
 
 use super::ClientConnection;
@@ -14,7 +13,7 @@ use super::lease::Lease;
 use super::stream_client::StreamClient;
 use crate::downstream::abort::gives_up_on_close;
 use crate::downstream::http1::AfterStream;
-use crate::downstream::http2::{ConnectionEnd, Http2Connection, Standing, StreamEnd};
+use crate::downstream::http2::{ClientFault, ConnectionEnd, Http2Connection, Standing, StreamEnd};
 use crate::exchange::End;
 use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock::{self, Instant};
@@ -43,12 +42,12 @@ enum Ending {
     Closed,
     /// Nothing reaches the client any more.
     Gone,
-    /// Given up for a fault of the client.
-    Fault(ErrorCode),
+    /// Given up for a fault of the client, from which nothing more is taken if that was too much of something.
+    Fault { is_flood: bool },
 }
 
 /// What the task of a connection keeps between two turns.
-struct Progress {
+struct ConnectionProgress {
     ending: Ending,
     opened_at: Instant,
     /// Since when it has had no stream.
@@ -66,9 +65,9 @@ impl ClientConnection {
         let plan = self.client.listener.plan().clone();
         let mut http2 = Http2Connection::new(&mut self.connection, &plan);
         drop(plan);
-        let _counted = OpenConnectionCount::new(&self.client.listener.shard);
+        let _counted = Http2ConnectionCount::new(&self.client.listener.shard);
         let opened_at = clock::now();
-        let mut progress = Progress {
+        let mut progress = ConnectionProgress {
             ending: Ending::None,
             opened_at,
             idle_since: Some(opened_at),
@@ -77,9 +76,10 @@ impl ClientConnection {
             has_memory: true,
         };
         std::future::poll_fn(|cx| self.poll_streams(cx, &mut http2, &mut progress)).await;
+        http2.close_account(&self.client.worker.inbox);
         drop(http2);
         match progress.ending {
-            Ending::Fault(ErrorCode::ENHANCE_YOUR_CALM) => self.end(AfterStream::Close).await,
+            Ending::Fault { is_flood: true } => self.end(AfterStream::Close).await,
             Ending::Closed | Ending::Gone => self.end_writing().await,
             _ => self.end(AfterStream::Linger).await,
         }
@@ -90,7 +90,7 @@ impl ClientConnection {
         &mut self,
         cx: &mut Context<'_>,
         http2: &mut Http2Connection,
-        progress: &mut Progress,
+        progress: &mut ConnectionProgress,
     ) -> Poll<()> {
         let now = clock::now();
         self.client.now = now;
@@ -100,8 +100,9 @@ impl ClientConnection {
         if let Poll::Ready(end) = http2.poll_receive(cx, &mut self.connection, &stock, &plan) {
             self.stop_receiving(http2, progress, end);
         }
+        http2.account(&self.client.worker.inbox);
         http2.count(&self.client.listener.shard);
-        self.begin_streams(http2);
+        self.begin_streams(http2, matches!(progress.ending, Ending::Fault { .. }));
         self.say_goodbye(http2, progress, now);
         if progress.ending != Ending::Gone
             && let Poll::Ready(Err(_)) = http2.poll_send(cx, &mut self.connection)
@@ -119,13 +120,17 @@ impl ClientConnection {
 
     /// The client sends nothing more, or nothing that could be taken.
     #[cold]
-    fn stop_receiving(&mut self, http2: &mut Http2Connection, progress: &mut Progress, end: ConnectionEnd) {
+    fn stop_receiving(
+        &mut self,
+        http2: &mut Http2Connection,
+        progress: &mut ConnectionProgress,
+        end: ConnectionEnd,
+    ) {
         match end {
-            ConnectionEnd::Fault(ConnectionFault { code, rule }) => {
+            ConnectionEnd::Fault(ClientFault { rule, is_flood }) => {
                 self.count_failure(Failure::client(Phase::Request, Cause::Rule(rule)));
-                http2.end(code);
                 http2.give_up(Cause::Rule(rule), false);
-                progress.ending = Ending::Fault(code);
+                progress.ending = Ending::Fault { is_flood };
             }
             ConnectionEnd::Closed(outcome) => {
                 let is_reset = outcome.is_err_and(|error| error.kind() != io::ErrorKind::UnexpectedEof);
@@ -142,25 +147,25 @@ impl ClientConnection {
         }
     }
 
-    /// Starts a task for each stream that has begun.
-    fn begin_streams(&mut self, http2: &mut Http2Connection) {
-        for stream in http2.take_begun() {
-            // One that is over already is released when it is dropped here. That its client has reset it is counted elsewhere.
+    /// Starts a task for each stream that has begun and is not over.
+    fn begin_streams(&mut self, http2: &mut Http2Connection, is_lost: bool) {
+        http2.begin_streams(|stream| {
             if let Some(cause) = stream.gone() {
-                if let Cause::Rule(_) = cause {
+                // It is released when it is dropped here. A reset is counted elsewhere, a fault of the connection once.
+                if matches!(cause, Cause::Rule(_)) && !is_lost {
                     self.count_failure(Failure::client(Phase::Request, cause));
                 }
-                continue;
+                return;
             }
             let client = StreamClient::new(&self.client, stream);
             self.client.requests += 1;
             self.client.listener.shard.streams.increment();
             tokio::task::spawn_local(run_stream(Rc::clone(&self.exchanges), client));
-        }
+        });
     }
 
     /// Tells the client of the end where there is a reason for it: Weir stops, the listener is gone, or a limit is reached.
-    fn say_goodbye(&mut self, http2: &mut Http2Connection, progress: &mut Progress, now: Instant) {
+    fn say_goodbye(&mut self, http2: &mut Http2Connection, progress: &mut ConnectionProgress, now: Instant) {
         match progress.ending {
             Ending::None if self.has_to_end(now) => {
                 http2.announce_end();
@@ -168,7 +173,7 @@ impl ClientConnection {
             }
             Ending::Announced { at } => {
                 if http2.standing(&self.connection).is_told || now >= at + GOODBYE_TIME {
-                    http2.end(ErrorCode::NO_ERROR);
+                    http2.end();
                     progress.ending = Ending::Final;
                 }
             }
@@ -187,7 +192,7 @@ impl ClientConnection {
         &mut self,
         cx: &Context<'_>,
         http2: &mut Http2Connection,
-        progress: &mut Progress,
+        progress: &mut ConnectionProgress,
         standing: &Standing,
     ) -> Poll<()> {
         let now = self.client.now;
@@ -208,7 +213,12 @@ impl ClientConnection {
     }
 
     /// Gives back what an idle connection does not need, once it has been idle for a moment.
-    fn release_memory(&mut self, http2: &mut Http2Connection, progress: &mut Progress, standing: &Standing) {
+    fn release_memory(
+        &mut self,
+        http2: &mut Http2Connection,
+        progress: &mut ConnectionProgress,
+        standing: &Standing,
+    ) {
         if standing.streams > 0 || standing.unwritten.is_some() || !progress.has_memory {
             return;
         }
@@ -224,7 +234,7 @@ impl ClientConnection {
     /// When each wait ends, and what it means then.
     fn waits(
         &self,
-        progress: &mut Progress,
+        progress: &mut ConnectionProgress,
         standing: &Standing,
         now: Instant,
     ) -> [Option<(Instant, Wait)>; 6] {
@@ -281,7 +291,7 @@ impl ClientConnection {
 
     /// A wait is over, or an operator ends the connection.
     #[cold]
-    fn pass(&mut self, http2: &mut Http2Connection, progress: &mut Progress, wait: Option<Wait>) {
+    fn pass(&mut self, http2: &mut Http2Connection, progress: &mut ConnectionProgress, wait: Option<Wait>) {
         if self.client.deadline.is_cut() {
             self.count_failure(Failure::weir(Phase::Request, Cause::Killed));
             http2.give_up(Cause::Reset, true);
@@ -300,11 +310,12 @@ impl ClientConnection {
             }
             Some(wait @ (Wait::Request | Wait::Settings)) => {
                 self.count_failure(Failure::client(Phase::Request, Cause::TimedOut));
-                let is_unacknowledged = wait == Wait::Settings;
-                let code = if is_unacknowledged { ErrorCode::SETTINGS_TIMEOUT } else { ErrorCode::NO_ERROR };
-                http2.end(code);
+                match wait {
+                    Wait::Settings => http2.end_unacknowledged(),
+                    _ => http2.end(),
+                }
                 http2.give_up(Cause::TimedOut, false);
-                progress.ending = Ending::Fault(code);
+                progress.ending = Ending::Fault { is_flood: false };
             }
             // The next turn goes on with that.
             Some(Wait::Goodbye) | None => {}
@@ -313,9 +324,9 @@ impl ClientConnection {
 }
 
 /// Counts a connection as one of HTTP/2.
-struct OpenConnectionCount(Arc<ListenerShard>);
+struct Http2ConnectionCount(Arc<ListenerShard>);
 
-impl OpenConnectionCount {
+impl Http2ConnectionCount {
     fn new(shard: &Arc<ListenerShard>) -> Self {
         shard.http2_connections.increment();
         shard.http2_connections_open.increment();
@@ -323,7 +334,7 @@ impl OpenConnectionCount {
     }
 }
 
-impl Drop for OpenConnectionCount {
+impl Drop for Http2ConnectionCount {
     fn drop(&mut self) {
         self.0.http2_connections_open.decrement();
     }
@@ -347,11 +358,11 @@ enum Wait {
 }
 
 /// Whether nothing is left to be done.
-fn is_over(progress: &Progress, standing: &Standing) -> bool {
+fn is_over(progress: &ConnectionProgress, standing: &Standing) -> bool {
     let is_through = match progress.ending {
         Ending::None | Ending::Announced { .. } => false,
         Ending::Final | Ending::Closed => standing.unwritten.is_none(),
-        Ending::Gone | Ending::Fault(_) => true,
+        Ending::Gone | Ending::Fault { .. } => true,
     };
     is_through && standing.streams == 0
 }

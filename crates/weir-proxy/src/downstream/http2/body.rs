@@ -16,7 +16,7 @@ use crate::state::stripped_fields::StrippedFields;
 
 /// The body of a stream on its way in.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(super) struct IncomingBody {
     /// What was taken from the inbox.
     bytes: Vec<u8>,
     /// How much of that was taken by the relay.
@@ -33,7 +33,7 @@ pub(super) struct Incoming {
     pub(super) stripped: Option<Arc<StrippedFields>>,
 }
 
-impl Incoming {
+impl IncomingBody {
     /// What is here and not yet taken.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.taken..]
@@ -57,21 +57,14 @@ impl Incoming {
 pub(crate) struct Body<'a> {
     pub(super) connection: &'a SharedConnection,
     pub(super) stream: &'a StreamShared,
-    pub(super) incoming: &'a mut Incoming,
+    pub(super) incoming: &'a mut IncomingBody,
 }
 
 impl Body<'_> {
     /// Counts bytes as passed on: the client may send as many more.
     pub(super) fn consume(&mut self, len: usize) {
         self.incoming.taken += len;
-        let state = &mut *self.connection.state.borrow_mut();
-        let before = state.output.bytes.len();
-        if !state.is_closed {
-            state.codec.consumed(self.stream.id, len as u32, &mut state.output.bytes);
-        }
-        if state.output.bytes.len() > before {
-            state.wake();
-        }
+        self.connection.state.borrow_mut().consumed(self.stream.id, len);
     }
 
     /// Takes what is in the inbox, once everything of before is taken.

@@ -1,8 +1,6 @@
 //! What was received on a stream and not yet taken by its task.
 
-use weir_http::{Fields, Rule};
-
-use super::shared::ReceivedHead;
+use weir_http::{Fields, RequestHead, Rule};
 
 /// From the task of a connection to that of a stream.
 #[derive(Default)]
@@ -18,6 +16,13 @@ pub(super) struct Inbox {
     /// Whether nothing follows.
     pub(super) has_ended: bool,
     pub(super) trailers: Option<Box<ReceivedTrailers>>,
+}
+
+/// A head as it was received: what its spans refer to is beside it.
+#[derive(Default)]
+pub(super) struct ReceivedHead {
+    pub(super) request: RequestHead,
+    pub(super) text: Vec<u8>,
 }
 
 /// Fields behind a body.

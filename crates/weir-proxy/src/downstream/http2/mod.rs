@@ -4,16 +4,17 @@
 //! state of the connection: a stream appends its frames to the output and wakes the task of the connection, which writes what all
 //! streams have appended in one turn of the event loop at once. Nothing above this folder knows that a connection has several streams.
 
-mod output;
-mod schedule;
+mod turn;
+mod receive;
+mod tunnel;
+mod stream;
+mod reply;
+mod body;
 mod shared;
 mod inbox;
-mod body;
-mod reply;
-mod stream;
-mod tunnel;
-mod receive;
-mod turn;
+mod growth;
+mod schedule;
+mod output;
 
 pub(crate) use stream::{Http2Stream, StreamEnd};
-pub(crate) use turn::{ConnectionEnd, Http2Connection, Standing};
+pub(crate) use turn::{ClientFault, ConnectionEnd, Http2Connection, Standing};

@@ -8,14 +8,14 @@ use weir_http::h2::{
 use weir_http::{BodyLength, Priority, Rule};
 use weir_observe::Cause;
 
-use super::inbox::{Inbox, ReceivedTrailers};
-use super::shared::{GOODBYE, ReceivedHead, State, StreamShared};
+use super::inbox::{Inbox, ReceivedHead, ReceivedTrailers};
+use super::shared::{GOODBYE, Http2State, MEASURE, StreamShared};
 use crate::state::snapshot::ListenerPlan;
 
 /// Streams in the input of one turn, which have not begun.
 pub(super) type Begun = Vec<Rc<StreamShared>>;
 
-impl State {
+impl Http2State {
     /// Deals with what has arrived; returns how much of it is used. What is left belongs to a frame that is not whole.
     ///
     /// # Errors
@@ -26,9 +26,9 @@ impl State {
         listener: &ListenerPlan,
         begun: &mut Begun,
     ) -> Result<usize, ConnectionFault> {
-        let mut used = 0;
+        let (mut used, now) = (0, self.millis());
         loop {
-            let received = self.codec.receive(&input[used..], self.now, &mut self.output.bytes)?;
+            let received = self.codec.receive(&input[used..], now, &mut self.output.bytes)?;
             let rest = &input[used..];
             used += received.used;
             match received.event {
@@ -67,6 +67,7 @@ impl State {
                 self.streams.iter().for_each(|stream| wake_for_window(stream));
             }
             Event::Priority { stream, value } => self.prioritise(stream, Priority::parse(&input[value])),
+            Event::Pong { payload: MEASURE } => self.measured(),
             Event::Pong { payload } => self.is_told |= payload == GOODBYE,
             // The turn gives the room to the streams. The client opens no pushed streams, so its GOAWAY means nothing.
             Event::Window { .. } | Event::GoAway { .. } => {}
@@ -149,12 +150,14 @@ impl State {
 
     /// Resets a stream whose client has broken a rule behind the head.
     fn break_stream(&mut self, id: u32, rule: Rule) -> Result<(), ConnectionFault> {
-        self.codec.fail(id, StreamFault::protocol(rule), self.now, &mut self.output.bytes)?;
+        let now = self.millis();
+        self.codec.fail(id, StreamFault::protocol(rule), now, &mut self.output.bytes)?;
         self.leave(id, Cause::Rule(rule));
         Ok(())
     }
 
     fn data(&mut self, id: u32, data: &[u8], ends_stream: bool) {
+        self.growth.count(data.len());
         if let Some(stream) = self.stream(id) {
             let mut inbox = stream.inbox.borrow_mut();
             inbox.body.extend_from_slice(data);

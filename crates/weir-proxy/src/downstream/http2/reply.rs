@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use weir_http::h2::HeadWriter;
 
 use super::output::FramePlace;
-use super::shared::{SharedConnection, State, StreamShared};
+use super::shared::{Http2State, SharedConnection, StreamShared};
 use crate::net::socket::Socket;
 use crate::relay::{RelayError, Sink, Source};
 
 /// The response of a stream on its way out.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingFrames {
     /// Whether the last data found no room, or not enough.
     is_blocked: bool,
     /// Bytes that were appended to the output, framing included.
@@ -25,7 +25,7 @@ pub(super) struct Outgoing {
 pub(crate) struct Reply<'a> {
     pub(super) connection: &'a SharedConnection,
     pub(super) stream: &'a StreamShared,
-    pub(super) outgoing: &'a mut Outgoing,
+    pub(super) outgoing: &'a mut OutgoingFrames,
 }
 
 impl Reply<'_> {
@@ -67,8 +67,8 @@ impl Reply<'_> {
     }
 
     /// Appends the end of the stream.
-    fn append_end(&self, state: &mut State) {
-        let State { codec, output, .. } = state;
+    fn append_end(&self, state: &mut Http2State) {
+        let Http2State { codec, output, .. } = state;
         let last = self.outgoing.last_frame.and_then(|place| output.find(place));
         codec.send_end(self.stream.id, last, &mut output.bytes);
     }
@@ -99,7 +99,7 @@ impl Sink for Reply<'_> {
         let state = &mut *self.connection.state.borrow_mut();
         let before = state.output.bytes.len();
         if source.has_trailers() {
-            let State { codec, encoder, output, .. } = state;
+            let Http2State { codec, encoder, output, .. } = state;
             let block = codec.begin_block(self.stream.id, &mut output.bytes);
             source.write_trailers(&mut HeadWriter::trailers(encoder, &mut output.bytes));
             codec.end_block(block, true, &mut output.bytes);

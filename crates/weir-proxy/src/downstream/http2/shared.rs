@@ -4,12 +4,14 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
+use weir_http::Priority;
 use weir_http::h2::{self, ConnectionFault, ErrorCode, HpackDecoder, HpackEncoder};
-use weir_http::{Priority, RequestHead};
 use weir_observe::Cause;
 
-use super::inbox::Inbox;
+use super::growth::Growth;
+use super::inbox::{Inbox, ReceivedHead};
 use super::output::Output;
 use super::schedule::Schedule;
 use crate::net::tls::facts::OwnedTlsFacts;
@@ -17,16 +19,19 @@ use crate::net::tls::facts::OwnedTlsFacts;
 /// The payload of the ping behind the first GOAWAY.
 pub(super) const GOODBYE: [u8; 8] = *b"goodbye!";
 
+/// The payload of the ping that measures a round trip.
+pub(super) const MEASURE: [u8; 8] = *b"measure!";
+
 /// One connection, as its streams see it.
 pub(super) struct SharedConnection {
-    pub(super) state: RefCell<State>,
+    pub(super) state: RefCell<Http2State>,
     pub(super) tls: Option<OwnedTlsFacts>,
     pub(super) local_address: Option<SocketAddr>,
 }
 
 /// The state of a connection.
-pub(super) struct State {
-    pub(super) codec: h2::Connection,
+pub(super) struct Http2State {
+    pub(super) codec: h2::ConnectionCodec,
     pub(super) decoder: HpackDecoder,
     pub(super) encoder: HpackEncoder,
     pub(super) output: Output,
@@ -37,8 +42,11 @@ pub(super) struct State {
     pub(super) heads: Vec<Box<ReceivedHead>>,
     /// What a stream has found out that ends the connection.
     pub(super) fault: Option<ConnectionFault>,
-    /// The time of the present turn, in milliseconds.
-    pub(super) now: u64,
+    /// The time of the present turn since the beginning of the connection.
+    pub(super) now: Duration,
+    pub(super) growth: Growth,
+    /// Whether there is memory for larger windows.
+    pub(super) may_grow: bool,
     /// Whether the client was told that no further streams are taken.
     pub(super) is_ending: bool,
     /// Whether the client knows it.
@@ -51,13 +59,6 @@ pub(super) struct State {
     /// The task of the connection.
     task: Option<Waker>,
     is_woken: bool,
-}
-
-/// A head as it was received: what its spans refer to is beside it.
-#[derive(Default)]
-pub(super) struct ReceivedHead {
-    pub(super) request: RequestHead,
-    pub(super) text: Vec<u8>,
 }
 
 /// One stream, as its connection sees it.
@@ -103,8 +104,8 @@ impl StreamShared {
     }
 }
 
-impl State {
-    pub(super) fn new(codec: h2::Connection, output: Vec<u8>) -> Self {
+impl Http2State {
+    pub(super) fn new(codec: h2::ConnectionCodec, output: Vec<u8>) -> Self {
         Self {
             codec,
             decoder: HpackDecoder::new(),
@@ -114,7 +115,9 @@ impl State {
             streams: Vec::new(),
             heads: Vec::new(),
             fault: None,
-            now: 0,
+            now: Duration::ZERO,
+            growth: Growth::new(),
+            may_grow: true,
             is_ending: false,
             is_told: false,
             is_closed: false,
@@ -126,7 +129,7 @@ impl State {
     }
 
     /// A turn of the task of the connection begins.
-    pub(super) fn begin_turn(&mut self, cx: &Context<'_>, now: u64) {
+    pub(super) fn begin_turn(&mut self, cx: &Context<'_>, now: Duration) {
         self.is_woken = false;
         self.now = now;
         if self.task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
@@ -140,6 +143,36 @@ impl State {
             && let Some(task) = &self.task
         {
             task.wake_by_ref();
+        }
+    }
+
+    /// The time of the present turn in milliseconds.
+    pub(super) fn millis(&self) -> u64 {
+        u64::try_from(self.now.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of a body were passed on: the client may send as many more.
+    pub(super) fn consumed(&mut self, id: u32, len: usize) {
+        if self.is_closed {
+            return;
+        }
+        let before = self.output.bytes.len();
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        if self.codec.consumed(id, len, &mut self.output.bytes) && self.may_grow {
+            self.codec.grow_window(id, self.growth.window(), &mut self.output.bytes);
+            if self.growth.begin(self.now) {
+                self.codec.ping(MEASURE, &mut self.output.bytes);
+            }
+        }
+        if self.output.bytes.len() > before {
+            self.wake();
+        }
+    }
+
+    /// A round trip is over that was measured.
+    pub(super) fn measured(&mut self) {
+        if self.growth.end(self.now) && self.may_grow {
+            self.codec.grow_connection_window(self.growth.connection_window(), &mut self.output.bytes);
         }
     }
 

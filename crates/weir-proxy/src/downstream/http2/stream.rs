@@ -8,9 +8,9 @@ use weir_http::h2::{ErrorCode, HeadWriter, StreamFault};
 use weir_http::{BodyLength, FieldWriter as _, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::body::{Body, Incoming};
-use super::reply::{Outgoing, Reply};
-use super::shared::{SharedConnection, State, StreamShared};
+use super::body::{Body, IncomingBody};
+use super::reply::{OutgoingFrames, Reply};
+use super::shared::{Http2State, SharedConnection, StreamShared};
 use crate::exchange::client::Client;
 use crate::exchange::stream::{ClientEnd, ClientStream, Content, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
@@ -38,8 +38,8 @@ pub(crate) struct Http2Stream {
     stream: Rc<StreamShared>,
     /// The failure for which it is not served, until it has been reported to the client.
     pub(crate) refused: Option<Failure>,
-    incoming: Incoming,
-    outgoing: Outgoing,
+    incoming: IncomingBody,
+    outgoing: OutgoingFrames,
     /// The rule that makes its request malformed.
     malformed: Option<Rule>,
     is_over: bool,
@@ -51,8 +51,8 @@ impl Http2Stream {
             connection,
             stream,
             refused: None,
-            incoming: Incoming::new(),
-            outgoing: Outgoing::default(),
+            incoming: IncomingBody::new(),
+            outgoing: OutgoingFrames::default(),
             malformed: None,
             is_over: false,
         }
@@ -80,7 +80,8 @@ impl Http2Stream {
         {
             // Behind the answer, so that the client may read what was wrong (RFC 9113 section 8.1.1).
             let fault = StreamFault::protocol(rule);
-            let charged = state.codec.fail(self.stream.id, fault, state.now, &mut state.output.bytes);
+            let now = state.millis();
+            let charged = state.codec.fail(self.stream.id, fault, now, &mut state.output.bytes);
             state.fault = state.fault.or(charged.err());
         }
         let code = match end {
@@ -287,7 +288,7 @@ impl Http2Stream {
         let state = &mut *self.connection.state.borrow_mut();
         let place = state.output.place();
         let before = state.output.bytes.len();
-        let State { codec, encoder, output, .. } = state;
+        let Http2State { codec, encoder, output, .. } = state;
         let block = codec.begin_block(self.stream.id, &mut output.bytes);
         fields(&mut HeadWriter::response(encoder, &mut output.bytes, status));
         codec.end_block(block, is_whole, &mut output.bytes);

@@ -6,26 +6,30 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use weir_http::Rule;
 use weir_http::h2::{
-    self, ConnectionFault, ConnectionLimits, ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Role, Settings,
+    self, ConnectionFault, ConnectionLimits, ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, INITIAL_WINDOW,
+    Role, Settings,
 };
 use weir_observe::{Cause, ListenerShard};
 
 use super::receive::Begun;
-use super::shared::{GOODBYE, SharedConnection, State};
+use super::shared::{GOODBYE, Http2State, SharedConnection};
 use super::stream::Http2Stream;
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::quantum::Quantum;
 use crate::net::socket::Behind;
 use crate::net::tls::facts::OwnedTlsFacts;
+use crate::state::inbox_budget::InboxBudget;
 use crate::state::snapshot::ListenerPlan;
 
 /// Bytes of acknowledgements and the like that a client may leave unread before nothing more is read from it.
 const CONTROL_BYTES_MAX: usize = 8 * 1024;
 
-/// The window of the connection: streams are held up by their own.
-const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Bytes of bodies that one connection may hold before its streams hold up each other, while there is memory: as much as the windows of
+/// 128 streams at first.
+const HELD_BYTES_MAX: u32 = 128 * INITIAL_WINDOW;
 
 /// Settings that say nothing of the config (RFC 9113 section 6.5.2, RFC 9218 section 2.1).
 fn settings(listener: &ListenerPlan) -> Settings {
@@ -44,8 +48,16 @@ fn settings(listener: &ListenerPlan) -> Settings {
 pub(crate) enum ConnectionEnd {
     /// It has ended its direction, or failed.
     Closed(io::Result<()>),
-    /// It has broken a rule.
-    Fault(ConnectionFault),
+    /// It has broken a rule, and was told so.
+    Fault(ClientFault),
+}
+
+/// A fault of a client that ends its connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientFault {
+    pub(crate) rule: Rule,
+    /// Whether it was too much of something, so that nothing more is taken from it.
+    pub(crate) is_flood: bool,
 }
 
 /// How a connection stands behind a turn.
@@ -73,6 +85,8 @@ pub(crate) struct Http2Connection {
     control_bytes: usize,
     /// Why nothing more is read.
     is_deaf: bool,
+    /// Bytes of bodies that it is known to hold.
+    held: usize,
 }
 
 impl Http2Connection {
@@ -81,23 +95,21 @@ impl Http2Connection {
         let mut output = Vec::new();
         let limits = ConnectionLimits {
             block_bytes_max: listener.head_limits.head_bytes_max,
-            held_bytes_max: CONNECTION_WINDOW,
+            held_bytes_max: HELD_BYTES_MAX,
         };
-        let mut codec = h2::Connection::new(Role::Server, settings(listener), limits, &mut output);
-        codec.grow_connection_window(CONNECTION_WINDOW, &mut output);
+        let codec = h2::ConnectionCodec::new(Role::Server, settings(listener), limits, &mut output);
         let tls = connection.tls.as_mut().map(|records| {
             let certificate = records.client_certificate.take();
             OwnedTlsFacts::new(&records.facts(), certificate)
         });
         let local_address = connection.socket.local_address();
-        let state = RefCell::new(State::new(codec, output));
+        let state = RefCell::new(Http2State::new(codec, output));
         let shared = Rc::new(SharedConnection { state, tls, local_address });
-        Self { shared, begun: Vec::new(), control_bytes: 0, is_deaf: false }
+        Self { shared, begun: Vec::new(), control_bytes: 0, is_deaf: false, held: 0 }
     }
 
     /// A turn begins, at a time that counts from the beginning of the connection.
     pub(crate) fn begin_turn(&mut self, cx: &Context<'_>, now: Duration) {
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         self.shared.state.borrow_mut().begin_turn(cx, now);
     }
 
@@ -115,7 +127,9 @@ impl Http2Connection {
                 return Poll::Pending;
             }
             if let Err(fault) = self.take_in(connection, listener) {
-                return Poll::Ready(ConnectionEnd::Fault(fault));
+                self.end_with(fault.code);
+                let is_flood = fault.code == ErrorCode::ENHANCE_YOUR_CALM;
+                return Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: fault.rule, is_flood }));
             }
             if !self.may_read() {
                 return Poll::Pending;
@@ -156,10 +170,28 @@ impl Http2Connection {
         self.control_bytes <= CONTROL_BYTES_MAX && self.shared.state.borrow().output.room() > 0
     }
 
-    /// The streams that have begun in this turn; some may be over already.
-    pub(crate) fn take_begun(&mut self) -> Vec<Http2Stream> {
-        let begun = std::mem::take(&mut self.begun);
-        begun.into_iter().map(|stream| Http2Stream::new(Rc::clone(&self.shared), stream)).collect()
+    /// Gives the streams that have begun in this turn to `start`; some may be over already.
+    pub(crate) fn begin_streams(&mut self, mut start: impl FnMut(Http2Stream)) {
+        for stream in self.begun.drain(..) {
+            start(Http2Stream::new(Rc::clone(&self.shared), stream));
+        }
+    }
+
+    /// Accounts for what the connection holds, and for the memory there is.
+    pub(crate) fn account(&mut self, budget: &InboxBudget) {
+        let state = &mut *self.shared.state.borrow_mut();
+        let held = state.codec.held() as usize;
+        budget.adjust(std::mem::replace(&mut self.held, held), held);
+        let has_room = budget.has_room();
+        if state.may_grow != has_room {
+            state.may_grow = has_room;
+            state.codec.set_held_bytes_max(if has_room { HELD_BYTES_MAX } else { 0 });
+        }
+    }
+
+    /// The connection is over: it holds nothing.
+    pub(crate) fn close_account(&mut self, budget: &InboxBudget) {
+        budget.adjust(std::mem::take(&mut self.held), 0);
     }
 
     /// Writes what waits; ready when all of it is written.
@@ -215,7 +247,16 @@ impl Http2Connection {
     }
 
     /// The same, for good: what comes now is not served.
-    pub(crate) fn end(&mut self, code: ErrorCode) {
+    pub(crate) fn end(&mut self) {
+        self.end_with(ErrorCode::NO_ERROR);
+    }
+
+    /// The same for a client that has not acknowledged our settings.
+    pub(crate) fn end_unacknowledged(&mut self) {
+        self.end_with(ErrorCode::SETTINGS_TIMEOUT);
+    }
+
+    fn end_with(&mut self, code: ErrorCode) {
         let state = &mut *self.shared.state.borrow_mut();
         state.is_ending = true;
         let last_stream = state.codec.last_stream();
@@ -243,6 +284,7 @@ impl Http2Connection {
         let state = &mut *self.shared.state.borrow_mut();
         state.output.release();
         state.encoder.release();
+        state.codec.shrink();
         state.heads = Vec::new();
         state.streams.shrink_to_fit();
         self.begun = Vec::new();

@@ -162,6 +162,7 @@ pub(super) async fn run(
 /// What must hold of a tunnel that is over, however it went.
 pub(super) fn check(world: &World, number: usize, outcome: Result<(), Failure>) {
     let server = world.server_of_tunnel(number);
+    assert!(!server.switches_wrongly.get(), "client {number} has a tunnel that was not agreed on");
     let (client, server) = (&world.clients[number].tunnel, &server.tunnel);
     let (down, up) = (&client.stream, &server.stream);
     let label = format!(

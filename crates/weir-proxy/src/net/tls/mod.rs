@@ -2,10 +2,10 @@
 //!
 //! Above this, a connection with TLS reads and writes like one without. Must not know what the bytes mean.
 
-pub(crate) mod facts;
 pub(crate) mod failure;
 pub mod client_config;
 pub(crate) mod records;
+pub(crate) mod facts;
 pub mod server_config;
 pub mod certificates;
 pub mod client_certificates;

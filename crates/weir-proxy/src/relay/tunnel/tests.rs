@@ -182,14 +182,19 @@ fn a_full_receiver_holds_up_its_own_direction_only() {
 
 #[test]
 fn what_was_received_from_an_end_that_aborts_is_delivered() {
-    for side in [Side::Client, Side::Server] {
+    for (side, to_the_gone) in [
+        (Side::Client, &b""[..]),
+        (Side::Server, b""),
+        (Side::Client, b"too late"),
+        (Side::Server, b"too late"),
+    ] {
         let mut rig = Rig::new(0, 0);
         let (gone, left) = match side {
             Side::Client => (Rc::clone(&rig.client), Rc::clone(&rig.server)),
             Side::Server => (Rc::clone(&rig.server), Rc::clone(&rig.client)),
         };
         gone.send(&[b'x'; 2_500]);
-        left.send(b"too late");
+        left.send(to_the_gone);
         rig.wait();
         gone.abort();
         assert!(rig.was_woken(), "also while neither direction can read or write");

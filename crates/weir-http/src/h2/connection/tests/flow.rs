@@ -55,7 +55,7 @@ fn what_many_streams_hold_is_bounded() {
 fn streams_that_end_give_back_what_they_hold() {
     type Ending = fn(&mut End);
     let endings: [Ending; 5] = [
-        |end| end.connection.consumed(1, u32::MAX, &mut end.out),
+        |end| _ = end.connection.consumed(1, u32::MAX, &mut end.out),
         |end| end.connection.reset(1, ErrorCode::CANCEL, &mut end.out),
         |end| end.connection.release(1, ErrorCode::CANCEL, &mut end.out),
         |end| drop(end.receive(&reset(1, 8))),
@@ -73,6 +73,26 @@ fn streams_that_end_give_back_what_they_hold() {
         assert_eq!(by, Some(32_768_u32.to_be_bytes().to_vec()), "{number}");
         assert_eq!((server.connection.held, server.connection.owed), (1, 1), "{number}");
     }
+}
+
+#[test]
+fn what_may_be_held_is_not_owed() {
+    let mut server = server(INITIAL_WINDOW, 16_000);
+    server.receive(&[data(1, 15_000), data(1, 15_000), head(3), data(3, 15_000)].concat());
+    assert_eq!((server.connection.held, server.connection.owed), (45_000, 30_000));
+    server.connection.consumed(1, 30_000, &mut server.out);
+    assert_eq!((server.connection.held, server.connection.owed), (15_000, 0));
+}
+
+#[test]
+fn bytes_that_break_a_rule_come_back() {
+    let mut server = End::ready(Role::Server);
+    for id in [1, 3, 5, 7, 9] {
+        server.receive(&[last_head(id), data(id, 16_384)].concat());
+    }
+    let is_update = |frame: &Written| frame.number == WINDOW_UPDATE;
+    let updates: Vec<_> = server.written().into_iter().filter(is_update).collect();
+    assert_eq!(updates, frames(&window_update(0, 32_768).repeat(2)));
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn streams_beyond_the_limit_are_refused() {
     let local = Settings { max_concurrent_streams: 1, ..Settings::default() };
     let mut server = End::ready_with(Role::Server, local, ConnectionLimits::default());
     assert_eq!(server.receive(&last_head(1)), [block(1, BlockUse::Head, true)]);
-    assert_eq!(server.receive(&head(3)), [block(3, BlockUse::Discard, false)]);
+    assert_eq!(server.receive(&head(3)), [block(3, BlockUse::Refused, false)]);
     assert_eq!(server.resets(), [(3, ErrorCode::REFUSED_STREAM)]);
     // Its body is no fault, and a reset does not make room before the exchange is over.
     assert_eq!(server.receive(&[data(3, 10), reset(1, 8)].concat()), [Seen::Reset { stream: 1, code: 8 }]);

@@ -1,6 +1,6 @@
 //! Frames by their bytes, and one end of a connection that a test feeds with them.
 
-use crate::h2::connection::{Block, BlockUse, Connection, ConnectionLimits, Event, Role};
+use crate::h2::connection::{Block, BlockUse, ConnectionCodec, ConnectionLimits, Event, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{ErrorCode, FRAME_HEADER_BYTES, FrameHeader, PREFACE};
 use crate::h2::settings::Settings;
@@ -110,7 +110,7 @@ pub(super) enum Reader {
 
 /// One end of a connection.
 pub(super) struct End {
-    pub(super) connection: Connection,
+    pub(super) connection: ConnectionCodec,
     pub(super) out: Vec<u8>,
     /// Received bytes that are not dealt with.
     input: Vec<u8>,
@@ -126,7 +126,7 @@ impl End {
 
     pub(super) fn limited(role: Role, local: Settings, limits: ConnectionLimits) -> Self {
         let mut out = Vec::new();
-        let connection = Connection::new(role, local, limits, &mut out);
+        let connection = ConnectionCodec::new(role, local, limits, &mut out);
         Self { connection, out, input: Vec::new(), now: 0, reader: Reader::Waits }
     }
 

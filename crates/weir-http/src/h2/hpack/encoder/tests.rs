@@ -24,13 +24,28 @@ fn decoded(decoder: &mut HpackDecoder, block: &[u8]) -> Vec<(String, String)> {
 fn a_line_enters_the_table_when_it_comes_again() {
     let mut encoder = HpackEncoder::default();
     assert_eq!(block(&mut encoder, &[("Server", "weir")]), b"\x0f\x27\x04weir");
-    assert_eq!(block(&mut encoder, &[("server", "weir")]), b"\x76\x83\xf0\x53\x59"[..].to_vec());
-    assert_eq!(block(&mut encoder, &[("SERVER", "weir")]), b"\xbe");
-    assert_eq!(block(&mut encoder, &[("server", "weir"), ("X-A", "1")]), b"\xbe\x00\x03x-a\x011");
-    assert_eq!(block(&mut encoder, &[("x-a", "1"), ("server", "weir")])[..1], b"\x40"[..]);
-    assert_eq!(block(&mut encoder, &[("x-a", "1"), ("server", "weir")]), b"\xbe\xbf");
+    assert_eq!(block(&mut encoder, &[("Server", "weir")]), b"\x76\x83\xf0\x53\x59"[..].to_vec());
+    assert_eq!(block(&mut encoder, &[("Server", "weir")]), b"\xbe");
+    assert_eq!(block(&mut encoder, &[("Server", "weir"), ("x-A", "1")]), b"\xbe\x00\x03x-a\x011");
+    assert_eq!(block(&mut encoder, &[("x-A", "1"), ("Server", "weir")])[..1], b"\x40"[..]);
+    assert_eq!(block(&mut encoder, &[("x-A", "1"), ("Server", "weir")]), b"\xbe\xbf");
     // Another value is another line.
-    assert_eq!(block(&mut encoder, &[("server", "Weir")]), b"\x0f\x27\x04Weir");
+    assert_eq!(block(&mut encoder, &[("Server", "Weir")]), b"\x0f\x27\x04Weir");
+}
+
+#[test]
+fn a_line_is_found_by_the_spelling_that_it_came_in() {
+    let mut encoder = HpackEncoder::default();
+    let all = [("Server", "weir"), ("server", "weir"), ("SERVER", "weir")];
+    let mut decoder = HpackDecoder::new();
+    for _ in 0..3 {
+        let sent = block(&mut encoder, &all);
+        assert_eq!(
+            decoded(&mut decoder, &sent),
+            [("server", "weir"); 3].map(|(name, value)| (name.into(), value.into()))
+        );
+    }
+    assert_eq!(block(&mut encoder, &all), b"\xc0\xbf\xbe", "each has a place of its own");
 }
 
 #[test]
@@ -72,6 +87,10 @@ fn values_are_trimmed() {
     let fields = [("a", " b\t"), ("c", "  "), ("d", "e f "), ("g", "")];
     let expected = b"\x00\x01a\x01b\x00\x01c\x00\x00\x01d\x03e f\x00\x01g\x00";
     assert_eq!(block(&mut HpackEncoder::default(), &fields), expected);
+    // They enter the table once, as others do.
+    let mut encoder = HpackEncoder::default();
+    let blocks = [(); 4].map(|()| block(&mut encoder, &[("a", " b ")]));
+    assert_eq!(blocks.map(|block| block[0]), [0x00, 0x40, 0xbe, 0xbe]);
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Requests of HTTP/2: one that passes is the same request when it goes on as HTTP/1, and when it goes on as HTTP/2.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_fuzz::assert_same_fields;
+use weir_http::h2::{HeadWriter, HpackDecoder, HpackEncoder, RequestPseudoFields, read_request};
+use weir_http::http1::{HeadProgress, ParsedRequest, write};
+use weir_http::{
+    BodyLength, FieldName, FieldRun, FieldWriter, Fields, HeadLimits, RequestHead, TargetForm, Version,
+};
+
+/// The fields that HTTP/1 has for what HTTP/2 says without them: an upgrade, and that a body of unknown length is chunked.
+fn added_fields<'a>(head: &RequestHead, text: &'a [u8]) -> Vec<(&'static [u8], &'a [u8])> {
+    if let Some(protocol) = head.protocol() {
+        return vec![(b"connection", b"upgrade"), (b"upgrade", protocol.of(text))];
+    }
+    let is_chunked = head.body() == BodyLength::Unknown;
+    Vec::from_iter(is_chunked.then_some((&b"transfer-encoding"[..], &b"chunked"[..])))
+}
+
+/// The head as HTTP/1 would send it.
+fn as_http1(head: &RequestHead, text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::request_line(&mut out, head.method_span().of(text), head.target().of(text), Version::Http11);
+    for field in head.fields() {
+        write::field(&mut out, field.name.of(text), field.value.of(text));
+    }
+    for (name, value) in added_fields(head, text) {
+        write::field(&mut out, name, value);
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// Fails unless HTTP/1 carries the same request.
+fn check_http1(head: &RequestHead, text: &[u8]) {
+    let bytes = as_http1(head, text);
+    let limits = HeadLimits { head_bytes_max: usize::MAX, fields_max: 1_000, ..HeadLimits::default() };
+    let mut parsed = ParsedRequest::new();
+    let progress = parsed.parse(&bytes, &limits);
+    assert_eq!(progress, Ok(HeadProgress::Complete { len: bytes.len() }));
+    assert_eq!((parsed.method(), parsed.target_form()), (head.method(), head.target_form()));
+    assert_eq!(parsed.target().of(&bytes), head.target().of(text));
+    assert_eq!(parsed.normal_path(&bytes), head.normal_path(text));
+    assert_eq!(parsed.query().map(|query| query.of(&bytes)), head.query().map(|query| query.of(text)));
+    assert_eq!(parsed.authority().of(&bytes), head.authority().of(text));
+    assert_eq!((parsed.host().of(&bytes), parsed.port()), (head.host().of(text), head.port()));
+    assert_eq!((parsed.body(), parsed.expectation()), (head.body(), head.expectation()));
+    let protocol = parsed.upgrade().map(|protocol| protocol.of(&bytes));
+    assert_eq!(protocol, head.protocol().map(|protocol| protocol.of(text)));
+    assert!(parsed.keep_alive());
+
+    let mut headers = [httparse::EMPTY_HEADER; 256];
+    let mut other = httparse::Request::new(&mut headers);
+    assert_eq!(other.parse(&bytes), Ok(httparse::Status::Complete(bytes.len())));
+    assert_eq!(other.method.map(str::as_bytes), Some(head.method_span().of(text)));
+    assert_eq!(other.path.map(str::as_bytes), Some(head.target().of(text)));
+    let added = added_fields(head, text).len();
+    assert_same_fields(text, head.fields(), &other.headers[..other.headers.len() - added]);
+}
+
+fn lines<'a>(fields: &'a Fields, text: &'a [u8]) -> Vec<(&'a [u8], &'a [u8])> {
+    fields.iter().map(|field| (field.name.of(text), field.value.of(text))).collect()
+}
+
+/// Fails unless HTTP/2 carries the same request on.
+fn check_http2(head: &RequestHead, text: &[u8], limits: &HeadLimits, ends_stream: bool) {
+    let has_target = head.target_form() != TargetForm::Authority;
+    let pseudo = RequestPseudoFields {
+        method: if head.protocol().is_some() { b"CONNECT" } else { head.method_span().of(text) },
+        scheme: head.scheme().of(text),
+        authority: head.authority().of(text),
+        path: if has_target { head.target().of(text) } else { b"" },
+        protocol: head.protocol().map(|protocol| protocol.of(text)),
+    };
+    let (mut encoder, mut block) = (HpackEncoder::default(), Vec::new());
+    let mut writer = HeadWriter::request(&mut encoder, &mut block, &pseudo);
+    writer.copy(FieldRun { text, fields: head.fields().as_slice(), end: text.len() - 2 });
+    let (mut again, mut again_text) = (RequestHead::new(), Vec::new());
+    let outcome =
+        read_request(&mut HpackDecoder::new(), &block, &mut again, &mut again_text, limits, ends_stream);
+    assert_eq!(outcome, Ok(()));
+    // A Host that came without an authority moves to the end.
+    let without_host = |fields: &Fields, text: &[u8]| {
+        let others = lines(fields, text).into_iter().filter(|(name, _)| *name != b"host");
+        others.map(|(name, value)| (name.to_vec(), value.to_vec())).collect::<Vec<_>>()
+    };
+    assert_eq!(without_host(again.fields(), &again_text), without_host(head.fields(), text));
+    assert_eq!(again.authority().of(&again_text), head.authority().of(text));
+    assert_eq!((again.method(), again.body()), (head.method(), head.body()));
+    assert_eq!(again.target().of(&again_text), head.target().of(text));
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((first, block)) = input.split_first() else { return };
+    let ends_stream = first & 1 != 0;
+    let limits = HeadLimits::default();
+    let (mut head, mut text) = (RequestHead::new(), Vec::new());
+    let outcome = read_request(&mut HpackDecoder::new(), block, &mut head, &mut text, &limits, ends_stream);
+    assert!(text.len() <= 5 * limits.head_bytes_max, "memory is bounded");
+    if outcome.is_err() {
+        return;
+    }
+    assert!(text.ends_with(b"\r\n\r\n") && head.fields().contains(FieldName::Host));
+    assert!(text.len() <= 2 * limits.head_bytes_max && head.fields().len() <= limits.fields_max + 1);
+    check_http1(&head, &text);
+    check_http2(&head, &text, &limits, ends_stream);
+});
