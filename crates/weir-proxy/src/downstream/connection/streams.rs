@@ -190,7 +190,7 @@ impl ClientConnection {
     /// Sets the deadline of the wait and looks whether it has passed.
     fn wait(
         &mut self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         http2: &mut Http2Connection,
         progress: &mut ConnectionProgress,
         standing: &Standing,
@@ -202,6 +202,9 @@ impl ClientConnection {
         self.release_memory(http2, progress, standing);
         self.client.report_idle(if standing.streams == 0 { Activity::Idle } else { Activity::Streams });
         if self.is_evicted(standing) {
+            // The client has to know that no stream of it was taken. There is no time to wait until it takes that.
+            http2.end();
+            let _ = http2.poll_send(cx, &mut self.connection);
             progress.ending = Ending::Final;
             return Poll::Ready(());
         }

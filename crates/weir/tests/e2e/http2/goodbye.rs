@@ -127,6 +127,43 @@ fn after_the_last_request_of_a_connection() {
     assert_eq!(client.goaways, [(ALL, NO_ERROR), (5, NO_ERROR)]);
 }
 
+#[test]
+fn a_burst_beyond_the_last_request_is_answered() {
+    let origin = echo();
+    let weir = start_with(&origin, "listener.web.limits.requests_per_connection = 3");
+    let mut client = Http2Client::connect(weir.web());
+    let mut all = Vec::new();
+    let streams: Vec<u32> = (0..50)
+        .map(|_| {
+            let (stream, opening) = client.opening(&client.request("GET", "/burst"), true);
+            all.extend(opening);
+            stream
+        })
+        .collect();
+    client.send(all);
+    client.end();
+    let (last, _) = client.goaways[1];
+    for stream in streams {
+        assert_eq!(client.received(stream).has_ended, stream <= last, "{stream} of {last}");
+    }
+    assert!(last >= 5, "{last}");
+}
+
+/// It has to know which of its streams were not taken, although nobody waits for it.
+#[test]
+fn when_a_connection_makes_room_for_another() {
+    let origin = echo();
+    let weir = start_with(&origin, "process.connections_max = 2");
+    let mut first = Http2Client::connect(weir.web());
+    assert_eq!(first.fetch("/").status, 200);
+    let mut others = [Http2Client::connect(weir.web()), Http2Client::connect(weir.web())];
+    for other in &mut others {
+        assert_eq!(other.fetch("/").status, 200);
+    }
+    assert_eq!(first.end(), End::Closed);
+    assert_eq!(first.goaways, [(1, NO_ERROR)]);
+}
+
 /// A client that asks without pause repeats what is beyond the last stream, and nothing else is missing.
 #[test]
 fn no_stream_that_was_taken_is_lost() {

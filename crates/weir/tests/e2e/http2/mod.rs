@@ -5,7 +5,10 @@
 
 mod negotiation;
 mod messages;
+mod header_tables;
 mod bodies;
+mod windows;
+mod random_segments;
 mod trailers;
 mod interim_responses;
 mod early_response;

@@ -86,6 +86,19 @@ fn the_server_gets_a_handshake_of_http_1() {
     assert_eq!(client.fetch("/plain").text(), "plain", "other streams go on");
 }
 
+/// A client need not wait for the answer, if it can live with a refusal.
+#[test]
+fn what_comes_with_the_head_goes_behind_the_handshake() {
+    let origin = switching(echo);
+    let weir = start(&origin);
+    let mut client = Http2Client::connect(weir.web());
+    let stream = ask(&mut client, "/socket");
+    client.data(stream, "early", false);
+    assert_eq!(client.body(stream, 5), b"early");
+    client.data(stream, " and late", true);
+    assert_eq!(client.response(stream).text(), "early and late");
+}
+
 #[test]
 fn much_goes_both_ways_at_once() {
     const LEN: usize = 2 << 20;

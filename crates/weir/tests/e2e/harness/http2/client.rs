@@ -259,9 +259,19 @@ impl Http2Client {
     /// Sends one DATA frame, whatever the windows are.
     pub(crate) fn data(&mut self, stream: u32, data: impl AsRef<[u8]>, ends_stream: bool) {
         let data = data.as_ref();
-        *self.sent.entry(stream).or_default() += data.len() as i64;
-        self.send_window -= data.len() as i64;
+        self.count_sent(stream, data.len());
         self.send(frame::frame(frame::DATA, u8::from(ends_stream), stream, data));
+    }
+
+    /// Counts bytes of a DATA frame that is sent by hand.
+    pub(crate) fn count_sent(&mut self, stream: u32, len: usize) {
+        *self.sent.entry(stream).or_default() += len as i64;
+        self.send_window -= len as i64;
+    }
+
+    /// What may be sent on all streams together.
+    pub(crate) fn connection_room(&self) -> i64 {
+        self.send_window
     }
 
     /// Sends all of `data` in frames as the windows allow, and reads meanwhile; stops when Weir ends the stream. Returns what was sent.
