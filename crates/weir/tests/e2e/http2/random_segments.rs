@@ -67,14 +67,11 @@ fn session(client: &mut Http2Client, seed: u64) {
                 let expected = [pattern(length), left.clone()].concat();
                 open.insert(stream, Open { left, expected, has_ended: false });
             }
+            // Its response is to come.
+            (3..8, Some(stream)) if open[&stream].has_ended => client.read_frame(),
             (3..8, Some(stream)) => {
                 let room = client.send_room(stream).clamp(0, 16_384) as usize;
                 let state = open.get_mut(&stream).expect("it was chosen from them");
-                if state.has_ended {
-                    // Its response is to come.
-                    client.read_frame();
-                    continue;
-                }
                 let len = state.left.len().min(room).min(1 + draw.below(16_384));
                 let piece: Vec<u8> = state.left.drain(..len).collect();
                 if state.left.is_empty() && draw.below(2) == 0 {
@@ -103,7 +100,11 @@ fn session(client: &mut Http2Client, seed: u64) {
             let received = client.received(*stream);
             assert_eq!(received.reset, None, "stream {stream} of seed {seed}: {:?}", received.status);
             if received.has_ended {
-                assert!(received.body == state.expected, "stream {stream} of seed {seed} has another body");
+                let lens = (received.body.len(), state.expected.len(), state.left.len(), state.has_ended);
+                assert!(
+                    received.body == state.expected,
+                    "stream {stream} of seed {seed} has another body: {lens:?}"
+                );
                 assert!(received.trailers.is_some(), "stream {stream} of seed {seed} has no trailers");
             }
             !received.has_ended
