@@ -61,6 +61,23 @@ fn when_a_reload_takes_the_listener_away() {
 }
 
 #[test]
+fn a_reload_that_keeps_the_listener_keeps_its_connections() {
+    let gate = Gate::new();
+    let (old, new) = (echo_gated(&gate, "/held"), Origin::serving("new"));
+    let config = |origin: &Origin| config_with(&[origin.named("a")], &format!("process.workers = 1\n{H2C}"));
+    let weir = Weir::start(&config(&old));
+    let mut client = Http2Client::connect(weir.web());
+    let held = client.get("/held");
+    old.wait_for_requests(1);
+    weir.reload(&config(&new));
+    assert_eq!(client.fetch("/next").text(), "new", "the next stream goes by the new config");
+    gate.open();
+    assert_eq!(client.response(held).text(), "/held");
+    client.settle();
+    assert_eq!(client.goaways, []);
+}
+
+#[test]
 fn when_weir_stops() {
     let gate = Gate::new();
     let origin = echo_gated(&gate, "/held");

@@ -125,6 +125,52 @@ fn fields_of_the_hop_stay_behind() {
 }
 
 #[test]
+fn trailers_of_the_hop_stay_behind() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nConnection: X-Hop\r\nKeep-Alive: 5\r\n\
+         Transfer-Encoding: chunked\r\nContent-Length: 3\r\nUpgrade: h2c\r\nX-UPPER: 1\r\nX-Latin:  \u{e9} \r\n\r\n",
+    );
+    let weir = start(&origin);
+    let mut client = Http2Client::connect(weir.web());
+    for _ in 0..2 {
+        let response = client.fetch("/");
+        let trailers = response.trailers.expect("there are some");
+        assert_eq!(trailers.one("x-upper"), Some("1"), "{trailers:?}");
+        assert_eq!(trailers.all("content-length"), [""; 0], "{trailers:?}");
+    }
+}
+
+/// Names are in lower case, whatever the server writes; what a value holds is not changed.
+#[test]
+fn fields_of_every_kind_come_through() {
+    let names = "!#$%&'*+-.^_`|~";
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nX-MiXed: Kept As It Is\r\n{names}: odd\r\nX-Empty:\r\nX-Tab: a\tb\r\nX-Spaces:   a  b   \r\nContent-Length: 0\r\n\r\n"
+    );
+    let origin = Origin::answering([head.as_bytes()].concat());
+    let weir = start(&origin);
+    let response = Http2Client::connect(weir.web()).fetch("/");
+    for (name, value) in [
+        ("x-mixed", "Kept As It Is"),
+        (names, "odd"),
+        ("x-empty", ""),
+        ("x-tab", "a\tb"),
+        ("x-spaces", "a  b"),
+    ] {
+        assert_eq!(response.field(name), Some(value), "{response:?}");
+    }
+}
+
+#[test]
+fn an_answer_of_weir_to_head_has_no_body() {
+    let weir = Weir::start(&config_with(&[format!("\"{CLOSED_PORT}\"")], H2C));
+    let mut client = Http2Client::connect(weir.web());
+    let stream = client.open(&client.request("HEAD", "/"), true);
+    let response = client.response(stream);
+    assert_eq!((response.status, response.body.len()), (502, 0));
+}
+
+#[test]
 fn crumbs_of_a_cookie_are_joined() {
     let origin = Origin::serving("fine");
     let weir = start(&origin);
@@ -159,9 +205,7 @@ fn heads_of_many_fields_and_more_than_one_frame_pass_both_ways() {
 
 #[test]
 fn an_answer_of_weir_itself_is_one_of_http_2() {
-    let settings = format!("{H2C}listener.web.error_page = \"off\"");
-    let settings = settings.lines().next().expect("the first line");
-    let weir = Weir::start(&config_with(&[format!("\"{CLOSED_PORT}\"")], settings));
+    let weir = Weir::start(&config_with(&[format!("\"{CLOSED_PORT}\"")], H2C));
     let mut client = Http2Client::connect(weir.web());
     let response = client.fetch("/");
     assert_eq!((response.status, response.reason()), (502, Some("connect-refused")));

@@ -2,7 +2,9 @@
 
 use crate::harness::http2::frame::{self, PREFACE};
 use crate::harness::http2::{H2C, start, start_with_tls};
+use crate::harness::proxy_header::binary4;
 use crate::harness::scripts::echo;
+use crate::harness::stream::Stream;
 use crate::harness::{CertificateAuthority, Client, End, Http2Client, Weir, tls};
 
 /// What a client that offers these protocols gets.
@@ -116,6 +118,33 @@ fn where_nothing_else_is_allowed_http_1_gets_a_goaway() {
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(client.end_code(), frame::PROTOCOL_ERROR);
     assert!(origin.targets().iter().all(|target| target == "/two"));
+}
+
+#[test]
+fn the_preface_may_come_behind_a_proxy_header() {
+    let origin = echo();
+    let weir =
+        crate::harness::http2::start_with(&origin, "listener.web.proxy_protocol.from = [\"127.0.0.1\"]");
+    let mut client = Http2Client::silent(weir.web());
+    let (stream, opening) = client.opening(&client.request("GET", "/behind"), true);
+    client.send([&binary4(&[])[..], PREFACE, &frame::settings(&[]), &opening].concat());
+    assert_eq!(client.response(stream).text(), "/behind");
+    assert_eq!(origin.last_request().field("x-forwarded-for"), Some("192.0.2.1"));
+}
+
+#[test]
+fn a_unix_socket_takes_both_protocols() {
+    let origin = echo();
+    let weir = Weir::start(&format!(
+        "listener.web.address = \"unix:{{dir}}/web.sock\"\nlistener.web.upstream = \"app\"\n\
+         upstream.app.servers = [{}]\n{H2C}",
+        origin.entry()
+    ));
+    let stream = Stream::connect(weir.listening("web")).expect("the socket is there");
+    let mut client = Http2Client::on(stream, "http");
+    client.begin(&[]);
+    assert_eq!(client.fetch("/two").text(), "/two");
+    assert_eq!(Client::get(weir.listening("web").clone(), "/one").text(), "/one");
 }
 
 #[test]

@@ -109,6 +109,22 @@ fn a_client_that_only_pings_is_idle() {
     assert_eq!(client.end(), End::Closed);
 }
 
+/// The time limits of an exchange are those of its stream.
+#[test]
+fn a_server_that_does_not_answer_ends_its_stream_only() {
+    let gate = crate::harness::Gate::new();
+    let origin = crate::harness::scripts::echo_gated(&gate, "/held");
+    let limits = "upstream.app.timeouts.response = \"300ms\"";
+    let weir = start_with(&origin, limits);
+    let mut client = Http2Client::connect(weir.web());
+    let held = client.get("/held");
+    assert_eq!(client.fetch("/quick").text(), "/quick");
+    let response = client.response(held);
+    assert_eq!((response.status, response.reason()), (504, Some("response-timeout")));
+    assert_eq!(client.fetch("/quick").text(), "/quick", "the connection goes on");
+    gate.open();
+}
+
 #[test]
 fn a_listener_of_http_2_alone_waits_no_longer_for_a_preface() {
     let origin = echo();

@@ -1,6 +1,6 @@
 //! Frames that cost a client little, without end (the CVEs of 2019): all draw from one budget.
 
-use super::Site;
+use super::{OnStream, Site};
 use crate::harness::http2::frame::{self, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM};
 use crate::harness::{End, Http2Client};
 
@@ -29,7 +29,7 @@ fn frames_without_content() {
 #[test]
 fn frames_without_content_on_a_stream() {
     let site = Site::new();
-    let rows: [(&str, fn(u32) -> Vec<u8>); 4] = [
+    let rows: [(&str, OnStream); 4] = [
         ("empty DATA (CVE-2019-9518)", |stream| frame::frame(frame::DATA, 0, stream, &[])),
         ("DATA of padding", |stream| frame::frame(frame::DATA, frame::PADDED, stream, &[1, 0])),
         ("WINDOW_UPDATE of the stream", |stream| frame::window_update(stream, 1)),
@@ -46,7 +46,7 @@ fn frames_without_content_on_a_stream() {
 #[test]
 fn frames_on_a_stream_that_is_reset() {
     let site = Site::new();
-    let rows: [(&str, fn(u32) -> Vec<u8>); 2] = [
+    let rows: [(&str, OnStream); 2] = [
         ("WINDOW_UPDATE", |stream| frame::window_update(stream, 1)),
         ("RST_STREAM", |stream| frame::reset(stream, 8)),
     ];

@@ -10,6 +10,9 @@ use crate::harness::http2::start_with;
 use crate::harness::scripts::echo;
 use crate::harness::{Http2Client, Origin, Weir, eventually};
 
+/// Frames on a stream.
+type OnStream = fn(u32) -> Vec<u8>;
+
 /// Weir with one worker, which an attacker has to himself as little as his victims have.
 struct Site {
     origin: Origin,

@@ -1,6 +1,6 @@
 //! Streams that are opened and given up, by the client (CVE-2023-44487) or by Weir, which the client makes do so (CVE-2025-8671).
 
-use super::Site;
+use super::{OnStream, Site};
 use crate::harness::http2::frame::{self, CANCEL, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM};
 use crate::harness::http2::start;
 use crate::harness::{Http2Client, Origin};
@@ -89,8 +89,8 @@ fn made(
 #[test]
 fn resets_that_weir_is_made_to_send() {
     let site = Site::new();
-    type Fault = fn(u32) -> Vec<u8>;
-    let rows: [(&str, bool, &[(&str, &str)], Fault); 6] = [
+    type Fields<'a> = &'a [(&'a str, &'a str)];
+    let rows: [(&str, bool, Fields<'_>, OnStream); 6] = [
         ("a window opened by nothing", false, &[], |stream| frame::window_update(stream, 0)),
         ("a window opened too far", false, &[], |stream| frame::window_update(stream, (1 << 31) - 1)),
         ("DATA behind the end", false, &[], |stream| frame::frame(frame::DATA, END_STREAM, stream, b"x")),
