@@ -77,6 +77,11 @@ fn pseudo_fields_have_values_of_their_grammar() {
         ("a method with a space", but(":method", b"GET /admin HTTP/1.1")),
         ("a method with CR LF", but(":method", b"GET / HTTP/1.1\r\nX: y")),
         ("a method with a colon", but(":method", b"GE:T")),
+        ("an empty scheme", but(":scheme", b"")),
+        ("a scheme that begins with a digit", but(":scheme", b"1http")),
+        ("a scheme with a colon", but(":scheme", b"http://b.test/?")),
+        ("a scheme with a space", but(":scheme", b"ht tp")),
+        ("a scheme with LF", but(":scheme", b"http\nX: y")),
         ("an empty path", but(":path", b"")),
         ("a path without slash", but(":path", b"a")),
         ("an absolute path", but(":path", b"http://a.test/")),
@@ -301,6 +306,7 @@ fn what_looks_odd_and_is_allowed_passes() {
         let received = client.response(stream);
         assert_eq!((received.status, received.reset), (200, None), "{what}: {received:?}");
         let request = origin.last_request();
+        assert_eq!(request.field("x-forwarded-proto"), Some("http"), "what the connection is: {what}");
         assert_eq!(request.field("host").map(str::to_ascii_lowercase).as_deref(), Some("a.test"), "{what}");
     }
     let asterisk = [(":method", "OPTIONS"), (":scheme", "http"), (":authority", "a.test"), (":path", "*")];
