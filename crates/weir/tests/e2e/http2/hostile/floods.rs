@@ -2,7 +2,9 @@
 
 use super::{OnStream, Site};
 use crate::harness::http2::frame::{self, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM};
-use crate::harness::{End, Http2Client};
+use crate::harness::http2::start;
+use crate::harness::scripts::echo_gated;
+use crate::harness::{End, Gate, Http2Client};
 
 const MANY: usize = 20_000;
 const REASON: &str = "http2-too-many-control-frames";
@@ -95,6 +97,26 @@ fn pings_whose_answers_nobody_reads() {
     assert!(grown < 10 << 20, "{} KiB", grown >> 10);
 }
 
+/// A burst whose answers are more than Weir keeps is no flood: once they are taken, it reads on.
+#[test]
+fn reading_goes_on_behind_a_burst_of_pings() {
+    let gate = Gate::new();
+    let origin = echo_gated(&gate, "/held");
+    let weir = start(&origin);
+    for count in [400, 481, 482, 500, 900] {
+        let mut client = Http2Client::connect(weir.web());
+        // So that the connection is not idle, which has it looked at now and then.
+        client.get("/held");
+        client.settle();
+        client.send(frame::frame(frame::PING, 0, 0, b"12345678").repeat(count));
+        client.wait("each is answered", |client| {
+            client.frames().iter().filter(|frame| frame.kind == frame::PING).count() == count + 1
+        });
+        assert_eq!(client.fetch("/next").text(), "/next", "{count}");
+    }
+    gate.open();
+}
+
 /// A client that takes a response in small pieces opens its windows often: what it takes earns what that costs.
 #[test]
 fn windows_that_are_opened_for_what_was_taken_are_no_flood() {
@@ -106,7 +128,7 @@ fn windows_that_are_opened_for_what_was_taken_are_no_flood() {
             conn.send(vec![b'x'; LEN])?;
         }
     });
-    let weir = crate::harness::http2::start(&origin);
+    let weir = start(&origin);
     // The client of the harness gives back each DATA frame twice.
     let mut client = Http2Client::connect(weir.web());
     assert_eq!(client.fetch("/").body.len(), LEN);
