@@ -20,6 +20,7 @@ mod websocket;
 mod connect;
 mod priorities;
 mod flow_control;
+mod memory;
 mod goodbye;
 mod timeouts;
 mod malformed;

@@ -84,11 +84,11 @@ fn an_idle_connection_is_told_of_its_end() {
 fn a_connection_with_a_stream_is_not_idle() {
     let gate = crate::harness::Gate::new();
     let origin = crate::harness::scripts::echo_gated(&gate, "/held");
-    let weir = start_with(&origin, "listener.web.timeouts.idle = \"100ms\"");
+    let weir = start_with(&origin, "listener.web.timeouts.idle = \"500ms\"");
     let mut client = Http2Client::connect(weir.web());
     let held = client.get("/held");
     origin.wait_for_requests(1);
-    crate::harness::watchdog::work(std::time::Duration::from_millis(400));
+    crate::harness::watchdog::work(std::time::Duration::from_millis(1_200));
     client.settle();
     assert_eq!(client.goaways, []);
     gate.open();
