@@ -107,6 +107,18 @@ fn when_weir_stops_and_the_connection_is_idle() {
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
 }
 
+/// Nothing is cut: the client has everything.
+#[test]
+fn when_weir_stops_and_the_client_does_not_close() {
+    let origin = echo();
+    let mut weir = start_with(&origin, "process.stop_grace = \"1s\"");
+    let mut client = Http2Client::connect(weir.web());
+    assert_eq!(client.fetch("/").status, 200);
+    weir.signal(Signal::TERM);
+    assert_eq!(client.end(), End::Closed);
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+}
+
 #[test]
 fn a_client_that_does_not_say_that_it_knows_is_not_waited_for() {
     let origin = echo();

@@ -1,6 +1,8 @@
 //! WebSocket over a stream (RFC 8441), to a server that speaks HTTP/1: Weir makes the key of the handshake and verifies the answer.
 
-use crate::harness::http2::frame::{CANCEL, INTERNAL_ERROR, PROTOCOL_ERROR};
+use rustix::process::Signal;
+
+use crate::harness::http2::frame::{CANCEL, INITIAL_WINDOW_SIZE, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR};
 use crate::harness::http2::{start, start_with};
 use crate::harness::scripts::pattern;
 use crate::harness::websocket::{SWITCH, switch_for};
@@ -264,6 +266,61 @@ fn a_protocol_with_another_method_is_malformed() {
     let stream = client.open(&fields, true);
     assert_eq!(client.wait_for_reset(stream), PROTOCOL_ERROR);
     assert_eq!(origin.requests().len(), 0);
+}
+
+/// Its stream holds its own window, and nothing of the others.
+#[test]
+fn a_tunnel_whose_client_takes_nothing_holds_up_no_other_stream() {
+    let origin = switching(|conn| {
+        let piece = vec![b'x'; 100_000];
+        while conn.send(&piece).is_some() {}
+        Some(())
+    });
+    let weir = start_with(&origin, "upstream.app.timeouts.tunnel = \"400ms\"");
+    let mut client = Http2Client::connect_with(weir.web(), &[(INITIAL_WINDOW_SIZE, 1_000)]);
+    client.gives_back = false;
+    let stream = open(&mut client);
+    client.body(stream, 1_000);
+    for _ in 0..20 {
+        assert_eq!(client.fetch("/plain").text(), "plain");
+    }
+    assert!(client.outcome(stream).is_over(), "both sides were silent for too long");
+    assert_eq!(client.fetch("/plain").text(), "plain");
+}
+
+/// An open tunnel does not keep a process that stops beyond its grace.
+#[test]
+fn a_stop_ends_tunnels_in_time() {
+    let origin = switching(echo);
+    let mut weir = start_with(&origin, "process.stop_grace = \"1s\"");
+    let mut client = Http2Client::connect(weir.web());
+    let stream = open(&mut client);
+    weir.signal(Signal::TERM);
+    assert_eq!(client.goaway(2), (stream, NO_ERROR));
+    client.data(stream, "still", false);
+    assert_eq!(client.body(stream, 5), b"still");
+    assert!(client.outcome(stream).is_over());
+    client.end();
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "it was cut: {}", weir.stderr());
+}
+
+#[test]
+fn a_reload_without_the_listener_ends_tunnels_in_time() {
+    let origin = switching(echo);
+    let other =
+        "process.reload_grace = \"1s\"\nlistener.other = { address = \"127.0.0.1:0\", upstream = \"app\" }\n";
+    let with = config_with(&[origin.named("a")], &format!("{other}{}", crate::harness::http2::H2C));
+    let weir = Weir::start(&with);
+    let mut client = Http2Client::connect(weir.web());
+    let stream = open(&mut client);
+    weir.reload(
+        &with.lines().filter(|line| !line.starts_with("listener.web")).collect::<Vec<_>>().join("\n"),
+    );
+    assert_eq!(client.goaway(2), (stream, NO_ERROR));
+    client.data(stream, "still", false);
+    assert_eq!(client.body(stream, 5), b"still");
+    assert!(client.outcome(stream).is_over());
+    client.end();
 }
 
 #[test]
