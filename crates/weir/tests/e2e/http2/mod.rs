@@ -21,6 +21,7 @@ mod connect;
 mod priorities;
 mod flow_control;
 mod memory;
+mod identity;
 mod goodbye;
 mod timeouts;
 mod malformed;
