@@ -110,6 +110,69 @@ fn a_connection_that_goes_takes_all_its_streams_along() {
     }
 }
 
+/// Whatever was under way, all that is counted as open is counted back.
+#[test]
+fn nothing_is_left_of_clients_that_go_at_any_moment() {
+    let gate = crate::harness::Gate::new();
+    let held = gate.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            match conn.request()?.target() {
+                "/held" => {
+                    held.wait("the clients are gone");
+                    conn.send(ok("late"))?;
+                }
+                "/stream" => {
+                    conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                    let chunk = format!("1000\r\n{}\r\n", "s".repeat(4096));
+                    while conn.send(&chunk).is_some() {}
+                    return None;
+                }
+                "/socket" => return crate::harness::websocket::switch_and_return_bytes(conn),
+                _ => conn.send(ok("fine"))?,
+            }
+        }
+    });
+    let weir = start_with_slots(&origin, 40, "upstream.app.retry.attempts_max = 1");
+    for round in 0..60 {
+        let mut client = Http2Client::connect(weir.web());
+        client.gives_back = round % 2 == 0;
+        for _ in 0..3 {
+            client.get("/stream");
+            client.get("/held");
+            client.get("/fine");
+            let upload = client.post("/upload", &[]);
+            client.data(upload, "some of it", false);
+            let malformed = client.post("/", &[("connection", "close")]);
+            client.data(malformed, "x", true);
+        }
+        let stream = client.get("/stream");
+        match round % 5 {
+            0 => {}
+            1 => client.settle(),
+            2 => client.reset(stream, CANCEL),
+            3 => client.send([0xff; 100]),
+            _ => client.finish(),
+        }
+        if round % 3 == 0 {
+            client.abort();
+        }
+    }
+    gate.open();
+    for gauge in [
+        "weir_listener_streams_open",
+        "weir_listener_http2_connections_open",
+        "weir_listener_connections_open",
+        "weir_worker_exchanges_open",
+        "weir_upstream_queue_length",
+        "weir_server_attempts_open",
+        "weir_worker_buffers_in_use",
+    ] {
+        eventually(&format!("{gauge} is 0"), || weir.metrics().sum(gauge, &[]) == 0.0);
+    }
+    assert_eq!(Http2Client::connect(weir.web()).fetch("/fine").text(), "fine");
+}
+
 #[test]
 fn a_client_that_has_ended_its_direction_gets_its_responses() {
     let gate = crate::harness::Gate::new();
