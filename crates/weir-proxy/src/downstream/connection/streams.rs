@@ -208,7 +208,10 @@ impl ClientConnection {
             progress.ending = Ending::Final;
             return Poll::Ready(());
         }
-        if self.client.deadline.poll_passed().is_ready() && progress.ending != Ending::Gone {
+        // A limit by progress that is used up ends now, at every turn anew: its deadline would never be in the past.
+        let is_used_up = first.is_some_and(|(at, _)| at <= now);
+        let has_passed = is_used_up || self.client.deadline.poll_passed().is_ready();
+        if has_passed && progress.ending != Ending::Gone {
             self.pass(http2, progress, first.map(|(_, wait)| wait));
             cx.waker().wake_by_ref();
         }

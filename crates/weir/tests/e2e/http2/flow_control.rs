@@ -109,6 +109,9 @@ fn a_client_that_does_not_read_is_cut_off_in_time() {
     eventually("the connection is gone", || {
         weir.metrics().sum("weir_listener_http2_connections_open", &[]) == 1.0
     });
+    // It has not acknowledged the settings either, but that takes longer.
+    let late = weir.metrics().all("weir_listener_failures_total", &["reason=\"request-head-timeout\""]);
+    assert_eq!(late, [0.0; 0], "it was the limit on sending");
 }
 
 /// What Weir keeps for streams that nobody reads is bounded by a buffer for each.

@@ -2,9 +2,9 @@
 
 use super::{OnStream, Site};
 use crate::harness::http2::frame::{self, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM};
-use crate::harness::http2::start;
+use crate::harness::http2::{start, start_with};
 use crate::harness::scripts::echo_gated;
-use crate::harness::{End, Gate, Http2Client};
+use crate::harness::{End, Gate, Http2Client, Origin, eventually, origin::ok};
 
 const MANY: usize = 20_000;
 const REASON: &str = "http2-too-many-control-frames";
@@ -78,23 +78,35 @@ fn heads_on_a_stream_that_is_reset() {
     assert_eq!(site.client().fetch("/fine").status, 200);
 }
 
-/// What Weir keeps of answers that nobody reads is bounded: it stops reading, and the client is cut off in time.
+/// What Weir keeps for a client that reads nothing is bounded: it stops reading itself, and the client is cut off in time.
 #[test]
 fn pings_whose_answers_nobody_reads() {
-    let site = Site::with("listener.web.timeouts.send = { credit = \"300ms\", rate_min = \"100B/s\" }");
-    let mut good = site.client();
+    let origin = Origin::start(|conn| {
+        loop {
+            if conn.request()?.target() != "/endless" {
+                conn.send(ok("little"))?;
+                continue;
+            }
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+            while conn.send([b'x'; 100_000]).is_some() {}
+        }
+    });
+    let limit = "listener.web.timeouts.send = { credit = \"500ms\", rate_min = \"100B/s\" }";
+    let weir = start_with(&origin, limit);
+    let mut good = Http2Client::connect(weir.web());
     assert_eq!(good.fetch("/before").status, 200);
-    let before = site.weir.resident_bytes();
-    let mut attacker = Http2Client::connect_narrow(site.weir.web(), &[]);
-    let ping = frame::frame(frame::PING, 0, 0, b"12345678");
-    // As fast as the budget refills, it could go on for ever.
-    let taken = attacker.send_what_is_taken(ping.repeat(900)).is_ok();
-    assert!(taken);
-    for _ in 0..20 {
-        assert_eq!(good.fetch("/meanwhile").status, 200);
-    }
-    let grown = site.weir.resident_bytes().saturating_sub(before);
+    let before = weir.resident_bytes();
+    let mut attacker = Http2Client::connect_narrow(weir.web(), &[(frame::INITIAL_WINDOW_SIZE, 1 << 30)]);
+    attacker.send(frame::window_update(0, 1 << 30));
+    attacker.get("/endless");
+    let flood = attacker.flood(frame::frame(frame::PING, 0, 0, b"12345678").repeat(4_000_000));
+    assert!(flood.join().expect("the thread does not panic").is_err(), "it is cut off before all is sent");
+    assert_eq!(good.fetch("/afterwards").status, 200);
+    let grown = weir.resident_bytes().saturating_sub(before);
     assert!(grown < 10 << 20, "{} KiB", grown >> 10);
+    eventually("one connection is left", || {
+        weir.metrics().sum("weir_listener_http2_connections_open", &[]) == 1.0
+    });
 }
 
 /// A burst whose answers are more than Weir keeps is no flood: once they are taken, it reads on.
@@ -121,7 +133,7 @@ fn reading_goes_on_behind_a_burst_of_pings() {
 #[test]
 fn windows_that_are_opened_for_what_was_taken_are_no_flood() {
     const LEN: usize = 20 << 20;
-    let origin = crate::harness::Origin::start(|conn| {
+    let origin = Origin::start(|conn| {
         loop {
             conn.request()?;
             conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n"))?;
