@@ -143,7 +143,7 @@ async fn send(
         match polled {
             Poll::Ready(outcome) => Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
             Poll::Pending => {
-                let sent = stream.sent();
+                let sent = stream.taken();
                 client.report(Activity::ClientTakes, stream, exchange);
                 exchange.waits.poll_over(&mut client.deadline, Activity::ClientTakes, sent).map(Err)
             }

@@ -125,7 +125,7 @@ fn poll<T: ServerStream>(
     }
     let sending = sending && !exchange.request_relay.is_done() && !serving.send_failed;
     let (awaited, moved) = match exchange.response_relay.waiting {
-        WaitingFor::Sink => (Activity::ClientTakes, stream.sent()),
+        WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
         WaitingFor::Source if sending && exchange.request_relay.waiting == WaitingFor::Source => {
             (Activity::RequestBody, exchange.request_relay.moved)
         }

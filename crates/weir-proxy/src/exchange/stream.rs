@@ -43,6 +43,11 @@ pub(crate) trait ClientEnd {
     /// Bytes that were sent to the client, with framing.
     fn sent(&self) -> u64;
 
+    /// What the client has taken, as far as that says how fast it takes the response.
+    fn taken(&self) -> u64 {
+        self.sent()
+    }
+
     /// Whether the client's connection goes on after this exchange, as far as is known.
     fn stays_open(&self) -> bool;
 }

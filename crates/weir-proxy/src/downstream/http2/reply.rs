@@ -38,6 +38,7 @@ impl Reply<'_> {
         if len > 0 {
             let framed = state.output.bytes.len() - before;
             self.outgoing.sent += framed as u64;
+            state.body_bytes_sent += len as u64;
             // Of several frames, only the first is known: then none bears the end.
             let is_one_frame = framed - len == weir_http::h2::FRAME_HEADER_BYTES;
             self.outgoing.last_frame = is_one_frame.then_some(place);

@@ -40,6 +40,8 @@ pub(super) struct Http2State {
     pub(super) streams: Vec<Rc<StreamShared>>,
     /// Memory for heads, as long as the connection is busy.
     pub(super) heads: Vec<Box<ReceivedHead>>,
+    /// Bytes of bodies that all streams have appended to the output.
+    pub(super) body_bytes_sent: u64,
     /// What a stream has found out that ends the connection.
     pub(super) fault: Option<ConnectionFault>,
     /// The time of the present turn since the beginning of the connection.
@@ -72,6 +74,8 @@ pub(super) struct StreamShared {
     pub(super) given: Cell<usize>,
     /// Whether it waits for its window to open.
     pub(super) awaits_window: Cell<bool>,
+    /// Bytes of bodies that the connection had sent when the stream last waited for its turn, or for nothing.
+    pub(super) taken_by_turn: Cell<u64>,
     /// The task of the stream, once it runs.
     pub(super) task: OnceCell<Waker>,
 }
@@ -85,6 +89,7 @@ impl StreamShared {
             gone: Cell::new(None),
             given: Cell::new(0),
             awaits_window: Cell::new(false),
+            taken_by_turn: Cell::new(0),
             task: OnceCell::new(),
         })
     }
@@ -114,6 +119,7 @@ impl Http2State {
             schedule: Schedule::default(),
             streams: Vec::new(),
             heads: Vec::new(),
+            body_bytes_sent: 0,
             fault: None,
             now: Duration::ZERO,
             growth: Growth::new(),

@@ -184,6 +184,14 @@ impl ClientEnd for Http2Stream {
         self.outgoing.sent
     }
 
+    /// While the stream waits for its turn, what the client takes of others counts as well: that is no fault of it.
+    fn taken(&self) -> u64 {
+        if !self.stream.awaits_window.get() {
+            self.stream.taken_by_turn.set(self.connection.state.borrow().body_bytes_sent);
+        }
+        self.outgoing.sent + self.stream.taken_by_turn.get()
+    }
+
     fn stays_open(&self) -> bool {
         !self.connection.state.borrow().is_ending
     }

@@ -148,3 +148,20 @@ fn an_urgent_stream_passes_one_that_is_on_its_way() {
     }
     assert!(client.received(background).body.len() < 1_000_000, "{}", client.received(background).body.len());
 }
+
+/// A stream that waits behind a more urgent one, while the client takes that, is not one that the client does not take.
+#[test]
+fn a_stream_that_waits_for_its_turn_is_not_timed_out() {
+    let origin = large();
+    let limit = "listener.web.timeouts.send = { credit = \"500ms\", rate_min = \"1kB/s\" }";
+    let weir = crate::harness::http2::start_with(&origin, limit);
+    let mut client = client(weir.web());
+    let streams = open(&mut client, &origin, &["u=0", "u=5"]);
+    for _ in 0..30 {
+        client.open_window(0, 10_000);
+        client.settle();
+        crate::harness::watchdog::work(std::time::Duration::from_millis(50));
+    }
+    assert!(!client.received(streams[0]).is_over(), "it is on its way");
+    assert_eq!(client.received(streams[1]).reset, None, "{:?}", weir.admin_json("/api/failures").to_string());
+}
