@@ -3,6 +3,9 @@
 /// Steps of what refills, per unit of the budget: refills of less than one in a millisecond are not lost.
 const PARTS: u32 = 1_000;
 
+/// The most that there can be by what was earned: a peer that opens its windows for each 4 KiB of 200 MB at once.
+const EARNED_MAX: u32 = 100_000;
+
 /// A budget with a refill per second. Time is in milliseconds from any fixed moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
@@ -31,9 +34,9 @@ impl Bucket {
         has_one
     }
 
-    /// Puts some back, up to the size.
+    /// Puts some back, also beyond the size: a peer may take late, and all at once, what it has earned before.
     pub(super) fn earn(&mut self, count: u16) {
-        self.left = (self.left + u32::from(count) * PARTS).min(u32::from(self.size) * PARTS);
+        self.left = self.left.saturating_add(u32::from(count) * PARTS).min(EARNED_MAX * PARTS);
     }
 
     fn refill(&mut self, now: u64) {
@@ -62,8 +65,10 @@ mod tests {
         assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 3, "never more than its size");
         bucket.earn(2);
         assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 2);
-        bucket.earn(u16::MAX);
-        assert_eq!((0..10).filter(|_| bucket.take(u64::MAX)).count(), 3);
+        bucket.earn(20);
+        assert_eq!((0..30).filter(|_| bucket.take(u64::MAX)).count(), 20, "as many as were earned");
+        (0..10).for_each(|_| bucket.earn(u16::MAX));
+        assert_eq!((0..200_000).filter(|_| bucket.take(u64::MAX)).count(), EARNED_MAX as usize);
     }
 
     #[test]

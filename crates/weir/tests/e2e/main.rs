@@ -9,6 +9,7 @@ mod harness;
 mod accept;
 mod tls;
 mod http1;
+mod http2;
 mod tcp;
 mod routing;
 mod exchange;

@@ -102,7 +102,7 @@ impl ClientConnection {
         }
         http2.account(&self.client.worker.inbox);
         http2.count(&self.client.listener.shard);
-        self.begin_streams(http2);
+        self.begin_streams(http2, matches!(progress.ending, Ending::Fault { .. }));
         self.say_goodbye(http2, progress, now);
         if progress.ending != Ending::Gone
             && let Poll::Ready(Err(_)) = http2.poll_send(cx, &mut self.connection)
@@ -147,9 +147,16 @@ impl ClientConnection {
         }
     }
 
-    /// Starts a task for each stream that has begun.
-    fn begin_streams(&mut self, http2: &mut Http2Connection) {
+    /// Starts a task for each stream that has begun and is not over.
+    fn begin_streams(&mut self, http2: &mut Http2Connection, is_lost: bool) {
         http2.begin_streams(|stream| {
+            if let Some(cause) = stream.gone() {
+                // It is released when it is dropped here. A reset is counted elsewhere, a fault of the connection once.
+                if matches!(cause, Cause::Rule(_)) && !is_lost {
+                    self.count_failure(Failure::client(Phase::Request, cause));
+                }
+                return;
+            }
             let client = StreamClient::new(&self.client, stream);
             self.client.requests += 1;
             self.client.listener.shard.streams.increment();
@@ -183,7 +190,7 @@ impl ClientConnection {
     /// Sets the deadline of the wait and looks whether it has passed.
     fn wait(
         &mut self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         http2: &mut Http2Connection,
         progress: &mut ConnectionProgress,
         standing: &Standing,
@@ -195,6 +202,9 @@ impl ClientConnection {
         self.release_memory(http2, progress, standing);
         self.client.report_idle(if standing.streams == 0 { Activity::Idle } else { Activity::Streams });
         if self.is_evicted(standing) {
+            // The client has to know that no stream of it was taken. There is no time to wait until it takes that.
+            http2.end();
+            let _ = http2.poll_send(cx, &mut self.connection);
             progress.ending = Ending::Final;
             return Poll::Ready(());
         }

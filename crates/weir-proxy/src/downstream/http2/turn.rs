@@ -83,6 +83,8 @@ pub(crate) struct Http2Connection {
     begun: Begun,
     /// Bytes that receiving has appended since everything was written.
     control_bytes: usize,
+    /// Whether reading waits for the client to take what is sent.
+    is_paused: bool,
     /// Why nothing more is read.
     is_deaf: bool,
     /// Bytes of bodies that it is known to hold.
@@ -105,7 +107,7 @@ impl Http2Connection {
         let local_address = connection.socket.local_address();
         let state = RefCell::new(Http2State::new(codec, output));
         let shared = Rc::new(SharedConnection { state, tls, local_address });
-        Self { shared, begun: Vec::new(), control_bytes: 0, is_deaf: false, held: 0 }
+        Self { shared, begun: Vec::new(), control_bytes: 0, is_paused: false, is_deaf: false, held: 0 }
     }
 
     /// A turn begins, at a time that counts from the beginning of the connection.
@@ -131,7 +133,8 @@ impl Http2Connection {
                 let is_flood = fault.code == ErrorCode::ENHANCE_YOUR_CALM;
                 return Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: fault.rule, is_flood }));
             }
-            if !self.may_read() {
+            self.is_paused = !self.may_read();
+            if self.is_paused {
                 return Poll::Pending;
             }
             ready!(quantum.poll_left(cx));
@@ -170,14 +173,10 @@ impl Http2Connection {
         self.control_bytes <= CONTROL_BYTES_MAX && self.shared.state.borrow().output.room() > 0
     }
 
-    /// Gives the streams that have begun in this turn to `start`, but for those that are over already.
+    /// Gives the streams that have begun in this turn to `start`; some may be over already.
     pub(crate) fn begin_streams(&mut self, mut start: impl FnMut(Http2Stream)) {
         for stream in self.begun.drain(..) {
-            let stream = Http2Stream::new(Rc::clone(&self.shared), stream);
-            // A stream that is not wanted any more is released when it is dropped here.
-            if stream.gone().is_none() {
-                start(stream);
-            }
+            start(Http2Stream::new(Rc::clone(&self.shared), stream));
         }
     }
 
@@ -213,6 +212,10 @@ impl Http2Connection {
             }
         }
         self.control_bytes = 0;
+        if std::mem::take(&mut self.is_paused) {
+            // Nobody waits for what the client sends: the next turn does.
+            cx.waker().wake_by_ref();
+        }
         state.give_room();
         Poll::Ready(Ok(()))
     }

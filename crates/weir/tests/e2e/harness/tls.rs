@@ -276,6 +276,15 @@ impl TlsStream {
 /// # Errors
 /// What rustls says of a handshake that does not succeed.
 pub(crate) fn try_connect(to: SocketAddr, config: ClientConfig, name: &str) -> io::Result<Client> {
+    let tls = try_connect_stream(to, config, name)?;
+    Ok(Client::on(Stream::Tls(Box::new(tls))))
+}
+
+/// The same, for clients that do not speak HTTP/1.
+///
+/// # Errors
+/// What rustls says of a handshake that does not succeed.
+pub(crate) fn try_connect_stream(to: SocketAddr, config: ClientConfig, name: &str) -> io::Result<TlsStream> {
     let Stream::Tcp(mut tcp) = Stream::connect(&Address::Tcp(to))? else {
         unreachable!("the address is TCP")
     };
@@ -284,7 +293,7 @@ pub(crate) fn try_connect(to: SocketAddr, config: ClientConfig, name: &str) -> i
     while session.is_handshaking() {
         session.complete_io(&mut tcp)?;
     }
-    Ok(Client::on(Stream::Tls(Box::new(TlsStream { session: RefCell::new(session.into()), tcp }))))
+    Ok(TlsStream { session: RefCell::new(session.into()), tcp })
 }
 
 /// Connects to `to`, asking for `name`.

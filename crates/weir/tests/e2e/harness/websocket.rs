@@ -1,6 +1,10 @@
 //! An upgrade to WebSocket, as far as a proxy sees it: two heads, then bytes.
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use data_encoding::BASE64;
+
 use super::client::Client;
+use super::message::Head;
 use super::origin::Connection;
 use super::stream::Address;
 
@@ -20,6 +24,15 @@ pub(crate) fn open_tunnel(to: impl Into<Address>) -> Client {
     assert_eq!(head.status(), Ok(101), "{head:?}");
     assert_eq!(head.fields.one("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     client
+}
+
+/// The answer of a server that agrees to the request with this head, whose key it has read (RFC 6455 section 4.2.2).
+pub(crate) fn switch_for(head: &Head) -> String {
+    let key = head.fields.one("sec-websocket-key").expect("the request has a key");
+    assert_eq!(BASE64.decode(key.as_bytes()).map(|key| key.len()), Ok(16), "the key {key:?}");
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let accept = BASE64.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref());
+    SWITCH.replace("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", &accept)
 }
 
 /// The server's side of a tunnel: agrees, then sends every byte back.
