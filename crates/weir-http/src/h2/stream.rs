@@ -67,12 +67,24 @@ impl Streams {
     /// Forgets a stream.
     pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
         let at = self.position(id)?;
-        let stream = self.open.remove(at);
-        if self.open.is_empty() {
-            // An idle connection keeps nothing.
-            self.open = Vec::new();
+        Some(self.open.remove(at))
+    }
+
+    /// Forgets a stream that both sides have ended and that holds nothing; whether it is such a one.
+    #[inline]
+    pub(super) fn remove_finished(&mut self, id: u32) -> bool {
+        let Some(at) = self.position(id) else { return false };
+        let stream = &self.open[at];
+        let is_finished = stream.remote_ended && stream.local_ended && stream.held == 0;
+        if is_finished {
+            self.open.remove(at);
         }
-        Some(stream)
+        is_finished
+    }
+
+    /// Gives back the memory that is not used.
+    pub(super) fn shrink(&mut self) {
+        self.open.shrink_to_fit();
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {

@@ -5,7 +5,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::{FieldName, Version};
+use weir_http::FieldName;
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -23,7 +23,7 @@ use crate::state::activity::Activity;
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers, Upgrade};
+use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers};
 use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -326,10 +326,7 @@ fn check_final(
     plans: Plans<'_>,
 ) -> Result<(), AttemptError> {
     if exchange.response.status() == 101 {
-        let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
-        let switch =
-            if asked { server.check_switch(&exchange.response) } else { Err(Cause::UnexpectedUpgrade) };
-        switch.map_err(|cause| (Failure::server(Phase::Response, cause), FailureOrigin::Other))?;
+        check_switch(exchange, server, plans)?;
     }
     let is_success = (200..300).contains(&exchange.response.status());
     if is_success && exchange.request.protocol().is_some() {
@@ -339,6 +336,18 @@ fn check_final(
         return Err((Failure::server(Phase::Response, Cause::PrematureUpgrade), FailureOrigin::Other));
     }
     Ok(())
+}
+
+/// What is wrong with a switch of protocols.
+#[cold]
+fn check_switch(
+    exchange: &Exchange,
+    server: &impl ServerStream,
+    plans: Plans<'_>,
+) -> Result<(), AttemptError> {
+    let asked = choose::upgrade_wanted(&exchange.request, &exchange.request_text, plans.route).is_some();
+    let checked = if asked { server.check_switch(&exchange.response) } else { Err(Cause::UnexpectedUpgrade) };
+    checked.map_err(|cause| (Failure::server(Phase::Response, cause), FailureOrigin::Other))
 }
 
 /// Writes staged interim responses as far as the client takes them now; the rest goes out with the final response.
@@ -372,11 +381,8 @@ fn write_request(
         host: fields::host(exchange, plans, id),
         body: request.body(),
         announces_length: request.fields().contains(FieldName::ContentLength),
-        upgrade: choose::upgrade_wanted(request, text, plans.route).map(|protocol| Upgrade {
-            protocol,
-            needs_key: (request.version() > Version::Http11 || request.protocol().is_some())
-                && !request.fields().contains(FieldName::SecWebsocketKey),
-        }),
+        upgrade: choose::upgrade_wanted(request, text, plans.route),
+        needs_key: request.protocol().is_some() && !request.fields().contains(FieldName::SecWebsocketKey),
         takes_trailers: fields::takes_trailers(exchange),
         close: plans.upstream.pool_limits.kept_max == 0,
     };

@@ -19,7 +19,7 @@ use weir_observe::{Cause, Failure};
 use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
-use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers, Upgrade};
+use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers};
 use super::tunnel::ServerEnd;
 use super::websocket::WebsocketKey;
 use crate::net::buffer::BufferStock;
@@ -214,8 +214,8 @@ impl ServerStream for Http1ServerStream {
             BodyLength::None if head.announces_length => out.lines(b"Content-Length: 0\r\n"),
             BodyLength::None => {}
         }
-        match &head.upgrade {
-            Some(upgrade) => self.state.websocket_key = write_upgrade(&mut out, upgrade),
+        match head.upgrade {
+            Some(protocol) => self.state.websocket_key = write_upgrade(&mut out, protocol, head.needs_key),
             None => write_connection(&mut out, head, head.close && !self.server.is_private),
         }
         out.lines(b"\r\n");
@@ -325,11 +325,11 @@ fn make_room(connection: &mut Connection, limits: &HeadLimits) {
 
 /// Asks for another protocol; the key that this needs.
 #[cold]
-fn write_upgrade(out: &mut FieldLines, upgrade: &Upgrade<'_>) -> Option<WebsocketKey> {
+fn write_upgrade(out: &mut FieldLines, protocol: &[u8], needs_key: bool) -> Option<WebsocketKey> {
     out.field(b"Connection", b"Upgrade");
-    out.field(b"Upgrade", upgrade.protocol);
-    let is_websocket = upgrade.protocol.eq_ignore_ascii_case(b"websocket");
-    let key = (is_websocket && upgrade.needs_key).then(WebsocketKey::random)?;
+    out.field(b"Upgrade", protocol);
+    let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
+    let key = (is_websocket && needs_key).then(WebsocketKey::random)?;
     out.field(b"Sec-WebSocket-Key", key.as_bytes());
     Some(key)
 }
@@ -378,7 +378,8 @@ mod tests {
             host: b"a.test",
             body: BodyLength::None,
             announces_length: false,
-            upgrade: Some(Upgrade { protocol, needs_key }),
+            upgrade: Some(protocol),
+            needs_key,
             takes_trailers: false,
             close: false,
         };

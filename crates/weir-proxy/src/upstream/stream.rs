@@ -173,20 +173,13 @@ pub(crate) struct RequestLine<'a> {
     /// Whether the client has announced a length, which may be that of no body.
     pub(crate) announces_length: bool,
     /// The protocol that the client asks for, if the route allows it.
-    pub(crate) upgrade: Option<Upgrade<'a>>,
+    pub(crate) upgrade: Option<&'a [u8]>,
+    /// Whether a request for a WebSocket comes without a key, by a protocol that has none (RFC 8441 section 5): a server of HTTP/1 gets one
+    /// of Weir's, and has to prove that it has understood it.
+    pub(crate) needs_key: bool,
     pub(crate) takes_trailers: bool,
     /// Whether connections to this upstream are never used again.
     pub(crate) close: bool,
-}
-
-/// A protocol that the connection, or the stream, is to switch to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Upgrade<'a> {
-    /// Its name, as in `Upgrade`.
-    pub(crate) protocol: &'a [u8],
-    /// Whether the request comes by a protocol in which a WebSocket has no key (RFC 8441 section 5) and has none: a server of HTTP/1 gets
-    /// one of Weir's, and has to prove that it has understood it.
-    pub(crate) needs_key: bool,
 }
 
 /// For how long a server says that it keeps an idle connection.

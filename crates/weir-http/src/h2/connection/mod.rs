@@ -130,6 +130,11 @@ impl ConnectionCodec {
         self.last_stream.div_ceil(2)
     }
 
+    /// Gives back the memory that is not used, as on an idle connection.
+    pub fn shrink(&mut self) {
+        self.streams.shrink();
+    }
+
     /// Whether the peer has acknowledged our settings.
     pub fn is_acknowledged(&self) -> bool {
         self.unacknowledged == 0

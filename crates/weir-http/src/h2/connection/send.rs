@@ -174,7 +174,14 @@ impl ConnectionCodec {
 
     /// Forgets a stream whose exchange is over. One that has not ended is reset: with NO_ERROR when only the peer has not ended it,
     /// so that it takes the answer (RFC 9113 section 8.1), else with `code`.
+    #[inline]
     pub fn release(&mut self, id: u32, code: ErrorCode, out: &mut Vec<u8>) {
+        if !self.streams.remove_finished(id) {
+            self.release_early(id, code, out);
+        }
+    }
+
+    fn release_early(&mut self, id: u32, code: ErrorCode, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get(id) else { return };
         let (remote_ended, is_over) = (stream.remote_ended, stream.is_reset);
         if !is_over && !stream.local_ended {

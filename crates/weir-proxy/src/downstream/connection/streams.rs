@@ -149,12 +149,12 @@ impl ClientConnection {
 
     /// Starts a task for each stream that has begun.
     fn begin_streams(&mut self, http2: &mut Http2Connection) {
-        for stream in http2.take_begun() {
+        http2.begin_streams(|stream| {
             let client = StreamClient::new(&self.client, stream);
             self.client.requests += 1;
             self.client.listener.shard.streams.increment();
             tokio::task::spawn_local(run_stream(Rc::clone(&self.exchanges), client));
-        }
+        });
     }
 
     /// Tells the client of the end where there is a reason for it: Weir stops, the listener is gone, or a limit is reached.

@@ -170,12 +170,15 @@ impl Http2Connection {
         self.control_bytes <= CONTROL_BYTES_MAX && self.shared.state.borrow().output.room() > 0
     }
 
-    /// The streams that have begun in this turn, but for those that are over already.
-    pub(crate) fn take_begun(&mut self) -> Vec<Http2Stream> {
-        let begun = std::mem::take(&mut self.begun);
-        let streams = begun.into_iter().map(|stream| Http2Stream::new(Rc::clone(&self.shared), stream));
-        // A stream that is not wanted any more is released when it is dropped here.
-        streams.filter(|stream| stream.gone().is_none()).collect()
+    /// Gives the streams that have begun in this turn to `start`, but for those that are over already.
+    pub(crate) fn begin_streams(&mut self, mut start: impl FnMut(Http2Stream)) {
+        for stream in self.begun.drain(..) {
+            let stream = Http2Stream::new(Rc::clone(&self.shared), stream);
+            // A stream that is not wanted any more is released when it is dropped here.
+            if stream.gone().is_none() {
+                start(stream);
+            }
+        }
     }
 
     /// Accounts for what the connection holds, and for the memory there is.
@@ -285,6 +288,7 @@ impl Http2Connection {
         let state = &mut *self.shared.state.borrow_mut();
         state.output.release();
         state.encoder.release();
+        state.codec.shrink();
         state.heads = Vec::new();
         state.streams.shrink_to_fit();
         self.begun = Vec::new();
