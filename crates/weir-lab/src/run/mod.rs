@@ -44,8 +44,8 @@ pub(crate) use ladder::fit;
 pub use rounds::run;
 
 use crate::load::tool::{LoadTool, ToolRunner};
-use crate::scenario::SteadyWork;
 use crate::process::Launcher;
+use crate::scenario::SteadyWork;
 use crate::target::TargetUrl;
 use crate::target::search::ProgramSearch;
 use crate::topology::target::LabTarget;

@@ -1,5 +1,9 @@
 //! `h2load`: kept connections of HTTP/2 with a number of streams each, a closed loop.
 
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
 use super::{ToolOrder, ToolResult, number};
 use crate::load::exchange::OWN_FIELDS;
 
@@ -15,6 +19,23 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     ]
     .map(str::to_owned);
     fields.chain(usual).collect()
+}
+
+/// Sends one request, to see whether a target answers at all.
+///
+/// # Errors
+/// What is wrong, as the tool says it.
+pub fn once(authority: &str, is_secure: bool) -> anyhow::Result<()> {
+    let installed = super::installed(super::LoadTool::H2load);
+    let installed = installed.with_context(|| format!("h2load is missing: {}", super::HOW_TO_GET))?;
+    let scheme = if is_secure { "https" } else { "http" };
+    let mut command = Command::new(&installed.program);
+    let output =
+        command.args(["--requests=1", "--clients=1", &format!("{scheme}://{authority}/")]).output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let is_answered = read(&printed).is_some_and(|result| result.answered == 1);
+    ensure!(is_answered, "h2load has no answer: {printed}");
+    Ok(())
 }
 
 /// Reads its output; `None` when that is not a result. It tells no percentiles.

@@ -178,7 +178,7 @@ fn openssl_agrees_on_the_suites_by_name() {
 #[test]
 fn alpn_names_the_protocol_and_refuses_others() {
     let origin = Origin::serving("x");
-    let site = Site::start(&origin);
+    let site = Site::start_with(&origin, "listener.web.http2.enabled = false");
     let mut config = site.authority.client();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let mut client = connect(site.weir.web(), config.clone(), "a.test");
