@@ -98,8 +98,11 @@ impl Bench<'_> {
         let mut see = || {
             seen = match &secure {
                 _ if self.traffic.is_http2 => h2load::once(&testbed.authority, secure.is_some()),
-                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT).map_err(into_error),
-                None => probe::once(addr, 0, exchange, START_LIMIT).map(|_| ()).map_err(into_error),
+                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT)
+                    .map_err(|fault| into_error(&fault)),
+                None => probe::once(addr, 0, exchange, START_LIMIT)
+                    .map(|_| ())
+                    .map_err(|fault| into_error(&fault)),
             };
             seen.is_ok()
         };
@@ -292,6 +295,6 @@ impl Testbed {
 }
 
 /// The same as an error.
-fn into_error(fault: LoadFault) -> anyhow::Error {
+fn into_error(fault: &LoadFault) -> anyhow::Error {
     anyhow::anyhow!("{fault}")
 }
