@@ -38,6 +38,8 @@ pub(super) fn measure(
             let order = ToolOrder {
                 authority: &testbed.authority,
                 path: "/",
+                streams: 1,
+                is_secure: false,
                 clients,
                 rate: None,
                 window: rounds.window,

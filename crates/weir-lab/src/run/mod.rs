@@ -45,6 +45,7 @@ pub use rounds::run;
 
 use crate::load::tool::{LoadTool, ToolRunner};
 use crate::process::Launcher;
+use crate::scenario::SteadyWork;
 use crate::target::TargetUrl;
 use crate::target::search::ProgramSearch;
 use crate::topology::target::LabTarget;
@@ -82,6 +83,11 @@ impl Options {
     /// How a load tool is run on `cpus`.
     pub fn runner<'a>(&'a self, cpus: &'a [usize]) -> ToolRunner<'a> {
         ToolRunner { launcher: &self.launcher, cpus, interrupted: &self.interrupted }
+    }
+
+    /// The load tool of this load: for HTTP/2 there is one.
+    pub fn tool_for(&self, steady: &SteadyWork) -> LoadTool {
+        if steady.streams.is_some() { LoadTool::H2load } else { self.tool }
     }
 
     /// Whether the user wants it to end.

@@ -164,7 +164,10 @@ fn choose_tools(
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let mut wanted: Vec<LoadTool> =
         scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
-    if let (Some(steady), tool @ (LoadTool::Wrk | LoadTool::Vegeta)) = (&scenario.steady, options.tool) {
+    if let Some(steady) = scenario.steady.as_ref().filter(|steady| steady.streams.is_some()) {
+        wanted.push(options.tool_for(steady));
+    } else if let (Some(steady), tool @ (LoadTool::Wrk | LoadTool::Vegeta)) = (&scenario.steady, options.tool)
+    {
         let name = tool.name();
         let plain = steady.keep_alive && steady.body == 0 && scenario.listener.tls.is_none();
         ensure!(
@@ -218,7 +221,7 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     // Another tool is not the lab's to prove.
     if let Some(steady) = &scenario.steady
         && bench.placement.is_some()
-        && bench.options.tool == LoadTool::Driver
+        && bench.options.tool_for(steady) == LoadTool::Driver
     {
         run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;
     }

@@ -55,9 +55,9 @@ pub(super) fn measure(
     let plan = LoadPlan { secure: bench.secure_with(target)?, ..plan(&testbed, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let watcher = (target.variant == TargetVariant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
-    let (before, after) = match bench.options.tool {
-        tool @ (LoadTool::Wrk | LoadTool::Vegeta) => {
-            let ((before, after), tally) = drive_tool(bench, &mut testbed, &plan, &path(steady), tool)?;
+    let (before, after) = match bench.options.tool_for(steady) {
+        tool @ (LoadTool::Wrk | LoadTool::Vegeta | LoadTool::H2load) => {
+            let ((before, after), tally) = drive_tool(bench, &mut testbed, &plan, steady, tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
@@ -148,23 +148,32 @@ fn drive_tool(
     bench: &Bench<'_>,
     testbed: &mut Testbed,
     plan: &LoadPlan,
-    path: &str,
+    steady: &SteadyWork,
     which: LoadTool,
 ) -> anyhow::Result<((WindowMark, WindowMark), ToolResult)> {
     let installed: Installed = tool::installed(which)
         .with_context(|| format!("{} is missing: {}", which.name(), tool::HOW_TO_GET))?;
-    let warm_up = LoadPlan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
-    driver::run(&warm_up, &LoadProgress::default())?;
+    let path = path(steady);
     let order = tool::ToolOrder {
         authority: &testbed.authority,
-        path,
+        path: &path,
         clients: plan.clients,
+        streams: steady.streams.unwrap_or(1),
+        is_secure: bench.listener.tls.is_some(),
         rate: plan.arrival.rate(),
         window: plan.window,
         dir: bench.dir.path(),
     };
-    let before = mark(testbed, bench.placement, 0);
     let cpus = bench.client_cpus();
+    if which == LoadTool::H2load {
+        // The driver does not speak HTTP/2.
+        let warm_up = tool::ToolOrder { window: plan.warm_up, ..order };
+        tool::run(which, &installed, &warm_up, &bench.options.runner(&cpus))?;
+    } else {
+        let warm_up = LoadPlan { window: plan.warm_up, warm_up: Duration::ZERO, ..plan.clone() };
+        driver::run(&warm_up, &LoadProgress::default())?;
+    }
+    let before = mark(testbed, bench.placement, 0);
     let tally = tool::run(which, &installed, &order, &bench.options.runner(&cpus))?;
     let after = mark(testbed, bench.placement, tally.answered);
     Ok(((before, after), tally))

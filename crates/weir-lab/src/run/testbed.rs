@@ -15,6 +15,8 @@ use super::server::{ServerProcess, ServerSetup};
 use super::web_server;
 use crate::clock::wait_until;
 use crate::load::exchange::{RequestShape, prepare};
+use crate::load::fault::LoadFault;
+use crate::load::tool::h2load;
 use crate::load::{TlsClient, probe};
 use crate::origin::journal::JournalEntry;
 use crate::origin::{PAGE_LEN, nth_addr};
@@ -95,8 +97,12 @@ impl Bench<'_> {
         let (addr, mut seen) = (testbed.addr, Ok(()));
         let mut see = || {
             seen = match &secure {
-                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT),
-                None => probe::once(addr, 0, exchange, START_LIMIT).map(|_| ()),
+                _ if self.traffic.is_http2 => h2load::once(&testbed.authority, secure.is_some()),
+                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT)
+                    .map_err(|fault| into_error(&fault)),
+                None => probe::once(addr, 0, exchange, START_LIMIT)
+                    .map(|_| ())
+                    .map_err(|fault| into_error(&fault)),
             };
             seen.is_ok()
         };
@@ -105,7 +111,7 @@ impl Bench<'_> {
         } else {
             see();
         }
-        seen.map_err(|fault| anyhow::anyhow!("the page does not come through: {fault}"))?;
+        seen.context("the page does not come through")?;
         testbed.is_alive()?;
         Ok(testbed)
     }
@@ -286,4 +292,9 @@ impl Testbed {
         }
         self.servers.iter_mut().try_for_each(ServerProcess::is_alive)
     }
+}
+
+/// The same as an error.
+fn into_error(fault: &LoadFault) -> anyhow::Error {
+    anyhow::anyhow!("{fault}")
 }

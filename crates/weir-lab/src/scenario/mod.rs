@@ -261,6 +261,7 @@ impl Scenario {
             is_bulk: self.is_bulk(),
             upgrades: in_steady.is_some() || in_idle.is_some() || self.is_reloaded(),
             is_http_1_0: has_ab,
+            is_http2: self.steady.as_ref().is_some_and(|steady| steady.streams.is_some()),
             is_reloaded: self.is_reloaded(),
         }
     }

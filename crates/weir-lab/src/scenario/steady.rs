@@ -34,6 +34,9 @@ pub struct SteadyWork {
     /// Clients have a WebSocket tunnel each, and send messages of this many bytes that come back; each counts as a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<usize>,
+    /// Clients speak HTTP/2 and have so many requests under way at once, each on a stream of their connection; played by `h2load`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<usize>,
     /// A constant rate; without it the loop is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RequestRate>,
@@ -53,6 +56,7 @@ impl SteadyWork {
             service: None,
             cookie: None,
             message: None,
+            streams: None,
             rate: None,
             suites: Vec::new(),
         }
@@ -81,6 +85,14 @@ impl SteadyWork {
             ensure!(
                 is_alone && self.cookie.is_none(),
                 "a message is all there is: no body, answer, cookie or end of the connection"
+            );
+        }
+        if let Some(streams) = self.streams {
+            let is_alone = self.body == 0 && self.message.is_none() && self.cookie.is_none();
+            ensure!(streams > 0, "`streams` is at least 1");
+            ensure!(
+                is_alone && self.keep_alive && self.rate.is_none() && self.suites.is_empty(),
+                "`streams` are GETs of a closed loop on kept connections: no body, message, cookie, rate or suites"
             );
         }
         match self.rate {

@@ -18,6 +18,8 @@ pub struct Traffic {
     pub upgrades: bool,
     /// Some clients speak HTTP/1.0, as `ab` does.
     pub is_http_1_0: bool,
+    /// Clients speak HTTP/2, without TLS by prior knowledge.
+    pub is_http2: bool,
     /// The target is given other configurations while it runs.
     pub is_reloaded: bool,
 }

@@ -60,6 +60,11 @@ fn tuned(description: &Description<'_>) -> String {
     let tls = description
         .certificate
         .map_or_else(String::new, |certificate| format!(" ssl crt {}", certificate.both.display()));
+    let http2 = match (description.traffic.is_http2, description.certificate.is_some()) {
+        (false, _) => "",
+        (true, false) => " proto h2",
+        (true, true) => " alpn h2",
+    };
     format!(
         "{global}{spread}
 defaults
@@ -77,7 +82,7 @@ defaults
 
 frontend bench
     # The kernel's limit, so that a crowd that arrives at once is queued, not dropped.
-    bind {listen}{tls} backlog 4096
+    bind {listen}{tls}{http2} backlog 4096
 {rules}    default_backend origin
 
 backend origin

@@ -77,6 +77,7 @@ fn tuned(description: &Description<'_>) -> String {
             proxy_set_header Host $http_host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 ";
+    let http2 = if description.traffic.is_http2 { " http2" } else { "" };
     let (upstreams, locations) = branches(description, &reuse, &format!("{others}{named}"));
     format!(
         "{process}
@@ -93,7 +94,7 @@ http {{
 
 {upstreams}    server {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
-        listen {listen}{ssl} backlog=4096;
+        listen {listen}{ssl}{http2} backlog=4096;
 {tls}        location / {{
             proxy_pass http://origin;
 {limits}{own}{named}        }}

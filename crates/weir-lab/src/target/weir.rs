@@ -44,6 +44,9 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         "[listener.bench]\naddress = \"{}\"\n{protocol}upstream = \"origin\"\n\n",
         description.listen
     ));
+    if description.traffic.is_http2 && description.certificate.is_none() {
+        text.push_str("[listener.bench.http2]\nprior_knowledge = \"allowed\"\n\n");
+    }
     if let Some(TargetCertificate { certificate, key, .. }) = description.certificate {
         text.push_str(&format!(
             "[listener.bench.tls]\ncertificates = [{{ certificate = \"{}\", key = \"{}\" }}]\n\n",

@@ -214,9 +214,11 @@ impl ConnectionCodec {
         self.held
     }
 
-    /// From now on, so many of them do not hold up other streams.
+    /// From now on, so many of them do not hold up other streams. What is given back for that, the peer is told with the next window that
+    /// opens, or by [`ConnectionCodec::grow_connection_window`].
     pub fn set_held_bytes_max(&mut self, bytes: u32) {
         self.limits.held_bytes_max = bytes;
+        self.unhold(0);
     }
 
     /// Raises the window of a stream.

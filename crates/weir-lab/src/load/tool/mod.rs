@@ -6,6 +6,7 @@ pub mod wrk;
 pub mod ab;
 pub mod siege;
 pub mod vegeta;
+pub mod h2load;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,8 @@ pub enum LoadTool {
     Siege,
     /// `vegeta`, at a constant rate where there is one.
     Vegeta,
+    /// `h2load`: HTTP/2.
+    H2load,
 }
 
 impl LoadTool {
@@ -44,6 +47,7 @@ impl LoadTool {
             Self::Ab => "ab",
             Self::Siege => "siege",
             Self::Vegeta => "vegeta",
+            Self::H2load => "h2load",
         }
     }
 }
@@ -57,6 +61,10 @@ pub struct ToolOrder<'a> {
     pub path: &'a str,
     /// Simulated clients.
     pub clients: usize,
+    /// Requests of each at once, for a tool that speaks HTTP/2.
+    pub streams: usize,
+    /// Whether it is over TLS, for a tool that speaks HTTP/2.
+    pub is_secure: bool,
     /// Requests per second, for a tool that can hold a rate; without one, as many as the clients can.
     pub rate: Option<f64>,
     /// How long.
@@ -89,7 +97,7 @@ const GRACE: Duration = Duration::from_secs(40);
 
 /// How to get the tools.
 pub const HOW_TO_GET: &str =
-    "apt-get install wrk siege apache2-utils; go install github.com/tsenart/vegeta/v12@latest";
+    "apt-get install wrk siege apache2-utils nghttp2-client; go install github.com/tsenart/vegeta/v12@latest";
 
 /// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself for ever, which is seen
 /// soon after its time.
@@ -143,6 +151,7 @@ fn try_once(
             LoadTool::Ab => ab::args(&order),
             LoadTool::Siege => siege::args(&order),
             LoadTool::Vegeta => vegeta::args(&installed.program, &order),
+            LoadTool::H2load => h2load::args(&order),
             LoadTool::Driver => bail!("the driver is not a program of its own"),
         };
         let log = order.dir.join(format!("{}-{number}.log", tool.name()));
@@ -186,6 +195,7 @@ fn read(tool: LoadTool, printed: &str) -> Option<ToolResult> {
         LoadTool::Ab => ab::read(printed),
         LoadTool::Siege => siege::read(printed),
         LoadTool::Vegeta => vegeta::read(printed),
+        LoadTool::H2load => h2load::read(printed),
         LoadTool::Driver => None,
     }
 }

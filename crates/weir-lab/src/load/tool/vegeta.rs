@@ -88,6 +88,8 @@ mod tests {
             authority: "127.0.0.1:1",
             path: "/",
             clients: 7,
+            streams: 1,
+            is_secure: false,
             rate: None,
             window,
             dir: Path::new("/"),

@@ -34,7 +34,13 @@ const PLAIN: GoldenCase = GoldenCase {
         retry: false,
         health: None,
     },
-    traffic: Traffic { is_bulk: false, upgrades: false, is_http_1_0: false, is_reloaded: false },
+    traffic: Traffic {
+        is_bulk: false,
+        upgrades: false,
+        is_http_1_0: false,
+        is_http2: false,
+        is_reloaded: false,
+    },
     variant: TargetVariant::Usual,
     extra: PLAIN_EXTRA,
 };

@@ -171,11 +171,11 @@ impl ClientConnection {
                 http2.announce_end();
                 progress.ending = Ending::Announced { at: now };
             }
-            Ending::Announced { at } => {
-                if http2.standing(&self.connection).is_told || now >= at + GOODBYE_TIME {
-                    http2.end();
-                    progress.ending = Ending::Final;
-                }
+            Ending::Announced { at }
+                if http2.standing(&self.connection).is_told || now >= at + GOODBYE_TIME =>
+            {
+                http2.end();
+                progress.ending = Ending::Final;
             }
             _ => {}
         }

@@ -39,6 +39,7 @@ pub(super) struct Http2State {
     /// The streams whose exchange is not over, in the order of their numbers.
     pub(super) streams: Vec<Rc<StreamShared>>,
     /// Memory for heads, as long as the connection is busy.
+    #[expect(clippy::vec_box, reason = "they are handed over to streams, and come back")]
     pub(super) heads: Vec<Box<ReceivedHead>>,
     /// Bytes of bodies that all streams have appended to the output.
     pub(super) body_bytes_sent: u64,

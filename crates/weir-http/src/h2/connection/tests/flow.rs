@@ -85,6 +85,32 @@ fn what_may_be_held_is_not_owed() {
 }
 
 #[test]
+fn what_may_be_held_can_change() {
+    let mut server = server(INITIAL_WINDOW, 1 << 20);
+    server.connection.set_held_bytes_max(0);
+    server.receive(&[data(1, 16_384).repeat(3), data(1, 16_383)].concat());
+    assert_eq!((server.connection.owed, server.opened()), (65_535, vec![]));
+    // A stream that is read does not have to wait for the one that is not.
+    server.connection.set_held_bytes_max(1 << 20);
+    assert_eq!(server.connection.owed, 0);
+    server.connection.grow_connection_window(0, &mut server.out);
+    assert_eq!(server.opened(), [(0, 65_535)]);
+    // What has been given is not taken back.
+    server.connection.set_held_bytes_max(0);
+    assert_eq!((server.connection.held, server.connection.owed), (65_535, 0));
+    server.receive(&[head(3), data(3, 1_000)].concat());
+    assert_eq!(server.connection.owed, 1_000);
+    server.connection.consumed(3, 1_000, &mut server.out);
+    assert_eq!(
+        (server.connection.held, server.connection.owed),
+        (65_535, 1_000),
+        "the stream that is not read owes it"
+    );
+    server.connection.consumed(1, 65_535, &mut server.out);
+    assert_eq!((server.connection.held, server.connection.owed), (0, 0));
+}
+
+#[test]
 fn bytes_that_break_a_rule_come_back() {
     let mut server = End::ready(Role::Server);
     for id in [1, 3, 5, 7, 9] {
