@@ -66,7 +66,7 @@ fn keys_of_other_products_are_explained() {
 #[test]
 fn missing_features_are_reported() {
     for (table, line) in [
-        ("[listener.web]", "http3 = true"),
+        ("[listener.web]", "quic = true"),
         ("[listener.web]", "limit_req = 10"),
         ("[listener.web]", "auth_basic = \"x\""),
         ("[listener.web]", "gzip = true"),
