@@ -64,7 +64,8 @@ impl Reason {
             ReasonKind::Row(row) => row.log_status,
             _ => match self.status() {
                 Some(status) => status,
-                None => 0,
+                // A rule about the connection of the client, on which nothing can be answered.
+                None => 400,
             },
         }
     }

@@ -59,7 +59,7 @@ fn write_page(page: &mut String) -> fmt::Result {
         }
     }
     page.push_str(RULES_HEAD);
-    writeln!(page, "### In a request\n\nThe party is the client.\n")?;
+    writeln!(page, "### In a request\n\nThe party is the client. A rule about the frames of HTTP/2 has no status: its connection ends with GOAWAY, or its stream is reset.\n")?;
     write_rules(page, Party::Client)?;
     writeln!(
         page,
@@ -124,13 +124,14 @@ fn rules_of(party: Party) -> impl Iterator<Item = Reason> {
 fn write_rules(page: &mut String, party: Party) -> fmt::Result {
     writeln!(page, "| code | status | phase | meaning | advice |\n|---|---|---|---|---|")?;
     for reason in rules_of(party) {
-        let (Cause::Rule(rule), Some(status)) = (reason.cause(), reason.status()) else { continue };
+        let Cause::Rule(rule) = reason.cause() else { continue };
         let (code, change) = (reason.code(), reason.change());
         let meaning = reason.happened().trim_end_matches('.');
         write!(page, "| <a id=\"{code}\"></a>`{code}` |")?;
-        match reason.phases() {
-            [Phase::Relay] => write!(page, " log only ({status}) |")?,
-            _ => write!(page, " {status} |")?,
+        match (reason.phases(), reason.status()) {
+            ([Phase::Relay], Some(status)) => write!(page, " log only ({status}) |")?,
+            (_, Some(status)) => write!(page, " {status} |")?,
+            (_, None) => write!(page, " none |")?,
         }
         write_phases(page, reason)?;
         writeln!(page, " | {meaning} ({}). | {change} |", rules::origin(rule))?;

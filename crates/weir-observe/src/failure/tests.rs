@@ -256,7 +256,8 @@ fn config_keys_are_keys_and_nothing_else() {
     for key in keys {
         let parts: Vec<&str> = key.split('.').collect();
         let is_word = |part: &&str| {
-            part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && !part.is_empty()
+            let is_of_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            part.bytes().all(is_of_word) && !part.is_empty()
         };
         assert!(parts.iter().all(|part| *part == "NAME" || is_word(part)), "{key}");
     }

@@ -322,7 +322,7 @@ fn every_counter_of_the_shards_is_shown() {
     for (part, fields) in [
         ("worker", 15),
         ("trace", 3),
-        ("listener", 16),
+        ("listener", 23),
         ("upstream", 13),
         ("server", 27),
         ("admin", 2),
