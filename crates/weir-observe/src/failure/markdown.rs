@@ -59,7 +59,10 @@ fn write_page(page: &mut String) -> fmt::Result {
         }
     }
     page.push_str(RULES_HEAD);
-    writeln!(page, "### In a request\n\nThe party is the client. A rule about the frames of HTTP/2 has no status: its connection ends with GOAWAY, or its stream is reset.\n")?;
+    writeln!(
+        page,
+        "### In a request\n\nThe party is the client. A rule about the frames of HTTP/2 has no status: its connection ends with GOAWAY, or its stream is reset.\n"
+    )?;
     write_rules(page, Party::Client)?;
     writeln!(
         page,
