@@ -26,8 +26,10 @@ const SETTINGS_TIME: Duration = Duration::from_secs(10);
 /// How long a client that is told of the end may take to say that it knows.
 const GOODBYE_TIME: Duration = Duration::from_secs(2);
 
-/// How long a connection without streams keeps its memory: most clients that go on do so before.
+/// How long a connection without streams keeps its memory: most clients that go on do so before. One that has had no more than so many
+/// streams keeps none: many clients come once, and the memory of thousands of them would lie between what stays.
 const MEMORY_TIME: Duration = Duration::from_secs(1);
+const STREAMS_FEW: u32 = 4;
 
 /// How a connection comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,7 +231,7 @@ impl ClientConnection {
             return;
         }
         let at = progress.idle_since.unwrap_or(self.client.now) + MEMORY_TIME;
-        if self.client.now >= at {
+        if standing.opened <= STREAMS_FEW || self.client.now >= at {
             http2.release_memory();
             progress.has_memory = false;
         } else {
