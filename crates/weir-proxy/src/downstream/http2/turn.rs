@@ -189,6 +189,8 @@ impl Http2Connection {
         if state.may_grow != has_room {
             state.may_grow = has_room;
             state.codec.set_held_bytes_max(if has_room { HELD_BYTES_MAX } else { 0 });
+            // What is owed no longer goes back at once: no stream may be left that would give it.
+            state.codec.grow_connection_window(0, &mut state.output.bytes);
         }
     }
 
