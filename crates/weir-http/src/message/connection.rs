@@ -43,6 +43,11 @@ impl ConnectionOptions {
         self.flags & Self::OTHERS != 0
     }
 
+    /// Those of a request that asks for another protocol, where that is not said by a `Connection` field.
+    pub(crate) const fn of_upgrade() -> Self {
+        Self { flags: Self::UPGRADE }
+    }
+
     /// Adds the options of one field value.
     #[inline]
     pub(crate) fn add(&mut self, value: &[u8]) {

@@ -251,10 +251,7 @@ impl RequestHead {
     /// an extended CONNECT.
     #[inline]
     pub fn upgrade(&self) -> Option<TextSpan> {
-        if self.protocol.is_some() {
-            return self.protocol;
-        }
-        let counts = self.facts.connection.upgrade() && self.version == Version::Http11;
+        let counts = self.facts.connection.upgrade() && self.version != Version::Http10;
         if counts { self.facts.upgrade.filter(|value| !value.is_empty()) } else { None }
     }
 }

@@ -328,8 +328,7 @@ fn check_final(
     if exchange.response.status() == 101 {
         check_switch(exchange, server, plans)?;
     }
-    let is_success = (200..300).contains(&exchange.response.status());
-    if is_success && exchange.request.protocol().is_some() {
+    if exchange.request.protocol().is_some() && (200..300).contains(&exchange.response.status()) {
         return Err((Failure::server(Phase::Response, Cause::UpgradeIgnored), FailureOrigin::Other));
     }
     if exchange.switches_protocols() && !exchange.request_relay.is_done() {

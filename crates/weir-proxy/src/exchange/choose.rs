@@ -79,24 +79,34 @@ pub(crate) fn route<'a>(
     if connects && !route.config.allow_connect {
         return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());
     }
-    if exchange.request.protocol().is_some() && !offers_tunnel(exchange, route) {
-        return Err(Failure::client(Phase::Route, Cause::UpgradeNotAllowed).into());
-    }
-    // A client that requests a tunnel may send into it before it learns that there is none: what follows its request is never
-    // parsed as another request (RFC 9931).
-    if upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some() {
-        stream.close_after();
+    if exchange.request.upgrade().is_some() {
+        check_upgrade(stream, exchange, route)?;
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
     Ok(route)
 }
 
-/// Whether a client that takes every success for a tunnel can get one: the route has servers, and allows the protocol.
+/// What it means that a client asks for another protocol.
 #[cold]
-fn offers_tunnel(exchange: &Exchange, route: &RoutePlan) -> bool {
+fn check_upgrade(
+    stream: &mut impl ClientStream,
+    exchange: &Exchange,
+    route: &RoutePlan,
+) -> Result<(), Failure> {
+    let is_wanted = upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some();
+    if is_wanted {
+        // A client that requests a tunnel may send into it before it learns that there is none: what follows its request is never
+        // parsed as another request (RFC 9931).
+        stream.close_after();
+    }
     let has_servers = matches!(route.config.action, RouteAction::Upstream(_) | RouteAction::Split(_));
-    has_servers && upgrade_wanted(&exchange.request, &exchange.request_text, route).is_some()
+    // A client of HTTP/2 would take every success for a tunnel.
+    let has_no_way_back = exchange.request.protocol().is_some();
+    match has_no_way_back && !(is_wanted && has_servers) {
+        true => Err(Failure::client(Phase::Route, Cause::UpgradeNotAllowed)),
+        false => Ok(()),
+    }
 }
 
 /// The most specific route that matches a TCP connection.

@@ -99,6 +99,7 @@ fn asks_about_server(exchange: &Exchange) -> bool {
 }
 
 /// The authority that the server gets.
+#[inline(always)]
 pub(crate) fn host<'a>(exchange: &'a Exchange, plans: Plans<'a>, server: ServerId) -> &'a [u8] {
     let kept = exchange.request.authority().of(&exchange.request_text);
     let server_host = || plans.upstream.config.servers[server.index()].name.as_bytes();
@@ -145,6 +146,7 @@ pub(crate) fn write_request<W: FieldWriter>(
     write_changes(out, changes);
 }
 
+#[inline(always)]
 fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &Exchange, plans: Plans<'_>) {
     let Plans { listener, route, upstream, .. } = plans;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
@@ -241,13 +243,8 @@ fn copy_response_fields<W: FieldWriter>(
     };
     let ask = others || id.is_some() || !changes.is_empty();
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
-    let drop = match exchange.request.protocol() {
-        None => FieldSet::RESPONSE_HOP,
-        // The proof of a WebSocket is for the key, which the client has not sent (RFC 8441 section 5).
-        Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::SecWebsocketAccept])),
-    };
     let filter = Filter {
-        drop,
+        drop: FieldSet::RESPONSE_HOP,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: marking.map(|_| FieldName::SetCookie),
     };

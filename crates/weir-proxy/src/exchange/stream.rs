@@ -155,7 +155,7 @@ pub(crate) struct FinalHead<'a> {
 }
 
 /// What follows the head of a response.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A body, or none; with the `Content-Length` that the head had or would have had.
     Body(BodyLength, Option<u64>),

@@ -6,6 +6,7 @@
 use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
 use super::cookie::{CookieOutcome, join_cookie, regroup_cookies};
 use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
+use crate::message::connection::ConnectionOptions;
 use crate::message::content_length;
 use crate::message::fields::Field;
 use crate::message::limits::HeadLimits;
@@ -242,7 +243,9 @@ impl RequestReader<'_> {
     fn finish_connect(&mut self, text: &mut [u8]) {
         const GET: &[u8] = b"GET";
         self.head.facts.is_open = false;
-        if self.head.protocol.is_some() {
+        if let Some(protocol) = self.head.protocol {
+            self.head.facts.connection = ConnectionOptions::of_upgrade();
+            self.head.facts.add_upgrade(protocol);
             let start = self.head.method_span.start as usize;
             text[start..start + GET.len()].copy_from_slice(GET);
             self.head.method_span = TextSpan::new(start, start + GET.len());

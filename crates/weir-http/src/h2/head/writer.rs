@@ -2,6 +2,7 @@
 
 use crate::digits::decimal;
 use crate::h2::hpack::{HpackEncoder, LineEncoder};
+use crate::message::field_set::FieldSet;
 use crate::message::field_writer::{FieldRun, FieldWriter};
 use crate::message::fields::Field;
 use crate::message::name::FieldName;
@@ -37,8 +38,8 @@ pub struct RequestPseudoFields<'a> {
 #[derive(Debug)]
 pub struct HeadWriter<'a> {
     lines: LineEncoder<'a>,
-    /// Whether a Host field says again what the authority says.
-    drops_host: bool,
+    /// Fields that are not copied.
+    left_out: FieldSet,
 }
 
 impl<'a> HeadWriter<'a> {
@@ -72,7 +73,12 @@ impl<'a> HeadWriter<'a> {
         if let Some(protocol) = request.protocol {
             lines.pseudo_field(b":protocol", 0, protocol);
         }
-        HeadWriter { lines, drops_host: !request.authority.is_empty() }
+        // A Host field says again what the authority says.
+        let left_out = match request.authority {
+            b"" => FieldSet::EMPTY,
+            _ => FieldSet::of(&[FieldName::Host]),
+        };
+        HeadWriter { lines, left_out }
     }
 
     /// Appends the pseudo-field of a response to `out`, and then its fields. `status` has three digits.
@@ -89,18 +95,23 @@ impl<'a> HeadWriter<'a> {
             500 => lines.indexed(14),
             _ => lines.pseudo_field(b":status", 8, &digits(status)),
         }
-        HeadWriter { lines, drops_host: false }
+        HeadWriter { lines, left_out: FieldSet::EMPTY }
     }
 
     /// Appends the fields of a trailer section to `out`.
     pub fn trailers(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>) -> HeadWriter<'a> {
-        HeadWriter { lines: LineEncoder::begin(encoder, out), drops_host: false }
+        HeadWriter { lines: LineEncoder::begin(encoder, out), left_out: FieldSet::EMPTY }
+    }
+
+    /// Leaves fields of this name out when others are copied.
+    pub fn leave_out(&mut self, name: FieldName) {
+        self.left_out = self.left_out.with(FieldSet::of(&[name]));
     }
 
     /// Copies a field of another head.
     #[inline]
     fn copy_field(&mut self, text: &[u8], field: &Field) {
-        if field.known == FieldName::Host && self.drops_host {
+        if self.left_out.contains(field.known) {
             return;
         }
         let line = text.get(field.name.start as usize..field.value.end() + 2).unwrap_or_default();
@@ -117,7 +128,7 @@ impl<'a> HeadWriter<'a> {
 
     #[inline]
     fn drops(&self, name: &[u8]) -> bool {
-        self.drops_host && name.eq_ignore_ascii_case(b"host")
+        self.left_out.contains(FieldName::Host) && name.eq_ignore_ascii_case(b"host")
     }
 }
 

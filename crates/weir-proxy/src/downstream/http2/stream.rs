@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::Context;
 
 use weir_http::h2::{ErrorCode, HeadWriter, StreamFault};
-use weir_http::{BodyLength, FieldWriter as _, Method, Rule};
+use weir_http::{BodyLength, FieldName, FieldWriter as _, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::body::{Body, IncomingBody};
@@ -268,6 +268,10 @@ impl ClientStream for Http2Stream {
             Content::Tunnel => (OK, false, None),
         };
         self.append_head(status, is_whole, |out| {
+            if response.content == Content::Tunnel {
+                // The proof of a WebSocket is for a key that the client has not sent.
+                out.leave_out(FieldName::SecWebsocketAccept);
+            }
             fields(out);
             if let Some(length) = length {
                 out.decimal_field(b"content-length", length);
