@@ -8,7 +8,7 @@ use crate::digits::decimal;
 use crate::message::version::Version;
 
 /// Appends `method target version` and the line end.
-#[inline]
+#[inline(always)]
 pub fn request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8], version: Version) {
     debug_assert!(is_token(method) && target.iter().all(|byte| byte.is_ascii_graphic()));
     out.extend_from_slice(method);

@@ -42,7 +42,7 @@ pub(crate) struct RequestTarget {
 
 impl RequestTarget {
     /// Splits and checks the target at `span` of a request with `method`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         bytes: &[u8],

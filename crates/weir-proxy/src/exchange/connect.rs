@@ -27,7 +27,7 @@ use crate::upstream::stream::{Destination, Servers};
 const BY_SERVER: FailureOrigin = FailureOrigin::Server(retry::RetryCause::Connect);
 
 /// A stream on a connection that is quiet and open already.
-#[inline]
+#[inline(always)]
 pub(super) fn take_kept<U: Servers>(
     client: &mut Client,
     servers: &mut U,

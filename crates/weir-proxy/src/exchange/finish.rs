@@ -14,6 +14,7 @@ use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::{ServerStream as _, Servers};
 
 /// Gives the stream back, whose connection may be used again.
+#[inline(always)]
 pub(crate) fn run<U: Servers>(
     client: &mut Client,
     servers: &mut U,

@@ -31,6 +31,7 @@ pub(crate) fn client_address(client: &Client, exchange: &Exchange, listener: &Li
 }
 
 /// Takes over the request id of the client, or makes one.
+#[inline(always)]
 pub(crate) fn take_request_id(client: &Client, exchange: &mut Exchange, listener: &ListenerPlan) {
     let Some(header) = &listener.config.request_id.header else { return };
     let believed = match listener.config.request_id.accept {
@@ -67,6 +68,7 @@ fn make_request_id(client: &Client, exchange: &mut Exchange) {
 }
 
 /// Adds the forwarding fields that the listener has enabled, except those that the route removes or sets itself.
+#[inline(always)]
 pub(crate) fn write(
     out: &mut impl FieldWriter,
     client: &Client,

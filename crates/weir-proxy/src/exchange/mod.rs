@@ -248,6 +248,7 @@ impl Exchange {
     }
 
     /// Forgets the request and the response; keeps the memory.
+    #[inline(always)]
     pub(crate) fn reset(&mut self) {
         self.request.reset();
         for text in

@@ -27,6 +27,7 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
 
 /// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
 /// other server is left, and the client gets this response.
+#[inline(always)]
 pub(crate) fn instead<T>(
     client: &mut Client,
     exchange: &mut Exchange,

@@ -239,6 +239,7 @@ impl ServerStream for Http1ServerStream {
         self.state.received_any
     }
 
+    #[inline(always)]
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -276,6 +277,7 @@ impl ServerStream for Http1ServerStream {
         self.state.parser.reset();
     }
 
+    #[inline(always)]
     fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
         let framing = self.state.parser.framing(response, method);
         match framing {
