@@ -1,29 +1,7 @@
 //! A client that disconnects is noticed: its server connection is closed, other clients are not affected.
 
+use crate::harness::scripts::patient;
 use crate::harness::{Client, End, Origin, Weir, origin::ok};
-
-/// An origin that waits for the end of the connection on `/wait`, streams without end on `/stream`, else answers.
-fn patient() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            match request.target() {
-                "/wait" => {
-                    conn.wait_for_end();
-                    return None;
-                }
-                "/stream" => {
-                    conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
-                    let chunk = format!("1000\r\n{}\r\n", "s".repeat(4096));
-                    while conn.send(&chunk).is_some() {}
-                    conn.wait_for_end();
-                    return None;
-                }
-                _ => conn.send(ok("alive"))?,
-            }
-        }
-    })
-}
 
 #[test]
 fn a_reset_while_the_server_thinks() {

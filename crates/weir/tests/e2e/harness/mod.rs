@@ -17,6 +17,7 @@ pub(crate) mod client;
 pub(crate) mod http2;
 pub(crate) mod origin;
 pub(crate) mod reserved_address;
+pub(crate) mod draw;
 pub(crate) mod scripts;
 pub(crate) mod traffic;
 pub(crate) mod websocket;

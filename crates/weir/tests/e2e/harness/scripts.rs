@@ -94,6 +94,39 @@ pub(crate) fn continuing() -> Origin {
     })
 }
 
+/// Waits for the end of the connection on `/wait`, streams without end on `/stream`, else answers.
+pub(crate) fn patient() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            match request.target() {
+                "/wait" => {
+                    conn.wait_for_end();
+                    return None;
+                }
+                "/stream" => {
+                    conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                    let chunk = format!("1000\r\n{}\r\n", "s".repeat(4096));
+                    while conn.send(&chunk).is_some() {}
+                    conn.wait_for_end();
+                    return None;
+                }
+                _ => conn.send(ok("alive"))?,
+            }
+        }
+    })
+}
+
+/// Answers every request with the number of bytes in its body.
+pub(crate) fn measuring() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            conn.send(ok(&request.body.bytes.len().to_string()))?;
+        }
+    })
+}
+
 /// Answers with `name`; `/held` waits for the gate, `/socket` becomes a tunnel that sends every byte back.
 pub(crate) fn named(name: &'static str, gate: &Gate) -> Origin {
     let gate = gate.clone();

@@ -5,7 +5,7 @@ use data_encoding::BASE64;
 
 use super::client::Client;
 use super::message::Head;
-use super::origin::Connection;
+use super::origin::{Connection, Origin, ok};
 use super::stream::Address;
 
 /// The request of a client.
@@ -48,4 +48,18 @@ pub(crate) fn switch_and_return_bytes(conn: &mut Connection) -> Option<()> {
 pub(crate) fn assert_byte_comes_back(tunnel: &mut Client) {
     tunnel.send("x");
     assert_eq!(tunnel.take(1), b"x");
+}
+
+/// An origin that agrees to a WebSocket on `/socket` and then does `talk`; everything else is answered `plain`.
+pub(crate) fn switching(talk: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Origin {
+    Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            if request.target() == "/socket" {
+                conn.send(switch_for(&request.head))?;
+                return talk(conn);
+            }
+            conn.send(ok("plain"))?;
+        }
+    })
 }

@@ -4,24 +4,11 @@
 
 use std::sync::Arc;
 
+use crate::harness::draw::Draw;
 use crate::harness::{Client, Connection, Origin, Weir};
 
-/// A small generator (xorshift64*): the same seed, the same exchange.
-#[derive(Clone)]
-struct Draw(u64);
-
+/// Parts of messages.
 impl Draw {
-    fn new(seed: u64) -> Draw {
-        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-
     /// A length that is often 0 or 1, often near the size of a buffer, sometimes large.
     fn len(&mut self) -> usize {
         let bases = [0, 1, 2, 100, 1_000, 4_090, 16_370, 16_384, 32_760, 70_000];

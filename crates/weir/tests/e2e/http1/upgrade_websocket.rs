@@ -1,22 +1,8 @@
 //! WebSocket tunnels: bytes both ways untouched, in any size, and an end on one side is an end on the other.
 
 use crate::harness::scripts::{mirror, send_and_take};
-use crate::harness::websocket::{SWITCH, open_tunnel};
-use crate::harness::{Client, Connection, End, Gate, Origin, Weir, origin::ok};
-
-/// An origin that switches on `/socket` and then runs `talk`.
-fn switching(talk: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Origin {
-    Origin::start(move |conn| {
-        loop {
-            let request = conn.request()?;
-            if request.target() == "/socket" {
-                conn.send(SWITCH)?;
-                return talk(conn);
-            }
-            conn.send(ok("plain"))?;
-        }
-    })
-}
+use crate::harness::websocket::{SWITCH, open_tunnel, switching};
+use crate::harness::{Client, End, Gate, Origin, Weir};
 
 #[test]
 fn frames_go_both_ways_one_at_a_time() {

@@ -2,29 +2,8 @@
 
 use crate::harness::http2::frame::CANCEL;
 use crate::harness::http2::{start_with, start_with_slots};
+use crate::harness::scripts::patient;
 use crate::harness::{End, Http2Client, Origin, Weir, eventually, origin::ok};
-
-/// An origin that waits for the end of the connection on `/wait`, streams without end on `/stream`, else answers.
-fn patient() -> Origin {
-    Origin::start(|conn| {
-        loop {
-            match conn.request()?.target() {
-                "/wait" => {
-                    conn.wait_for_end();
-                    return None;
-                }
-                "/stream" => {
-                    conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
-                    let chunk = format!("1000\r\n{}\r\n", "s".repeat(4096));
-                    while conn.send(&chunk).is_some() {}
-                    conn.wait_for_end();
-                    return None;
-                }
-                _ => conn.send(ok("alive"))?,
-            }
-        }
-    })
-}
 
 fn logging(origin: &Origin) -> Weir {
     let format = "{status} {reason} {target}";

@@ -2,7 +2,7 @@
 
 use crate::harness::http2::frame::CANCEL;
 use crate::harness::http2::start_with;
-use crate::harness::scripts::echo_gated;
+use crate::harness::scripts::{echo_gated, measuring};
 use crate::harness::{Client, Gate, Http2Client, Origin, Weir, eventually, origin::ok};
 
 /// Room for eight exchanges.
@@ -65,12 +65,7 @@ fn a_stream_that_waits_for_memory_for_too_long() {
 
 #[test]
 fn slow_bodies_leave_buffers_to_others() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(&request.body.bytes.len().to_string()))?;
-        }
-    });
+    let origin = measuring();
     let weir = start_with(&origin, "process.buffers_max = 64");
     let mut client = Http2Client::connect(weir.web());
     let slow: Vec<u32> = (0..60).map(|_| client.post("/slow", &[])).collect();

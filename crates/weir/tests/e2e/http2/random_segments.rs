@@ -4,26 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::harness::draw::Draw;
 use crate::harness::http2::frame::{self, CANCEL, INITIAL_WINDOW_SIZE};
 use crate::harness::http2::{start, start_with_tls};
 use crate::harness::scripts::pattern;
 use crate::harness::{Http2Client, Origin};
-
-/// A small generator (xorshift64*): the same seed, the same session.
-struct Draw(u64);
-
-impl Draw {
-    fn new(seed: u64) -> Draw {
-        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-}
 
 /// Answers with as many bytes of the pattern as the target says, in chunks, and then the body of the request; trailers last.
 fn origin() -> Origin {

@@ -5,22 +5,8 @@ use rustix::process::Signal;
 use crate::harness::http2::frame::{CANCEL, INITIAL_WINDOW_SIZE, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR};
 use crate::harness::http2::{start, start_with};
 use crate::harness::scripts::pattern;
-use crate::harness::websocket::{SWITCH, switch_for};
+use crate::harness::websocket::{SWITCH, switching};
 use crate::harness::{Connection, End, Http2Client, Origin, Weir, config_with, origin::ok};
-
-/// An origin that agrees on `/socket` and then runs `talk`, else answers.
-fn switching(talk: impl Fn(&mut Connection) -> Option<()> + Send + Sync + 'static) -> Origin {
-    Origin::start(move |conn| {
-        loop {
-            let request = conn.request()?;
-            if request.target() == "/socket" {
-                conn.send(switch_for(&request.head))?;
-                return talk(conn);
-            }
-            conn.send(ok("plain"))?;
-        }
-    })
-}
 
 /// Sends back every byte, to the end of the client's direction.
 fn echo(conn: &mut Connection) -> Option<()> {

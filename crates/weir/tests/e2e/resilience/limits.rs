@@ -1,7 +1,7 @@
 //! Limits on what a client sends and on how many there are: each with its status, each exactly where the config puts it.
 
-use crate::harness::scripts::{echo_gated, gated};
-use crate::harness::{Client, End, Gate, Origin, Weir, eventually, origin::ok};
+use crate::harness::scripts::{echo_gated, gated, measuring};
+use crate::harness::{Client, End, Gate, Origin, Weir, eventually};
 
 /// Panics unless Weir with this setting forwards the first request, which is exactly at the limit, and answers the second one
 /// with this status and reason.
@@ -142,12 +142,7 @@ fn connections_per_client() {
 /// Bodies that trickle hold no buffer while they wait for more, so other requests are not delayed.
 #[test]
 fn slow_bodies_leave_buffers_to_others() {
-    let origin = Origin::start(|conn| {
-        loop {
-            let request = conn.request()?;
-            conn.send(ok(&request.body.bytes.len().to_string()))?;
-        }
-    });
+    let origin = measuring();
     let weir = Weir::proxying_with(
         &origin,
         "process.workers = 1\nprocess.buffers_max = 64\nadmin.address = \"127.0.0.1:0\"",
