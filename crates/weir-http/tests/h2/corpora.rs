@@ -153,7 +153,7 @@ fn frames_right_and_wrong() {
                 found.is_some_and(|code| codes.iter().any(|known| known.as_u64() == Some(code.into())));
             assert!(fits, "{what}: {found:?}");
         } else if number == 5 {
-            assert_eq!(found, Some(1), "{what}: nobody may push");
+            assert_eq!(found, Some(1), "{what}: push is not allowed");
         } else if number == 9 && wire.len() == 9 {
             assert_eq!(found, Some(11), "{what}: it costs nothing to send");
         } else {

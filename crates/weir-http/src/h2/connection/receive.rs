@@ -241,7 +241,7 @@ impl ConnectionCodec {
         Ok(Step::Event(used, Event::Data { stream: header.stream, data: 0..0, ends_stream }))
     }
 
-    /// Accounts for a DATA frame; `false` when nobody wants it any more.
+    /// Accounts for a DATA frame; `false` when its stream is over and the frame is dropped.
     fn take_data(&mut self, header: FrameHeader, len: u32, framing: u32) -> Result<bool, StreamFault> {
         let closed = StreamFault { code: ErrorCode::STREAM_CLOSED, rule: Rule::Http2StreamClosed };
         let was_reset = self.streams.was_reset(header.stream) || header.stream > self.last_taken;

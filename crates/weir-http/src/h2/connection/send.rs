@@ -241,7 +241,7 @@ impl ConnectionCodec {
     }
 
     /// Counts bytes that were received and are not consumed. Their room goes back at once while there are few of them, so that a
-    /// stream that nobody reads holds its own window and not that of others.
+    /// stream that is not read holds its own window and not that of others.
     pub(super) fn hold(&mut self, len: u32) {
         self.held += len;
         if self.held - self.owed <= self.limits.held_bytes_max {
@@ -258,7 +258,7 @@ impl ConnectionCodec {
         self.owed = owed;
     }
 
-    /// What a stream holds goes back: nobody will consume it.
+    /// What a stream holds goes back: it will not be consumed.
     pub(super) fn give_back_held(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(id) {
             let held = std::mem::take(&mut stream.held);

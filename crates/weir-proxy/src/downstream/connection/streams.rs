@@ -64,9 +64,7 @@ struct ConnectionProgress {
 impl ClientConnection {
     /// Serves the streams of HTTP/2 to the end of the connection.
     pub(super) async fn serve_streams(mut self: Box<Self>) {
-        let plan = self.client.listener.plan().clone();
-        let mut http2 = Http2Connection::new(&mut self.connection, &plan);
-        drop(plan);
+        let mut http2 = Http2Connection::new(&mut self.connection, &self.client.listener.plan());
         let _counted = Http2ConnectionCount::new(&self.client.listener.shard);
         let opened_at = clock::now();
         let mut progress = ConnectionProgress {
@@ -97,9 +95,11 @@ impl ClientConnection {
         let now = clock::now();
         self.client.now = now;
         http2.begin_turn(cx, now.saturating_duration_since(progress.opened_at));
-        let plan = self.client.listener.plan().clone();
-        let stock = Rc::clone(&self.client.worker.stock);
-        if let Poll::Ready(end) = http2.poll_receive(cx, &mut self.connection, &stock, &plan) {
+        let received = {
+            let plan = self.client.listener.plan();
+            http2.poll_receive(cx, &mut self.connection, &self.client.worker.stock, &plan)
+        };
+        if let Poll::Ready(end) = received {
             self.stop_receiving(http2, progress, end);
         }
         http2.account(&self.client.worker.inbox);
@@ -109,7 +109,7 @@ impl ClientConnection {
         if progress.ending != Ending::Gone
             && let Poll::Ready(Err(_)) = http2.poll_send(cx, &mut self.connection)
         {
-            http2.give_up(Cause::Reset, true);
+            http2.close(Cause::Reset);
             progress.ending = Ending::Gone;
         }
         let standing = http2.standing(&self.connection);
@@ -131,17 +131,17 @@ impl ClientConnection {
         match end {
             ConnectionEnd::Fault(ClientFault { rule, is_flood }) => {
                 self.count_failure(Failure::client(Phase::Request, Cause::Rule(rule)));
-                http2.give_up(Cause::Rule(rule), false);
+                http2.give_up(Cause::Rule(rule));
                 progress.ending = Ending::Fault { is_flood };
             }
             ConnectionEnd::Closed(outcome) => {
                 let is_reset = outcome.is_err_and(|error| error.kind() != io::ErrorKind::UnexpectedEof);
                 progress.ending = Ending::Closed;
                 if is_reset {
-                    http2.give_up(Cause::Reset, true);
+                    http2.close(Cause::Reset);
                     progress.ending = Ending::Gone;
                 } else if gives_up_on_close(&self.client) {
-                    http2.give_up(Cause::Closed, false);
+                    http2.give_up(Cause::Closed);
                 } else {
                     http2.stop_reading();
                 }
@@ -302,7 +302,7 @@ impl ClientConnection {
     fn pass(&mut self, http2: &mut Http2Connection, progress: &mut ConnectionProgress, wait: Option<Wait>) {
         if self.client.deadline.is_cut() {
             self.count_failure(Failure::weir(Phase::Request, Cause::Killed));
-            http2.give_up(Cause::Reset, true);
+            http2.close(Cause::Reset);
             progress.ending = Ending::Gone;
             return;
         }
@@ -313,7 +313,7 @@ impl ClientConnection {
             }
             Some(Wait::Send) => {
                 self.count_failure(Failure::client(Phase::Relay, Cause::TimedOut));
-                http2.give_up(Cause::TimedOut, true);
+                http2.close(Cause::TimedOut);
                 progress.ending = Ending::Gone;
             }
             Some(wait @ (Wait::Request | Wait::Settings)) => {
@@ -322,7 +322,7 @@ impl ClientConnection {
                     Wait::Settings => http2.end_unacknowledged(),
                     _ => http2.end(),
                 }
-                http2.give_up(Cause::TimedOut, false);
+                http2.give_up(Cause::TimedOut);
                 progress.ending = Ending::Fault { is_flood: false };
             }
             // The next turn goes on with that.

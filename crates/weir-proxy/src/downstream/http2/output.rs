@@ -72,7 +72,7 @@ impl Output {
         (place.round == self.round && place.start >= self.written).then_some(place.start)
     }
 
-    /// Drops what waits: nobody will take it.
+    /// Drops what waits: it cannot be sent any more.
     pub(super) fn discard(&mut self) {
         self.advance(self.len());
     }

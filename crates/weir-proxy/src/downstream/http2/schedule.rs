@@ -26,7 +26,7 @@ struct Waiting {
 }
 
 impl Schedule {
-    /// Whether a stream waits: then nobody else takes room without its turn.
+    /// Whether no stream waits. While one does, others take room only in their turn.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -215,7 +215,7 @@ impl Http2Connection {
         }
         self.control_bytes = 0;
         if std::mem::take(&mut self.is_paused) {
-            // Nobody waits for what the client sends: the next turn does.
+            // No waker is registered for what the client sends: the next turn reads it.
             cx.waker().wake_by_ref();
         }
         state.give_room();
@@ -272,15 +272,16 @@ impl Http2Connection {
         state.codec.go_away(last_stream, code, &mut state.output.bytes);
     }
 
-    /// Reads nothing more, and gives up all streams: there is no way for their answers, or nobody who takes them.
-    pub(crate) fn give_up(&mut self, cause: Cause, is_closed: bool) {
+    /// Reads nothing more and gives up all streams; what waits to be sent still is.
+    pub(crate) fn give_up(&mut self, cause: Cause) {
         self.is_deaf = true;
-        let state = &mut *self.shared.state.borrow_mut();
-        if is_closed {
-            state.close(cause);
-        } else {
-            state.leave_all(cause);
-        }
+        self.shared.state.borrow().leave_all(cause);
+    }
+
+    /// The same where nothing can be sent any more.
+    pub(crate) fn close(&mut self, cause: Cause) {
+        self.is_deaf = true;
+        self.shared.state.borrow_mut().close(cause);
     }
 
     /// Reads nothing more; the streams go on.

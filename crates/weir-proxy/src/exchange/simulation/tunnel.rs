@@ -190,7 +190,10 @@ pub(super) fn check(world: &World, number: usize, outcome: Result<(), Failure>) 
                 (Party::Client, Cause::Reset) => check_delivery(down, up, &label),
                 (Party::Server, Cause::Reset) => check_delivery(up, down, &label),
                 (Party::Weir, Cause::TunnelIdle) => {
-                    assert!(client.is_silent.get() || server.is_silent.get(), "{label}: nobody was silent");
+                    assert!(
+                        client.is_silent.get() || server.is_silent.get(),
+                        "{label}: neither side was silent"
+                    );
                 }
                 _ => panic!("{label}: nothing else can fail here"),
             }

@@ -189,7 +189,7 @@ impl World {
         world
     }
 
-    /// Draws whether a server switches protocols, which some do that nobody has asked.
+    /// Draws whether a server switches protocols, which some do without being asked.
     fn switches(&self, client: usize, play: Play) -> bool {
         let is_asked = self.clients[client].asks_for_tunnel();
         let whim = self.below(120);

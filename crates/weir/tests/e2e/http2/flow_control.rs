@@ -116,7 +116,7 @@ fn a_client_that_does_not_read_is_cut_off_in_time() {
     assert_eq!(late, [0.0; 0], "it was the limit on sending");
 }
 
-/// What Weir keeps for streams that nobody reads is bounded by a buffer for each.
+/// What Weir keeps for streams that are not read is bounded by a buffer for each.
 #[test]
 fn streams_that_nobody_reads_hold_little_memory() {
     let origin = endless();

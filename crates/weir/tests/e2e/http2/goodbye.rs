@@ -178,7 +178,7 @@ fn a_burst_beyond_the_last_request_is_answered() {
     assert!(last >= 5, "{last}");
 }
 
-/// It has to know which of its streams were not taken, although nobody waits for it.
+/// It has to know which of its streams were not taken, although Weir does not wait until the client has read that.
 #[test]
 fn when_a_connection_makes_room_for_another() {
     let origin = echo();

@@ -84,7 +84,7 @@ fn slow_bodies_leave_buffers_to_others() {
     eventually("nothing is left of them", || weir.metrics().sum("weir_worker_exchanges_open", &[]) == 0.0);
 }
 
-/// Responses that nobody takes hold a buffer each, so there is a limit on their number; others go on when they do.
+/// Responses that are not taken hold a buffer each, so there is a limit on their number; others go on when they do.
 #[test]
 fn responses_that_nobody_takes_leave_buffers_to_others_in_time() {
     let origin = Origin::start(|conn| {

@@ -226,7 +226,7 @@ fn a_response_of_several_heads() {
     let head = || block(1, BlockUse::Head, false);
     let expected = [head(), head(), body(1, b".", false), block(1, BlockUse::Head, true)];
     assert_eq!(client.receive(&response), expected);
-    // One that nobody waits for any more.
+    // One that is no longer expected.
     let mut client = End::client_with_streams(1);
     client.connection.release(1, CANCEL, &mut client.out);
     assert_eq!(client.receive(&super::wire::head(1)), [block(1, BlockUse::Discard, false)]);

@@ -173,7 +173,7 @@ fn a_flood_that_goes_on_behind_its_end_is_cut() {
     let mut sent = 0;
     while attacker.send_what_is_taken(&ping).is_ok() {
         sent += 1;
-        assert!(sent < 100_000, "nobody ends it");
+        assert!(sent < 100_000, "Weir does not end it");
     }
     assert!(matches!(attacker.end(), End::Closed | End::Reset));
 }

@@ -47,7 +47,7 @@ fn resets_that_come_late() {
             break;
         }
         sent += 1;
-        assert!(sent < 1_000, "nobody ends it");
+        assert!(sent < 1_000, "Weir does not end it");
     }
     assert!(sent >= 200, "{sent} resets are allowed");
     assert_eq!(attacker.end_code(), ENHANCE_YOUR_CALM);
