@@ -11,9 +11,10 @@ use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::{Ended, Exchange, affinity, fields, private};
 use crate::net::clock;
+use crate::relay::WaitingFor;
+use crate::relay::ends::RelayError;
 use crate::relay::failure::{of_request_body, of_response_body};
 use crate::relay::replay::Replay;
-use crate::relay::{RelayError, WaitingFor};
 use crate::state::activity::Activity;
 use crate::upstream::stream::ServerStream;
 

@@ -12,7 +12,7 @@ use weir_observe::Cause;
 use super::client::Client;
 use super::{Ended, Exchange};
 use crate::net::tls::facts::TlsFacts;
-use crate::relay::{Sink, Source};
+use crate::relay::ends::{Sink, Source};
 use crate::state::snapshot::ListenerPlan;
 
 /// The client's end of a stream or a tunnel.

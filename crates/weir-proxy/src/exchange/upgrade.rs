@@ -14,7 +14,7 @@ use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::tunnelled::Tunnelled;
 use super::{Ended, Exchange, affinity, fields};
 use crate::net::clock;
-use crate::relay::Sink as _;
+use crate::relay::ends::Sink as _;
 use crate::relay::failure::of_response_body;
 use crate::state::activity::Activity;
 use crate::upstream::stream::ServerStream;

@@ -2,7 +2,7 @@
 
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::RelayError;
+use super::ends::RelayError;
 use crate::net::failure::{of_io, of_server};
 
 /// The failure behind a request body that stopped moving.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use weir_http::http1::{ChunkedDecoder, FieldLines};
 use weir_http::{ChunkedLimits, FieldWriter, digits};
 
-use super::{RelayError, Sink, Source};
+use super::ends::{RelayError, Sink, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::socket::{Behind, Socket};

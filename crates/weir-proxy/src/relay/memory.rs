@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::{RelayError, Source};
+use super::ends::{RelayError, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Socket;
 

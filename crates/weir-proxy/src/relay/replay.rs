@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use weir_http::FieldWriter;
 
-use super::{RelayError, Source};
+use super::ends::{RelayError, Source};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Socket;
 

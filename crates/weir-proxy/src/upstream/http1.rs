@@ -388,8 +388,8 @@ mod tests {
         stream.send(&head, |out| out.field(b"Sec-WebSocket-Version", b"13"));
         let mut writer = stream.request();
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        while crate::relay::Sink::is_waiting(&writer) {
-            assert!(crate::relay::Sink::poll_write(&mut writer, &mut cx, &[]).is_ready());
+        while crate::relay::ends::Sink::is_waiting(&writer) {
+            assert!(crate::relay::ends::Sink::poll_write(&mut writer, &mut cx, &[]).is_ready());
         }
         let mut got = [0; 1_000];
         let len = server.read(&mut got).expect("it was sent");

@@ -18,7 +18,7 @@ use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::socket::Behind;
-use crate::relay::{Sink, Source};
+use crate::relay::ends::{Sink, Source};
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};

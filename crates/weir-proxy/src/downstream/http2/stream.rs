@@ -4,18 +4,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Context;
 
-use weir_http::h2::{ErrorCode, HeadWriter, StreamFault};
+use weir_http::h2::{ErrorCode, HeadWriter};
 use weir_http::{BodyLength, FieldName, FieldWriter as _, Method, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
-use super::body::{Body, IncomingBody};
-use super::reply::{OutgoingFrames, Reply};
-use super::shared::{Http2State, SharedConnection, StreamShared};
+use super::receive::ToClients;
 use crate::exchange::client::Client;
 use crate::exchange::stream::{ClientEnd, ClientStream, Content, FinalHead, Status};
 use crate::exchange::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::tls::facts::TlsFacts;
+use crate::relay::http2::body::Body;
+use crate::relay::http2::handle::StreamHandle;
+use crate::relay::http2::outgoing::FrameSink;
+use crate::relay::http2::shared::{SharedConnection, StreamShared};
 use crate::state::snapshot::ListenerPlan;
 
 /// The status that a tunnel begins with.
@@ -34,87 +36,55 @@ pub(crate) enum StreamEnd {
 
 /// A stream, whose exchange runs in a task of its own.
 pub(crate) struct Http2Stream {
-    connection: Rc<SharedConnection>,
-    stream: Rc<StreamShared>,
+    pub(super) handle: StreamHandle<ToClients>,
     /// The failure for which it is not served, until it has been reported to the client.
     pub(crate) refused: Option<Failure>,
-    incoming: IncomingBody,
-    outgoing: OutgoingFrames,
     /// The rule that makes its request malformed.
     malformed: Option<Rule>,
-    is_over: bool,
 }
 
 impl Http2Stream {
-    pub(super) fn new(connection: Rc<SharedConnection>, stream: Rc<StreamShared>) -> Self {
-        Self {
-            connection,
-            stream,
-            refused: None,
-            incoming: IncomingBody::new(),
-            outgoing: OutgoingFrames::default(),
-            malformed: None,
-            is_over: false,
-        }
+    pub(super) fn new(
+        connection: Rc<SharedConnection<ToClients>>,
+        stream: Rc<StreamShared<ToClients>>,
+    ) -> Self {
+        Self { handle: StreamHandle::new(connection, stream), refused: None, malformed: None }
     }
 
     /// The task of `cx` runs the stream from now on.
     pub(crate) fn enter(&self, cx: &Context<'_>) {
-        // It is set once, since a stream has one task.
-        let _is_set = self.stream.task.set(cx.waker().clone());
+        self.handle.enter(cx);
     }
 
     /// Why the client does not want the response any more, or cannot get it.
     pub(crate) fn gone(&self) -> Option<Cause> {
-        self.stream.gone.get()
+        self.handle.gone()
     }
 
     /// The exchange is over.
     pub(crate) fn finish(&mut self, end: StreamEnd) {
-        if std::mem::replace(&mut self.is_over, true) {
+        if self.handle.is_over() {
             return;
         }
-        let state = &mut *self.connection.state.borrow_mut();
-        if let Some(rule) = self.malformed
-            && !state.is_closed
-        {
+        if let Some(rule) = self.malformed {
             // Behind the answer, so that the client may read what was wrong (RFC 9113 section 8.1.1).
-            let fault = StreamFault::protocol(rule);
-            let now = state.millis();
-            let charged = state.codec.fail(self.stream.id, fault, now, &mut state.output.bytes);
-            state.fault = state.fault.or(charged.err());
+            self.handle.fail(rule);
         }
-        let code = match end {
+        self.handle.finish(match end {
             StreamEnd::Done => ErrorCode::NO_ERROR,
             StreamEnd::CutShort => ErrorCode::INTERNAL_ERROR,
             StreamEnd::Aborted => ErrorCode::CANCEL,
-        };
-        state.release(&self.stream, code);
-    }
-
-    /// What was received and not yet taken.
-    pub(super) fn received_bytes(&self) -> &[u8] {
-        self.incoming.bytes()
-    }
-
-    /// What is received behind the head.
-    pub(super) fn incoming(&mut self) -> Body<'_> {
-        Body { connection: &self.connection, stream: &self.stream, incoming: &mut self.incoming }
-    }
-
-    /// What is sent behind the head.
-    pub(super) fn outgoing(&mut self) -> Reply<'_> {
-        Reply { connection: &self.connection, stream: &self.stream, outgoing: &mut self.outgoing }
+        });
     }
 
     /// Takes the head out of the inbox.
     fn take_head(&mut self, exchange: &mut Exchange) -> Result<(), Failure> {
-        let mut inbox = self.stream.inbox.borrow_mut();
+        let inbox = &mut self.handle.stream.inbox.borrow_mut().side;
         exchange.record.bytes_in += inbox.head_bytes as u64;
         if let Some(mut head) = inbox.head.take() {
-            std::mem::swap(&mut exchange.request, &mut head.request);
+            std::mem::swap(&mut exchange.request, &mut head.head);
             std::mem::swap(&mut exchange.request_text, &mut head.text);
-            self.connection.state.borrow_mut().heads.push(head);
+            self.handle.connection.state.borrow_mut().heads.push(head);
         }
         match inbox.refused {
             None => Ok(()),
@@ -157,11 +127,11 @@ impl Drop for Http2Stream {
 
 impl ClientEnd for Http2Stream {
     fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.connection.tls.as_ref().map(|tls| tls.get())
+        self.handle.connection.facts.tls.as_ref().map(|tls| tls.get())
     }
 
     fn local_address(&self) -> Option<SocketAddr> {
-        self.connection.local_address
+        self.handle.connection.facts.local_address
     }
 
     fn unread(&self) -> &[u8] {
@@ -177,29 +147,25 @@ impl ClientEnd for Http2Stream {
     }
 
     fn body_received(&self) -> u64 {
-        self.incoming.received
+        self.handle.incoming.received
     }
 
     fn sent(&self) -> u64 {
-        self.outgoing.sent
+        self.handle.sent()
     }
 
-    /// While the stream waits for its turn, what the client takes of others counts as well: that is no fault of it.
     fn taken(&self) -> u64 {
-        if !self.stream.awaits_window.get() {
-            self.stream.taken_by_turn.set(self.connection.state.borrow().body_bytes_sent);
-        }
-        self.outgoing.sent + self.stream.taken_by_turn.get()
+        self.handle.taken()
     }
 
     fn stays_open(&self) -> bool {
-        !self.connection.state.borrow().is_ending
+        !self.handle.connection.state.borrow().side.is_ending
     }
 }
 
 impl ClientStream for Http2Stream {
-    type Body<'a> = Body<'a>;
-    type Reply<'a> = Reply<'a>;
+    type Body<'a> = Body<'a, ToClients>;
+    type Reply<'a> = FrameSink<'a, ToClients>;
     type Fields<'a> = HeadWriter<'a>;
 
     async fn receive(
@@ -221,29 +187,29 @@ impl ClientStream for Http2Stream {
     }
 
     fn begin_body(&mut self, client: &Client, exchange: &Exchange, listener: &ListenerPlan) {
-        self.incoming.announced = match exchange.request.body() {
+        self.handle.incoming.announced = match exchange.request.body() {
             BodyLength::Known(len) => Some(len),
             BodyLength::None | BodyLength::Unknown => None,
         };
-        self.incoming.is_for_tunnel =
+        self.handle.incoming.is_for_tunnel =
             exchange.request.protocol().is_some() || exchange.request.method() == Method::Connect;
-        self.incoming.stripped = listener.stripped(client.peer).map(std::sync::Arc::clone);
+        self.handle.incoming.stripped = listener.stripped(client.peer).map(std::sync::Arc::clone);
     }
 
-    fn body<'a>(&'a mut self, _client: &'a Client) -> Body<'a> {
-        self.incoming()
+    fn body<'a>(&'a mut self, _client: &'a Client) -> Body<'a, ToClients> {
+        self.handle.incoming()
     }
 
     fn body_announced(&self) -> Option<u64> {
-        self.incoming.announced
+        self.handle.incoming.announced
     }
 
     fn limit_body(&mut self, bytes_max: u64) {
-        self.incoming.bytes_max = bytes_max;
+        self.handle.incoming.bytes_max = bytes_max;
     }
 
-    fn reply(&mut self) -> Reply<'_> {
-        self.outgoing()
+    fn reply(&mut self) -> FrameSink<'_, ToClients> {
+        self.handle.outgoing()
     }
 
     fn interim(
@@ -297,15 +263,8 @@ impl Http2Stream {
         if self.gone().is_some() {
             return;
         }
-        let state = &mut *self.connection.state.borrow_mut();
-        let place = state.output.place();
-        let before = state.output.bytes.len();
-        let Http2State { codec, encoder, output, .. } = state;
-        let block = codec.begin_block(self.stream.id, &mut output.bytes);
-        fields(&mut HeadWriter::response(encoder, &mut output.bytes, status));
-        codec.end_block(block, is_whole, &mut output.bytes);
-        self.outgoing.sent += (state.output.bytes.len() - before) as u64;
-        self.outgoing.last_frame = (status >= 200).then_some(place);
-        state.wake();
+        self.handle.append_head(status >= 200, is_whole, |encoder, out| {
+            fields(&mut HeadWriter::response(encoder, out, status));
+        });
     }
 }

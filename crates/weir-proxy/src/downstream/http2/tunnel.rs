@@ -4,63 +4,37 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::stream::Http2Stream;
+use super::stream::{Http2Stream, StreamEnd};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Behind;
 use crate::relay::tunnel::end::TunnelEnd;
 
-impl Http2Stream {
-    fn aborted(&self) -> Option<io::Error> {
-        self.gone().map(|_| io::ErrorKind::ConnectionReset.into())
-    }
-}
-
 impl TunnelEnd for Http2Stream {
     fn received(&self) -> &[u8] {
-        self.received_bytes()
+        self.handle.received()
     }
 
     fn consume(&mut self, len: usize) {
-        self.incoming().consume(len);
+        self.handle.consume(len);
     }
 
-    fn poll_fill(&mut self, _cx: &mut Context<'_>, _stock: &Rc<BufferStock>) -> Poll<io::Result<usize>> {
-        let mut body = self.incoming();
-        body.refill();
-        match body.incoming.bytes().len() {
-            0 if body.is_over() => Poll::Ready(Ok(0)),
-            0 => self.aborted().map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
-            len => Poll::Ready(Ok(len)),
-        }
+    fn poll_fill(&mut self, cx: &mut Context<'_>, stock: &Rc<BufferStock>) -> Poll<io::Result<usize>> {
+        self.handle.poll_fill(cx, stock)
     }
 
-    fn poll_write(
-        &mut self,
-        _cx: &mut Context<'_>,
-        bytes: &[u8],
-        _behind: Behind,
-    ) -> Poll<io::Result<usize>> {
-        if let Some(error) = self.aborted() {
-            return Poll::Ready(Err(error));
-        }
-        match self.outgoing().append(bytes) {
-            0 if !bytes.is_empty() => Poll::Pending,
-            len => Poll::Ready(Ok(len)),
-        }
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8], behind: Behind) -> Poll<io::Result<usize>> {
+        self.handle.poll_write(cx, bytes, behind)
     }
 
-    fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        if self.gone().is_none() {
-            self.outgoing().end();
-        }
-        Poll::Ready(())
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.handle.poll_end(cx)
     }
 
-    fn poll_aborted(&mut self, _cx: &mut Context<'_>) -> Option<io::Error> {
-        self.aborted()
+    fn poll_aborted(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
+        self.handle.poll_aborted(cx)
     }
 
     fn abort(&mut self) {
-        self.finish(super::stream::StreamEnd::Aborted);
+        self.finish(StreamEnd::Aborted);
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Socket;
-use crate::relay::{RelayError, Sink, Source};
+use crate::relay::ends::{RelayError, Sink, Source};
 
 /// More is taken directly from the source instead of being copied.
 const COPY_MAX: usize = 1024;

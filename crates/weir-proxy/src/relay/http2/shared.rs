@@ -1,88 +1,155 @@
-//! What the task of a connection and the tasks of its streams share.
+//! What the task of a connection and the tasks of its streams share, on the side of clients and on that of servers.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use weir_http::Priority;
-use weir_http::h2::{self, ConnectionFault, ErrorCode, HpackDecoder, HpackEncoder};
+use weir_http::h2::{self, ConnectionFault, ErrorCode, HpackDecoder, HpackEncoder, Role};
+use weir_http::{ChunkedLimits, HeadLimits, Priority};
 use weir_observe::Cause;
 
 use super::growth::Growth;
-use super::inbox::{Inbox, ReceivedHead};
+use super::inbox::{ReceivedHead, ReceivedTrailers};
 use super::output::Output;
 use super::schedule::Schedule;
-use crate::net::tls::facts::OwnedTlsFacts;
-
-/// The payload of the ping behind the first GOAWAY.
-pub(super) const GOODBYE: [u8; 8] = *b"goodbye!";
 
 /// The payload of the ping that measures a round trip.
-pub(super) const MEASURE: [u8; 8] = *b"measure!";
+pub(crate) const MEASURE: [u8; 8] = *b"measure!";
+
+/// The side that a connection is on.
+pub(crate) trait ConnectionSide: Sized + 'static {
+    /// What Weir is on a connection of this side.
+    const ROLE: Role;
+
+    /// The head of a message that is received.
+    type Head: Default;
+
+    /// What is received on a stream beside the body and the trailers.
+    type Inbox;
+
+    /// What a connection keeps of its own.
+    type State;
+
+    /// What does not change as long as a connection lives.
+    type Facts;
+
+    /// The head of a message has come.
+    ///
+    /// # Errors
+    /// The fault that ends the connection.
+    fn head(
+        state: &mut Http2State<Self>,
+        stream: u32,
+        block: &[u8],
+        ends_stream: bool,
+        limits: MessageLimits<'_>,
+    ) -> Result<(), ConnectionFault>;
+
+    /// Part of a body has come, or its end.
+    ///
+    /// # Errors
+    /// The fault that ends the connection.
+    #[inline(always)]
+    fn data(
+        state: &mut Http2State<Self>,
+        stream: u32,
+        data: &[u8],
+        ends_stream: bool,
+    ) -> Result<(), ConnectionFault> {
+        state.data(stream, data, ends_stream);
+        Ok(())
+    }
+
+    /// The peer has reset a stream.
+    fn reset(state: &mut Http2State<Self>, stream: u32, code: ErrorCode);
+
+    /// A stream was refused, since the peer has as many as it may.
+    fn refused(_state: &mut Http2State<Self>) {}
+
+    /// The peer takes no streams beyond `last_stream`.
+    fn go_away(_state: &mut Http2State<Self>, _last_stream: u32) {}
+
+    /// The peer has answered a ping of this side.
+    fn pong(_state: &mut Http2State<Self>, _payload: [u8; 8]) {}
+
+    /// The settings of the peer have come, or have changed.
+    fn settings(_state: &mut Http2State<Self>) {}
+}
+
+/// The limits of messages that are received.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageLimits<'a> {
+    pub(crate) head: &'a HeadLimits,
+    pub(crate) trailers: &'a ChunkedLimits,
+}
 
 /// One connection, as its streams see it.
-pub(super) struct SharedConnection {
-    pub(super) state: RefCell<Http2State>,
-    pub(super) tls: Option<OwnedTlsFacts>,
-    pub(super) local_address: Option<SocketAddr>,
+pub(crate) struct SharedConnection<S: ConnectionSide> {
+    pub(crate) state: RefCell<Http2State<S>>,
+    pub(crate) facts: S::Facts,
 }
 
 /// The state of a connection.
-pub(super) struct Http2State {
-    pub(super) codec: h2::ConnectionCodec,
-    pub(super) decoder: HpackDecoder,
-    pub(super) encoder: HpackEncoder,
+pub(crate) struct Http2State<S: ConnectionSide> {
+    pub(crate) codec: h2::ConnectionCodec,
+    pub(crate) decoder: HpackDecoder,
+    pub(crate) encoder: HpackEncoder,
     pub(super) output: Output,
     pub(super) schedule: Schedule,
     /// The streams whose exchange is not over, in the order of their numbers.
-    pub(super) streams: Vec<Rc<StreamShared>>,
+    pub(crate) streams: Vec<Rc<StreamShared<S>>>,
     /// Memory for heads, as long as the connection is busy.
-    #[expect(clippy::vec_box, reason = "they are handed over to streams, and come back")]
-    pub(super) heads: Vec<Box<ReceivedHead>>,
+    pub(crate) heads: Vec<Box<ReceivedHead<S::Head>>>,
     /// Bytes of bodies that all streams have appended to the output.
-    pub(super) body_bytes_sent: u64,
+    pub(crate) body_bytes_sent: u64,
     /// What a stream has found out that ends the connection.
-    pub(super) fault: Option<ConnectionFault>,
+    pub(crate) fault: Option<ConnectionFault>,
     /// The time of the present turn since the beginning of the connection.
-    pub(super) now: Duration,
+    pub(crate) now: Duration,
     pub(super) growth: Growth,
     /// Whether there is memory for larger windows.
-    pub(super) may_grow: bool,
-    /// Whether the client was told that no further streams are taken.
-    pub(super) is_ending: bool,
-    /// Whether the client knows it.
-    pub(super) is_told: bool,
-    /// Whether nothing reaches the client any more.
-    pub(super) is_closed: bool,
-    /// Streams that the client has reset, and such that were refused, since that was last counted.
-    pub(super) reset_count: u64,
-    pub(super) refused_count: u64,
+    pub(crate) may_grow: bool,
+    /// Whether nothing reaches the peer any more.
+    pub(crate) is_closed: bool,
+    /// What this side keeps.
+    pub(crate) side: S::State,
     /// The task of the connection.
     task: Option<Waker>,
     is_woken: bool,
 }
 
-/// One stream, as its connection sees it.
-pub(super) struct StreamShared {
-    pub(super) id: u32,
-    pub(super) inbox: RefCell<Inbox>,
-    pub(super) priority: Cell<Priority>,
-    /// Why the client does not want the response any more, or cannot get it.
-    pub(super) gone: Cell<Option<Cause>>,
-    /// Room in the output that is its own.
-    pub(super) given: Cell<usize>,
-    /// Whether it waits for its window to open.
-    pub(super) awaits_window: Cell<bool>,
-    /// Bytes of bodies that the connection had sent when the stream last waited for its turn, or for nothing.
-    pub(super) taken_by_turn: Cell<u64>,
-    /// The task of the stream, once it runs.
-    pub(super) task: OnceCell<Waker>,
+/// From the task of a connection to that of a stream.
+pub(crate) struct Inbox<S: ConnectionSide> {
+    /// Heads, as this side has them.
+    pub(crate) side: S::Inbox,
+    /// Bytes of the body.
+    pub(crate) body: Vec<u8>,
+    /// Whether nothing follows.
+    pub(crate) has_ended: bool,
+    pub(crate) trailers: Option<Box<ReceivedTrailers>>,
 }
 
-impl StreamShared {
-    pub(super) fn new(id: u32, inbox: Inbox, priority: Priority) -> Rc<Self> {
+/// One stream, as its connection sees it.
+pub(crate) struct StreamShared<S: ConnectionSide> {
+    pub(crate) id: u32,
+    pub(crate) inbox: RefCell<Inbox<S>>,
+    pub(crate) priority: Cell<Priority>,
+    /// Why the peer does not want any more of it, or cannot get it.
+    pub(crate) gone: Cell<Option<Cause>>,
+    /// Room in the output that is its own.
+    pub(crate) given: Cell<usize>,
+    /// Whether it waits for its window to open.
+    pub(crate) awaits_window: Cell<bool>,
+    /// Bytes of bodies that the connection had sent when the stream last waited for its turn, or for nothing.
+    pub(crate) taken_by_turn: Cell<u64>,
+    /// The task of the stream, once it runs.
+    pub(crate) task: OnceCell<Waker>,
+}
+
+impl<S: ConnectionSide> StreamShared<S> {
+    pub(crate) fn new(id: u32, side: S::Inbox, has_ended: bool, priority: Priority) -> Rc<Self> {
+        let inbox = Inbox { side, body: Vec::new(), has_ended, trailers: None };
         Rc::new(Self {
             id,
             inbox: RefCell::new(inbox),
@@ -95,14 +162,14 @@ impl StreamShared {
         })
     }
 
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(task) = self.task.get() {
             task.wake_by_ref();
         }
     }
 
-    /// The client does not want the response any more, or cannot get it. The first cause counts.
-    pub(super) fn leave(&self, cause: Cause) {
+    /// The peer does not want any more of it, or cannot get it. The first cause counts.
+    pub(crate) fn leave(&self, cause: Cause) {
         if self.gone.get().is_none() {
             self.gone.set(Some(cause));
             self.wake();
@@ -110,8 +177,8 @@ impl StreamShared {
     }
 }
 
-impl Http2State {
-    pub(super) fn new(codec: h2::ConnectionCodec, output: Vec<u8>) -> Self {
+impl<S: ConnectionSide> Http2State<S> {
+    pub(crate) fn new(codec: h2::ConnectionCodec, output: Vec<u8>, side: S::State) -> Self {
         Self {
             codec,
             decoder: HpackDecoder::new(),
@@ -125,18 +192,15 @@ impl Http2State {
             now: Duration::ZERO,
             growth: Growth::new(),
             may_grow: true,
-            is_ending: false,
-            is_told: false,
             is_closed: false,
-            reset_count: 0,
-            refused_count: 0,
+            side,
             task: None,
             is_woken: false,
         }
     }
 
     /// A turn of the task of the connection begins.
-    pub(super) fn begin_turn(&mut self, cx: &Context<'_>, now: Duration) {
+    pub(crate) fn begin_turn(&mut self, cx: &Context<'_>, now: Duration) {
         self.is_woken = false;
         self.now = now;
         if self.task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
@@ -145,7 +209,7 @@ impl Http2State {
     }
 
     /// Wakes the task of the connection: there is something to write, or a stream is over.
-    pub(super) fn wake(&mut self) {
+    pub(crate) fn wake(&mut self) {
         if !std::mem::replace(&mut self.is_woken, true)
             && let Some(task) = &self.task
         {
@@ -154,12 +218,12 @@ impl Http2State {
     }
 
     /// The time of the present turn in milliseconds.
-    pub(super) fn millis(&self) -> u64 {
+    pub(crate) fn millis(&self) -> u64 {
         u64::try_from(self.now.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Bytes of a body were passed on: the client may send as many more.
-    pub(super) fn consumed(&mut self, id: u32, len: usize) {
+    /// Bytes of a body were passed on: the peer may send as many more.
+    pub(crate) fn consumed(&mut self, id: u32, len: usize) {
         if self.is_closed {
             return;
         }
@@ -177,13 +241,13 @@ impl Http2State {
     }
 
     /// A round trip is over that was measured.
-    pub(super) fn measured(&mut self) {
+    pub(crate) fn measured(&mut self) {
         if self.growth.end(self.now) && self.may_grow {
             self.codec.grow_connection_window(self.growth.connection_window(), &mut self.output.bytes);
         }
     }
 
-    pub(super) fn stream(&self, id: u32) -> Option<&Rc<StreamShared>> {
+    pub(crate) fn stream(&self, id: u32) -> Option<&Rc<StreamShared<S>>> {
         Some(&self.streams[self.position(id)?])
     }
 
@@ -192,7 +256,7 @@ impl Http2State {
     }
 
     /// How many bytes of body a stream may append now.
-    pub(super) fn allowance(&self, stream: &StreamShared) -> usize {
+    pub(crate) fn allowance(&self, stream: &StreamShared<S>) -> usize {
         match stream.given.get() {
             0 if self.schedule.is_empty() => self.room().saturating_sub(self.schedule.given()),
             0 => 0,
@@ -206,7 +270,7 @@ impl Http2State {
     }
 
     /// A stream wants to append more than it may: it is woken when it may.
-    pub(super) fn wait_for_room(&mut self, stream: &StreamShared) {
+    pub(crate) fn wait_for_room(&mut self, stream: &StreamShared<S>) {
         self.settle(stream);
         let has_window = self.codec.stream_room(stream.id) > 0;
         stream.awaits_window.set(!has_window);
@@ -218,12 +282,12 @@ impl Http2State {
     }
 
     /// A stream needs no more room for now.
-    pub(super) fn settle(&mut self, stream: &StreamShared) {
+    pub(crate) fn settle(&mut self, stream: &StreamShared<S>) {
         self.schedule.settle(stream.given.take());
     }
 
     /// Gives the room there is to the streams that wait for it.
-    pub(super) fn give_room(&mut self) {
+    pub(crate) fn give_room(&mut self) {
         if self.schedule.is_empty() {
             return;
         }
@@ -239,7 +303,7 @@ impl Http2State {
     }
 
     /// The exchange of a stream is over: nothing of it stays.
-    pub(super) fn release(&mut self, stream: &StreamShared, code: ErrorCode) {
+    pub(crate) fn release(&mut self, stream: &StreamShared<S>, code: ErrorCode) {
         self.settle(stream);
         self.schedule.leave(stream.id);
         if !self.is_closed {
@@ -251,15 +315,15 @@ impl Http2State {
         self.wake();
     }
 
-    /// Nothing reaches the client any more.
-    pub(super) fn close(&mut self, cause: Cause) {
+    /// Nothing reaches the peer any more.
+    pub(crate) fn close(&mut self, cause: Cause) {
         self.is_closed = true;
         self.output.discard();
         self.leave_all(cause);
     }
 
-    /// No stream gets an answer any more.
-    pub(super) fn leave_all(&self, cause: Cause) {
+    /// All streams end here.
+    pub(crate) fn leave_all(&self, cause: Cause) {
         for stream in &self.streams {
             stream.leave(cause);
         }

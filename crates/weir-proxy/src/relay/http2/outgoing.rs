@@ -1,4 +1,4 @@
-//! The response of a stream, as frames behind those of other streams.
+//! The message that a stream sends, as frames behind those of other streams.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -6,13 +6,14 @@ use std::task::{Context, Poll};
 use weir_http::h2::HeadWriter;
 
 use super::output::FramePlace;
+use super::shared::ConnectionSide;
 use super::shared::{Http2State, SharedConnection, StreamShared};
 use crate::net::socket::Socket;
-use crate::relay::{RelayError, Sink, Source};
+use crate::relay::ends::{RelayError, Sink, Source};
 
-/// The response of a stream on its way out.
+/// The message of a stream on its way out.
 #[derive(Debug, Default)]
-pub(super) struct OutgoingFrames {
+pub(crate) struct OutgoingFrames {
     /// Whether the last data found no room, or not enough.
     is_blocked: bool,
     /// Bytes that were appended to the output, framing included.
@@ -21,14 +22,14 @@ pub(super) struct OutgoingFrames {
     pub(super) last_frame: Option<FramePlace>,
 }
 
-/// A response that is written.
-pub(crate) struct Reply<'a> {
-    pub(super) connection: &'a SharedConnection,
-    pub(super) stream: &'a StreamShared,
+/// A message that is written.
+pub(crate) struct FrameSink<'a, S: ConnectionSide> {
+    pub(super) connection: &'a SharedConnection<S>,
+    pub(super) stream: &'a StreamShared<S>,
     pub(super) outgoing: &'a mut OutgoingFrames,
 }
 
-impl Reply<'_> {
+impl<S: ConnectionSide> FrameSink<'_, S> {
     /// Appends as much of `data` as may be; the rest waits for room.
     pub(super) fn append(&mut self, data: &[u8]) -> usize {
         let state = &mut *self.connection.state.borrow_mut();
@@ -59,7 +60,7 @@ impl Reply<'_> {
     }
 }
 
-impl Reply<'_> {
+impl<S: ConnectionSide> FrameSink<'_, S> {
     /// Ends our direction of the stream.
     pub(super) fn end(&self) {
         let state = &mut *self.connection.state.borrow_mut();
@@ -68,14 +69,14 @@ impl Reply<'_> {
     }
 
     /// Appends the end of the stream.
-    fn append_end(&self, state: &mut Http2State) {
+    fn append_end(&self, state: &mut Http2State<S>) {
         let Http2State { codec, output, .. } = state;
         let last = self.outgoing.last_frame.and_then(|place| output.find(place));
         codec.send_end(self.stream.id, last, &mut output.bytes);
     }
 }
 
-impl Sink for Reply<'_> {
+impl<S: ConnectionSide> Sink for FrameSink<'_, S> {
     fn has_room(&self) -> bool {
         !self.outgoing.is_blocked
     }

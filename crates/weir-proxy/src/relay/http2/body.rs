@@ -1,4 +1,4 @@
-//! The body of a request, which DATA frames have brought.
+//! The body of a message, which DATA frames have brought.
 
 use std::io;
 use std::rc::Rc;
@@ -8,29 +8,30 @@ use std::task::{Context, Poll};
 use weir_http::FieldWriter;
 use weir_observe::Cause;
 
+use super::shared::ConnectionSide;
 use super::shared::{SharedConnection, StreamShared};
 use crate::net::buffer::BufferStock;
 use crate::net::socket::Socket;
-use crate::relay::{RelayError, Source};
+use crate::relay::ends::{RelayError, Source};
 use crate::state::stripped_fields::StrippedFields;
 
 /// The body of a stream on its way in.
 #[derive(Debug)]
-pub(super) struct IncomingBody {
+pub(crate) struct IncomingBody {
     /// What was taken from the inbox.
     bytes: Vec<u8>,
     /// How much of that was taken by the relay.
     taken: usize,
     /// Whether the inbox holds nothing more, now or later.
     has_ended: bool,
-    /// Whether what is received is for a tunnel: the request has no body.
-    pub(super) is_for_tunnel: bool,
-    pub(super) received: u64,
-    pub(super) bytes_max: u64,
+    /// Whether what is received is for a tunnel: the message has no body.
+    pub(crate) is_for_tunnel: bool,
+    pub(crate) received: u64,
+    pub(crate) bytes_max: u64,
     /// The length that the head has announced.
-    pub(super) announced: Option<u64>,
+    pub(crate) announced: Option<u64>,
     /// Trailers that stop here.
-    pub(super) stripped: Option<Arc<StrippedFields>>,
+    pub(crate) stripped: Option<Arc<StrippedFields>>,
 }
 
 impl IncomingBody {
@@ -54,14 +55,14 @@ impl IncomingBody {
 }
 
 /// A body that is read.
-pub(crate) struct Body<'a> {
-    pub(super) connection: &'a SharedConnection,
-    pub(super) stream: &'a StreamShared,
+pub(crate) struct Body<'a, S: ConnectionSide> {
+    pub(super) connection: &'a SharedConnection<S>,
+    pub(super) stream: &'a StreamShared<S>,
     pub(super) incoming: &'a mut IncomingBody,
 }
 
-impl Body<'_> {
-    /// Counts bytes as passed on: the client may send as many more.
+impl<S: ConnectionSide> Body<'_, S> {
+    /// Counts bytes as passed on: the peer may send as many more.
     pub(super) fn consume(&mut self, len: usize) {
         self.incoming.taken += len;
         self.connection.state.borrow_mut().consumed(self.stream.id, len);
@@ -80,13 +81,13 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the client has ended its direction, and everything was taken.
+    /// Whether the peer has ended its direction, and everything was taken.
     pub(super) fn is_over(&self) -> bool {
         self.incoming.has_ended && self.incoming.taken == self.incoming.bytes.len()
     }
 }
 
-impl Source for Body<'_> {
+impl<S: ConnectionSide> Source for Body<'_, S> {
     fn data(&self) -> &[u8] {
         if self.incoming.is_for_tunnel { &[] } else { self.incoming.bytes() }
     }

@@ -1,0 +1,115 @@
+//! What the task of a stream holds of it: the body that comes in, the frames that go out.
+
+use std::rc::Rc;
+use std::task::Context;
+
+use weir_http::Rule;
+use weir_http::h2::{ErrorCode, HpackEncoder, StreamFault};
+use weir_observe::Cause;
+
+use super::body::{Body, IncomingBody};
+use super::outgoing::{FrameSink, OutgoingFrames};
+use super::shared::ConnectionSide;
+use super::shared::{Http2State, SharedConnection, StreamShared};
+
+/// One stream in the hands of its task; released when it is dropped.
+pub(crate) struct StreamHandle<S: ConnectionSide> {
+    pub(crate) connection: Rc<SharedConnection<S>>,
+    pub(crate) stream: Rc<StreamShared<S>>,
+    pub(crate) incoming: IncomingBody,
+    outgoing: OutgoingFrames,
+    is_over: bool,
+}
+
+impl<S: ConnectionSide> StreamHandle<S> {
+    pub(crate) fn new(connection: Rc<SharedConnection<S>>, stream: Rc<StreamShared<S>>) -> Self {
+        let (incoming, outgoing) = (IncomingBody::new(), OutgoingFrames::default());
+        Self { connection, stream, incoming, outgoing, is_over: false }
+    }
+
+    /// The task of `cx` runs the stream from now on.
+    pub(crate) fn enter(&self, cx: &Context<'_>) {
+        // It is set once, since a stream has one task.
+        let _is_set = self.stream.task.set(cx.waker().clone());
+    }
+
+    /// Why the peer does not want any more of it, or cannot get it.
+    pub(crate) fn gone(&self) -> Option<Cause> {
+        self.stream.gone.get()
+    }
+
+    /// Whether it has been released.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Releases the stream; `code` says why it ends, if it is not whole.
+    pub(crate) fn finish(&mut self, code: ErrorCode) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.connection.state.borrow_mut().release(&self.stream, code);
+        }
+    }
+
+    /// Resets the stream, since its peer has sent a message that breaks `rule`.
+    #[cold]
+    pub(crate) fn fail(&mut self, rule: Rule) {
+        let state = &mut *self.connection.state.borrow_mut();
+        if !state.is_closed {
+            let now = state.millis();
+            let fault = StreamFault::protocol(rule);
+            let charged = state.codec.fail(self.stream.id, fault, now, &mut state.output.bytes);
+            state.fault = state.fault.or(charged.err());
+            state.wake();
+        }
+    }
+
+    /// Bytes that were appended to the output, framing included.
+    pub(crate) fn sent(&self) -> u64 {
+        self.outgoing.sent
+    }
+
+    /// The same, and while the stream waits for its turn, what the peer takes of others counts as well: that is no fault of it.
+    pub(crate) fn taken(&self) -> u64 {
+        if !self.stream.awaits_window.get() {
+            self.stream.taken_by_turn.set(self.connection.state.borrow().body_bytes_sent);
+        }
+        self.outgoing.sent + self.stream.taken_by_turn.get()
+    }
+
+    /// What is received behind the head.
+    pub(crate) fn incoming(&mut self) -> Body<'_, S> {
+        Body { connection: &self.connection, stream: &self.stream, incoming: &mut self.incoming }
+    }
+
+    /// What is sent behind the head.
+    pub(crate) fn outgoing(&mut self) -> FrameSink<'_, S> {
+        FrameSink { connection: &self.connection, stream: &self.stream, outgoing: &mut self.outgoing }
+    }
+
+    /// Appends a head, whose lines `write` adds to the output. `is_last` says whether no other head follows, so that its frame may bear the
+    /// end of the stream.
+    #[inline(always)]
+    pub(crate) fn append_head(
+        &mut self,
+        is_last: bool,
+        ends_stream: bool,
+        write: impl FnOnce(&mut HpackEncoder, &mut Vec<u8>),
+    ) {
+        let state = &mut *self.connection.state.borrow_mut();
+        let place = state.output.place();
+        let before = state.output.bytes.len();
+        let Http2State { codec, encoder, output, .. } = state;
+        let block = codec.begin_block(self.stream.id, &mut output.bytes);
+        write(encoder, &mut output.bytes);
+        codec.end_block(block, ends_stream, &mut output.bytes);
+        self.outgoing.sent += (state.output.bytes.len() - before) as u64;
+        self.outgoing.last_frame = is_last.then_some(place);
+        state.wake();
+    }
+}
+
+impl<S: ConnectionSide> Drop for StreamHandle<S> {
+    fn drop(&mut self) {
+        self.finish(ErrorCode::INTERNAL_ERROR);
+    }
+}
