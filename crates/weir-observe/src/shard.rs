@@ -252,6 +252,8 @@ pub struct ServerShard {
     pub reuses: Counter,
     /// Reused connections that turned out to be dead.
     pub stale_reuses: Counter,
+    /// Requests that the server has left unprocessed, by refusing a stream or by GOAWAY, and that went again.
+    pub unprocessed: Counter,
     /// Connections open, idle ones included.
     pub connections_open: Gauge,
     /// Idle connections.

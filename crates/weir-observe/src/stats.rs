@@ -453,6 +453,8 @@ pub struct ServerStats {
     pub tls_resumptions: u64,
     pub reuses: u64,
     pub stale_reuses: u64,
+    /// Requests that the server has left unprocessed and that went again.
+    pub unprocessed: u64,
     pub connections_open: Level,
     pub connections_idle: Level,
     pub bytes_in: u64,
@@ -494,6 +496,7 @@ impl ServerStats {
         self.tls_resumptions += shard.tls_resumptions.value();
         self.reuses += shard.reuses.value();
         self.stale_reuses += shard.stale_reuses.value();
+        self.unprocessed += shard.unprocessed.value();
         self.connections_open.merge(shard.connections_open.level());
         self.connections_idle.merge(shard.connections_idle.level());
         self.bytes_in += shard.bytes_in.value();

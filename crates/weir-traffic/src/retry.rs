@@ -52,7 +52,14 @@ pub enum RetryCause {
     Timeout,
     /// A response came, with this status.
     Status(u16),
+    /// The server has refused the request before it did anything with it (RFC 9113 section 8.7).
+    StreamRefused,
+    /// The server takes no more requests on this connection, and has not taken this one (RFC 9113 section 6.8).
+    GoAway,
 }
+
+/// How often one request goes again that servers have not processed: none of that has an effect, but it must have an end.
+const UNPROCESSED_MAX: u32 = 5;
 
 /// The facts about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +81,12 @@ pub struct FailedAttempt {
     pub body_replayable: bool,
     /// Whether a server could take it on which it has not failed for good, this time included.
     pub other_server: bool,
-    /// Attempts so far, this one included, those on stale connections not.
+    /// Attempts so far, this one included, those on stale connections and those that were not processed not.
     pub attempts: u32,
     /// How often this request has already met a stale connection, this time not included.
     pub stale_connections: u32,
+    /// How often servers have already left this request unprocessed, this time not included.
+    pub unprocessed: u32,
     /// Time since the first attempt began.
     pub elapsed: Duration,
 }
@@ -89,7 +98,7 @@ pub enum RetryDecision {
     Retry {
         /// Where.
         server: NextServer,
-        /// It counts as an attempt; one that met a stale connection does not.
+        /// It counts as an attempt; one that met a stale connection, or was not processed, does not.
         counts_as_attempt: bool,
     },
     /// Tell the client.
@@ -99,7 +108,7 @@ pub enum RetryDecision {
 /// Where a request goes after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NextServer {
-    /// To the same server on a new connection: only the old connection was at fault.
+    /// To the same server on another connection: only the old connection was at fault, or came to its end.
     SameFresh,
     /// To another server, or to the same one when there is no other: see
     /// [`Excluded::avoid`](crate::balance::Excluded::avoid).
@@ -138,6 +147,8 @@ impl RetryCause {
             RetryCause::ConnectionError => 1,
             RetryCause::Timeout => 2,
             RetryCause::Status(_) => 3,
+            RetryCause::StreamRefused => 4,
+            RetryCause::GoAway => 5,
         }
     }
 
@@ -148,6 +159,8 @@ impl RetryCause {
             RetryCause::ConnectionError => "connection-error",
             RetryCause::Timeout => "timeout",
             RetryCause::Status(_) => "status",
+            RetryCause::StreamRefused => "stream-refused",
+            RetryCause::GoAway => "go-away",
         }
     }
 }
@@ -183,12 +196,15 @@ impl RetryRefusal {
 impl RetryPolicy {
     /// Decides about a failed attempt. `take_from_budget` is called at most once and only when nothing else
     /// speaks against a retry; it says whether the budget allows one more, and takes it. It is not called when
-    /// the attempt reached no server: then the retry is no load that was not there before.
+    /// the attempt reached no server, or was not processed: then the retry is no load that was not there before.
     pub fn judge(&self, failed: &FailedAttempt, take_from_budget: impl FnOnce() -> bool) -> RetryDecision {
         match self.objection(failed) {
             Some(reason) => RetryDecision::GiveUp(reason),
             None if failed.is_stale() => {
                 RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
+            }
+            None if failed.is_unprocessed() => {
+                RetryDecision::Retry { server: failed.cause.next_server(), counts_as_attempt: false }
             }
             None if failed.sent_any && !take_from_budget() => {
                 RetryDecision::GiveUp(RetryRefusal::BudgetExhausted)
@@ -201,11 +217,15 @@ impl RetryPolicy {
         if failed.answered_any {
             return Some(RetryRefusal::ResponseStarted);
         }
-        if failed.sent_any && !failed.repeatable {
+        let is_unprocessed = failed.is_unprocessed();
+        if failed.sent_any && !failed.repeatable && !is_unprocessed {
             return Some(RetryRefusal::NotIdempotent);
         }
         if !failed.body_replayable {
             return Some(RetryRefusal::BodyNotReplayable);
+        }
+        if is_unprocessed {
+            return (failed.unprocessed >= UNPROCESSED_MAX).then_some(RetryRefusal::AttemptsExhausted);
         }
         if failed.is_stale() {
             return None;
@@ -225,7 +245,7 @@ impl RetryPolicy {
 
     fn covers(&self, cause: RetryCause) -> bool {
         match cause {
-            RetryCause::Connect => true,
+            RetryCause::Connect | RetryCause::StreamRefused | RetryCause::GoAway => true,
             RetryCause::ConnectionError => self.on_connection_error,
             RetryCause::Timeout => self.on_timeout,
             RetryCause::Status(status) => self.on_status.contains(&status),
@@ -236,13 +256,21 @@ impl RetryPolicy {
 impl RetryCause {
     fn next_server(self) -> NextServer {
         match self {
-            RetryCause::Connect | RetryCause::ConnectionError => NextServer::OtherFirst,
+            RetryCause::GoAway => NextServer::SameFresh,
+            RetryCause::Connect | RetryCause::ConnectionError | RetryCause::StreamRefused => {
+                NextServer::OtherFirst
+            }
             RetryCause::Timeout | RetryCause::Status(_) => NextServer::OtherOnly,
         }
     }
 }
 
 impl FailedAttempt {
+    /// Whether the server has said that it did nothing with the request, so that any request may go again.
+    fn is_unprocessed(&self) -> bool {
+        matches!(self.cause, RetryCause::StreamRefused | RetryCause::GoAway)
+    }
+
     /// Whether a kept connection broke before it gave one byte: the server closed it while the request was on
     /// its way, which says nothing about the server. At most once per attempt, since what follows uses a
     /// fresh connection.

@@ -123,6 +123,7 @@ fn rewriting_and_retrying_allocate_nothing() {
         other_server: true,
         attempts: 1,
         stale_connections: 0,
+        unprocessed: 0,
         elapsed: Duration::ZERO,
     };
     assert_no_allocation("a retry", || {

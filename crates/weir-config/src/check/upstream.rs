@@ -29,13 +29,16 @@ pub(crate) fn check(
     let tls = upstream_tls::check(&text.value, &servers, files, diagnostics);
     let affinity = text.value.affinity.as_ref();
     let affinity = affinity.map(|text| affinity::check(&name.value, text, diagnostics));
-    let UpstreamText { timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
+    let UpstreamText { timeouts, limits, lenient, protocol, http2, pool, queue, retry, .. } =
+        text.value.clone();
     let settings = UpstreamSettings {
         balance: balance(text, diagnostics),
         slow_start: text.value.slow_start,
         timeouts: timeouts.value,
         limits,
         lenient,
+        protocol,
+        http2,
         pool: pool.value,
         proxy_protocol: text.value.proxy_protocol,
         queue: queue.value,

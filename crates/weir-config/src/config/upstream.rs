@@ -41,6 +41,10 @@ pub struct UpstreamSettings {
     pub limits: UpstreamLimits,
     /// Rules of HTTP/1 that are not enforced here.
     pub lenient: ServerLeniency,
+    /// The protocol of the connections.
+    pub protocol: ServerProtocol,
+    /// HTTP/2 to the servers.
+    pub http2: UpstreamHttp2,
     /// Server connections that are kept for further requests.
     pub pool: PoolSettings,
     /// The version of the PROXY protocol header that servers get; `None`: no header.
@@ -83,6 +87,8 @@ impl Default for UpstreamSettings {
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             lenient: ServerLeniency::default(),
+            protocol: ServerProtocol::default(),
+            http2: UpstreamHttp2::default(),
             pool: PoolSettings::default(),
             proxy_protocol: None,
             queue: QueueSettings::default(),
@@ -122,6 +128,36 @@ impl Upstream {
             if server.backup { member.as_backup() } else { member }
         });
         Balancer::new(&self.balance, members.collect(), seed)
+    }
+}
+
+choice! {
+    /// The protocol of the connections to servers.
+    pub enum ServerProtocol {
+        /// HTTP/1.1
+        #[default]
+        Http1 = "http1",
+        /// HTTP/2 over TLS
+        H2 = "h2",
+        /// HTTP/2 without TLS, by prior knowledge
+        H2c = "h2c",
+        /// over TLS what ALPN agrees on: HTTP/2, else HTTP/1.1
+        Auto = "auto",
+    }
+}
+
+section! {
+    /// HTTP/2 to servers.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct UpstreamHttp2 at "upstream.NAME.http2" {
+        /// Requests on one connection.
+        streams_max: u32 = 100, in 1..=10_000;
+        /// Connections per server and worker.
+        connections_max: u32 = 100, in 1..=10_000;
+        /// Silence.
+        ping_interval: Option<Duration> = "10s";
+        /// Answer.
+        ping_timeout: Duration = "5s";
     }
 }
 

@@ -8,8 +8,8 @@ use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 use super::upstream_tls::TlsServerName;
 use super::{AffinityText, EjectionText, HealthText, UpstreamTlsText};
 use crate::config::{
-    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, UpstreamLimits,
-    UpstreamTimeouts,
+    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, ServerProtocol,
+    UpstreamHttp2, UpstreamLimits, UpstreamTimeouts,
 };
 use crate::key::{
     Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, Spanned, SpannedTable, TextFormat, TreeReader,
@@ -45,6 +45,10 @@ section! {
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         lenient: ServerLeniency = {};
+        /// The protocol of the connections to the servers.
+        protocol: ServerProtocol = "http1", like "nginx `proxy_http_version`, `grpc_pass`; HAProxy `proto h2`, `alpn` (of `server`)";
+        /// HTTP/2 to the servers.
+        http2: UpstreamHttp2 = {};
         /// Server connections that are kept for further requests.
         pool: SpannedTable<PoolSettings> = {};
         /// The version of the PROXY protocol header with the client address that servers get. Such a connection belongs to one client: it

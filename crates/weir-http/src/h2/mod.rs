@@ -18,6 +18,7 @@ pub use fault::{ConnectionFault, StreamFault};
 pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE};
 pub use head::{
     BlockError, HeadWriter, RequestPseudoFields, read_request, read_response, read_trailers, skip_block,
+    switch_protocols,
 };
 pub use hpack::{HpackDecoder, HpackEncoder, HpackError};
 pub use settings::{INITIAL_WINDOW, Settings};

@@ -113,6 +113,7 @@ rules! {
     Http2BadHeaderBlock "http2-bad-header-block" "RFC 9113 section 4.3" "A header block cannot be decoded.",
     Http2BlockTooLarge "http2-block-too-large" "limit" "A header block is larger than the limit.",
     Http2TooManyContinuations "http2-too-many-continuations" "limit" "A header block has more CONTINUATION frames than the limit, or an empty one.",
+    Http2DataBeforeHead "http2-data-before-head" "RFC 9113 section 8.1" "DATA precedes the head of the response.",
     Http2TrailersWithoutEnd "http2-trailers-without-end" "RFC 9113 section 8.1" "The trailers do not end their stream.",
     Http2TooManyResets "http2-too-many-resets" "limit" "Streams were reset more often than the limit.",
     Http2TooManyControlFrames "http2-too-many-control-frames" "limit" "There were more frames without content than the limit.",

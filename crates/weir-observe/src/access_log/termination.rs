@@ -34,7 +34,14 @@ fn party(failure: Failure) -> u8 {
         (Cause::Panicked, _) => b'I',
         (Cause::TimedOut | Cause::BodyTooSlow, Party::Client) => b'c',
         // HAProxy counts its own time limits, the queue's above all, as the server's.
-        (Cause::TimedOut | Cause::BodyTooSlow | Cause::TunnelIdle | Cause::ExchangeTimedOut, _) => b's',
+        (
+            Cause::TimedOut
+            | Cause::BodyTooSlow
+            | Cause::TunnelIdle
+            | Cause::PingTimedOut
+            | Cause::ExchangeTimedOut,
+            _,
+        ) => b's',
         (
             Cause::NoServer
             | Cause::AllServersFull
@@ -52,6 +59,7 @@ fn party(failure: Failure) -> u8 {
             | Cause::PrematureUpgrade
             | Cause::UpgradeIgnored
             | Cause::WebsocketAcceptMismatch
+            | Cause::WebsocketNotSupported
             | Cause::TooManyInterimResponses
             | Cause::HeadOverflow,
             _,

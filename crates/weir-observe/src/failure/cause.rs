@@ -65,6 +65,13 @@ causes! {
     NameUnresolved "name-unresolved" "The host name of the server has no address.",
     ProxyHeaderBad "proxy-header-bad" "The expected PROXY protocol header is malformed or missing.",
 
+    // A stream of HTTP/2.
+    NotHttp2 "not-http2" "The server does not speak HTTP/2.",
+    StreamRefused "stream-refused" "The server refused the request before it did anything with it.",
+    GoAway "go-away" "The server ended the connection without taking the request.",
+    NoFreeStream "no-free-stream" "All connections that Weir may open to the server have as many requests as they may.",
+    PingTimedOut "ping-timed-out" "The server did not answer a ping in time: its connection is dead.",
+
     // TLS, by the party at the other end.
     TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
     TlsNoSharedCipher "tls-no-shared-cipher" "No TLS version, cipher suite or application protocol is supported by both.",
@@ -94,6 +101,7 @@ causes! {
     PrematureUpgrade "premature-upgrade" "The server switched protocols before it had the whole request.",
     UpgradeIgnored "upgrade-ignored" "The server answered with success instead of switching protocols.",
     WebsocketAcceptMismatch "websocket-accept-mismatch" "The server agreed to a WebSocket without the proof that it had understood the request.",
+    WebsocketNotSupported "websocket-not-supported" "The server takes no WebSocket over HTTP/2.",
     TooManyInterimResponses "too-many-interim-responses" "The server sent more 1xx responses than the limit.",
     ResponseIncomplete "response-incomplete" "The response ended before its head or body was complete.",
     ResponseExcess "response-excess-data" "The server sent bytes beyond the end of its response.",

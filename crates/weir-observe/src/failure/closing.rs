@@ -34,14 +34,17 @@ impl Failure {
     /// The party that ended it first, and how. When a time limit has passed, Weir ends it, whichever party is slow.
     pub const fn closing(self) -> (Party, Closing) {
         match self.cause {
-            Cause::Reset => (self.party, Closing::Reset),
-            Cause::Closed | Cause::ResponseIncomplete | Cause::StaleConnection | Cause::TlsAlert => {
-                (self.party, Closing::Closed)
-            }
+            Cause::Reset | Cause::StreamRefused => (self.party, Closing::Reset),
+            Cause::Closed
+            | Cause::ResponseIncomplete
+            | Cause::StaleConnection
+            | Cause::GoAway
+            | Cause::TlsAlert => (self.party, Closing::Closed),
             Cause::TimedOut
             | Cause::ExchangeTimedOut
             | Cause::BodyTooSlow
             | Cause::TunnelIdle
+            | Cause::PingTimedOut
             | Cause::ConnectionMaxAge => (Party::Weir, Closing::TimeLimit),
             Cause::Refused
             | Cause::Unreachable

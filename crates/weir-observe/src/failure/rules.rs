@@ -23,7 +23,11 @@ pub(super) const fn request_status(rule: Rule) -> Option<u16> {
 /// Where a request can break the rule: in its head, or while its body is sent on. Nowhere, when it is a rule for responses.
 pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
     match rule {
-        Rule::BadStatusLine | Rule::BadStatus | Rule::SwitchingProtocols | Rule::InterimEndsStream => &[],
+        Rule::BadStatusLine
+        | Rule::BadStatus
+        | Rule::SwitchingProtocols
+        | Rule::InterimEndsStream
+        | Rule::Http2DataBeforeHead => &[],
         Rule::LengthDiffers => &[Phase::Request, Phase::Send, Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Send, Phase::Response, Phase::Relay],
         _ => &[Phase::Request],
@@ -49,7 +53,9 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::MethodTooLong
         | Rule::BadProtocol
         | Rule::HostDiffers => &[],
-        _ if is_frame_rule(rule) => &[],
+        Rule::Http2BadPreface | Rule::Http2TooManyResets => &[],
+        Rule::Http2SettingsMissing => &[Phase::Connect],
+        _ if is_frame_rule(rule) => &[Phase::Response, Phase::Relay],
         Rule::LengthDiffers => &[Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Relay],
         _ => &[Phase::Response],
@@ -79,6 +85,7 @@ const fn is_frame_rule(rule: Rule) -> bool {
             | Rule::Http2BadHeaderBlock
             | Rule::Http2BlockTooLarge
             | Rule::Http2TooManyContinuations
+            | Rule::Http2DataBeforeHead
             | Rule::Http2TrailersWithoutEnd
             | Rule::Http2TooManyResets
             | Rule::Http2TooManyControlFrames
@@ -205,6 +212,9 @@ pub(super) const fn response_change(rule: Rule) -> &'static str {
         }
         Rule::BadStatusLine => {
             "Check that the server speaks HTTP/1.1 on this port, without TLS. If it sends empty lines before the status line, set `upstream.NAME.lenient.empty_lines`."
+        }
+        Rule::Http2BlockTooLarge => {
+            "Raise `upstream.NAME.limits.head_size`, or reduce the head that the server sends."
         }
         Rule::BadVersion | Rule::UnsupportedVersion => {
             "Check that the server speaks HTTP/1.1 on this port, without TLS."

@@ -297,6 +297,12 @@ rows! {
     "server-tls-certificate-missing": TlsCertificateMissing, Server, [Send Response], answer 502, UNREACHED,
         "The server requires a client certificate, and none is configured. In TLS 1.3 the server reports this after the handshake.",
         "Set `upstream.NAME.tls.certificate` and `key`.";
+    "connect-no-free-stream": NoFreeStream, Weir, [Connect], answer 503, BUSY,
+        "No stream to the server became free in time: all connections that Weir may open to it have as many requests as they may.",
+        "Raise `upstream.NAME.http2.connections_max` or `upstream.NAME.http2.streams_max`, or the limit of the server on concurrent streams, which Weir obeys.";
+    "connect-not-http2": NotHttp2, Server, [Connect], answer 502, UNREACHED,
+        "The server does not speak HTTP/2: over TLS it did not agree on `h2` (ALPN), or without TLS it did not begin with SETTINGS.",
+        "Enable HTTP/2 on the server, or set `upstream.NAME.protocol` to `http1`, or to `auto` if its servers differ.";
     "server-tls-alert": TlsAlert, Server, [Send Response Relay], answer 502, UNREACHED,
         "The server ended TLS with an alert. In TLS 1.3 a server rejects a client certificate this way.",
         "Check the log of the server, and `upstream.NAME.tls.certificate`.";
@@ -346,6 +352,18 @@ rows! {
     "response-websocket-accept-mismatch": WebsocketAcceptMismatch, Server, [Response], answer 502, BAD_GATEWAY,
         "The server agreed to a WebSocket, but its `Sec-WebSocket-Accept` does not match the key that Weir sent for a client of HTTP/2.",
         "Correct the server: it has to compute the field from `Sec-WebSocket-Key` (RFC 6455 section 4.2.2).";
+    "response-websocket-not-supported": WebsocketNotSupported, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server speaks HTTP/2 and takes no WebSocket: it has not announced extended CONNECT (RFC 8441).",
+        "Enable extended CONNECT on the server, or route WebSockets to an upstream with `protocol = \"http1\"`.";
+    "response-stream-refused": StreamRefused, Server, [Send Response], answer 502, UNREACHED,
+        "The server refused the request before it did anything with it (REFUSED_STREAM), and so did further attempts, or the body of the request is no longer buffered.",
+        "Check the limits of the server on concurrent streams and its load, or lower `upstream.NAME.http2.streams_max`. For large bodies raise `upstream.NAME.retry.body_size`.";
+    "response-go-away": GoAway, Server, [Send Response], answer 502, UNREACHED,
+        "The server ended its connection without taking the request (GOAWAY), and so did further attempts, or the body of the request is no longer buffered.",
+        "Check why the server ends its connections so often: a limit of requests per connection, or restarts. For large bodies raise `upstream.NAME.retry.body_size`.";
+    "server-ping-timeout": PingTimedOut, Server, [Connect Send Response Relay], answer 504, TOO_SLOW,
+        "The server did not answer a ping: its connection is dead, and all requests on it have failed.",
+        "Check the network and the devices between Weir and the server: firewalls and NAT drop connections that are idle. If the server stalls for longer, raise `upstream.NAME.http2.ping_timeout`.";
     "response-too-many-interim": TooManyInterimResponses, Server, [Response], answer 502, BAD_GATEWAY,
         "The server sent more 1xx responses than the limit before the final response.",
         "Correct the server.";

@@ -5,7 +5,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::FieldName;
+use weir_http::{FieldName, FieldWriter};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -24,7 +24,7 @@ use crate::state::activity::Activity;
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
-use crate::upstream::stream::{HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::stream::{HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed};
 use crate::upstream::tunnel::ServerEnd;
 
 /// Interim responses that one exchange passes on; more is a server gone wrong.
@@ -136,7 +136,7 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
     // A client that holds back its body can provoke this failure at will.
     let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
-    if by_client || failed.is_stale() {
+    if by_client || failed.is_stale() || failed.is_unprocessed() {
         return AttemptOutcome::Unknown;
     }
     AttemptOutcome::Failure(failed.failure.into())
@@ -188,7 +188,7 @@ impl Attempt {
         let server = self.slot.server;
         let mut failed =
             AttemptFailure { failure, server, origin, sent_any, received_any, reused, slot: None };
-        failed.slot = Some(self.slot).filter(|_| failed.is_stale());
+        failed.slot = Some(self.slot).filter(|_| failed.is_of_connection());
         failed
     }
 
@@ -217,11 +217,7 @@ impl Attempt {
                 }
                 Poll::Ready(Ok(())) => return Poll::Ready(check_final(exchange, server, plans)),
                 Poll::Ready(Err(error)) => {
-                    let failure = of_head(error, server.received_any(), self.send_failed);
-                    return Poll::Ready(Err((
-                        failure,
-                        FailureOrigin::Server(retry::RetryCause::ConnectionError),
-                    )));
+                    return Poll::Ready(Err(of_head(error, server.received_any(), self.send_failed)));
                 }
                 Poll::Pending => {
                     let sent = server.sent();
@@ -244,22 +240,36 @@ fn pass_interim<C: ClientStream, T: ServerStream>(
         return Err((Failure::server(Phase::Response, Cause::TooManyInterimResponses), FailureOrigin::Other));
     }
     let head = server.head();
-    let status = Status { code: exchange.response.status(), reason: exchange.response.reason().of(head) };
+    let status = Status::received(&exchange.response, head);
     stream.interim(exchange, status, |out| fields::write_interim(out, exchange, head));
     server.take_head();
     exchange.response.reset();
     Ok(())
 }
 
-/// Why there is no head of a response: the server closed or reset the connection before it was complete, or broke a rule.
-fn of_head(error: HeadError, received_any: bool, send_failed: Option<Failure>) -> Failure {
-    match error {
-        HeadError::Closed if received_any => Failure::server(Phase::Response, Cause::ResponseIncomplete),
+/// Why there is no head of a response: the server closed or reset the connection before it was complete, broke a rule, or did not take the
+/// request.
+#[cold]
+fn of_head(error: HeadError, received_any: bool, send_failed: Option<Failure>) -> AttemptError {
+    let failed = |cause| Failure::server(Phase::Response, cause);
+    let (failure, cause) = match error {
+        HeadError::Unable(cause) => return (failed(cause), FailureOrigin::Other),
+        HeadError::Unprocessed(Unprocessed::Refused) => {
+            (failed(Cause::StreamRefused), retry::RetryCause::StreamRefused)
+        }
+        HeadError::Unprocessed(Unprocessed::GoAway) => (failed(Cause::GoAway), retry::RetryCause::GoAway),
+        HeadError::Closed if received_any => {
+            (failed(Cause::ResponseIncomplete), retry::RetryCause::ConnectionError)
+        }
         // A send that failed says more than the silence that followed.
-        HeadError::Closed => send_failed.unwrap_or(Failure::server(Phase::Response, Cause::Closed)),
-        HeadError::Io(error) => of_server(Phase::Response, &error),
-        HeadError::Broken(rule) => Failure::server(Phase::Response, Cause::Rule(rule)),
-    }
+        HeadError::Closed => {
+            (send_failed.unwrap_or(failed(Cause::Closed)), retry::RetryCause::ConnectionError)
+        }
+        HeadError::Lost(cause) => (failed(cause), retry::RetryCause::ConnectionError),
+        HeadError::Io(error) => (of_server(Phase::Response, &error), retry::RetryCause::ConnectionError),
+        HeadError::Broken(rule) => (failed(Cause::Rule(rule)), retry::RetryCause::ConnectionError),
+    };
+    (failure, FailureOrigin::Server(cause))
 }
 
 const fn is_interim(status: u16) -> bool {
@@ -277,7 +287,7 @@ fn poll_send<C: ClientStream, T: ServerStream>(
     send_failed: &mut Option<Failure>,
 ) -> Result<(), AttemptError> {
     let mut source = Replay { kept: &mut exchange.replay_buffer, body: stream.body(client) };
-    match exchange.request_relay.poll(cx, &mut source, &mut server.request()) {
+    match server.poll_request(cx, &mut exchange.request_relay, &mut source) {
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         Poll::Ready(Err(error @ RelayError::Write(_))) => {
             *send_failed = Some(of_request_body(&error));
@@ -375,18 +385,36 @@ fn write_request(
     id: ServerId,
 ) {
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let upgrade = choose::upgrade_wanted(request, text, plans.route);
+    let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
     let head = RequestLine {
         method: request.method_span().of(text),
         target: fields::target(exchange),
         host: fields::host(exchange, plans, id),
         body: request.body(),
         announces_length: request.fields().contains(FieldName::ContentLength),
-        upgrade: choose::upgrade_wanted(request, text, plans.route),
-        needs_key: request.protocol().is_some() && !request.fields().contains(FieldName::SecWebsocketKey),
+        upgrade,
+        needs_key: request.protocol().is_some() && key.is_none(),
+        key: key.map(|key| key.value.of(text)),
         takes_trailers: fields::takes_trailers(exchange),
         close: plans.upstream.pool_limits.kept_max == 0,
     };
-    server.send(&head, |out| fields::write_request(out, client, stream, exchange, plans));
+    server.send(&head, &RequestFields { client, stream, exchange, plans });
+}
+
+/// The fields of the request as the server gets them.
+struct RequestFields<'a, C> {
+    client: &'a Client,
+    stream: &'a C,
+    exchange: &'a Exchange,
+    plans: Plans<'a>,
+}
+
+impl<C: ClientEnd> OutgoingFields for RequestFields<'_, C> {
+    #[inline(always)]
+    fn write(&self, out: &mut impl FieldWriter) {
+        fields::write_request(out, self.client, self.stream, self.exchange, self.plans);
+    }
 }
 
 impl Exchange {

@@ -74,17 +74,22 @@ pub(super) async fn connect<C: ClientEnd, U: Servers>(
     let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
     exchange.record.spend(Phase::Connect, now);
     client.now = now;
-    let shard = &to.local().shard;
-    shard.connects.increment();
+    // One that is shared is counted when it is opened, not by those that wait for it.
+    let counted = (!plans.upstream.shares_connections()).then_some(&to.local().shard);
+    if let Some(shard) = counted {
+        shard.connects.increment();
+    }
     match outcome {
         Ok(opened) => {
-            shard.connect_time.record(micros);
+            if let Some(shard) = counted {
+                shard.connect_time.record(micros);
+            }
             Ok(servers.begin(opened, to, now))
         }
         Err((failure, origin)) => {
             if descriptors::is_local(failure) {
                 client.worker.count_wanting(failure);
-            } else {
+            } else if let Some(shard) = counted {
                 shard.connect_errors.increment();
             }
             Err(AttemptFailure {
@@ -134,17 +139,20 @@ async fn open<C: ClientEnd, U: Servers>(
     // On the heap, since it is rare and would make every exchange larger.
     let mut connecting = Box::pin(servers.open(to, header, behind, Rc::clone(&client.worker)));
     client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
-    std::future::poll_fn(|cx| {
+    let outcome = std::future::poll_fn(|cx| {
         if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
-            return Poll::Ready(outcome.map_err(not_opened));
+            return Poll::Ready(outcome.map_err(|failure| Some(not_opened(failure))));
         }
         if let Some(cause) = stream.poll_gone(cx, client) {
-            return Poll::Ready(Err((Failure::client(Phase::Connect, cause), FailureOrigin::Other)));
+            let gone = Failure::client(Phase::Connect, cause);
+            return Poll::Ready(Err(Some((gone, FailureOrigin::Other))));
         }
         client.report(Activity::Connecting, stream, exchange);
-        client.deadline.poll_passed().map(|()| Err(timed_out(client)))
+        client.deadline.poll_passed().map(|()| Err(None))
     })
-    .await
+    .await;
+    drop(connecting);
+    outcome.map_err(|error| error.unwrap_or_else(|| timed_out(client, servers.lateness(to))))
 }
 
 /// Why a connection could not be opened, and whether another server may help.
@@ -155,7 +163,7 @@ fn not_opened(failure: Failure) -> AttemptError {
 }
 
 /// The failure when the time to connect is over, by whichever limit.
-fn timed_out(client: &mut Client) -> AttemptError {
+fn timed_out(client: &mut Client, late: Failure) -> AttemptError {
     match client.deadline.cut_failure(Phase::Connect) {
         Some(failure) if failure.party == Party::Server => (failure, BY_SERVER),
         Some(failure) => (failure, FailureOrigin::Other),
@@ -163,6 +171,6 @@ fn timed_out(client: &mut Client) -> AttemptError {
         None if client.deadline.ends_with_ceiling() => {
             (Failure::weir(Phase::Connect, Cause::ExchangeTimedOut), FailureOrigin::Other)
         }
-        None => (Failure::server(Phase::Connect, Cause::TimedOut), BY_SERVER),
+        None => (late, BY_SERVER),
     }
 }

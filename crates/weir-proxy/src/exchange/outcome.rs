@@ -23,6 +23,7 @@ pub(crate) struct RespondingServer<T> {
 pub(crate) struct AttemptHistory {
     pub(crate) excluded: Excluded,
     pub(super) stale_connections: u32,
+    pub(super) unprocessed: u32,
     /// Whether the next attempt must open a connection.
     pub(crate) fresh: bool,
     /// Why the last attempt failed: reported to the client when no other server can take the request.
@@ -31,7 +32,7 @@ pub(crate) struct AttemptHistory {
 
 impl AttemptHistory {
     pub(crate) const fn new() -> Self {
-        Self { excluded: Excluded::new(), stale_connections: 0, fresh: false, last: None }
+        Self { excluded: Excluded::new(), stale_connections: 0, unprocessed: 0, fresh: false, last: None }
     }
 
     /// Whether a server is left that may take the request after it has failed on `server`, too.
@@ -69,6 +70,19 @@ impl AttemptFailure {
         self.reused
             && self.origin == FailureOrigin::Server(retry::RetryCause::ConnectionError)
             && !self.received_any
+    }
+
+    /// Whether the server has said that it did nothing with the request.
+    pub(crate) fn is_unprocessed(&self) -> bool {
+        matches!(
+            self.origin,
+            FailureOrigin::Server(retry::RetryCause::StreamRefused | retry::RetryCause::GoAway)
+        )
+    }
+
+    /// Whether only the connection was at fault, or came to its end: the server may get the request on another one.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        self.is_stale() || self.origin == FailureOrigin::Server(retry::RetryCause::GoAway)
     }
 }
 

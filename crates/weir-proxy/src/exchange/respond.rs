@@ -74,7 +74,7 @@ fn begin<T: ServerStream>(
     affinity::count(exchange, plans, server);
     let status = exchange.response.status();
     let response = FinalHead {
-        status: Status { code: status, reason: exchange.response.reason().of(head) },
+        status: Status::received(&exchange.response, head),
         content: Content::Body(length, announced_length(exchange, length)),
         is_early,
         text: head,
@@ -108,16 +108,15 @@ fn poll<T: ServerStream>(
     exchange: &mut Exchange,
     serving: &mut RespondingServer<T>,
 ) -> Poll<Result<(), Failure>> {
-    let mut source = serving.server.body(&client.worker.stock);
-    match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
+    let (relay, stock) = (&mut exchange.response_relay, &client.worker.stock);
+    match serving.server.poll_response(cx, relay, &mut stream.reply(), stock) {
         Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
         Poll::Pending => {}
     }
-    drop(source);
     let sending = !exchange.request_relay.is_done() && !serving.send_failed;
     if sending {
         let mut source = Replay { kept: &mut exchange.replay_buffer, body: stream.body(client) };
-        match exchange.request_relay.poll(cx, &mut source, &mut serving.server.request()) {
+        match serving.server.poll_request(cx, &mut exchange.request_relay, &mut source) {
             // The server has answered and reads no further: its answer counts.
             Poll::Ready(Err(RelayError::Write(_))) => serving.send_failed = true,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(of_request_body(&error))),

@@ -19,8 +19,9 @@ use crate::upstream::slot::Slot;
 pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let plan = plans.upstream;
     plans.config.count_towards_retries(plans.upstream_index, client.now);
-    if exchange.request.body() != BodyLength::None && plan.retry.attempts_max > 1 && plan.may_repeat(exchange)
-    {
+    // What a server leaves unprocessed on a shared connection may go again, whatever it is.
+    let may_go_again = plan.shares_connections() || plan.retry.attempts_max > 1 && plan.may_repeat(exchange);
+    if exchange.request.body() != BodyLength::None && may_go_again {
         exchange.replay_buffer.begin(plan.retry_body_max);
     }
 }
@@ -96,6 +97,7 @@ pub(crate) fn again(
         other_server: history.leaves_other(plan, failed.server),
         attempts: exchange.record.attempts,
         stale_connections: history.stale_connections,
+        unprocessed: history.unprocessed,
         // A wait in the queue before the first attempt is none of its time.
         elapsed: now.saturating_duration_since(exchange.attempt_trace.first().began),
     };
@@ -112,9 +114,17 @@ pub(crate) fn again(
                 plans.upstream_shard().retries[cause.index()].increment();
                 shard.retries.increment();
             } else {
-                history.stale_connections += 1;
                 exchange.record.attempts -= 1;
-                shard.stale_reuses.increment();
+                match cause {
+                    retry::RetryCause::StreamRefused | retry::RetryCause::GoAway => {
+                        history.unprocessed += 1;
+                        shard.unprocessed.increment();
+                    }
+                    _ => {
+                        history.stale_connections += 1;
+                        shard.stale_reuses.increment();
+                    }
+                }
             }
             match server {
                 NextServer::SameFresh => {}
@@ -155,6 +165,8 @@ mod tests {
             retry::RetryCause::ConnectionError,
             retry::RetryCause::Timeout,
             retry::RetryCause::Status(503),
+            retry::RetryCause::StreamRefused,
+            retry::RetryCause::GoAway,
         ];
         for (cause, name) in causes.into_iter().zip(weir_observe::RETRY_CAUSES) {
             assert_eq!((cause.name(), weir_observe::RETRY_CAUSES[cause.index()]), (name, name));

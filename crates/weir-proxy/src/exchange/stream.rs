@@ -6,8 +6,8 @@
 use std::net::SocketAddr;
 use std::task::Context;
 
-use weir_http::{BodyLength, FieldWriter};
-use weir_observe::Cause;
+use weir_http::{BodyLength, FieldWriter, ResponseHead, Version};
+use weir_observe::{Cause, status_text};
 
 use super::client::Client;
 use super::{Ended, Exchange};
@@ -141,6 +141,16 @@ pub(crate) struct Status<'a> {
     pub(crate) code: u16,
     /// The reason phrase, for protocols that have one (RFC 9112 section 4).
     pub(crate) reason: &'a [u8],
+}
+
+impl<'a> Status<'a> {
+    /// That of a received response, of which `head` is the text. One of a protocol without reason phrases gets the usual phrase.
+    #[inline]
+    pub(crate) fn received(response: &ResponseHead, head: &'a [u8]) -> Self {
+        let (code, reason) = (response.status(), response.reason().of(head));
+        let has_none = reason.is_empty() && response.version() == Version::Http2;
+        Self { code, reason: if has_none { status_text(code).as_bytes() } else { reason } }
+    }
 }
 
 /// What the head of a final response says beside its fields.

@@ -71,7 +71,7 @@ fn begin<T: ServerStream>(
     affinity::learn(exchange, plans.upstream, server, head, now);
     affinity::count(exchange, plans, server);
     let response = FinalHead {
-        status: Status { code: exchange.record.status, reason: exchange.response.reason().of(head) },
+        status: Status::received(&exchange.response, head),
         content: Content::Tunnel,
         is_early: false,
         text: head,

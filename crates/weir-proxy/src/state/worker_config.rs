@@ -4,7 +4,9 @@
 //! common with this one are shared by both. The worker's side of a server is made with the
 //! first request to it: most servers of a large config have none.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, Ref, RefCell};
+use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +50,20 @@ pub(crate) struct LocalServer {
     is_closed: Cell<bool>,
     /// Whether its idle connections are those of all workers, since it has a limit on its requests.
     is_shared: bool,
+    /// The connections that several exchanges share, where the protocol to the server has such.
+    streams: OnceCell<Box<dyn StreamPool>>,
+}
+
+/// Connections to one server that several exchanges share, as far as the config of a worker has to do with them.
+pub(crate) trait StreamPool: Any + Debug {
+    /// Gives no more streams, and closes each connection behind its last.
+    fn close(&self);
+
+    /// Closes connections without requests, for want of descriptors; whether there were any.
+    fn shed(&self) -> bool;
+
+    /// Connections without requests.
+    fn idle(&self) -> usize;
 }
 
 /// One worker's side of a listener, from its first config to the end of its last connection.
@@ -182,6 +198,12 @@ impl WorkerConfig {
         Self { snapshot: Arc::clone(snapshot), worker, upstreams }
     }
 
+    /// The plan of an upstream.
+    #[inline]
+    pub(crate) fn upstream_plan(&self, upstream: usize) -> &Arc<UpstreamPlan> {
+        &self.snapshot.upstreams[upstream]
+    }
+
     /// The worker's side of a server.
     #[inline]
     pub(crate) fn server(&self, upstream: usize, server: usize) -> &Rc<LocalServer> {
@@ -235,7 +257,7 @@ impl WorkerConfig {
             for server in servers.filter(|server| !server.is_closed()) {
                 let mut idle = server.pool.borrow_mut();
                 idle.sweep(now);
-                server.shard.connections_idle.set(idle.len() as i64);
+                server.count_idle(&idle);
             }
         }
     }
@@ -250,9 +272,10 @@ impl WorkerConfig {
         }
         for server in self.used().flat_map(|(local, _)| local.servers.iter().filter_map(OnceCell::get)) {
             let mut idle = server.pool.borrow_mut();
+            shed |= server.streams.get().is_some_and(|streams| streams.shed());
             if idle.shed() {
                 shed = true;
-                server.shard.connections_idle.set(idle.len() as i64);
+                server.count_idle(&idle);
             }
         }
         shed
@@ -317,7 +340,26 @@ impl WorkerConfig {
 
 impl LocalServer {
     fn new(shard: Arc<ServerShard>, is_closed: bool, is_shared: bool) -> Rc<Self> {
-        Rc::new(Self { pool: RefCell::default(), shard, is_closed: Cell::new(is_closed), is_shared })
+        let (pool, streams) = (RefCell::default(), OnceCell::new());
+        Rc::new(Self { pool, shard, is_closed: Cell::new(is_closed), is_shared, streams })
+    }
+
+    /// Its shared connections, made by `make` at their first use.
+    #[inline]
+    pub(crate) fn stream_pool(&self, make: impl FnOnce() -> Box<dyn StreamPool>) -> &dyn StreamPool {
+        &**self.streams.get_or_init(|| {
+            let pool = make();
+            if self.is_closed() {
+                pool.close();
+            }
+            pool
+        })
+    }
+
+    /// Counts the idle connections.
+    fn count_idle(&self, pool: &Pool) {
+        let shared = self.streams.get().map_or(0, |streams| streams.idle());
+        self.shard.connections_idle.set((pool.len() + shared) as i64);
     }
 
     /// Whether it keeps connections no more.
@@ -329,6 +371,9 @@ impl LocalServer {
     fn close(&self) {
         self.is_closed.set(true);
         *self.pool.borrow_mut() = Pool::default();
+        if let Some(streams) = self.streams.get() {
+            streams.close();
+        }
         self.shard.connections_idle.set(0);
     }
 }

@@ -19,13 +19,15 @@ use weir_observe::{Cause, Failure};
 use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
-use super::stream::{Destination, HeadError, KeepAlive, RequestLine, ServerStream, Servers};
+use super::stream::{Destination, HeadError, KeepAlive, OutgoingFields, RequestLine, ServerStream, Servers};
 use super::tunnel::ServerEnd;
 use super::websocket::WebsocketKey;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
 use crate::net::socket::Behind;
+use crate::relay::Relay;
+use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::http1::{Framing, Incoming, Outgoing, Reader, Writer};
 use crate::state::pool::ServerConnection;
 use crate::state::worker::Worker;
@@ -94,6 +96,25 @@ impl Http1Servers {
         Http1ServerStream { server, state }
     }
 
+    /// Counts the handshake of a new connection.
+    pub(crate) fn count_handshake(opened: &Connection, to: Destination<'_>) {
+        if let Some(tls) = &opened.tls {
+            let shard = &to.local().shard;
+            shard.tls_handshakes.increment();
+            shard.tls_resumptions.add(u64::from(tls.is_resumed()));
+        }
+    }
+
+    /// The stream on a new connection, whose handshake is counted.
+    pub(crate) fn begin_on(
+        &mut self,
+        opened: Connection,
+        to: Destination<'_>,
+        now: Instant,
+    ) -> Http1ServerStream {
+        self.stream(ServerConnection::new(opened, now, Arc::clone(&to.local().shard)))
+    }
+
     fn recycle(&mut self, mut state: Box<Http1ServerStreamState>) {
         state.reset();
         self.free = Some(state);
@@ -150,12 +171,8 @@ impl Servers for Http1Servers {
     }
 
     fn begin(&mut self, opened: Connection, to: Destination<'_>, now: Instant) -> Http1ServerStream {
-        let shard = &to.local().shard;
-        if let Some(tls) = &opened.tls {
-            shard.tls_handshakes.increment();
-            shard.tls_resumptions.add(u64::from(tls.is_resumed()));
-        }
-        self.stream(ServerConnection::new(opened, now, Arc::clone(shard)))
+        Self::count_handshake(&opened, to);
+        self.begin_on(opened, to, now)
     }
 
     /// Keeps the connection for the next request: of any client, or of this one if a PROXY header has named its client.
@@ -188,11 +205,14 @@ impl Servers for Http1Servers {
     }
 }
 
-impl ServerStream for Http1ServerStream {
-    type Request<'a> = Writer<'a>;
-    type Body<'a> = Reader<'a>;
-    type Fields<'a> = FieldLines;
+impl Http1ServerStream {
+    #[inline]
+    fn request(&mut self) -> Writer<'_> {
+        Writer { connection: &mut self.server.connection, outgoing: &mut self.state.request }
+    }
+}
 
+impl ServerStream for Http1ServerStream {
     fn history(&self) -> (Instant, u64) {
         (self.server.opened_at, self.server.requests - 1)
     }
@@ -202,12 +222,12 @@ impl ServerStream for Http1ServerStream {
     }
 
     #[inline]
-    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut FieldLines)) {
+    fn send(&mut self, head: &RequestLine<'_>, fields: &impl OutgoingFields) {
         let request = &mut self.state.request;
         let mut out = FieldLines(std::mem::take(&mut request.staged));
         write::request_line(&mut out.0, head.method, head.target, Version::Http11);
         out.field(b"Host", head.host);
-        fields(&mut out);
+        fields.write(&mut out);
         match head.body {
             BodyLength::Known(len) => out.decimal_field(b"Content-Length", len),
             BodyLength::Unknown => out.lines(b"Transfer-Encoding: chunked\r\n"),
@@ -227,8 +247,13 @@ impl ServerStream for Http1ServerStream {
     }
 
     #[inline]
-    fn request(&mut self) -> Writer<'_> {
-        Writer { connection: &mut self.server.connection, outgoing: &mut self.state.request }
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        body: &mut impl Source,
+    ) -> Poll<Result<(), RelayError>> {
+        relay.poll(cx, body, &mut self.request())
     }
 
     fn sent(&self) -> u64 {
@@ -298,8 +323,16 @@ impl ServerStream for Http1ServerStream {
     }
 
     #[inline]
-    fn body<'a>(&'a mut self, stock: &'a Rc<BufferStock>) -> Reader<'a> {
-        Reader { connection: &mut self.server.connection, incoming: &mut self.state.body, stock }
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        client: &mut impl Sink,
+        stock: &Rc<BufferStock>,
+    ) -> Poll<Result<(), RelayError>> {
+        let Self { server, state } = self;
+        let mut body = Reader { connection: &mut server.connection, incoming: &mut state.body, stock };
+        relay.poll(cx, &mut body, client)
     }
 
     fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
@@ -367,6 +400,14 @@ mod tests {
         (Http1Servers::default().stream(server), theirs)
     }
 
+    struct Version13;
+
+    impl OutgoingFields for Version13 {
+        fn write(&self, out: &mut impl weir_http::FieldWriter) {
+            out.field(b"Sec-WebSocket-Version", b"13");
+        }
+    }
+
     /// Sends a request that asks for `protocol`; the fields of its head as the server gets them.
     fn ask(
         stream: &mut Http1ServerStream,
@@ -382,10 +423,11 @@ mod tests {
             announces_length: false,
             upgrade: Some(protocol),
             needs_key,
+            key: None,
             takes_trailers: false,
             close: false,
         };
-        stream.send(&head, |out| out.field(b"Sec-WebSocket-Version", b"13"));
+        stream.send(&head, &Version13);
         let mut writer = stream.request();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while crate::relay::ends::Sink::is_waiting(&writer) {

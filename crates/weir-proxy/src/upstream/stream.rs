@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weir_http::{BodyLength, ChunkedLimits, FieldWriter, HeadLimits, Method, ResponseHead, Rule};
-use weir_observe::{Cause, Failure};
+use weir_observe::{Cause, Failure, Phase};
 
 use super::pinned::PinnedConnections;
 use super::proxy_header::Header;
@@ -18,7 +18,8 @@ use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::socket::Behind;
-use crate::relay::ends::{Sink, Source};
+use crate::relay::Relay;
+use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
@@ -70,6 +71,11 @@ pub(crate) trait Servers {
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Self::Opened, Failure>>;
 
+    /// The failure when a connection is not open in time.
+    fn lateness(&self, _to: Destination<'_>) -> Failure {
+        Failure::server(Phase::Connect, Cause::TimedOut)
+    }
+
     /// The stream on a connection that was opened at `now`.
     fn begin(&mut self, opened: Self::Opened, to: Destination<'_>, now: Instant) -> Self::Stream;
 
@@ -90,21 +96,6 @@ pub(crate) trait Servers {
 
 /// One request and its response.
 pub(crate) trait ServerStream {
-    /// Where the request goes.
-    type Request<'a>: Sink
-    where
-        Self: 'a;
-
-    /// The body of the response.
-    type Body<'a>: Source
-    where
-        Self: 'a;
-
-    /// Takes the fields of a head that is staged.
-    type Fields<'a>: FieldWriter
-    where
-        Self: 'a;
-
     /// When its connection was opened, and how many exchanges that had carried before.
     fn history(&self) -> (Instant, u64);
 
@@ -112,9 +103,15 @@ pub(crate) trait ServerStream {
     fn set_private(&mut self);
 
     /// Stages the head of the request.
-    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut Self::Fields<'_>));
+    fn send(&mut self, head: &RequestLine<'_>, fields: &impl OutgoingFields);
 
-    fn request(&mut self) -> Self::Request<'_>;
+    /// Moves the body of the request on, behind the head, as [`Relay::poll`] does.
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        body: &mut impl Source,
+    ) -> Poll<Result<(), RelayError>>;
 
     /// Bytes of the request that were sent, with framing.
     fn sent(&self) -> u64;
@@ -143,7 +140,14 @@ pub(crate) trait ServerStream {
     /// Whether the body seems to be here whole already, behind the head.
     fn is_body_here(&self) -> bool;
 
-    fn body<'a>(&'a mut self, stock: &'a Rc<BufferStock>) -> Self::Body<'a>;
+    /// Moves the body of the response on, as [`Relay::poll`] does.
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        client: &mut impl Sink,
+        stock: &Rc<BufferStock>,
+    ) -> Poll<Result<(), RelayError>>;
 
     /// What is wrong with the switch to the protocol that was asked for, in `response`, whose head is complete.
     fn check_switch(&self, _response: &ResponseHead) -> Result<(), Cause> {
@@ -154,13 +158,33 @@ pub(crate) trait ServerStream {
     fn into_tunnel(self) -> ServerEnd;
 }
 
+/// The fields of a head, for a stream to write in the form of its protocol.
+pub(crate) trait OutgoingFields {
+    fn write(&self, out: &mut impl FieldWriter);
+}
+
 /// Why there is no head.
 #[derive(Debug)]
 pub(crate) enum HeadError {
     /// The server has ended the connection.
     Closed,
+    /// The stream or its connection has ended, for this reason.
+    Lost(Cause),
     Io(io::Error),
     Broken(Rule),
+    /// The server has done nothing with the request, and never will: it may be sent again, whatever it is.
+    Unprocessed(Unprocessed),
+    /// The connection cannot carry such a request, of which nothing was sent.
+    Unable(Cause),
+}
+
+/// Why a server has left a request alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unprocessed {
+    /// It has refused this one.
+    Refused,
+    /// It takes no more on this connection.
+    GoAway,
 }
 
 /// What the head of a request says beside its fields.
@@ -177,6 +201,8 @@ pub(crate) struct RequestLine<'a> {
     /// Whether a request for a WebSocket comes without a key, by a protocol that has none (RFC 8441 section 5): a server of HTTP/1 gets one
     /// of Weir's, and has to prove that it has understood it.
     pub(crate) needs_key: bool,
+    /// The key of the WebSocket that the client asks for.
+    pub(crate) key: Option<&'a [u8]>,
     pub(crate) takes_trailers: bool,
     /// Whether connections to this upstream are never used again.
     pub(crate) close: bool,

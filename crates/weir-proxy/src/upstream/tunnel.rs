@@ -13,7 +13,6 @@ pub(crate) enum ServerEnd {
     /// A connection of its own: the usual kind, of which nothing is called through a table.
     Connection(ServerConnection),
     /// A stream on a connection that others share.
-    #[cfg_attr(not(test), expect(dead_code, reason = "HTTP/1 is the only protocol to servers up to now"))]
     Stream {
         end: Box<dyn TunnelEnd>,
         /// What this worker counts of the server.

@@ -1,6 +1,7 @@
 //! The key of a WebSocket and the proof that a server has understood it (RFC 6455 sections 4.1 and 4.2.2).
 //!
-//! For clients whose protocol has no key (RFC 8441): Weir asks a server of HTTP/1 on their behalf. Must not touch what a client brings.
+//! For clients and servers of which one has a key and the other, by its protocol, has none (RFC 8441): Weir asks a server of HTTP/1 on behalf of
+//! a client of HTTP/2, and answers a client of HTTP/1 on behalf of a server of HTTP/2. Must not touch what passes from HTTP/1 to HTTP/1.
 
 use aws_lc_rs::{digest, rand};
 use data_encoding::BASE64;
@@ -26,14 +27,24 @@ impl WebsocketKey {
         &self.0
     }
 
+    /// The key of a client; `None` when it is none.
+    pub(super) fn of_client(value: &[u8]) -> Option<Self> {
+        Some(Self(value.try_into().ok()?))
+    }
+
     /// Whether `value` is the `Sec-WebSocket-Accept` of this key.
     pub(super) fn is_accepted_by(&self, value: &[u8]) -> bool {
+        value == self.accept()
+    }
+
+    /// The `Sec-WebSocket-Accept` of this key.
+    pub(super) fn accept(&self) -> [u8; 28] {
         let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
         hash.update(&self.0);
         hash.update(GUID);
         let mut accept = [0; 28];
         BASE64.encode_mut(hash.finish().as_ref(), &mut accept);
-        value == accept
+        accept
     }
 }
 

@@ -310,6 +310,7 @@ impl Simulation<'_> {
             other_server,
             attempts: exchange.attempts,
             stale_connections: 0,
+            unprocessed: 0,
             elapsed: Duration::from_nanos(self.agenda.now() - exchange.first_began),
         };
         let (upstream, now_ms) = (self.upstream, self.now_ms());

@@ -14,10 +14,14 @@ const BROKEN_GET: FailedAttempt = FailedAttempt {
     other_server: true,
     attempts: 1,
     stale_connections: 0,
+    unprocessed: 0,
     elapsed: Duration::ZERO,
 };
 
 const SAME: RetryDecision = RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false };
+/// As an attempt, but for free.
+const OTHER_FREE: RetryDecision =
+    RetryDecision::Retry { server: NextServer::OtherFirst, counts_as_attempt: false };
 const OTHER_FIRST: RetryDecision =
     RetryDecision::Retry { server: NextServer::OtherFirst, counts_as_attempt: true };
 const OTHER_ONLY: RetryDecision =
@@ -119,6 +123,22 @@ fn the_default_policy_case_by_case() {
     }
 }
 
+#[test]
+fn what_no_server_has_processed_goes_again_whatever_it_is() {
+    let post = FailedAttempt { repeatable: false, attempts: 9, elapsed: Duration::MAX, ..BROKEN_GET };
+    let never = RetryPolicy { attempts_max: 1, on_connection_error: false, ..RetryPolicy::default() };
+    for (cause, expected) in [(RetryCause::StreamRefused, OTHER_FREE), (RetryCause::GoAway, SAME)] {
+        let left = FailedAttempt { cause, ..post };
+        assert_eq!(never.judge(&left, || panic!("it is free")), expected, "{cause:?}");
+        let often = FailedAttempt { unprocessed: UNPROCESSED_MAX, ..left };
+        assert_eq!(judge(&never, often), RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted));
+        let gone = FailedAttempt { body_replayable: false, ..left };
+        assert_eq!(judge(&never, gone), RetryDecision::GiveUp(RetryRefusal::BodyNotReplayable));
+        let answered = FailedAttempt { answered_any: true, ..left };
+        assert_eq!(judge(&never, answered), RetryDecision::GiveUp(RetryRefusal::ResponseStarted));
+    }
+}
+
 /// The server may be at work, or wait for news that the client asked for.
 #[test]
 fn an_answer_that_is_late_is_asked_for_again_on_request_only() {
@@ -197,12 +217,17 @@ fn no_combination_of_facts_breaks_the_invariants() {
         let RetryDecision::Retry { server, counts_as_attempt } = judge(&eager, failed) else { continue };
         retried += 1;
         assert!(!failed.answered_any, "the client has part of an answer: {failed:?}");
-        assert!(failed.repeatable || !failed.sent_any, "an effect could happen twice: {failed:?}");
+        assert!(
+            failed.repeatable || !failed.sent_any || failed.is_unprocessed(),
+            "an effect could happen twice: {failed:?}"
+        );
         assert!(failed.body_replayable, "the body is not complete: {failed:?}");
         if counts_as_attempt {
             assert!(failed.attempts < 3, "{failed:?}");
             assert_ne!(server, NextServer::SameFresh, "{failed:?}");
             assert!(failed.other_server || server == NextServer::OtherFirst, "there is no other: {failed:?}");
+        } else if failed.is_unprocessed() {
+            assert!(failed.unprocessed < UNPROCESSED_MAX, "{failed:?}");
         } else {
             assert_eq!(server, NextServer::SameFresh, "{failed:?}");
             assert!(
@@ -222,6 +247,8 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
         RetryCause::Timeout,
         RetryCause::Status(503),
         RetryCause::Status(500),
+        RetryCause::StreamRefused,
+        RetryCause::GoAway,
     ];
     let flags = 0..1_u32 << 7;
     flags.flat_map(move |flags| {
@@ -238,6 +265,7 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
                     other_server: flags & 64 != 0,
                     attempts,
                     stale_connections,
+                    unprocessed: stale_connections * 2,
                     elapsed: Duration::ZERO,
                 })
             })

@@ -9,7 +9,7 @@ mod writer;
 
 pub use block::{BlockError, skip_block};
 pub use request::read_request;
-pub use response::read_response;
+pub use response::{read_response, switch_protocols};
 pub use trailers::read_trailers;
 pub use writer::{HeadWriter, RequestPseudoFields};
 

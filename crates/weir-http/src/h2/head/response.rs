@@ -5,10 +5,12 @@
 use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
 use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
 use crate::message::content_length;
+use crate::message::fields::Field;
 use crate::message::limits::HeadLimits;
 use crate::message::name::FieldName;
 use crate::message::response::ResponseHead;
 use crate::message::rule::Rule;
+use crate::message::span::TextSpan;
 use crate::message::version::Version;
 
 /// Reads the header block of a response, final or interim, into `head`, which was reset, and `text`, as [`super::read_request`] does.
@@ -39,6 +41,28 @@ pub fn read_response(
         100..200 if ends_stream => Err(BlockError::Malformed(Rule::InterimEndsStream)),
         _ => Ok(()),
     }
+}
+
+/// Makes the success of an extended CONNECT (RFC 8441 section 5) what it is in HTTP/1: 101 and `Upgrade: protocol`, with `accept` as the
+/// proof of a WebSocket where the client waits for one.
+pub fn switch_protocols(head: &mut ResponseHead, text: &mut Vec<u8>, protocol: &[u8], accept: Option<&[u8]>) {
+    head.status = 101;
+    head.content_length = None;
+    let accept = accept.map(|accept| (FieldName::SecWebsocketAccept, &b"sec-websocket-accept"[..], accept));
+    // The empty line stays the last.
+    text.truncate(text.len().saturating_sub(2));
+    for (known, name, value) in
+        [Some((FieldName::Upgrade, &b"upgrade"[..], protocol)), accept].into_iter().flatten()
+    {
+        let start = text.len();
+        text.extend_from_slice(name);
+        text.extend_from_slice(b": ");
+        text.extend_from_slice(value);
+        let name = TextSpan::new(start, start + name.len());
+        head.fields.push(Field { name, value: TextSpan::new(name.end() + 2, text.len()), known });
+        text.extend_from_slice(b"\r\n");
+    }
+    text.extend_from_slice(b"\r\n");
 }
 
 #[inline(always)]

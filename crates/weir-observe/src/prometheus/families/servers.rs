@@ -28,6 +28,7 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_server_tls_resumptions_total" Counter Server, "TLS handshakes with the server that resumed a session.", counted!(tls_resumptions);
     "weir_server_reuses_total" Counter Server, "Attempts on a pooled connection.", counted!(reuses);
     "weir_server_stale_reuses_total" Counter Server, "Pooled connections that were stale: closed by the server as they were reused.", counted!(stale_reuses);
+    "weir_server_unprocessed_total" Counter Server, "Requests that the server left unprocessed (HTTP/2: REFUSED_STREAM, GOAWAY) and that were sent again.", counted!(unprocessed);
     "weir_server_connections_open" Gauge Server, "Open connections to the server, including idle ones.",
         |samples, upstream, server| {
             let open = level(upstream.server_shards(server).used(), |shard| shard.connections_open.level());

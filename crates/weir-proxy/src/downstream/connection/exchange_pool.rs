@@ -18,7 +18,7 @@ use crate::downstream::http1::{AfterStream, Http1StreamState};
 use crate::exchange::End;
 use crate::exchange::{self, Exchange};
 use crate::state::worker::Worker;
-use crate::upstream::http1::Http1Servers;
+use crate::upstream::pooled::PooledServers;
 
 /// Exchanges kept for the next request; each holds a few KiB of warm memory.
 const KEPT_MAX: usize = 256;
@@ -148,7 +148,7 @@ pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usiz
 async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
     let mut exchange = Exchange::new();
     let mut http1 = Http1StreamState::new();
-    let mut servers = Http1Servers::default();
+    let mut servers = PooledServers::default();
     loop {
         let waiting = poll_fn(|_| match slot.take() {
             Some(waiting @ (SlotState::Waiting(_) | SlotState::StreamWaiting(_))) => Poll::Ready(waiting),
@@ -177,7 +177,7 @@ async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
             }
             ListenerProtocol::Tcp => {
                 let (client, mut stream) = conn.tcp_stream();
-                match exchange::tcp::run(client, &mut stream, &mut servers, &mut exchange).await {
+                match exchange::tcp::run(client, &mut stream, &mut servers.http1, &mut exchange).await {
                     End::Tunnel(tunnel) => AfterStream::Tunnel(tunnel),
                     _ => AfterStream::Close,
                 }

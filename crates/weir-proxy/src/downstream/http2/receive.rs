@@ -51,6 +51,7 @@ pub(crate) struct RequestInbox {
 
 impl ConnectionSide for ToClients {
     const ROLE: Role = Role::Server;
+    const DROPPED: ErrorCode = ErrorCode::INTERNAL_ERROR;
     type Head = RequestHead;
     type Inbox = RequestInbox;
     type State = ClientStreams;

@@ -21,11 +21,13 @@ use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_connect;
 use crate::net::socket::Behind;
+use crate::relay::Relay;
+use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::tunnel::memory_end::MemoryEnd;
 use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
 use crate::upstream::proxy_header::Header;
-use crate::upstream::stream::{Destination, HeadError, RequestLine, ServerStream, Servers};
+use crate::upstream::stream::{Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers};
 use crate::upstream::tunnel::ServerEnd;
 
 /// How an attempt on a server goes.
@@ -219,27 +221,29 @@ impl Drop for MemoryServerStream {
 }
 
 impl ServerStream for MemoryServerStream {
-    type Request<'a> = Writer<'a>;
-    type Body<'a> = Reader<'a>;
-    type Fields<'a> = FieldList;
-
     fn history(&self) -> (Instant, u64) {
         (self.opened_at, self.carried)
     }
 
     fn set_private(&mut self) {}
 
-    fn send(&mut self, head: &RequestLine<'_>, fields: impl FnOnce(&mut FieldList)) {
+    fn send(&mut self, head: &RequestLine<'_>, fields: &impl OutgoingFields) {
         let mut list = FieldList::default();
-        fields(&mut list);
+        fields.write(&mut list);
         assert!(list.get("x-forwarded-for").is_some(), "servers hear of the client");
         assert!(!head.host.is_empty() && head.target.starts_with(b"/"), "a request has a host and a path");
         self.request.stage(&[b'#'; HEAD_BYTES]);
         self.all.at_once(Event::Request(Rc::clone(&self.world)));
     }
 
-    fn request(&mut self) -> Writer<'_> {
-        Writer { receiving: &self.world.request, sending: &mut self.request }
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        body: &mut impl Source,
+    ) -> Poll<Result<(), RelayError>> {
+        let mut request = Writer { receiving: &self.world.request, sending: &mut self.request };
+        relay.poll(cx, body, &mut request)
     }
 
     fn sent(&self) -> u64 {
@@ -289,8 +293,15 @@ impl ServerStream for MemoryServerStream {
         self.world.body.arrived() == self.world.body.bytes.len()
     }
 
-    fn body<'a>(&'a mut self, _stock: &'a Rc<BufferStock>) -> Reader<'a> {
-        Reader { arriving: &self.world.body, reading: &mut self.reading }
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        client: &mut impl Sink,
+        _stock: &Rc<BufferStock>,
+    ) -> Poll<Result<(), RelayError>> {
+        let mut body = Reader { arriving: &self.world.body, reading: &mut self.reading };
+        relay.poll(cx, &mut body, client)
     }
 
     fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {

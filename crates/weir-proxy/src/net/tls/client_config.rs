@@ -25,6 +25,8 @@ pub struct TlsClientConfig {
     now: ArcSwap<ClientConfigs>,
     /// The name that the certificate of each server has to be valid for.
     names: Box<[ServerName<'static>]>,
+    /// What servers are offered for traffic (ALPN), best first.
+    protocols: &'static [&'static [u8]],
     key_log: Arc<dyn KeyLog>,
 }
 
@@ -59,15 +61,19 @@ pub struct HandshakeConfig {
 impl TlsClientConfig {
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, or the key log cannot be opened.
-    pub(crate) fn new(tls: &UpstreamTls) -> Result<Self, TlsConfigError> {
+    pub(crate) fn new(
+        tls: &UpstreamTls,
+        protocols: &'static [&'static [u8]],
+    ) -> Result<Self, TlsConfigError> {
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
         let files = UpstreamTlsFiles {
             authorities: tls.authorities.clone(),
             revocations: tls.revocations.clone(),
             certificate: tls.certificate.clone(),
         };
-        let clients = ClientConfigs::new(tls, files, &key_log)?;
-        Ok(Self { now: ArcSwap::from_pointee(clients), names: tls.names.as_slice().into(), key_log })
+        let clients = ClientConfigs::new(tls, files, protocols, &key_log)?;
+        let names = tls.names.as_slice().into();
+        Ok(Self { now: ArcSwap::from_pointee(clients), names, protocols, key_log })
     }
 
     /// For a connection that carries traffic to a server.
@@ -92,7 +98,7 @@ impl TlsClientConfig {
     /// # Errors
     /// When rustls does not take one of them; then nothing changes.
     pub fn replace(&self, tls: &UpstreamTls, files: UpstreamTlsFiles) -> Result<(), Error> {
-        self.now.store(Arc::new(ClientConfigs::new(tls, files, &self.key_log)?));
+        self.now.store(Arc::new(ClientConfigs::new(tls, files, self.protocols, &self.key_log)?));
         Ok(())
     }
 }
@@ -114,7 +120,12 @@ impl HandshakeConfig {
 }
 
 impl ClientConfigs {
-    fn new(tls: &UpstreamTls, files: UpstreamTlsFiles, key_log: &Arc<dyn KeyLog>) -> Result<Self, Error> {
+    fn new(
+        tls: &UpstreamTls,
+        files: UpstreamTlsFiles,
+        protocols: &[&[u8]],
+        key_log: &Arc<dyn KeyLog>,
+    ) -> Result<Self, Error> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
         let verifier: Arc<dyn ServerCertVerifier> = match &files.authorities {
             Some(authorities) => {
@@ -133,6 +144,7 @@ impl ClientConfigs {
         probes.resumption = Resumption::disabled();
         let for_server = |_: &ServerName<'_>| {
             let mut config = probes.clone();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
             if tls.session_reuse {
                 config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
             }

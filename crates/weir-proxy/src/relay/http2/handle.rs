@@ -30,7 +30,7 @@ impl<S: ConnectionSide> StreamHandle<S> {
     /// The task of `cx` runs the stream from now on.
     pub(crate) fn enter(&self, cx: &Context<'_>) {
         // It is set once, since a stream has one task.
-        let _is_set = self.stream.task.set(cx.waker().clone());
+        self.stream.task.get_or_init(|| cx.waker().clone());
     }
 
     /// Why the peer does not want any more of it, or cannot get it.
@@ -76,6 +76,11 @@ impl<S: ConnectionSide> StreamHandle<S> {
         self.outgoing.sent + self.stream.taken_by_turn.get()
     }
 
+    /// What is sent behind the head is for a tunnel: the message has no body, and does not end the stream.
+    pub(crate) fn set_outgoing_for_tunnel(&mut self) {
+        self.outgoing.is_for_tunnel = true;
+    }
+
     /// What is received behind the head.
     pub(crate) fn incoming(&mut self) -> Body<'_, S> {
         Body { connection: &self.connection, stream: &self.stream, incoming: &mut self.incoming }
@@ -110,6 +115,6 @@ impl<S: ConnectionSide> StreamHandle<S> {
 
 impl<S: ConnectionSide> Drop for StreamHandle<S> {
     fn drop(&mut self) {
-        self.finish(ErrorCode::INTERNAL_ERROR);
+        self.finish(S::DROPPED);
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Multiplexer<S: ConnectionSide> {
     is_deaf: bool,
     /// Bytes of bodies that it is known to hold.
     held: usize,
+    /// Bytes that were received in all.
+    pub(crate) received: u64,
 }
 
 impl<S: ConnectionSide> Multiplexer<S> {
@@ -60,6 +62,7 @@ impl<S: ConnectionSide> Multiplexer<S> {
             is_paused: false,
             is_deaf: false,
             held: 0,
+            received: 0,
         }
     }
 
@@ -91,7 +94,10 @@ impl<S: ConnectionSide> Multiplexer<S> {
             ready!(quantum.poll_left(cx));
             match ready!(connection.poll_fill(cx, stock)) {
                 Ok(0) => return Poll::Ready(ReceiveEnd::Closed(Ok(()))),
-                Ok(len) => quantum.take(len),
+                Ok(len) => {
+                    quantum.take(len);
+                    self.received += len as u64;
+                }
                 Err(error) => return Poll::Ready(ReceiveEnd::Closed(Err(error))),
             }
         }
@@ -176,6 +182,12 @@ impl<S: ConnectionSide> Multiplexer<S> {
     pub(crate) fn go_away(&mut self, last_stream: u32, code: ErrorCode) {
         let state = &mut *self.shared.state.borrow_mut();
         state.codec.go_away(last_stream, code, &mut state.output.bytes);
+    }
+
+    /// Raises the window of the connection.
+    pub(crate) fn grow_connection_window(&mut self, size: u32) {
+        let state = &mut *self.shared.state.borrow_mut();
+        state.codec.grow_connection_window(size, &mut state.output.bytes);
     }
 
     /// Asks the peer for a sign of life.

@@ -18,6 +18,8 @@ pub(crate) struct OutgoingFrames {
     is_blocked: bool,
     /// Bytes that were appended to the output, framing included.
     pub(super) sent: u64,
+    /// Whether what is sent is for a tunnel: the message has no body.
+    pub(super) is_for_tunnel: bool,
     /// The last frame of the stream.
     pub(super) last_frame: Option<FramePlace>,
 }
@@ -95,7 +97,7 @@ impl<S: ConnectionSide> Sink for FrameSink<'_, S> {
     }
 
     fn finish(&mut self, source: &impl Source) {
-        if self.stream.gone.get().is_some() {
+        if self.outgoing.is_for_tunnel || self.stream.gone.get().is_some() {
             return;
         }
         let state = &mut *self.connection.state.borrow_mut();

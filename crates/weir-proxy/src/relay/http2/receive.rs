@@ -57,7 +57,6 @@ impl<S: ConnectionSide> Http2State<S> {
                 let table_bytes_max = self.codec.remote().header_table_size as usize;
                 self.encoder.set_peer_table_bytes_max(table_bytes_max);
                 self.streams.iter().for_each(|stream| wake_for_window(stream));
-                S::settings(self);
             }
             Event::Priority { stream, value } => self.prioritise(stream, Priority::parse(&input[value])),
             Event::Pong { payload: MEASURE } => self.measured(),

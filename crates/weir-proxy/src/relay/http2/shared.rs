@@ -22,6 +22,9 @@ pub(crate) trait ConnectionSide: Sized + 'static {
     /// What Weir is on a connection of this side.
     const ROLE: Role;
 
+    /// Why a stream ends whose task drops it.
+    const DROPPED: ErrorCode;
+
     /// The head of a message that is received.
     type Head: Default;
 
@@ -72,9 +75,6 @@ pub(crate) trait ConnectionSide: Sized + 'static {
 
     /// The peer has answered a ping of this side.
     fn pong(_state: &mut Http2State<Self>, _payload: [u8; 8]) {}
-
-    /// The settings of the peer have come, or have changed.
-    fn settings(_state: &mut Http2State<Self>) {}
 }
 
 /// The limits of messages that are received.
@@ -247,6 +247,16 @@ impl<S: ConnectionSide> Http2State<S> {
         }
     }
 
+    /// Opens the next stream, if the peer lets us.
+    pub(crate) fn open_stream(&mut self, inbox: S::Inbox, priority: Priority) -> Option<Rc<StreamShared<S>>> {
+        if self.is_closed || !self.codec.can_open() {
+            return None;
+        }
+        let stream = StreamShared::new(self.codec.open_stream(), inbox, false, priority);
+        self.streams.push(Rc::clone(&stream));
+        Some(stream)
+    }
+
     pub(crate) fn stream(&self, id: u32) -> Option<&Rc<StreamShared<S>>> {
         Some(&self.streams[self.position(id)?])
     }
@@ -300,6 +310,13 @@ impl<S: ConnectionSide> Http2State<S> {
                 None => self.schedule.settle(given),
             }
         }
+    }
+
+    /// Resets a stream for a reason of our own.
+    pub(crate) fn reset(&mut self, id: u32, code: ErrorCode, cause: Cause) {
+        self.codec.reset(id, code, &mut self.output.bytes);
+        self.leave(id, cause);
+        self.wake();
     }
 
     /// The exchange of a stream is over: nothing of it stays.

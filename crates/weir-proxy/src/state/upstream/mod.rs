@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use weir_config::{ConnectionsMax, Server, ServerAddress, Upstream, UpstreamTls};
+use weir_config::{ConnectionsMax, Server, ServerAddress, ServerProtocol, Upstream, UpstreamTls};
 use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
@@ -318,6 +318,12 @@ impl UpstreamPlan {
         self.epoch + std::time::Duration::from_millis(millis)
     }
 
+    /// Whether several requests at once share a connection to a server, or may do so if the server agrees.
+    #[inline]
+    pub(crate) fn shares_connections(&self) -> bool {
+        self.config.protocol != ServerProtocol::Http1
+    }
+
     /// Whether a connection to a server may lead to an address that is none of its any more.
     ///
     /// Every one that was opened before an address went away, wherever it leads: to open a few anew costs less than to
@@ -403,14 +409,25 @@ fn client_config(
     before: Option<&UpstreamPlan>,
 ) -> Result<Option<Arc<TlsClientConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
-    let unchanged = before.filter(|before| before.config.tls.as_ref() == Some(tls));
+    let unchanged = before.filter(|before| {
+        before.config.tls.as_ref() == Some(tls) && before.config.protocol == config.protocol
+    });
     if let Some(client_config) = unchanged.and_then(|before| before.tls.clone()) {
         return Ok(Some(client_config));
     }
-    let client_config = TlsClientConfig::new(tls);
+    let client_config = TlsClientConfig::new(tls, application_protocols(config.protocol));
     let client_config =
         client_config.map_err(|error| TlsError { place: format!("upstream `{}`", config.name), error })?;
     Ok(Some(Arc::new(client_config)))
+}
+
+/// What servers are offered by ALPN; none for one that may know only HTTP/1.
+fn application_protocols(protocol: ServerProtocol) -> &'static [&'static [u8]] {
+    match protocol {
+        ServerProtocol::Http1 | ServerProtocol::H2c => &[],
+        ServerProtocol::H2 => &[b"h2"],
+        ServerProtocol::Auto => &[b"h2", b"http/1.1"],
+    }
 }
 
 /// Session affinity, with the cookies learned before. Of servers of one name, the one that stays is meant.

@@ -1,0 +1,232 @@
+//! Streams to the servers of all upstreams, each by the protocol of its upstream: what the exchanges of clients run on.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use weir_http::{BodyLength, ChunkedLimits, HeadLimits, Method, ResponseHead};
+use weir_observe::{Cause, Failure};
+
+use super::http1::{Http1ServerStream, Http1Servers};
+use super::http2::{Http2Opened, Http2ServerStream, Http2Servers, StreamTicket};
+use super::pinned::PinnedConnections;
+use super::proxy_header::Header;
+use super::stream::{Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers};
+use super::tunnel::ServerEnd;
+use crate::net::buffer::BufferStock;
+use crate::net::clock::Instant;
+use crate::net::connection::Connection;
+use crate::net::socket::Behind;
+use crate::relay::Relay;
+use crate::relay::ends::{RelayError, Sink, Source};
+use crate::state::worker::Worker;
+
+/// Streams of either protocol.
+#[derive(Debug, Default)]
+pub(crate) struct PooledServers {
+    pub(crate) http1: Http1Servers,
+    http2: Http2Servers,
+}
+
+/// A stream of either protocol.
+pub(crate) enum PooledStream {
+    Http1(Http1ServerStream),
+    Http2(Box<Http2ServerStream>),
+}
+
+/// What opening a connection gives.
+pub(crate) enum PooledOpened {
+    /// A connection, and whether it was counted and its handshake with it.
+    Http1(Connection, bool),
+    Http2(StreamTicket),
+}
+
+impl Servers for PooledServers {
+    type Stream = PooledStream;
+    type Opened = PooledOpened;
+
+    #[inline(always)]
+    fn take_kept(
+        &mut self,
+        to: Destination<'_>,
+        pinned: &mut PinnedConnections,
+        now: Instant,
+        careful: bool,
+    ) -> Option<PooledStream> {
+        if to.plan().shares_connections() {
+            if let Some(stream) = self.http2.take(to) {
+                return Some(PooledStream::Http2(stream));
+            }
+            if !self.http2.chooses_http1(to) {
+                return None;
+            }
+        }
+        self.http1.take_kept(to, pinned, now, careful).map(PooledStream::Http1)
+    }
+
+    fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections) {
+        // A shared connection that has ended is forgotten already, and says nothing about the others.
+        if !to.plan().shares_connections() || self.http2.chooses_http1(to) {
+            self.http1.forget_kept(to, pinned);
+        }
+    }
+
+    fn open(
+        &mut self,
+        to: Destination<'_>,
+        header: Option<Header>,
+        behind: Behind,
+        worker: Rc<Worker>,
+    ) -> impl Future<Output = Result<PooledOpened, Failure>> {
+        let is_shared = to.plan().shares_connections();
+        let shared = (is_shared && !self.http2.chooses_http1(to)).then(|| self.http2.open(to, &worker));
+        let alone = self.http1.open(to, header, behind, worker);
+        async move {
+            if let Some(shared) = shared {
+                match shared.await? {
+                    Http2Opened::Stream(ticket) => return Ok(PooledOpened::Http2(ticket)),
+                    Http2Opened::Http1(connection) => return Ok(PooledOpened::Http1(*connection, true)),
+                    Http2Opened::Http1Elsewhere => {}
+                }
+            }
+            alone.await.map(|connection| PooledOpened::Http1(connection, false))
+        }
+    }
+
+    fn lateness(&self, to: Destination<'_>) -> Failure {
+        if to.plan().shares_connections() { self.http2.lateness(to) } else { self.http1.lateness(to) }
+    }
+
+    fn begin(&mut self, opened: PooledOpened, to: Destination<'_>, now: Instant) -> PooledStream {
+        match opened {
+            PooledOpened::Http1(connection, is_counted) => {
+                if !is_counted {
+                    Http1Servers::count_handshake(&connection, to);
+                }
+                PooledStream::Http1(self.http1.begin_on(connection, to, now))
+            }
+            PooledOpened::Http2(ticket) => PooledStream::Http2(self.http2.begin(&ticket, to)),
+        }
+    }
+
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        stream: PooledStream,
+        to: Destination<'_>,
+        pinned: &mut PinnedConnections,
+        now: Instant,
+        was_sent: bool,
+    ) {
+        match stream {
+            PooledStream::Http1(stream) => self.http1.finish(stream, to, pinned, now, was_sent),
+            PooledStream::Http2(stream) => stream.finish(),
+        }
+    }
+
+    fn drop_stream(&mut self, stream: PooledStream) {
+        match stream {
+            PooledStream::Http1(stream) => self.http1.drop_stream(stream),
+            PooledStream::Http2(stream) => stream.finish(),
+        }
+    }
+}
+
+/// Calls the same of the stream, whatever its protocol.
+macro_rules! of_either {
+    ($stream:expr, $name:ident => $call:expr) => {
+        match $stream {
+            PooledStream::Http1($name) => $call,
+            PooledStream::Http2($name) => $call,
+        }
+    };
+}
+
+impl ServerStream for PooledStream {
+    #[inline(always)]
+    fn history(&self) -> (Instant, u64) {
+        of_either!(self, stream => stream.history())
+    }
+
+    fn set_private(&mut self) {
+        of_either!(self, stream => stream.set_private());
+    }
+
+    #[inline(always)]
+    fn send(&mut self, head: &RequestLine<'_>, fields: &impl OutgoingFields) {
+        of_either!(self, stream => stream.send(head, fields));
+    }
+
+    #[inline(always)]
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        body: &mut impl Source,
+    ) -> Poll<Result<(), RelayError>> {
+        of_either!(self, stream => stream.poll_request(cx, relay, body))
+    }
+
+    #[inline(always)]
+    fn sent(&self) -> u64 {
+        of_either!(self, stream => stream.sent())
+    }
+
+    #[inline(always)]
+    fn received_any(&self) -> bool {
+        of_either!(self, stream => stream.received_any())
+    }
+
+    #[inline(always)]
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        stock: &Rc<BufferStock>,
+        response: &mut ResponseHead,
+        limits: &HeadLimits,
+    ) -> Poll<Result<(), HeadError>> {
+        of_either!(self, stream => stream.poll_head(cx, stock, response, limits))
+    }
+
+    #[inline(always)]
+    fn head(&self) -> &[u8] {
+        of_either!(self, stream => stream.head())
+    }
+
+    #[inline(always)]
+    fn take_head(&mut self) {
+        of_either!(self, stream => stream.take_head());
+    }
+
+    #[inline(always)]
+    fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
+        of_either!(self, stream => stream.begin_body(response, method, limits))
+    }
+
+    #[inline(always)]
+    fn is_body_here(&self) -> bool {
+        of_either!(self, stream => stream.is_body_here())
+    }
+
+    #[inline(always)]
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Relay,
+        client: &mut impl Sink,
+        stock: &Rc<BufferStock>,
+    ) -> Poll<Result<(), RelayError>> {
+        of_either!(self, stream => stream.poll_response(cx, relay, client, stock))
+    }
+
+    fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
+        of_either!(self, stream => stream.check_switch(response))
+    }
+
+    fn into_tunnel(self) -> ServerEnd {
+        match self {
+            PooledStream::Http1(stream) => stream.into_tunnel(),
+            PooledStream::Http2(stream) => (*stream).into_tunnel(),
+        }
+    }
+}
