@@ -28,6 +28,7 @@ struct Filter<'a> {
 }
 
 /// Adds the fields of a head that pass, neighbours as one run. `replace` adds a field that passes with another value.
+#[inline(always)]
 fn copy_fields<W: FieldWriter>(
     out: &mut W,
     text: &[u8],

@@ -113,6 +113,7 @@ pub(crate) fn write_certificate(
     }
 }
 
+#[inline(always)]
 fn write_x_forwarded(
     out: &mut impl FieldWriter,
     client: &Client,

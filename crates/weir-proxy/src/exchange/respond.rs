@@ -72,7 +72,6 @@ fn begin<T: ServerStream>(
     let server = serving.slot.server;
     affinity::learn(exchange, plans.upstream, server, head, now);
     affinity::count(exchange, plans, server);
-    let status = exchange.response.status();
     let response = FinalHead {
         status: Status::received(&exchange.response, head),
         content: Content::Body(length, announced_length(exchange, length)),

@@ -125,6 +125,7 @@ impl Servers for Http1Servers {
     type Stream = Http1ServerStream;
     type Opened = Connection;
 
+    #[inline(always)]
     fn take_kept(
         &mut self,
         to: Destination<'_>,
@@ -176,6 +177,7 @@ impl Servers for Http1Servers {
     }
 
     /// Keeps the connection for the next request: of any client, or of this one if a PROXY header has named its client.
+    #[inline(always)]
     fn finish(
         &mut self,
         stream: Http1ServerStream,
