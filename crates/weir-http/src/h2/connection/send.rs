@@ -26,9 +26,16 @@ impl ConnectionCodec {
     /// Opens the next stream of a client.
     pub fn open_stream(&mut self) -> u32 {
         debug_assert!(self.role == Role::Client && self.can_open());
-        self.last_stream += if self.last_stream == 0 { 1 } else { 2 };
+        self.last_stream = self.streams_opened() * 2 + 1;
         self.push_stream(self.last_stream, false, false);
         self.last_stream
+    }
+
+    /// Takes the last stream back that was opened, of which nothing was sent: its number is that of the next.
+    pub fn abandon_stream(&mut self, id: u32) {
+        debug_assert!(self.role == Role::Client && id == self.last_stream);
+        self.streams.remove(id);
+        self.last_stream = id.saturating_sub(2);
     }
 
     /// Begins a header block on a stream; the caller appends it to `out`.

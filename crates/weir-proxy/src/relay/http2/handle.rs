@@ -50,6 +50,13 @@ impl<S: ConnectionSide> StreamHandle<S> {
         }
     }
 
+    /// Takes the stream back, which was opened last and of which nothing was sent; it ends with `cause`.
+    pub(crate) fn abandon(&mut self, cause: Cause) {
+        self.is_over = true;
+        self.stream.leave(cause);
+        self.connection.state.borrow_mut().abandon(&self.stream);
+    }
+
     /// Resets the stream, since its peer has sent a message that breaks `rule`.
     #[cold]
     pub(crate) fn fail(&mut self, rule: Rule) {

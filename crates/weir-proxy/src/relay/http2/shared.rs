@@ -257,6 +257,15 @@ impl<S: ConnectionSide> Http2State<S> {
         Some(stream)
     }
 
+    /// Takes the last stream back that was opened, of which nothing was sent.
+    pub(super) fn abandon(&mut self, stream: &StreamShared<S>) {
+        if let Some(at) = self.position(stream.id) {
+            self.streams.remove(at);
+            self.codec.abandon_stream(stream.id);
+        }
+        self.wake();
+    }
+
     pub(crate) fn stream(&self, id: u32) -> Option<&Rc<StreamShared<S>>> {
         Some(&self.streams[self.position(id)?])
     }

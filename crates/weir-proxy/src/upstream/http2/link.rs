@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_http::Priority;
+use weir_observe::Cause;
 
 use super::receive::{ResponseInbox, ToServers};
 use crate::net::clock::Instant;
@@ -96,6 +97,7 @@ impl ServerLink {
     /// A stream that does not exist: the server takes no more.
     pub(super) fn nothing(&self) -> StreamHandle<ToServers> {
         let stream = StreamShared::new(0, ResponseInbox::new(), true, IN_TURNS);
+        stream.leave(Cause::GoAway);
         StreamHandle::new(Rc::clone(&self.shared), stream)
     }
 

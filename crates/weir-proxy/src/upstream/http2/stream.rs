@@ -129,6 +129,7 @@ impl ServerStream for Http2ServerStream {
         }
         if head.upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case(WEBSOCKET)) {
             if !self.takes_websockets() {
+                self.handle.abandon(Cause::WebsocketNotSupported);
                 self.unable = Some(HeadError::Unable(Cause::WebsocketNotSupported));
                 return;
             }

@@ -359,6 +359,15 @@ impl Connection {
         Some(request)
     }
 
+    /// The next `len` bytes, which stay on the wire.
+    pub(crate) fn peek(&mut self, len: usize) -> Option<Vec<u8>> {
+        while self.wire.pending().len() < len {
+            let received = self.wire.receive().map(|_| ());
+            self.note(received)?;
+        }
+        Some(self.wire.pending()[..len].to_vec())
+    }
+
     /// Takes exactly `len` bytes off the wire.
     pub(crate) fn take(&mut self, len: usize) -> Option<Vec<u8>> {
         let taken = self.wire.take(len);

@@ -11,3 +11,4 @@ mod queue_order;
 mod drain;
 mod dns_names;
 mod stale_connection;
+mod http2;

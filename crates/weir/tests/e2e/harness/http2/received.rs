@@ -84,7 +84,7 @@ impl Received {
 }
 
 /// RFC 9113 sections 8.2.1 and 8.2.2.
-fn check_fields(fields: &Fields) {
+pub(super) fn check_fields(fields: &Fields) {
     const OF_HTTP1: [&str; 5] =
         ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
     for (name, value) in &fields.0 {
