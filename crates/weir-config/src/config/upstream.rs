@@ -43,7 +43,7 @@ pub struct UpstreamSettings {
     pub lenient: ServerLeniency,
     /// The protocol of the connections.
     pub protocol: ServerProtocol,
-    /// HTTP/2 to the servers.
+    /// Bounds of HTTP/2 to the servers.
     pub http2: UpstreamHttp2,
     /// Server connections that are kept for further requests.
     pub pool: PoolSettings,
@@ -134,30 +134,34 @@ impl Upstream {
 choice! {
     /// The protocol of the connections to servers.
     pub enum ServerProtocol {
-        /// HTTP/1.1
+        /// HTTP/1.1: one request at a time on a connection
         #[default]
         Http1 = "http1",
-        /// HTTP/2 over TLS
+        /// HTTP/2 over TLS: the server has to agree on `h2` (ALPN)
         H2 = "h2",
-        /// HTTP/2 without TLS, by prior knowledge
+        /// HTTP/2 without TLS, which the server has to know beforehand (prior knowledge)
         H2c = "h2c",
-        /// over TLS what ALPN agrees on: HTTP/2, else HTTP/1.1
+        /// over TLS what the server prefers: HTTP/2, or else HTTP/1.1 (ALPN)
         Auto = "auto",
     }
 }
 
 section! {
-    /// HTTP/2 to servers.
+    /// HTTP/2 to servers: the requests of many clients share few connections. A request that a server leaves unprocessed (a refused stream, or
+    /// GOAWAY) is sent again, whatever its method, up to five times and regardless of `retry.budget`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct UpstreamHttp2 at "upstream.NAME.http2" {
-        /// Requests on one connection.
-        streams_max: u32 = 100, in 1..=10_000;
-        /// Connections per server and worker.
-        connections_max: u32 = 100, in 1..=10_000;
-        /// Silence.
-        ping_interval: Option<Duration> = "10s";
-        /// Answer.
-        ping_timeout: Duration = "5s";
+        /// Concurrent requests on one connection. The limit that the server announces (SETTINGS_MAX_CONCURRENT_STREAMS) is obeyed as well.
+        /// When no connection has room, another is opened.
+        streams_max: u32 = 100, in 1..=10_000, like "Envoy `max_concurrent_streams`";
+        /// Connections per server and worker. When all have as many requests as they may, further requests wait for a stream within
+        /// `timeouts.connect`, and are then answered 503 (`connect-no-free-stream`).
+        connections_max: u32 = 100, in 1..=10_000, like "Envoy `max_connections`";
+        /// How long a server with requests may be silent before a ping asks for a sign of life. Since gRPC servers reject frequent pings, a
+        /// third and later pings in one silence are at least 330 s apart.
+        ping_interval: Option<Duration> = "10s", like "Envoy `connection_keepalive.interval`";
+        /// How long it may take to answer. Then its connection is closed, and its requests fail or are retried.
+        ping_timeout: Duration = "5s", like "Envoy `connection_keepalive.timeout`";
     }
 }
 

@@ -45,10 +45,11 @@ section! {
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         lenient: ServerLeniency = {};
-        /// The protocol of the connections to the servers.
+        /// The protocol of the connections to the servers. HTTP/2 pays off where connections are scarce, and is what gRPC needs: it shares few
+        /// connections between many requests. `h2` and `auto` need `tls`.
         protocol: ServerProtocol = "http1", like "nginx `proxy_http_version`, `grpc_pass`; HAProxy `proto h2`, `alpn` (of `server`)";
-        /// HTTP/2 to the servers.
-        http2: UpstreamHttp2 = {};
+        /// Bounds of HTTP/2 to the servers.
+        http2: SpannedTable<UpstreamHttp2> = {};
         /// Server connections that are kept for further requests.
         pool: SpannedTable<PoolSettings> = {};
         /// The version of the PROXY protocol header with the client address that servers get. Such a connection belongs to one client: it

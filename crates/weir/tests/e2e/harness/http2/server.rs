@@ -241,12 +241,12 @@ impl<'a> Http2Server<'a> {
         asked.body.extend_from_slice(payload);
         asked.has_ended = header.has(frame::END_STREAM);
         asked.sent += payload.len() as i64;
-        if self.gives_back && !payload.is_empty() {
+        if !self.gives_back {
+            assert!(asked.sent <= WINDOW, "beyond the window: {header:?}");
+        } else if !payload.is_empty() {
             let by = payload.len() as u32;
             let updates = [frame::window_update(0, by), frame::window_update(header.stream, by)].concat();
             self.conn.send(updates)?;
-        } else {
-            assert!(asked.sent <= WINDOW, "beyond the window: {header:?}");
         }
         Some(())
     }
