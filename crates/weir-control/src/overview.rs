@@ -278,7 +278,7 @@ fn find(snapshot: &Snapshot, upstream: &str, server: &str) -> Result<(usize, usi
 fn layer_of(plan: &UpstreamPlan) -> CheckLayer {
     match plan.config.health.as_ref() {
         Some(check) if check.dialogue.is_some() => CheckLayer::Answer,
-        Some(HealthCheck { probe: HealthProbe::Http(_), .. }) => CheckLayer::Answer,
+        Some(HealthCheck { probe: HealthProbe::Http(_) | HealthProbe::Grpc(_), .. }) => CheckLayer::Answer,
         Some(HealthCheck { probe: HealthProbe::Tls, .. }) => CheckLayer::Tls,
         Some(HealthCheck { probe: HealthProbe::Tcp, .. }) | None => CheckLayer::Connection,
     }

@@ -51,6 +51,7 @@ const PROTOCOLS: &[Protocol] = &[
             "crates/weir-proxy/src/downstream/http2/",
             "crates/weir-proxy/src/upstream/http2/",
             "crates/weir-proxy/src/relay/http2/",
+            "crates/weir-control/src/health/",
         ],
     },
 ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustls_pki_types::ServerName;
 
 use super::{dialogue, headers};
-use crate::config::{BodyRule, HealthCheck, HealthProbe, HttpProbe};
+use crate::config::{BodyRule, GrpcProbe, HealthCheck, HealthProbe, HttpProbe, ServerProtocol};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{HealthText, ProbeKind, UpstreamText};
@@ -50,10 +50,16 @@ pub(super) fn check(
             if kind == ProbeKind::Tcp { HealthProbe::Tcp } else { HealthProbe::Tls }
         }
         ProbeKind::Http => HealthProbe::Http(Box::new(http(text, diagnostics))),
+        ProbeKind::Grpc => HealthProbe::Grpc(Box::new(grpc(upstream, text, diagnostics))),
     };
+    if let Some(at) = text.written("service").filter(|_| kind != ProbeKind::Grpc) {
+        let message = "`service` has no effect: only a probe of the kind `grpc` asks about a service";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        diagnostics.push(diagnostic.help("write `kind = \"grpc\"`"));
+    }
     report_tls(text, kind, diagnostics);
     let dialogue = dialogue::check(text, kind, diagnostics);
-    let tls = kind == ProbeKind::Tls || (kind == ProbeKind::Http && wants_tls);
+    let tls = kind == ProbeKind::Tls || (matches!(kind, ProbeKind::Http | ProbeKind::Grpc) && wants_tls);
     let timeout = value.timeout.unwrap_or((value.interval / 2).min(TIMEOUT_DEFAULT_MAX));
     let fast_interval = value.fast_interval.unwrap_or((value.interval / 4).max(INTERVAL_MIN));
     check_times(text, timeout, diagnostics);
@@ -110,6 +116,34 @@ fn report_tls(text: &SpannedTable<HealthText>, kind: ProbeKind, diagnostics: &mu
         _ => return,
     };
     diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+}
+
+/// What a probe of the gRPC health protocol asks for.
+fn grpc(
+    upstream: &UpstreamText,
+    text: &SpannedTable<HealthText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> GrpcProbe {
+    if upstream.protocol == ServerProtocol::Http1 {
+        let message = "gRPC is spoken over HTTP/2, and the servers are spoken to in HTTP/1.1";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("kind"), message);
+        diagnostics
+            .push(diagnostic.help("set `protocol` of the upstream to `\"h2\"` or, without TLS, `\"h2c\"`"));
+    }
+    for key in OF_HTTP.into_iter().filter(|key| !["host", "headers", "connection_age"].contains(key)) {
+        if let Some(at) = text.changed(key) {
+            let message =
+                format!("`{key}` has no effect: a probe of the kind `grpc` makes a call of its own");
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+            diagnostics.push(diagnostic.help("write `kind = \"http\"`, or name a `service`"));
+        }
+    }
+    let value = &text.value;
+    GrpcProbe {
+        service: value.service.clone().unwrap_or_default(),
+        host: value.host.as_ref().map(|host| host.0.clone()),
+        headers: headers::check_probe(&value.headers, diagnostics),
+    }
 }
 
 /// The host of a `Host` as a certificate has it.

@@ -46,6 +46,19 @@ pub enum HealthProbe {
     Tls,
     /// A request.
     Http(Box<HttpProbe>),
+    /// A call of `grpc.health.v1.Health/Check`.
+    Grpc(Box<GrpcProbe>),
+}
+
+/// What a probe of the gRPC health protocol asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcProbe {
+    /// The service; empty: the server as a whole.
+    pub service: Box<str>,
+    /// The authority; `None`: the address of the server.
+    pub host: Option<Box<str>>,
+    /// More fields of the request, none of which is `Host` or concerns the framing.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// The conversation of a probe on a connection that is not HTTP.

@@ -29,7 +29,7 @@ pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, Clie
 pub use credentials::Credentials;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
-pub use health::{BodyRule, Dialogue, HealthCheck, HealthProbe, HttpProbe};
+pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,

@@ -35,6 +35,8 @@ section! {
         headers: Map<HeaderValue> = {}, like "HAProxy `http-check send hdr`";
         /// Status codes of a healthy server: one, a range, or a list of both.
         status: OneOrMany<StatusRange> = "200-399", like "nginx `match { status }`, HAProxy `http-check expect status`";
+        /// The service that `kind = "grpc"` asks about. Without it, the server as a whole.
+        service: Box<str> = optional, like "Envoy `grpc_health_check.service_name`";
         /// Text that the body has to contain.
         body_contains: Box<str> = optional, like "HAProxy `http-check expect string`";
         /// A regular expression that the body has to match somewhere.
@@ -86,6 +88,8 @@ choice! {
         Tls = "tls",
         /// a request gets the expected response
         Http = "http",
+        /// a call of `grpc.health.v1.Health/Check` is answered by `SERVING`, over HTTP/2
+        Grpc = "grpc",
     }
 }
 

@@ -23,7 +23,7 @@ fn health(text: &str) -> HealthCheck {
 fn http(text: &str) -> HttpProbe {
     match health(text).probe {
         HealthProbe::Http(probe) => *probe,
-        HealthProbe::Tcp | HealthProbe::Tls => panic!("{text} is a request"),
+        HealthProbe::Tcp | HealthProbe::Tls | HealthProbe::Grpc(_) => panic!("{text} is a request"),
     }
 }
 
@@ -53,12 +53,15 @@ fn tls_follows_the_traffic() {
             HealthProbe::Tcp => "tcp",
             HealthProbe::Tls => "tls",
             HealthProbe::Http(_) => "http",
+            HealthProbe::Grpc(_) => "grpc",
         };
         (kind, check.tls, check.server_name.map(|name| name.to_str().into_owned()))
     };
     let with = "tls = {}";
     for (upstream, health, expected) in [
         ("", "{}", ("tcp", false, None)),
+        ("protocol = \"h2c\"", "{ kind = \"grpc\", service = \"a.B\" }", ("grpc", false, None)),
+        ("protocol = \"h2\"\ntls = {}", "{ kind = \"grpc\" }", ("grpc", true, None)),
         ("", "{ path = \"/\", host = \"h.test\" }", ("http", false, None)),
         ("", "{ tls = true }", ("tls", true, None)),
         ("", "{ kind = \"tls\", host = \"h.test:443\" }", ("tls", true, Some("h.test".to_owned()))),

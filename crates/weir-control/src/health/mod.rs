@@ -10,6 +10,8 @@ mod checked_server;
 mod probe;
 mod conversation;
 mod protocols;
+mod grpc;
+mod http2;
 mod response;
 mod request;
 mod stream;

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::{Dialogue, HealthCheck, Server};
+use weir_config::{Dialogue, HealthCheck, HealthProbe, Server, ServerProtocol};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::conversation;
+use super::grpc;
+use super::http2::{Http2Request, ProbeConnection, ResponseLimits};
 use super::request::{ProbeReuse, write_request};
 use super::response::Expected;
 use super::stream::{ProbeStream, send};
@@ -33,8 +35,11 @@ pub(super) struct Probe {
     /// Which server it is.
     index: usize,
     stock: Rc<BufferStock>,
-    /// The request and the expected response; `None`: the connection is enough, or a conversation.
-    http: Option<(Box<[u8]>, Expected)>,
+    /// What is asked, and the expected response; `None`: the connection is enough, or a conversation.
+    question: Option<Question>,
+    /// The protocol of the traffic.
+    protocol: ServerProtocol,
+    response_limits: ResponseLimits,
     /// The conversation in place of a request.
     dialogue: Option<Dialogue>,
     tls: ProbeTls,
@@ -57,10 +62,24 @@ enum ProbeTls {
     Blind(HandshakeConfig),
 }
 
+/// What a probe asks.
+#[derive(Debug)]
+enum Question {
+    Http { http1: Box<[u8]>, http2: Http2Request, expected: Expected },
+    Grpc(Http2Request),
+}
+
+/// A connection that requests can be sent on.
+#[derive(Debug)]
+enum OpenConnection {
+    Http1(Connection),
+    Http2(Box<ProbeConnection>),
+}
+
 /// A connection that has carried a probe and can carry another.
 #[derive(Debug)]
 struct KeptConnection {
-    connection: Connection,
+    connection: OpenConnection,
     opened_at: Instant,
     /// Where the server was when it was opened.
     endpoints: Arc<Vec<Endpoint>>,
@@ -78,12 +97,21 @@ impl Probe {
         // A server that limits its connections must not lose a place to an idle one.
         let connection_age = check.connection_age.filter(|_| may_keep && server.max_requests.is_none());
         let kept = if connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
-        let http = match &check.probe {
-            weir_config::HealthProbe::Tcp | weir_config::HealthProbe::Tls => None,
-            weir_config::HealthProbe::Http(probe) => {
-                Some((write_request(probe, &server.address, kept), Expected::new(probe, plan)))
-            }
+        let address = &server.address;
+        let question = match &check.probe {
+            HealthProbe::Tcp | HealthProbe::Tls => None,
+            HealthProbe::Http(probe) => Some(Question::Http {
+                http1: write_request(probe, address, kept),
+                http2: Http2Request::of_http(probe, address),
+                expected: Expected::new(probe, plan),
+            }),
+            HealthProbe::Grpc(probe) => Some(Question::Grpc(grpc::request(probe, address))),
         };
+        let body_bytes_max = match &question {
+            Some(Question::Http { expected, .. }) => expected.body_bytes_max(),
+            _ => grpc::ANSWER_BYTES_MAX,
+        };
+        let (head, trailers) = (plan.head_limits, plan.chunked_limits);
         // Another port is another service, which need not speak the PROXY protocol.
         let port = server.health_port.or(check.port);
         let version = plan.config.proxy_protocol.filter(|_| port.is_none());
@@ -92,7 +120,9 @@ impl Probe {
             client_config: plan.tls.clone(),
             index,
             stock: Rc::clone(stock),
-            http,
+            question,
+            protocol: plan.config.protocol,
+            response_limits: ResponseLimits { head, trailers, body_bytes_max },
             dialogue: check.dialogue.clone(),
             tls: ProbeTls::new(check, server, plan),
             header: version.map(proxy_header::of_weir),
@@ -129,11 +159,8 @@ impl Probe {
         let is_there =
             |kept: &KeptConnection| Arc::ptr_eq(&kept.endpoints, &endpoints) || kept.endpoints == endpoints;
         let usable = |kept: &KeptConnection| is_there(kept) && now - kept.opened_at < age_max;
-        if let (Some(mut kept), Some((request, expected))) =
-            (self.connection.take().filter(usable), &self.http)
-        {
-            let connection = &mut kept.connection;
-            match exchange(connection, &self.stock, (request, expected), ProbeReuse::Yes, phase).await {
+        if let (Some(mut kept), Some(question)) = (self.connection.take().filter(usable), &self.question) {
+            match self.exchange(&mut kept.connection, question, phase).await {
                 Ok(end) => {
                     self.connection = Some(kept).filter(|_| end == ProbeReuse::Yes);
                     return Ok(None);
@@ -150,18 +177,65 @@ impl Probe {
             let quit = conversation::hold(dialogue, &mut source, phase).await?;
             return Ok(Some((connection, quit)));
         }
-        let Some((request, expected)) = &self.http else {
+        let Some(question) = &self.question else {
             connection.send_end_now();
             return Ok(None);
         };
-        let kept = if self.connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
-        let end = exchange(&mut connection, &self.stock, (request, expected), kept, phase).await?;
-        if end == ProbeReuse::Yes {
+        let mut connection = self.begin(connection, question)?;
+        let end = self.exchange(&mut connection, question, phase).await?;
+        if end == ProbeReuse::Yes && self.connection_age.is_some() {
             self.connection = Some(KeptConnection { connection, opened_at: clock::now(), endpoints });
         } else {
             connection.send_end_now();
         }
         Ok(None)
+    }
+
+    /// Begins the protocol of the traffic on a connection.
+    fn begin(&self, connection: Connection, question: &Question) -> Result<OpenConnection, Failure> {
+        let agreed = connection.application_protocol() == Some(b"h2");
+        let is_http2 = match self.protocol {
+            ServerProtocol::Http1 => false,
+            ServerProtocol::H2c => true,
+            ServerProtocol::H2 | ServerProtocol::Auto => agreed,
+        };
+        let needs_http2 = self.protocol == ServerProtocol::H2 || matches!(question, Question::Grpc(_));
+        match is_http2 {
+            true => Ok(OpenConnection::Http2(Box::new(ProbeConnection::new(connection)))),
+            false if needs_http2 => Err(Failure::server(Phase::Connect, Cause::NotHttp2)),
+            false => Ok(OpenConnection::Http1(connection)),
+        }
+    }
+
+    /// One request and its response.
+    async fn exchange(
+        &self,
+        connection: &mut OpenConnection,
+        question: &Question,
+        phase: &mut Phase,
+    ) -> Result<ProbeReuse, Fault> {
+        match (connection, question) {
+            (OpenConnection::Http1(connection), Question::Http { http1, expected, .. }) => {
+                let kept = if self.connection_age.is_some() { ProbeReuse::Yes } else { ProbeReuse::No };
+                *phase = Phase::Send;
+                send(connection, http1).await?;
+                expected.receive(&mut ProbeStream { connection, stock: &self.stock }, kept, phase).await
+            }
+            (OpenConnection::Http2(connection), Question::Http { http2, expected, .. }) => {
+                let response = connection.ask(&self.stock, http2, &self.response_limits, phase).await?;
+                expected.check_status(response.status)?;
+                expected.check_body(&response.body)?;
+                Ok(ProbeReuse::Yes)
+            }
+            (OpenConnection::Http2(connection), Question::Grpc(request)) => {
+                let response = connection.ask(&self.stock, request, &self.response_limits, phase).await?;
+                grpc::check(&response)?;
+                Ok(ProbeReuse::Yes)
+            }
+            (OpenConnection::Http1(_), Question::Grpc(_)) => {
+                Err(Failure::server(Phase::Connect, Cause::NotHttp2).into())
+            }
+        }
     }
 
     async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
@@ -174,11 +248,20 @@ impl Probe {
             ProbeTls::None | ProbeTls::OfTraffic => of_traffic.as_ref(),
         };
         let speaks_first = self.dialogue.as_ref().is_some_and(conversation::speaks_first);
-        let behind = if self.http.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
+        let behind = if self.question.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
         let setup = ConnectionSetup { header: self.header.as_ref(), handshake, behind, timers: None };
         match self.port {
             None => handshake::open(setup, endpoints, first, &self.stock).await,
             Some(port) => handshake::open(setup, &on_port(endpoints, port), first, &self.stock).await,
+        }
+    }
+}
+
+impl OpenConnection {
+    fn send_end_now(&mut self) {
+        match self {
+            Self::Http1(connection) => connection.send_end_now(),
+            Self::Http2(probes) => probes.connection.send_end_now(),
         }
     }
 }
@@ -208,19 +291,6 @@ fn on_port(endpoints: &[Endpoint], port: u16) -> Vec<Endpoint> {
         }
     }
     endpoints
-}
-
-/// One request and its response.
-async fn exchange(
-    connection: &mut Connection,
-    stock: &Rc<BufferStock>,
-    (request, expected): (&[u8], &Expected),
-    kept: ProbeReuse,
-    phase: &mut Phase,
-) -> Result<ProbeReuse, Fault> {
-    *phase = Phase::Send;
-    send(connection, request).await?;
-    expected.receive(&mut ProbeStream { connection, stock }, kept, phase).await
 }
 
 /// Whether a connection that was kept ended before the server said anything on it.

@@ -12,18 +12,13 @@ pub(super) enum ProbeReuse {
 }
 
 /// The name of Weir unless the config has another.
-const USER_AGENT: &[u8] = concat!("weir-health/", env!("CARGO_PKG_VERSION")).as_bytes();
+pub(super) const USER_AGENT: &[u8] = concat!("weir-health/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// The bytes of the request. Unless the connection is `kept`, it tells the server to close it.
 pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: ProbeReuse) -> Box<[u8]> {
     let mut out = Vec::with_capacity(256);
     write::request_line(&mut out, probe.method.as_bytes(), probe.path.as_bytes(), Version::Http11);
-    match (&probe.host, address) {
-        (Some(host), _) => write::field(&mut out, b"Host", host.as_bytes()),
-        // A path is no host, and the field must be there (RFC 9112 section 3.2).
-        (None, ServerAddress::Unix(_)) => write::field(&mut out, b"Host", b"localhost"),
-        (None, address) => write::field(&mut out, b"Host", address.to_string().as_bytes()),
-    }
+    write::field(&mut out, b"Host", authority(probe.host.as_deref(), address).as_bytes());
     if !probe.headers.iter().any(|(name, _)| &**name == "user-agent") {
         write::field(&mut out, b"User-Agent", USER_AGENT);
     }
@@ -39,6 +34,16 @@ pub(super) fn write_request(probe: &HttpProbe, address: &ServerAddress, kept: Pr
     }
     out.extend_from_slice(b"\r\n");
     out.into()
+}
+
+/// The host of a probe.
+pub(super) fn authority(host: Option<&str>, address: &ServerAddress) -> String {
+    match (host, address) {
+        (Some(host), _) => host.to_owned(),
+        // A path is no host, and there must be one (RFC 9112 section 3.2).
+        (None, ServerAddress::Unix(_)) => "localhost".to_owned(),
+        (None, address) => address.to_string(),
+    }
 }
 
 #[cfg(test)]

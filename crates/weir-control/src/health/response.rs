@@ -54,24 +54,41 @@ impl Expected {
         let mut head = ParsedResponse::new();
         let pause_ = self.read_head(source, &mut head).await?;
         let status = head.status();
-        if !self.status.iter().any(|range| range.contains(status)) {
-            return Err(Fault::unexpected_status(status));
-        }
+        self.check_status(status)?;
         let framing = head.framing(self.method);
         let reusable = kept == ProbeReuse::Yes && head.keep_alive() && framing != ResponseFraming::UntilClose;
-        let Some(rule) = &self.body else {
+        if self.body.is_none() {
             return Ok(if reusable { self.skip_body(source, pause_, framing).await } else { ProbeReuse::No });
-        };
+        }
         *phase = Phase::Relay;
         let (body, end) = self.read_body(source, pause_, framing).await?;
-        let is_there = match rule {
-            BodyRule::Contains(needle) => memmem::find(&body, needle.as_bytes()).is_some(),
-            BodyRule::Regex(pattern) => pattern.is_match(&body),
-        };
-        if !is_there {
-            return Err(Failure::server(Phase::Response, Cause::UnexpectedBody).into());
-        }
+        self.check_body(&body)?;
         Ok(if reusable { end } else { ProbeReuse::No })
+    }
+
+    /// # Errors
+    /// When the status is none that is expected.
+    pub(super) fn check_status(&self, status: u16) -> Result<(), Fault> {
+        match self.status.iter().any(|range| range.contains(status)) {
+            true => Ok(()),
+            false => Err(Fault::unexpected_status(status)),
+        }
+    }
+
+    /// # Errors
+    /// When what is looked for is not in the body.
+    pub(super) fn check_body(&self, body: &[u8]) -> Result<(), Failure> {
+        let is_there = match &self.body {
+            None => true,
+            Some(BodyRule::Contains(needle)) => memmem::find(body, needle.as_bytes()).is_some(),
+            Some(BodyRule::Regex(pattern)) => pattern.is_match(body),
+        };
+        if is_there { Ok(()) } else { Err(Failure::server(Phase::Response, Cause::UnexpectedBody)) }
+    }
+
+    /// How much of a body is read.
+    pub(super) fn body_bytes_max(&self) -> usize {
+        if self.body.is_some() { self.body_bytes_max } else { 0 }
     }
 
     /// Reads a body that is not needed, up to its bound, so that the next response begins behind it.

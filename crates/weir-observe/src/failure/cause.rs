@@ -108,6 +108,7 @@ causes! {
 
     // The response to a probe.
     UnexpectedStatus "unexpected-status" "The status of the response is none that the health check expects.",
+    NotServing "not-serving" "The server does not say of itself, by the gRPC health protocol, that it is serving.",
     UnexpectedBody "unexpected-body" "The body of the response lacks what the health check looks for.",
 
     UnexpectedAnswer "unexpected-answer" "What the server said to a probe over TCP is not what the health check expects.",

@@ -378,6 +378,9 @@ rows! {
     "response-unexpected-status": UnexpectedStatus, Server, [Response], answer 502, UNREACHED,
         "The response to a health check has an unexpected status.",
         "Request `upstream.NAME.health.path` from the server to see why. If the status is acceptable, add it to `upstream.NAME.health.status`.";
+    "response-not-serving": NotServing, Server, [Response], answer 502, UNREACHED,
+        "A gRPC health check was not answered by `SERVING`: the service is not ready, or the server does not know it or the health protocol.",
+        "Check the log of the server and `upstream.NAME.health.service`. The server has to register `grpc.health.v1.Health`.";
     "response-unexpected-body": UnexpectedBody, Server, [Response Relay], answer 502, UNREACHED,
         "The body of the response to a health check does not contain the expected text.",
         "Request `upstream.NAME.health.path` from the server to see why. Weir searches the first `upstream.NAME.health.body_size` bytes.";

@@ -33,6 +33,16 @@ impl Connection {
         self.input.as_ref().map_or(&[], Buffer::filled)
     }
 
+    /// The protocol that the TLS handshake agreed on (ALPN).
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.protocol()
+    }
+
+    /// Whether there is TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Whether received bytes wait to be consumed.
     pub(crate) fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| !input.is_empty())

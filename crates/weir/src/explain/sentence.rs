@@ -132,6 +132,10 @@ pub(super) fn health(check: Option<&HealthCheck>) -> String {
     let over_tls = if check.tls { " over TLS" } else { "" };
     let what = match (&check.probe, &check.dialogue) {
         (HealthProbe::Http(probe), _) => format!("{} {}{over_tls}", probe.method, probe.path),
+        (HealthProbe::Grpc(probe), _) if probe.service.is_empty() => {
+            format!("the gRPC health of the server{over_tls}")
+        }
+        (HealthProbe::Grpc(probe), _) => format!("the gRPC health of `{}`{over_tls}", probe.service),
         (_, Some(dialogue)) => format!("{}{over_tls}", dialogue.name()),
         (HealthProbe::Tcp, None) => "a connection".to_owned(),
         (HealthProbe::Tls, None) => "a TLS handshake".to_owned(),

@@ -25,7 +25,7 @@ pub struct TlsClientConfig {
     now: ArcSwap<ClientConfigs>,
     /// The name that the certificate of each server has to be valid for.
     names: Box<[ServerName<'static>]>,
-    /// What servers are offered for traffic (ALPN), best first.
+    /// What servers are offered (ALPN), best first.
     protocols: &'static [&'static [u8]],
     key_log: Arc<dyn KeyLog>,
 }
@@ -142,9 +142,9 @@ impl ClientConfigs {
         };
         probes.key_log = Arc::clone(key_log);
         probes.resumption = Resumption::disabled();
+        probes.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let for_server = |_: &ServerName<'_>| {
             let mut config = probes.clone();
-            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
             if tls.session_reuse {
                 config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
             }

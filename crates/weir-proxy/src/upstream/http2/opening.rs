@@ -64,7 +64,7 @@ impl Opener {
         shard.tls_handshakes.increment();
         shard.tls_resumptions.add(u64::from(tls.is_resumed()));
         match plan.config.protocol {
-            _ if tls.protocol() == Some(H2) => Ok(Shaken::Http2(connection)),
+            _ if connection.application_protocol() == Some(H2) => Ok(Shaken::Http2(connection)),
             ServerProtocol::Auto => Ok(Shaken::Http1(connection)),
             _ => Err(Failure::server(Phase::Connect, Cause::NotHttp2)),
         }

@@ -8,6 +8,7 @@ mod faults;
 mod negotiation;
 mod websocket;
 mod reload;
+mod health;
 
 use crate::harness::{Origin, Weir, config_with};
 
