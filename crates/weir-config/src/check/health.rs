@@ -52,9 +52,9 @@ pub(super) fn check(
         ProbeKind::Http => HealthProbe::Http(Box::new(http(text, diagnostics))),
         ProbeKind::Grpc => HealthProbe::Grpc(Box::new(grpc(upstream, text, diagnostics))),
     };
-    if let Some(at) = text.written("service").filter(|_| kind != ProbeKind::Grpc) {
+    if value.service.is_some() && kind != ProbeKind::Grpc {
         let message = "`service` has no effect: only a probe of the kind `grpc` asks about a service";
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("service"), message);
         diagnostics.push(diagnostic.help("write `kind = \"grpc\"`"));
     }
     report_tls(text, kind, diagnostics);

@@ -179,7 +179,7 @@ impl<'a> Http2Server<'a> {
     }
 
     /// Reads until Weir ends the connection.
-    pub(crate) fn to_end(&mut self) {
+    pub(crate) fn read_to_end(&mut self) {
         while self.read_frame().is_some() {}
     }
 

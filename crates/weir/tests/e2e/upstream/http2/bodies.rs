@@ -41,7 +41,7 @@ fn a_client_that_does_not_read_holds_up_no_other() {
             let asked = server.request()?;
             server.respond(asked.stream, "200", &body)?;
         }
-        server.to_end();
+        server.read_to_end();
         Some(())
     });
     let weir = start(&origin, "");
@@ -66,7 +66,7 @@ fn a_server_that_stops_reading_holds_up_no_other_request() {
             let asked = server.request()?;
             server.respond(asked.stream, "200", b"fast")?;
         }
-        server.to_end();
+        server.read_to_end();
         Some(())
     });
     let weir = start(&origin, "");

@@ -48,7 +48,7 @@ fn a_connection_that_breaks_a_rule_fails_its_own_streams_only() {
             let asked = server.request()?;
             if asked.path() == "/break" {
                 server.conn.send(frame::frame(frame::PUSH_PROMISE, 4, asked.stream, &[0, 0, 0, 2]))?;
-                server.to_end();
+                server.read_to_end();
                 assert_eq!(server.goaway, Some(1), "PROTOCOL_ERROR");
                 return Some(());
             }
@@ -112,7 +112,7 @@ fn a_silent_server_is_found_by_a_ping() {
             }
             server.respond(asked.stream, "200", b"late, but alive")?;
         }
-        server.to_end();
+        server.read_to_end();
         Some(())
     });
     let weir = start(&origin, "http2 = { ping_interval = \"200ms\", ping_timeout = \"300ms\" }");
@@ -132,7 +132,7 @@ fn origin_that_hangs() -> Origin {
     Origin::start(|conn| {
         let mut server = Http2Server::accept(conn, &[])?;
         server.answers = false;
-        server.to_end();
+        server.read_to_end();
         Some(())
     })
 }
@@ -182,7 +182,7 @@ fn http2_flood() -> Origin {
         server.request()?;
         let pings: Vec<u8> = (0..5_000).flat_map(|_| frame::frame(frame::PING, 0, 0, &[0; 8])).collect();
         server.conn.send(pings)?;
-        server.to_end();
+        server.read_to_end();
         Some(())
     })
 }

@@ -147,7 +147,7 @@ fn more_interim_responses_than_pass_are_a_failure() {
         for _ in 0..200 {
             server.send_head(asked.stream, &[(":status", "103")], false)?;
         }
-        server.to_end();
+        server.read_to_end();
         Some(())
     });
     let weir = start(&origin, "retry.attempts_max = 1");

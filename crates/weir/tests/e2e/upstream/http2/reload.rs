@@ -27,7 +27,7 @@ fn a_request_goes_on_whose_server_is_removed() {
         let asked = server.request()?;
         held.wait("the test lets the request go on");
         server.respond(asked.stream, "200", b"old")?;
-        server.to_end();
+        server.read_to_end();
         Some(())
     });
     let new = http2_echo();

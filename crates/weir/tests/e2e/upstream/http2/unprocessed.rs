@@ -40,7 +40,7 @@ fn leaving(after: usize) -> Origin {
             }
         }
         server.conn.finish();
-        server.to_end();
+        server.read_to_end();
         Some(())
     })
 }
@@ -105,7 +105,7 @@ fn a_body_that_is_no_longer_there_is_not_sent_again() {
         let asked = server.head()?;
         server.body(asked.stream, 50_000)?;
         server.reset(asked.stream, REFUSED_STREAM)?;
-        server.to_end();
+        server.read_to_end();
         Some(())
     });
     let weir = start(&origin, "retry.body_size = \"4KiB\"");
