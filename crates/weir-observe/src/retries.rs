@@ -3,8 +3,8 @@
 //! The decision is taken elsewhere; a test there holds the words together.
 
 /// How the attempt before had failed.
-pub const RETRY_CAUSES: [&str; 6] =
-    ["connect", "connection-error", "timeout", "status", "stream-refused", "go-away"];
+pub const RETRY_CAUSES: [&str; 7] =
+    ["connect", "connection-error", "timeout", "status", "stream-refused", "go-away", "grpc-status"];
 
 /// Why a failed attempt was not repeated.
 pub const RETRY_REFUSALS: [&str; 8] = [

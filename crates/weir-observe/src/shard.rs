@@ -14,6 +14,7 @@ use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
+use weir_http::grpc::GRPC_STATUS_NAMES;
 
 /// How many listeners there are, and how many servers in each upstream.
 #[derive(Debug, Clone, Copy)]
@@ -192,6 +193,8 @@ pub struct UpstreamShard {
     pub retries_refused: [Counter; RETRY_REFUSALS.len()],
     /// Responses under affinity, by [`AffinityOutcome`].
     pub affinity: [Counter; AffinityOutcome::ALL.len()],
+    /// gRPC calls that are over, by the number of their status.
+    pub grpc_statuses: [Counter; GRPC_STATUS_NAMES.len()],
     /// Failures of exchanges sent here, by reason.
     pub failures: FailureCounters,
     /// One part per server, in the order of the config.
@@ -222,6 +225,7 @@ impl UpstreamShard {
             retries: Default::default(),
             retries_refused: Default::default(),
             affinity: Default::default(),
+            grpc_statuses: Default::default(),
             failures: FailureCounters::default(),
             servers,
         }

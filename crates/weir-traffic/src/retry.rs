@@ -24,6 +24,8 @@ pub struct RetryPolicy {
     pub on_timeout: bool,
     /// Status codes for which an idempotent request goes again: 502, 503 and 504, say. Sorted.
     pub on_status: Vec<u16>,
+    /// Statuses of gRPC for which a call goes again, by their numbers. Sorted. Listing one says that calls may be repeated then.
+    pub on_grpc_status: Vec<u8>,
 }
 
 /// Two attempts, after broken connections, whatever the status. A server that has not answered in time may be at work, so its request is not
@@ -37,6 +39,7 @@ impl Default for RetryPolicy {
             on_connection_error: true,
             on_timeout: false,
             on_status: Vec::new(),
+            on_grpc_status: Vec::new(),
         }
     }
 }
@@ -52,6 +55,8 @@ pub enum RetryCause {
     Timeout,
     /// A response came, with this status.
     Status(u16),
+    /// A gRPC call got this status and nothing else.
+    GrpcStatus(u8),
     /// The server has refused the request before it did anything with it (RFC 9113 section 8.7).
     StreamRefused,
     /// The server takes no more requests on this connection, and has not taken this one (RFC 9113 section 6.8).
@@ -149,6 +154,7 @@ impl RetryCause {
             RetryCause::Status(_) => 3,
             RetryCause::StreamRefused => 4,
             RetryCause::GoAway => 5,
+            RetryCause::GrpcStatus(_) => 6,
         }
     }
 
@@ -161,6 +167,7 @@ impl RetryCause {
             RetryCause::Status(_) => "status",
             RetryCause::StreamRefused => "stream-refused",
             RetryCause::GoAway => "go-away",
+            RetryCause::GrpcStatus(_) => "grpc-status",
         }
     }
 }
@@ -218,7 +225,8 @@ impl RetryPolicy {
             return Some(RetryRefusal::ResponseStarted);
         }
         let is_unprocessed = failed.is_unprocessed();
-        if failed.sent_any && !failed.repeatable && !is_unprocessed {
+        let is_listed = matches!(failed.cause, RetryCause::GrpcStatus(_));
+        if failed.sent_any && !failed.repeatable && !is_unprocessed && !is_listed {
             return Some(RetryRefusal::NotIdempotent);
         }
         if !failed.body_replayable {
@@ -249,6 +257,7 @@ impl RetryPolicy {
             RetryCause::ConnectionError => self.on_connection_error,
             RetryCause::Timeout => self.on_timeout,
             RetryCause::Status(status) => self.on_status.contains(&status),
+            RetryCause::GrpcStatus(status) => self.on_grpc_status.contains(&status),
         }
     }
 }
@@ -257,9 +266,10 @@ impl RetryCause {
     fn next_server(self) -> NextServer {
         match self {
             RetryCause::GoAway => NextServer::SameFresh,
-            RetryCause::Connect | RetryCause::ConnectionError | RetryCause::StreamRefused => {
-                NextServer::OtherFirst
-            }
+            RetryCause::Connect
+            | RetryCause::ConnectionError
+            | RetryCause::StreamRefused
+            | RetryCause::GrpcStatus(_) => NextServer::OtherFirst,
             RetryCause::Timeout | RetryCause::Status(_) => NextServer::OtherOnly,
         }
     }

@@ -216,6 +216,7 @@ fn warn_without_effect(
             "on_connection_error",
             "on_timeout",
             "on_status",
+            "on_grpc_status",
             "budget",
             "budget_per_second",
         ];

@@ -48,8 +48,8 @@ pub use route::{
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
-    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, ServerProtocol,
-    Upstream, UpstreamHttp2, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    GrpcStatusName, OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency,
+    ServerProtocol, Upstream, UpstreamHttp2, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_tls::UpstreamTls;
 

@@ -348,6 +348,53 @@ section! {
     }
 }
 
+choice! {
+    /// A status of gRPC that is a failure.
+    pub enum GrpcStatusName {
+        /// the call was cancelled
+        Cancelled = "cancelled",
+        /// an error without a status of its own
+        Unknown = "unknown",
+        /// the client sent an invalid argument
+        InvalidArgument = "invalid-argument",
+        /// the deadline passed
+        DeadlineExceeded = "deadline-exceeded",
+        /// what was asked for does not exist
+        NotFound = "not-found",
+        /// what was to be created exists
+        AlreadyExists = "already-exists",
+        /// the client may not do that
+        PermissionDenied = "permission-denied",
+        /// a quota or a resource is used up
+        ResourceExhausted = "resource-exhausted",
+        /// the system is not in the state that the call needs
+        FailedPrecondition = "failed-precondition",
+        /// the call was aborted, as by a conflict of transactions
+        Aborted = "aborted",
+        /// the call goes past a valid range
+        OutOfRange = "out-of-range",
+        /// the server does not know the call
+        Unimplemented = "unimplemented",
+        /// an internal error
+        Internal = "internal",
+        /// the service is not available
+        #[default]
+        Unavailable = "unavailable",
+        /// data was lost
+        DataLoss = "data-loss",
+        /// the client is not authenticated
+        Unauthenticated = "unauthenticated",
+    }
+}
+
+impl GrpcStatusName {
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        // `ok`, which is none of them, is 0.
+        self as u8 + 1
+    }
+}
+
 section! {
     /// Failed attempts that are repeated on another server. A request that may have had an effect is repeated only if `methods` allows it
     /// and its body is still buffered; one that never left Weir can always be repeated.
@@ -372,6 +419,9 @@ section! {
         on_timeout: bool = false, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
         /// Status codes after which such a request is repeated. When it cannot be, the client gets the response unchanged.
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
+        /// Statuses of gRPC after which a call is repeated, whatever `methods` says: a call whose response is such a status and nothing else
+        /// (Trailers-Only). A server that answers with `grpc-retry-pushback-ms` decides when, or that it is not.
+        on_grpc_status: Vec<GrpcStatusName> = [], like "Envoy `retry_on` with `unavailable`, `cancelled`, `resource-exhausted`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
@@ -385,12 +435,15 @@ impl RetrySettings {
     pub fn policy(&self) -> RetryPolicy {
         let mut on_status = self.on_status.clone();
         on_status.sort_unstable();
+        let mut on_grpc_status: Vec<u8> = self.on_grpc_status.iter().map(|name| name.number()).collect();
+        on_grpc_status.sort_unstable();
         RetryPolicy {
             attempts_max: self.attempts_max,
             elapsed_max: self.elapsed_max,
             on_connection_error: self.on_connection_error,
             on_timeout: self.on_timeout,
             on_status,
+            on_grpc_status,
         }
     }
 

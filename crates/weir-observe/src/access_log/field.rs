@@ -58,6 +58,7 @@ fields! {
     Referer "referer" "Request field Referer.",
     Status "status" "Status that the client received, or else the status of the failure; 499 if the client closed the connection.",
     StatusSent "status_sent" "Status that the client received, if any.",
+    GrpcStatus "grpc_status" "Status of a gRPC call, such as `ok` or `unavailable`; absent for other requests.",
     BytesIn "bytes_in" "Bytes received from the client.",
     BytesOut "bytes_out" "Bytes sent to the client.",
     BodyBytesIn "body_bytes_in" "Bytes of the request body.",
@@ -208,6 +209,7 @@ impl LogField {
             LogField::ServerConnection => {
                 LogValue::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
             }
+            LogField::GrpcStatus => LogValue::word(record.grpc_status),
             LogField::QueuePosition => LogValue::Number(record.queue_position.into()),
             LogField::Affinity => LogValue::word(record.kept.map(AffinityOutcome::name)),
             LogField::EndedBy => LogValue::word(record.ended_by.map(Party::name)),

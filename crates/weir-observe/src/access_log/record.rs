@@ -43,6 +43,8 @@ pub struct ExchangeRecord<'a> {
 
     /// The status that the client received; `None` when it received none.
     pub status: Option<u16>,
+    /// The name of the status of a gRPC call; `None` for other requests.
+    pub grpc_status: Option<&'static str>,
     /// Why the exchange ended badly, if it did.
     pub failure: Option<Failure>,
     /// Bytes received from the client, heads and framing included.
@@ -112,6 +114,7 @@ impl Default for ExchangeRecord<'_> {
             trace_id: b"",
             fields: &NoFields,
             status: None,
+            grpc_status: None,
             failure: None,
             bytes_in: 0,
             bytes_out: 0,

@@ -124,6 +124,17 @@ fn the_default_policy_case_by_case() {
 }
 
 #[test]
+fn a_call_goes_again_whose_status_is_listed() {
+    let call = FailedAttempt { repeatable: false, received_any: true, ..BROKEN_GET };
+    let policy = RetryPolicy { on_grpc_status: vec![8, 14], ..RetryPolicy::default() };
+    let with = |status| FailedAttempt { cause: RetryCause::GrpcStatus(status), ..call };
+    assert_eq!(judge(&policy, with(14)), OTHER_FIRST);
+    assert_eq!(judge(&policy, with(13)), RetryDecision::GiveUp(RetryRefusal::NotConfigured));
+    let last = FailedAttempt { attempts: 2, ..with(14) };
+    assert_eq!(judge(&policy, last), RetryDecision::GiveUp(RetryRefusal::AttemptsExhausted));
+}
+
+#[test]
 fn what_no_server_has_processed_goes_again_whatever_it_is() {
     let post = FailedAttempt { repeatable: false, attempts: 9, elapsed: Duration::MAX, ..BROKEN_GET };
     let never = RetryPolicy { attempts_max: 1, on_connection_error: false, ..RetryPolicy::default() };
@@ -211,6 +222,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
         on_connection_error: true,
         on_timeout: true,
         on_status: vec![503],
+        on_grpc_status: vec![14],
     };
     let mut retried = 0;
     for failed in all_facts() {
@@ -218,7 +230,10 @@ fn no_combination_of_facts_breaks_the_invariants() {
         retried += 1;
         assert!(!failed.answered_any, "the client has part of an answer: {failed:?}");
         assert!(
-            failed.repeatable || !failed.sent_any || failed.is_unprocessed(),
+            failed.repeatable
+                || !failed.sent_any
+                || failed.is_unprocessed()
+                || failed.cause == RetryCause::GrpcStatus(14),
             "an effect could happen twice: {failed:?}"
         );
         assert!(failed.body_replayable, "the body is not complete: {failed:?}");
@@ -249,6 +264,8 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
         RetryCause::Status(500),
         RetryCause::StreamRefused,
         RetryCause::GoAway,
+        RetryCause::GrpcStatus(14),
+        RetryCause::GrpcStatus(13),
     ];
     let flags = 0..1_u32 << 7;
     flags.flat_map(move |flags| {
