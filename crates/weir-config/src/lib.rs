@@ -49,8 +49,9 @@ pub use config::{
     LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge,
     Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect,
     RedirectPart, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts,
-    Server, ServerLeniency, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamIndex,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    Server, ServerLeniency, ServerProtocol, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream,
+    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

@@ -88,7 +88,12 @@ fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Dia
     let of_retry = of_retry.map(|key| (key, retry.changed(key).filter(|_| retry.value.attempts_max > 1)));
     // Probes over HTTP keep within the limits too.
     let limits = text.changed("limits").filter(|_| text.value.health.is_none());
-    let of_upstream = [("pool", text.changed("pool").filter(|_| pool.value.keeps_any())), ("limits", limits)];
+    let of_upstream = [
+        ("protocol", text.changed("protocol")),
+        ("http2", text.changed("http2").filter(|_| text.value.protocol.may_be_http2())),
+        ("pool", text.changed("pool").filter(|_| pool.value.keeps_any())),
+        ("limits", limits),
+    ];
     for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {
         let Some(at) = at else { continue };
         let message = format!(

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{Files, affinity, check_name, ejection, health, upstream_tls, warn_unreachable};
+use super::{Files, affinity, check_name, ejection, health, server_protocol, upstream_tls, warn_unreachable};
 use crate::config::{Interner, Server, Upstream, UpstreamSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -22,6 +22,7 @@ pub(crate) fn check(
     let servers = servers(name, &text.value, diagnostics);
     warn_without_effect(text, &servers, diagnostics);
     warn_time_limits(text, diagnostics);
+    server_protocol::check(text, diagnostics);
     health::report_servers(&text.value, diagnostics);
     ejection::report_unused(text, &servers, diagnostics);
     let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, diagnostics));
@@ -29,10 +30,12 @@ pub(crate) fn check(
     let tls = upstream_tls::check(&text.value, &servers, files, diagnostics);
     let affinity = text.value.affinity.as_ref();
     let affinity = affinity.map(|text| affinity::check(&name.value, text, diagnostics));
-    let UpstreamText { timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
+    let UpstreamText { http2, timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
     let settings = UpstreamSettings {
         balance: balance(text, diagnostics),
         slow_start: text.value.slow_start,
+        protocol: text.value.protocol,
+        http2: http2.value,
         timeouts: timeouts.value,
         limits,
         lenient,

@@ -12,6 +12,7 @@ mod listener;
 mod access_log;
 mod route;
 mod upstream;
+mod upstream_http2;
 mod process;
 mod ejection;
 mod health;
@@ -51,6 +52,7 @@ pub use upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
     UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
+pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;
 
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.

@@ -11,7 +11,10 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState};
 
-use super::{AffinitySettings, ConnectionsMax, HealthCheck, OutlierEjection, UpstreamTls};
+use super::{
+    AffinitySettings, ConnectionsMax, HealthCheck, OutlierEjection, ServerProtocol, UpstreamHttp2,
+    UpstreamTls,
+};
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
@@ -35,6 +38,10 @@ pub struct UpstreamSettings {
     pub balance: Policy,
     /// The time over which a server that comes back reaches its full weight; `None`: it has its full weight at once.
     pub slow_start: Option<Duration>,
+    /// The HTTP version that the servers speak.
+    pub protocol: ServerProtocol,
+    /// HTTP/2 with the servers.
+    pub http2: UpstreamHttp2,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on messages of a server.
@@ -80,6 +87,8 @@ impl Default for UpstreamSettings {
         Self {
             balance: Policy::default(),
             slow_start: None,
+            protocol: ServerProtocol::default(),
+            http2: UpstreamHttp2::default(),
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             lenient: ServerLeniency::default(),

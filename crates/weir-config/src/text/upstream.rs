@@ -8,8 +8,8 @@ use weir_traffic::balance::{AddressPrefixes, HashKey, Policy};
 use super::upstream_tls::TlsServerName;
 use super::{AffinityText, EjectionText, HealthText, UpstreamTlsText};
 use crate::config::{
-    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, UpstreamLimits,
-    UpstreamTimeouts,
+    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, ServerLeniency, ServerProtocol,
+    UpstreamHttp2, UpstreamLimits, UpstreamTimeouts,
 };
 use crate::key::{
     Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, Spanned, SpannedTable, TextFormat, TreeReader,
@@ -39,6 +39,11 @@ section! {
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
         /// TLS with the servers. Without it, plain connections.
         tls: SpannedTable<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
+        /// The HTTP version that the servers speak.
+        protocol: ServerProtocol = "http1",
+            like "nginx `proxy_http_version`, `grpc_pass`; HAProxy `server proto`, `server alpn`; Traefik `h2c://`; Envoy `http2_protocol_options`, `auto_config`";
+        /// HTTP/2 with the servers.
+        http2: SpannedTable<UpstreamHttp2> = {};
         /// Time limits on the server side.
         timeouts: SpannedTable<UpstreamTimeouts> = {};
         /// Limits on responses.
