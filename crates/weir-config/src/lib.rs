@@ -43,7 +43,7 @@ pub use config::{
     AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
     CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Credentials, Dialogue, Dns,
-    EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, HeaderChanges, HealthCheck,
+    EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, GrpcStatus, HeaderChanges, HealthCheck,
     HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate,
     ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat,
     LogSettings, Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge,

@@ -82,6 +82,7 @@ fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Dia
         "on_connection_error",
         "on_timeout",
         "on_status",
+        "on_grpc_status",
         "budget",
         "budget_per_second",
     ];

@@ -6,7 +6,7 @@ use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::{Files, affinity, check_name, ejection, health, server_protocol, upstream_tls, warn_unreachable};
-use crate::config::{Interner, Server, Upstream, UpstreamSettings};
+use crate::config::{GrpcStatus, Interner, RetrySettings, Server, Upstream, UpstreamSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerMode, ServerText, UpstreamText};
@@ -23,6 +23,7 @@ pub(crate) fn check(
     warn_without_effect(text, &servers, diagnostics);
     warn_time_limits(text, diagnostics);
     server_protocol::check(text, diagnostics);
+    check_grpc_statuses(&text.value.retry, diagnostics);
     health::report_servers(&text.value, diagnostics);
     ejection::report_unused(text, &servers, diagnostics);
     let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, diagnostics));
@@ -166,6 +167,23 @@ fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diag
     }
 }
 
+fn check_grpc_statuses(retry: &SpannedTable<RetrySettings>, diagnostics: &mut Vec<Diagnostic>) {
+    if retry.value.on_grpc_status.contains(&GrpcStatus::Ok) {
+        let message = "`on_grpc_status` cannot contain `ok`: it is the status of a successful call";
+        let help = "name statuses of failures, such as `\"unavailable\"`";
+        let at = retry.key_at("on_grpc_status");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+    }
+    let repeats_post = retry.value.methods.iter().any(|method| method.as_str() == "POST");
+    let may_retry = retry.value.attempts_max > 1;
+    if let Some(at) = retry.changed("on_grpc_status").filter(|_| may_retry && !repeats_post) {
+        let message =
+            "`on_grpc_status` has no effect: requests of gRPC are POST, and `methods` does not contain it";
+        let help = "add `\"POST\"` to `methods` if calls may be executed twice";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+}
+
 /// Warns of settings that nothing can make use of.
 fn warn_without_effect(
     text: &SpannedTable<UpstreamText>,
@@ -215,6 +233,7 @@ fn warn_without_effect(
             "on_connection_error",
             "on_timeout",
             "on_status",
+            "on_grpc_status",
             "budget",
             "budget_per_second",
         ];

@@ -13,6 +13,7 @@ mod access_log;
 mod route;
 mod upstream;
 mod upstream_http2;
+mod grpc_status;
 mod process;
 mod ejection;
 mod health;
@@ -30,6 +31,7 @@ pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, Clie
 pub use credentials::Credentials;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
+pub use grpc_status::GrpcStatus;
 pub use health::{BodyRule, Dialogue, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
 pub use listener::{

@@ -12,8 +12,8 @@ use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState};
 
 use super::{
-    AffinitySettings, ConnectionsMax, HealthCheck, OutlierEjection, ServerProtocol, UpstreamHttp2,
-    UpstreamTls,
+    AffinitySettings, ConnectionsMax, GrpcStatus, HealthCheck, OutlierEjection, ServerProtocol,
+    UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
@@ -340,7 +340,10 @@ section! {
         /// long polling, and an expensive report would be computed twice. After `timeouts.connect` a request is always repeated.
         on_timeout: bool = false, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
         /// Status codes after which such a request is repeated. When it cannot be, the client gets the response unchanged.
-        on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
+        on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`, Envoy `retriable-status-codes`";
+        /// Statuses of gRPC (`grpc-status`) after which such a request is repeated. When it cannot be, the client gets the response
+        /// unchanged. Requests of gRPC are POST, which `methods` has to contain.
+        on_grpc_status: Vec<GrpcStatus> = [], like "Envoy `x-envoy-retry-grpc-on`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";

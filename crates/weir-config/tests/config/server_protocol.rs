@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::{Config, ServerProtocol, UpstreamHttp2};
+use weir_config::{Config, GrpcStatus, ServerProtocol, UpstreamHttp2};
 
 use crate::config;
 
@@ -49,4 +49,15 @@ fn streams_connections_and_pings_are_read() {
         ..UpstreamHttp2::default()
     };
     assert_eq!(config.upstreams[0].http2, http2);
+}
+
+#[test]
+fn grpc_statuses_are_named() {
+    assert_eq!(with("").upstreams[0].retry.on_grpc_status, []);
+    let config =
+        with("retry = { methods = [\"POST\"], on_grpc_status = [\"unavailable\", \"resource-exhausted\"] }");
+    assert_eq!(
+        config.upstreams[0].retry.on_grpc_status,
+        [GrpcStatus::Unavailable, GrpcStatus::ResourceExhausted]
+    );
 }
