@@ -9,6 +9,7 @@ mod redirect;
 mod sockets;
 mod upstream;
 mod upstream_tls;
+mod server_protocol;
 mod health;
 mod dialogue;
 mod ejection;

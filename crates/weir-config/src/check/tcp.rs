@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_traffic::balance::HashKey;
 
-use crate::config::{ListenerProtocol, ServerProtocol};
+use crate::config::ListenerProtocol;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{Document, ListenerText, UpstreamText};
@@ -90,9 +90,9 @@ fn warn_of_requests(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Dia
     // Probes over HTTP keep within the limits too.
     let limits = text.changed("limits").filter(|_| text.value.health.is_none());
     let of_upstream = [
-        ("pool", text.changed("pool").filter(|_| pool.value.keeps_any())),
         ("protocol", text.changed("protocol")),
-        ("http2", text.changed("http2").filter(|_| text.value.protocol != ServerProtocol::Http1)),
+        ("http2", text.changed("http2").filter(|_| text.value.protocol.may_be_http2())),
+        ("pool", text.changed("pool").filter(|_| pool.value.keeps_any())),
         ("limits", limits),
     ];
     for (key, at) in of_timeouts.into_iter().chain(of_retry).chain(of_upstream) {

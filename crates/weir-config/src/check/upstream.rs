@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{Files, affinity, check_name, ejection, health, upstream_tls, warn_unreachable};
-use crate::config::{Interner, Server, ServerProtocol, Upstream, UpstreamSettings};
+use super::{Files, affinity, check_name, ejection, health, server_protocol, upstream_tls, warn_unreachable};
+use crate::config::{GrpcStatus, Interner, RetrySettings, Server, Upstream, UpstreamSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerMode, ServerText, UpstreamText};
@@ -21,8 +21,9 @@ pub(crate) fn check(
 ) -> Upstream {
     let servers = servers(name, &text.value, diagnostics);
     warn_without_effect(text, &servers, diagnostics);
-    check_protocol(text, diagnostics);
     warn_time_limits(text, diagnostics);
+    server_protocol::check(text, diagnostics);
+    check_grpc_statuses(&text.value.retry, diagnostics);
     health::report_servers(&text.value, diagnostics);
     ejection::report_unused(text, &servers, diagnostics);
     let health = text.value.health.as_ref().map(|health| health::check(&text.value, health, diagnostics));
@@ -30,16 +31,15 @@ pub(crate) fn check(
     let tls = upstream_tls::check(&text.value, &servers, files, diagnostics);
     let affinity = text.value.affinity.as_ref();
     let affinity = affinity.map(|text| affinity::check(&name.value, text, diagnostics));
-    let UpstreamText { timeouts, limits, lenient, protocol, http2, pool, queue, retry, .. } =
-        text.value.clone();
+    let UpstreamText { http2, timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
     let settings = UpstreamSettings {
         balance: balance(text, diagnostics),
         slow_start: text.value.slow_start,
+        protocol: text.value.protocol,
+        http2: http2.value,
         timeouts: timeouts.value,
         limits,
         lenient,
-        protocol,
-        http2: http2.value,
         pool: pool.value,
         proxy_protocol: text.value.proxy_protocol,
         queue: queue.value,
@@ -167,6 +167,15 @@ fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diag
     }
 }
 
+fn check_grpc_statuses(retry: &SpannedTable<RetrySettings>, diagnostics: &mut Vec<Diagnostic>) {
+    if retry.value.on_grpc_status.contains(&GrpcStatus::Ok) {
+        let message = "`on_grpc_status` cannot contain `ok`: it is the status of a successful call";
+        let help = "name statuses of failures, such as `\"unavailable\"`";
+        let at = retry.key_at("on_grpc_status");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+    }
+}
+
 /// Warns of settings that nothing can make use of.
 fn warn_without_effect(
     text: &SpannedTable<UpstreamText>,
@@ -226,42 +235,6 @@ fn warn_without_effect(
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
             }
         }
-    }
-}
-
-/// Reports a protocol that does not fit the rest.
-fn check_protocol(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
-    let UpstreamText { protocol, tls, proxy_protocol, .. } = &text.value;
-    let at = text.key_at("protocol");
-    let word = protocol.name();
-    if let Some(at) = text.changed("http2").filter(|_| *protocol == ServerProtocol::Http1) {
-        let message = "`http2` has no effect: the servers are spoken to in HTTP/1.1";
-        let help = "set `protocol` to `\"h2\"`, `\"auto\"` or, without TLS, `\"h2c\"`";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
-    }
-    match (protocol, tls) {
-        (ServerProtocol::H2 | ServerProtocol::Auto, None) => {
-            let message =
-                format!("`protocol = \"{word}\"` is agreed on in the TLS handshake, and there is no `tls`");
-            let help = "add `tls = {}`, or write `protocol = \"h2c\"` for HTTP/2 without TLS";
-            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
-        }
-        (ServerProtocol::H2c, Some(_)) => {
-            let message = "`protocol = \"h2c\"` is HTTP/2 without TLS";
-            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
-            let diagnostic = diagnostic.help("write `protocol = \"h2\"`, or remove `tls`");
-            diagnostics.push(diagnostic.label(text.key_at("tls"), "TLS is set here"));
-        }
-        _ => {}
-    }
-    if *protocol != ServerProtocol::Http1 && proxy_protocol.is_some() {
-        let message =
-            "`proxy_protocol` names the client of a connection, and with HTTP/2 many clients share one";
-        let at = text.key_at("proxy_protocol");
-        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
-        let diagnostic =
-            diagnostic.help("remove it: servers find the address of the client in `X-Forwarded-For`");
-        diagnostics.push(diagnostic.label(text.key_at("protocol"), format!("this is `{word}`")));
     }
 }
 

@@ -12,6 +12,8 @@ mod listener;
 mod access_log;
 mod route;
 mod upstream;
+mod upstream_http2;
+mod grpc_status;
 mod process;
 mod ejection;
 mod health;
@@ -29,6 +31,7 @@ pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, Clie
 pub use credentials::Credentials;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
+pub use grpc_status::GrpcStatus;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
 pub use listener::{
@@ -48,9 +51,10 @@ pub use route::{
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
-    GrpcStatusName, OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency,
-    ServerProtocol, Upstream, UpstreamHttp2, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
+pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;
 
 /// A whole configuration without errors. Cheap to clone: its large parts are shared.

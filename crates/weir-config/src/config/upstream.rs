@@ -11,7 +11,10 @@ use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState};
 
-use super::{AffinitySettings, ConnectionsMax, HealthCheck, OutlierEjection, UpstreamTls};
+use super::{
+    AffinitySettings, ConnectionsMax, GrpcStatus, HealthCheck, OutlierEjection, ServerProtocol,
+    UpstreamHttp2, UpstreamTls,
+};
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
@@ -35,16 +38,16 @@ pub struct UpstreamSettings {
     pub balance: Policy,
     /// The time over which a server that comes back reaches its full weight; `None`: it has its full weight at once.
     pub slow_start: Option<Duration>,
+    /// The HTTP version that the servers speak.
+    pub protocol: ServerProtocol,
+    /// HTTP/2 with the servers.
+    pub http2: UpstreamHttp2,
     /// Time limits of each step towards a server.
     pub timeouts: UpstreamTimeouts,
     /// Size and count limits on messages of a server.
     pub limits: UpstreamLimits,
     /// Rules of HTTP/1 that are not enforced here.
     pub lenient: ServerLeniency,
-    /// The protocol of the connections.
-    pub protocol: ServerProtocol,
-    /// Bounds of HTTP/2 to the servers.
-    pub http2: UpstreamHttp2,
     /// Server connections that are kept for further requests.
     pub pool: PoolSettings,
     /// The version of the PROXY protocol header that servers get; `None`: no header.
@@ -84,11 +87,11 @@ impl Default for UpstreamSettings {
         Self {
             balance: Policy::default(),
             slow_start: None,
+            protocol: ServerProtocol::default(),
+            http2: UpstreamHttp2::default(),
             timeouts: UpstreamTimeouts::default(),
             limits: UpstreamLimits::default(),
             lenient: ServerLeniency::default(),
-            protocol: ServerProtocol::default(),
-            http2: UpstreamHttp2::default(),
             pool: PoolSettings::default(),
             proxy_protocol: None,
             queue: QueueSettings::default(),
@@ -128,40 +131,6 @@ impl Upstream {
             if server.backup { member.as_backup() } else { member }
         });
         Balancer::new(&self.balance, members.collect(), seed)
-    }
-}
-
-choice! {
-    /// The protocol of the connections to servers.
-    pub enum ServerProtocol {
-        /// HTTP/1.1: one request at a time on a connection
-        #[default]
-        Http1 = "http1",
-        /// HTTP/2 over TLS: the server has to agree on `h2` (ALPN)
-        H2 = "h2",
-        /// HTTP/2 without TLS, which the server has to know beforehand (prior knowledge)
-        H2c = "h2c",
-        /// over TLS what the server prefers: HTTP/2, or else HTTP/1.1 (ALPN)
-        Auto = "auto",
-    }
-}
-
-section! {
-    /// HTTP/2 to servers: the requests of many clients share few connections. A request that a server leaves unprocessed (a refused stream, or
-    /// GOAWAY) is sent again, whatever its method, up to five times and regardless of `retry.budget`.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct UpstreamHttp2 at "upstream.NAME.http2" {
-        /// Concurrent requests on one connection. The limit that the server announces (SETTINGS_MAX_CONCURRENT_STREAMS) is obeyed as well.
-        /// When no connection has room, another is opened.
-        streams_max: u32 = 100, in 1..=10_000, like "Envoy `max_concurrent_streams`";
-        /// Connections per server and worker. When all have as many requests as they may, further requests wait for a stream within
-        /// `timeouts.connect`, and are then answered 503 (`connect-no-free-stream`).
-        connections_max: u32 = 100, in 1..=10_000, like "Envoy `max_connections`";
-        /// How long a server with requests may be silent before a ping asks for a sign of life. Since gRPC servers reject frequent pings, a
-        /// third and later pings in one silence are at least 330 s apart.
-        ping_interval: Option<Duration> = "10s", like "Envoy `connection_keepalive.interval`";
-        /// How long it may take to answer. Then its connection is closed, and its requests fail or are retried.
-        ping_timeout: Duration = "5s", like "Envoy `connection_keepalive.timeout`";
     }
 }
 
@@ -348,53 +317,6 @@ section! {
     }
 }
 
-choice! {
-    /// A status of gRPC that is a failure.
-    pub enum GrpcStatusName {
-        /// the call was cancelled
-        Cancelled = "cancelled",
-        /// an error without a status of its own
-        Unknown = "unknown",
-        /// the client sent an invalid argument
-        InvalidArgument = "invalid-argument",
-        /// the deadline passed
-        DeadlineExceeded = "deadline-exceeded",
-        /// what was asked for does not exist
-        NotFound = "not-found",
-        /// what was to be created exists
-        AlreadyExists = "already-exists",
-        /// the client may not do that
-        PermissionDenied = "permission-denied",
-        /// a quota or a resource is used up
-        ResourceExhausted = "resource-exhausted",
-        /// the system is not in the state that the call needs
-        FailedPrecondition = "failed-precondition",
-        /// the call was aborted, as by a conflict of transactions
-        Aborted = "aborted",
-        /// the call goes past a valid range
-        OutOfRange = "out-of-range",
-        /// the server does not know the call
-        Unimplemented = "unimplemented",
-        /// an internal error
-        Internal = "internal",
-        /// the service is not available
-        #[default]
-        Unavailable = "unavailable",
-        /// data was lost
-        DataLoss = "data-loss",
-        /// the client is not authenticated
-        Unauthenticated = "unauthenticated",
-    }
-}
-
-impl GrpcStatusName {
-    /// Its number.
-    pub const fn number(self) -> u8 {
-        // `ok`, which is none of them, is 0.
-        self as u8 + 1
-    }
-}
-
 section! {
     /// Failed attempts that are repeated on another server. A request that may have had an effect is repeated only if `methods` allows it
     /// and its body is still buffered; one that never left Weir can always be repeated.
@@ -418,10 +340,10 @@ section! {
         /// long polling, and an expensive report would be computed twice. After `timeouts.connect` a request is always repeated.
         on_timeout: bool = false, like "nginx `proxy_next_upstream timeout`, HAProxy `retry-on response-timeout`";
         /// Status codes after which such a request is repeated. When it cannot be, the client gets the response unchanged.
-        on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`";
-        /// Statuses of gRPC after which a call is repeated, whatever `methods` says: a call whose response is such a status and nothing else
-        /// (Trailers-Only). A server that answers with `grpc-retry-pushback-ms` decides when, or that it is not.
-        on_grpc_status: Vec<GrpcStatusName> = [], like "Envoy `retry_on` with `unavailable`, `cancelled`, `resource-exhausted`";
+        on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`, Envoy `retriable-status-codes`";
+        /// Statuses of gRPC (`grpc-status`) after which a call is repeated, whatever `methods` says: a call whose response is such a status
+        /// and nothing else (Trailers-Only). A server that answers with `grpc-retry-pushback-ms` decides when, or that it is not.
+        on_grpc_status: Vec<GrpcStatus> = [], like "Envoy `x-envoy-retry-grpc-on`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";
@@ -435,7 +357,7 @@ impl RetrySettings {
     pub fn policy(&self) -> RetryPolicy {
         let mut on_status = self.on_status.clone();
         on_status.sort_unstable();
-        let mut on_grpc_status: Vec<u8> = self.on_grpc_status.iter().map(|name| name.number()).collect();
+        let mut on_grpc_status: Vec<u8> = self.on_grpc_status.iter().map(|status| status.code()).collect();
         on_grpc_status.sort_unstable();
         RetryPolicy {
             attempts_max: self.attempts_max,

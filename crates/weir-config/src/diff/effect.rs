@@ -132,7 +132,7 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         ConfigPart::Listener(_) => of_listener_key(first),
         ConfigPart::Route(..) | ConfigPart::Traces => Effect::NextRequest,
         ConfigPart::Upstream(_) => match first {
-            "tls" | "protocol" | "proxy_protocol" => Effect::Reconnects,
+            "tls" | "proxy_protocol" | "protocol" | "http2" => Effect::Reconnects,
             "affinity" if learned => Effect::Forgets,
             "affinity" | "retry" | "timeouts" | "limits" | "lenient" => Effect::NextRequest,
             _ => Effect::AtOnce,

@@ -12,8 +12,8 @@ use crate::diagnostic::one_of;
 const PRODUCTS: [&str; 5] = ["nginx", "HAProxy", "Envoy", "Traefik", "Apache httpd"];
 
 /// Prefixes of terms that name their kind; users often omit them or write them as a table.
-const KINDS: [&str; 7] =
-    ["option", "bind", "listen", "http-request", "http-response", "http-check", "health_check"];
+const KINDS: [&str; 8] =
+    ["option", "bind", "server", "listen", "http-request", "http-response", "http-check", "health_check"];
 
 /// Words that introduce an explanation of the term before them.
 const ASIDES: [&str; 3] = ["(in", "(of", "with"];

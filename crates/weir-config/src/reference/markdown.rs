@@ -98,7 +98,10 @@ fn push_key(page: &mut String, key: &KeySchema) {
         Presence::Default(text) => format!("`{}`", prose(text)),
     };
     let mut meaning = prose(key.about);
-    for word in words(&kind).iter().filter(|word| word.name != "off" && word.name != "auto") {
+    // Beside other values, `about` explains `"auto"`.
+    let explains_auto = matches!(kind, ValueKind::Choice(_));
+    let is_shown = |word: &ChoiceWord| word.name != "off" && (word.name != "auto" || explains_auto);
+    for word in words(&kind).into_iter().filter(|word| is_shown(word)) {
         let explanation = prose(word.meaning);
         push(&mut meaning, format_args!("<br>`\"{}\"`: {}", word.name, explanation.trim_end_matches('.')));
     }

@@ -39,17 +39,17 @@ section! {
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
         /// TLS with the servers. Without it, plain connections.
         tls: SpannedTable<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
+        /// The HTTP version that the servers speak.
+        protocol: ServerProtocol = "http1",
+            like "nginx `proxy_http_version`, `grpc_pass`; HAProxy `server proto`, `server alpn`; Traefik `h2c://`; Envoy `http2_protocol_options`, `auto_config`";
+        /// HTTP/2 with the servers.
+        http2: SpannedTable<UpstreamHttp2> = {};
         /// Time limits on the server side.
         timeouts: SpannedTable<UpstreamTimeouts> = {};
         /// Limits on responses.
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         lenient: ServerLeniency = {};
-        /// The protocol of the connections to the servers. HTTP/2 pays off where connections are scarce, and is what gRPC needs: it shares few
-        /// connections between many requests. `h2` and `auto` need `tls`.
-        protocol: ServerProtocol = "http1", like "nginx `proxy_http_version`, `grpc_pass`; HAProxy `proto h2`, `alpn` (of `server`)";
-        /// Bounds of HTTP/2 to the servers.
-        http2: SpannedTable<UpstreamHttp2> = {};
         /// Server connections that are kept for further requests.
         pool: SpannedTable<PoolSettings> = {};
         /// The version of the PROXY protocol header with the client address that servers get. Such a connection belongs to one client: it

@@ -109,6 +109,16 @@ fn every_added_removed_or_changed_part_is_reported() {
         ),
         (
             "[upstream.app]\n",
+            "[upstream.app]\nprotocol = \"h2c\"\n",
+            "~ upstream `app`: protocol \"http1\" \"h2c\" reconnects",
+        ),
+        (
+            "[upstream.app]\n",
+            "[upstream.app]\nhttp2.ping_interval = \"off\"\n",
+            "~ upstream `app`: http2.ping_interval \"10s\" \"off\" reconnects",
+        ),
+        (
+            "[upstream.app]\n",
             "[dns]\ntimeout = \"1s\"\n[upstream.app]\n",
             "~ dns: timeout \"2s\" \"1s\" at-once",
         ),

@@ -20,6 +20,7 @@ mod meaning;
 mod diagnostics;
 mod properties;
 mod reference;
+mod server_protocol;
 
 use std::path::{Path, PathBuf};
 

@@ -161,8 +161,12 @@ pub(super) const ADVICE: &[Advice] = &[
         "`proxy_protocol` of a listener lists the balancers that send PROXY protocol headers",
     ),
     advice(
-        &["upgrade", "websocket", "websockets", "proxy_http_version"],
-        "WebSocket works by default; other protocols are listed in `upgrades` of a route. Weir sends HTTP/1.1 to servers",
+        &["upgrade", "websocket", "websockets"],
+        "WebSocket works by default; other protocols are listed in `upgrades` of a route",
+    ),
+    advice(
+        &["grpc", "grpcs"],
+        "gRPC is HTTP/2: the servers have `protocol = \"h2\"` or `\"h2c\"` of an upstream, the clients `http2` of a listener",
     ),
     advice(
         &["proxy_buffering", "proxy_buffers", "proxy_request_buffering"],

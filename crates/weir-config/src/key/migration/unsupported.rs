@@ -20,9 +20,9 @@ const fn unsupported(
 
 pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     unsupported(
-        "HTTP/2 with servers, HTTP/3 and gRPC",
-        &["http3", "quic", "grpc", "grpc_pass"],
-        "Weir speaks HTTP/2 and HTTP/1.1 with clients, HTTP/1.1 with servers; forward other protocols with `protocol = \"tcp\"`",
+        "HTTP/3",
+        &["http3", "quic"],
+        "Weir speaks HTTP/2 and HTTP/1.1, with clients and with servers",
     ),
     unsupported(
         "Limits on the rate of requests",

@@ -29,6 +29,8 @@ pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["P-384"], "secp384r1", ""),
     (&["TLSv1.2"], "1.2", ""),
     (&["TLSv1.3"], "1.3", ""),
+    (&["http", "h1", "http/1.1", "1.1"], "http1", ""),
+    (&["http2", "http/2", "2", "2.0"], "h2", ", or `h2c` without TLS"),
 ];
 
 /// Values of other products without an equivalent: the values, a value of the choice they were meant for, and the message.
@@ -39,6 +41,13 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
         "no policy fills servers one after the other; a server with `backup = true` is used when the others are unavailable",
     ),
     (&["sticky"], "least-requests", "session affinity is `affinity` of the upstream, with any policy"),
+    (
+        &["https", "ssl", "tls"],
+        "http1",
+        "the upstream has `tls`, and `protocol` says which HTTP is spoken over it",
+    ),
+    (&["http3", "h3", "quic"], "h2c", "this version of Weir does not have HTTP/3"),
+    (&["grpc", "grpcs"], "h2c", "gRPC is HTTP/2: `h2` with `tls`, `h2c` without"),
     (&["https", "ssl", "tls"], "tcp", "`protocol` is `http`, and the listener has `tls`"),
     (
         &["http2", "h2", "h2c"],
@@ -46,10 +55,11 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
         "`protocol` is `http`, and `http2` of the listener says what is spoken without TLS",
     ),
     (
-        &["grpc", "http3", "quic"],
+        &["grpc", "grpcs"],
         "tcp",
-        "this version of Weir does not have HTTP/3 and gRPC; `tcp` forwards them",
+        "gRPC is HTTP/2: `protocol` is `http`, and `http2` of the listener says what is spoken without TLS",
     ),
+    (&["http3", "quic"], "tcp", "this version of Weir does not have HTTP/3"),
     (&["udp"], "tcp", "this version of Weir does not have UDP"),
     (
         &["TLSv1", "TLSv1.0", "TLSv1.1", "1.0", "1.1", "SSLv3"],

@@ -125,3 +125,33 @@ fn new_state(server: &Server) -> Arc<ServerState> {
     state.set_mode(server.mode);
     Arc::new(state)
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{ProxyVersion, ServerProtocol};
+
+    use super::*;
+    use crate::net::clock;
+
+    /// Whether idle connections are kept when an upstream changes by `change`.
+    fn keeps_pool_after(change: impl FnOnce(&mut Upstream)) -> bool {
+        let inputs =
+            PlanInputs { via_name: "weir".into(), seed: 1, workers: 1, due_upstreams: Arc::default() };
+        let server = Server::new("127.0.0.1:1".parse().expect("it is an address"));
+        let config = Upstream::new("app", vec![server]);
+        let before = UpstreamPlan::new(&Arc::new(config.clone()), &inputs).expect("it has no TLS");
+        let mut changed = config;
+        change(&mut changed);
+        let plan = before.succeeded_by(&Arc::new(changed), &inputs, clock::now()).expect("it has no TLS");
+        plan.keeps_pool[0]
+    }
+
+    #[test]
+    fn idle_connections_are_kept_while_the_plan_would_open_the_same_ones() {
+        assert!(keeps_pool_after(|_| {}));
+        assert!(keeps_pool_after(|config| config.retry.attempts_max = 5));
+        assert!(!keeps_pool_after(|config| config.proxy_protocol = Some(ProxyVersion::V2)));
+        assert!(!keeps_pool_after(|config| config.protocol = ServerProtocol::H2c));
+        assert!(!keeps_pool_after(|config| config.http2.streams_max = 5));
+    }
+}

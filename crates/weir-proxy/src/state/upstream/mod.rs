@@ -205,7 +205,7 @@ impl UpstreamPlan {
     pub(super) fn opens_same_connections(&self, config: &Upstream, server: usize) -> bool {
         let way = |config: &Upstream| {
             let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
-            (tls, config.protocol, config.proxy_protocol)
+            (tls, config.proxy_protocol, config.protocol, config.http2.clone())
         };
         way(&self.config) == way(config)
     }

@@ -1,0 +1,65 @@
+//! The HTTP version of the servers of an upstream: what it needs, what it excludes, and settings of HTTP/2 without effect.
+
+use crate::config::ServerProtocol;
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::SpannedTable;
+use crate::text::UpstreamText;
+
+pub(super) fn check(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
+    check_tls(text, diagnostics);
+    check_proxy_protocol(text, diagnostics);
+    warn_without_effect(text, diagnostics);
+}
+
+fn check_tls(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
+    let protocol = text.value.protocol;
+    let (name, at) = (protocol.name(), text.key_at("protocol"));
+    match protocol {
+        ServerProtocol::Http1 => {}
+        ServerProtocol::H2 | ServerProtocol::Auto if text.is_missing("tls") => {
+            let message = format!(
+                "`protocol = \"{name}\"` needs `tls`: HTTP/2 is agreed on in the TLS handshake (ALPN)"
+            );
+            let help = "write `tls = {}`, or `protocol = \"h2c\"` for HTTP/2 without TLS";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, at, message).help(help));
+        }
+        ServerProtocol::H2 | ServerProtocol::Auto => {}
+        ServerProtocol::H2c => {
+            if let Some(tls_at) = text.written("tls") {
+                let message = "`protocol = \"h2c\"` is HTTP/2 without TLS, and the upstream has `tls`";
+                let help = "write `protocol = \"h2\"` for HTTP/2 over TLS, or remove `tls`";
+                let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help);
+                diagnostics.push(diagnostic.label(tls_at, "`tls` is here"));
+            }
+        }
+    }
+}
+
+fn check_proxy_protocol(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
+    let UpstreamText { protocol, proxy_protocol, .. } = text.value;
+    if !protocol.may_be_http2() || proxy_protocol.is_none() {
+        return;
+    }
+    let message = format!(
+        "`protocol = \"{}\"` excludes `proxy_protocol`: clients share a connection, and its header can name only one",
+        protocol.name()
+    );
+    let help =
+        "remove `proxy_protocol`: `forwarded` of the listener states the client address in each request";
+    let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("protocol"), message).help(help);
+    diagnostics.push(diagnostic.label(text.key_at("proxy_protocol"), "`proxy_protocol` is here"));
+}
+
+fn warn_without_effect(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
+    let UpstreamText { protocol, http2, .. } = &text.value;
+    if !protocol.may_be_http2() {
+        if let Some(at) = text.changed("http2") {
+            let message = "`http2` has no effect with `protocol = \"http1\"`";
+            let help = "write `protocol = \"h2\"` or `\"auto\"` with `tls`, `protocol = \"h2c\"` without";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+        }
+    } else if let Some(at) = http2.changed("ping_timeout").filter(|_| http2.value.ping_interval.is_none()) {
+        let message = "`ping_timeout` has no effect without `ping_interval`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    }
+}
