@@ -66,6 +66,7 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         trace_id: b"4bf92f3577b34da6a3ce929d0e0e4736",
         fields,
         status: Some(200),
+        grpc_status: None,
         failure: None,
         bytes_in: 300,
         bytes_out: 2_750,

@@ -4,6 +4,7 @@ use weir_http::{Expectation, FieldName, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::grpc::GrpcCall;
 use super::stream::ClientStream;
 use super::{Ended, Exchange, forwarded};
 use crate::state::snapshot::ListenerPlan;
@@ -21,6 +22,7 @@ pub(crate) fn request(
     client.requests += 1;
     client.worker.shard.exchanges.increment();
     exchange.record.accounted = client.now;
+    exchange.grpc = GrpcCall::of(&exchange.request, &exchange.request_text);
     stream.begin_body(client, exchange, listener);
     forwarded::take_request_id(client, exchange, listener);
     let unknown = exchange.request.expectation() == Expectation::Unknown;

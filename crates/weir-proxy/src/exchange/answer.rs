@@ -14,7 +14,7 @@ use super::{Ended, Exchange, fields, forwarded, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::MemoryBody;
-use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
+use crate::responder::{Answer, failure_page, fixed, grpc_failure, last_hop, redirect};
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
@@ -47,9 +47,17 @@ pub(crate) async fn failure(
         forwarded::make_late_request_id(client, exchange, listener);
         trace::begin_late(client, exchange, &config, failure.phase);
     }
-    let accept = exchange.request.fields().first(FieldName::Accept);
-    let accept = accept.map(|field| field.value.of(&exchange.request_text));
-    let page = failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after);
+    let page = match &mut exchange.grpc {
+        None => {
+            let accept = exchange.request.fields().first(FieldName::Accept);
+            let accept = accept.map(|field| field.value.of(&exchange.request_text));
+            failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after)
+        }
+        Some(call) => grpc_failure::answer(reported, &exchange.record.request_id).map(|(answer, status)| {
+            call.status = Some(status);
+            answer
+        }),
+    };
     let Some(page) = page else { return End::Closed };
     let ends = client.is_ending() || client.deadline.is_cut();
     if failure.party == Party::Client || !stream.discard_body(client) || ends {

@@ -13,7 +13,7 @@ use super::client::Client;
 use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
-use super::{Exchange, choose, connect, fields, private};
+use super::{Exchange, choose, connect, fields, grpc, private};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -45,6 +45,9 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
+    if let Some(call) = &mut exchange.grpc {
+        call.begin_attempt(began);
+    }
     let mut server = match connect::take_kept(client, servers, exchange, plans, attempt.slot.server, history)
     {
         Some(kept) => kept,
@@ -76,8 +79,13 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     match outcome {
         Ok(()) => {
             local.shard.requests.increment();
-            let outcome = plans.upstream.outlier_detector.classify_status(exchange.response.status());
-            record_outcome(plans, local, attempt.slot.server, outcome, began);
+            let outcome = match exchange.grpc {
+                None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
+                Some(_) => grpc::outcome_of_head(exchange, plans, &server),
+            };
+            if let Some(outcome) = outcome {
+                record_outcome(plans, local, attempt.slot.server, outcome, began);
+            }
             let Attempt { slot, sent_any, send_failed, .. } = attempt;
             Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
         }

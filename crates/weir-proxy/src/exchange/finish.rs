@@ -88,6 +88,9 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
         if let Some(failure) = record.failure {
             upstream.failures.record(failure);
         }
+        if let Some(status) = exchange.grpc.and_then(|call| call.status) {
+            upstream.grpc_statuses[usize::from(status.number())].increment();
+        }
         if let Some(server) = record.server {
             let shard = &served.server(index, server).shard;
             let (up, down) = record.credited;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use weir_http::ResponseHead;
+use weir_http::grpc::GrpcStatus;
 use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
 
 use super::client::Client;
@@ -82,6 +83,7 @@ fn with_record(
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         fields: &Heads { exchange },
         status: (record.status != 0).then_some(record.status),
+        grpc_status: exchange.grpc.and_then(|call| call.status).map(GrpcStatus::name),
         failure: record.failure,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,

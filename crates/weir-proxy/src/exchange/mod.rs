@@ -7,6 +7,7 @@ mod report;
 mod admit;
 mod respond;
 mod upgrade;
+pub(crate) mod grpc;
 pub(crate) mod tcp;
 mod queue;
 pub(crate) mod attempt;
@@ -47,6 +48,7 @@ use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
+use grpc::GrpcCall;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -103,13 +105,17 @@ async fn carry(
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
-    client.deadline.set_ceiling(route.config.timeouts.exchange.map(|limit| client.now + limit));
+    let limit = grpc::time_limit(exchange, route.config.timeouts.exchange);
+    client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::from_config(client, stream, exchange, route).await;
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
     let plans = Plans { config: &config, listener, route, upstream, upstream_index };
-    exchange.waits.begin(&listener.wait_limits(upstream));
+    exchange.waits.begin(&match exchange.grpc {
+        None => listener.wait_limits(upstream),
+        Some(_) => grpc::wait_limits(listener.wait_limits(upstream), upstream.config.timeouts.tunnel),
+    });
     affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
 
@@ -137,6 +143,11 @@ async fn carry(
                 }
                 exchange.record.sent_to_server += serving.server.sent();
                 servers.drop_stream(serving.server);
+                drop(serving.slot);
+                if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
+                    // On the heap, since it is rare and would make every exchange larger.
+                    Box::pin(grpc::hold_back(client, stream, exchange, time)).await?;
+                }
             }
             Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
         }
@@ -148,12 +159,14 @@ async fn carry(
         return upgrade::run(client, stream, exchange, plans, serving).await;
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
+        grpc::break_off(exchange, plans, &serving, ended);
         exchange.record.sent_to_server += serving.server.sent();
         servers.drop_stream(serving.server);
         return Err(ended);
     }
 
     // Finish: the connection to the server goes back to its pool.
+    grpc::finish(exchange, plans, &serving);
     finish::run(client, servers, exchange, plans, serving);
     Ok(End::Done)
 }
@@ -214,6 +227,8 @@ pub(crate) struct Exchange {
     pub(crate) affinity: RequestAffinity,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
+    /// The gRPC call that the request is.
+    pub(crate) grpc: Option<GrpcCall>,
 
     pub(crate) waits: Waits,
     pub(crate) record: Record,
@@ -240,6 +255,7 @@ impl Exchange {
             answered: false,
             affinity: RequestAffinity::default(),
             retry_after: None,
+            grpc: None,
             waits: Waits::new(),
             record: Record::new(),
             attempt_trace: AttemptTrace::new(),
@@ -265,6 +281,7 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
+        self.grpc = None;
         self.record.reset();
         self.attempt_trace.reset();
         self.tunnel_trace = None;

@@ -7,12 +7,13 @@ use weir_traffic::retry::{self, FailedAttempt, NextServer, RetryDecision};
 use super::client::Client;
 use super::outcome::{AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
-use super::{Ended, Exchange};
+use super::{Ended, Exchange, grpc};
 use crate::net::clock;
 use crate::net::descriptors;
 use crate::state::recorder::Decision;
 use crate::state::snapshot::UpstreamPlan;
 use crate::upstream::slot::Slot;
+use crate::upstream::stream::ServerStream;
 
 /// Counts the request towards the budget, and keeps its body from now on if it may be sent again after it has reached a
 /// server.
@@ -29,7 +30,7 @@ pub(crate) fn begin(client: &Client, exchange: &mut Exchange, plans: Plans<'_>) 
 /// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no
 /// other server is left, and the client gets this response.
 #[inline(always)]
-pub(crate) fn instead<T>(
+pub(crate) fn instead<T: ServerStream>(
     client: &mut Client,
     exchange: &mut Exchange,
     plans: Plans<'_>,
@@ -37,14 +38,23 @@ pub(crate) fn instead<T>(
     serving: &RespondingServer<T>,
 ) -> bool {
     let (status, method) = (exchange.response.status(), exchange.request.method());
-    if !plans.upstream.retry.on_status.contains(&status) || method == Method::Connect {
-        return false;
-    }
+    let cause = match exchange.grpc.and_then(|call| call.status) {
+        Some(status) if plans.upstream.retry.on_grpc_status.contains(&status.number()) => {
+            if !grpc::may_go_again(exchange, &serving.server) {
+                return false;
+            }
+            retry::RetryCause::GrpcStatus(status.number())
+        }
+        _ if plans.upstream.retry.on_status.contains(&status) && method != Method::Connect => {
+            retry::RetryCause::Status(status)
+        }
+        _ => return false,
+    };
     let server = serving.slot.server;
     let failed = AttemptFailure {
         failure: Failure::server(Phase::Response, Cause::UnexpectedStatus),
         server,
-        origin: FailureOrigin::Server(retry::RetryCause::Status(status)),
+        origin: FailureOrigin::Server(cause),
         sent_any: serving.sent_any,
         received_any: true,
         reused: exchange.record.reused,
@@ -167,6 +177,7 @@ mod tests {
             retry::RetryCause::Status(503),
             retry::RetryCause::StreamRefused,
             retry::RetryCause::GoAway,
+            retry::RetryCause::GrpcStatus(14),
         ];
         for (cause, name) in causes.into_iter().zip(weir_observe::RETRY_CAUSES) {
             assert_eq!((cause.name(), weir_observe::RETRY_CAUSES[cause.index()]), (name, name));

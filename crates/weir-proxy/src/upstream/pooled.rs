@@ -223,6 +223,10 @@ impl ServerStream for PooledStream {
         of_either!(self, stream => stream.check_switch(response))
     }
 
+    fn trailer<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        of_either!(self, stream => stream.trailer(name, read))
+    }
+
     fn into_tunnel(self) -> ServerEnd {
         match self {
             PooledStream::Http1(stream) => stream.into_tunnel(),

@@ -154,6 +154,11 @@ pub(crate) trait ServerStream {
         Ok(())
     }
 
+    /// What `read` makes of the value of a field behind the body.
+    fn trailer<T>(&self, _name: &str, _read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        None
+    }
+
     /// The raw bytes of a stream that has become a tunnel.
     fn into_tunnel(self) -> ServerEnd;
 }

@@ -223,6 +223,12 @@ impl ServerStream for Http2ServerStream {
         relay.poll(cx, &mut self.handle.incoming(), client)
     }
 
+    fn trailer<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let inbox = self.handle.stream.inbox.borrow();
+        let mut fields = inbox.trailers.as_ref()?.fields();
+        fields.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| read(value))
+    }
+
     fn into_tunnel(self) -> ServerEnd {
         ServerEnd::Stream { end: Box::new(self.handle), shard: self.shard }
     }

@@ -5,6 +5,7 @@
 
 mod forwarded_fields;
 mod large_bodies;
+mod grpc;
 mod backpressure;
 mod early_response;
 mod last_bytes;

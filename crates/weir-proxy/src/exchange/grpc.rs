@@ -1,0 +1,175 @@
+//! A gRPC call: its deadline, its status in place of that of HTTP, and answers that its client understands.
+//!
+//! A call is a request whose content type says so; everything else about it is a request like any other. Must not look into messages.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_config::ProgressLimit;
+use weir_http::grpc::{GrpcStatus, Pushback, is_grpc, parse_timeout};
+use weir_http::{FieldName, Method, RequestHead};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::client::Client;
+use super::outcome::RespondingServer;
+use super::plans::Plans;
+use super::stream::ClientStream;
+use super::{Ended, Exchange};
+use crate::net::clock::{self, Instant};
+use crate::state::activity::Activity;
+use crate::state::upstream::outliers::AttemptOutcome;
+use crate::state::wait_limits::WaitLimits;
+use crate::upstream::stream::ServerStream;
+
+/// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
+const PUSHBACK_MAX: Duration = Duration::from_secs(10);
+
+/// What is known of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GrpcCall {
+    /// How it has ended, once that is known.
+    pub(crate) status: Option<GrpcStatus>,
+    /// When the attempt began that is on its way or was answered.
+    attempt_began: Instant,
+    /// How long the server wants to be left alone before another attempt.
+    pub(super) pushback: Option<Duration>,
+}
+
+impl GrpcCall {
+    /// The call that a request is, if it is one.
+    #[inline]
+    pub(super) fn of(request: &RequestHead, text: &[u8]) -> Option<Self> {
+        if request.method() != Method::Post || !request.fields().contains(FieldName::ContentType) {
+            return None;
+        }
+        let content_type = request.fields().first(FieldName::ContentType)?;
+        let call = Self { status: None, attempt_began: clock::now(), pushback: None };
+        is_grpc(content_type.value.of(text)).then_some(call)
+    }
+
+    /// An attempt begins.
+    pub(super) fn begin_attempt(&mut self, now: Instant) {
+        (self.status, self.attempt_began, self.pushback) = (None, now, None);
+    }
+}
+
+/// The time limit of an exchange: that of its route, or that of the call if it is shorter.
+#[inline]
+pub(super) fn time_limit(exchange: &Exchange, of_route: Option<Duration>) -> Option<Duration> {
+    match exchange.grpc {
+        None => of_route,
+        Some(_) => {
+            let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
+            let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)));
+            of_route.into_iter().chain(own).min()
+        }
+    }
+}
+
+/// The limits on the silence of a call: a stream may be silent for as long as a tunnel, since its end is known by its deadline, and that of
+/// its server by pings.
+pub(super) fn wait_limits(limits: WaitLimits, tunnel: Option<Duration>) -> WaitLimits {
+    let silence = tunnel.map(ProgressLimit::standstill);
+    WaitLimits { response: tunnel, relay: silence, request_body: silence, ..limits }
+}
+
+/// The status in the head of a response that has nothing else (Trailers-Only).
+pub(super) fn status_in_head<T: ServerStream>(exchange: &Exchange, server: &T) -> Option<GrpcStatus> {
+    let head = server.head();
+    let field = exchange.response.fields().get_by_name(head, "grpc-status")?;
+    Some(GrpcStatus::parse(field.value.of(head)))
+}
+
+/// What the head of a response says of the server; `None` when that is told at the end of the call.
+pub(super) fn outcome_of_head<T: ServerStream>(
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: &T,
+) -> Option<AttemptOutcome> {
+    let status = exchange.response.status();
+    if status != 200 {
+        return Some(plans.upstream.outlier_detector.classify_status(status));
+    }
+    let status = status_in_head(exchange, server)?;
+    if let Some(call) = &mut exchange.grpc {
+        call.status = Some(status);
+    }
+    Some(plans.upstream.outlier_detector.classify_status(status.as_http()))
+}
+
+/// Notes how long the server wants to be left alone; whether it lets the call go again at all.
+pub(super) fn may_go_again<T: ServerStream>(exchange: &mut Exchange, server: &T) -> bool {
+    let head = server.head();
+    let field = exchange.response.fields().get_by_name(head, "grpc-retry-pushback-ms");
+    let pushback = match field.map(|field| Pushback::parse(field.value.of(head))) {
+        None => None,
+        Some(Pushback::After(time)) if time <= PUSHBACK_MAX => Some(time),
+        Some(Pushback::After(_) | Pushback::Never) => return false,
+    };
+    if let Some(call) = &mut exchange.grpc {
+        call.pushback = pushback;
+    }
+    true
+}
+
+/// Waits for as long as the server wants to be left alone.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the call is over.
+pub(super) async fn hold_back(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    time: Duration,
+) -> Result<(), Ended> {
+    client.deadline.set(clock::now(), Some(time));
+    std::future::poll_fn(|cx| {
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        client.report(Activity::Queue, stream, exchange);
+        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Queue) {
+            Some(failure) => Err(failure),
+            None if client.deadline.ends_with_ceiling() => {
+                Err(Failure::weir(Phase::Queue, Cause::ExchangeTimedOut))
+            }
+            None => Ok(()),
+        })
+    })
+    .await
+    .map_err(Ended::Failed)
+}
+
+/// The response is over: its status is in the trailers, and says what the end of the response says of other requests.
+pub(super) fn finish<T: ServerStream>(
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+) {
+    let Some(call) = &mut exchange.grpc else { return };
+    if exchange.response.status() != 200 {
+        call.status.get_or_insert(GrpcStatus::of_http(exchange.response.status()));
+    } else if call.status.is_none() {
+        let status = serving.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::UNKNOWN);
+        call.status = Some(status);
+        let outcome = plans.upstream.outlier_detector.classify_status(status.as_http());
+        plans.upstream.record_outcome(serving.slot.server, outcome, call.attempt_began);
+    }
+}
+
+/// The response has broken off: what its end would have said is known now.
+pub(super) fn break_off<T>(
+    exchange: &Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+    ended: Ended,
+) {
+    let Some(GrpcCall { status: None, attempt_began, .. }) = exchange.grpc else { return };
+    let outcome = match ended {
+        Ended::Failed(failure) if failure.party == weir_observe::Party::Server => {
+            AttemptOutcome::Failure(failure.into())
+        }
+        _ => AttemptOutcome::Unknown,
+    };
+    plans.upstream.record_outcome(serving.slot.server, outcome, attempt_began);
+}
