@@ -6,7 +6,7 @@ use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
 use super::{Files, affinity, check_name, ejection, health, server_protocol, upstream_tls, warn_unreachable};
-use crate::config::{GrpcStatus, Interner, RetrySettings, Server, Upstream, UpstreamSettings};
+use crate::config::{GrpcStatusName, Interner, RetrySettings, Server, Upstream, UpstreamSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerMode, ServerText, UpstreamText};
@@ -168,7 +168,7 @@ fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diag
 }
 
 fn check_grpc_statuses(retry: &SpannedTable<RetrySettings>, diagnostics: &mut Vec<Diagnostic>) {
-    if retry.value.on_grpc_status.contains(&GrpcStatus::Ok) {
+    if retry.value.on_grpc_status.contains(&GrpcStatusName::Ok) {
         let message = "`on_grpc_status` cannot contain `ok`: it is the status of a successful call";
         let help = "name statuses of failures, such as `\"unavailable\"`";
         let at = retry.key_at("on_grpc_status");

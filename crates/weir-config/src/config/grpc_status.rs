@@ -4,7 +4,7 @@ use crate::key::choice;
 
 choice! {
     /// A status code of gRPC, in the order of the codes 0 to 16.
-    pub enum GrpcStatus {
+    pub enum GrpcStatusName {
         /// the call succeeded; it is never repeated
         #[default]
         Ok = "ok",
@@ -43,7 +43,7 @@ choice! {
     }
 }
 
-impl GrpcStatus {
+impl GrpcStatusName {
     /// The code, as in `grpc-status`.
     pub const fn code(self) -> u8 {
         self as u8
@@ -57,14 +57,14 @@ mod tests {
     #[test]
     fn codes_are_those_of_grpc() {
         for (status, code) in [
-            (GrpcStatus::Ok, 0),
-            (GrpcStatus::DeadlineExceeded, 4),
-            (GrpcStatus::ResourceExhausted, 8),
-            (GrpcStatus::Unavailable, 14),
-            (GrpcStatus::Unauthenticated, 16),
+            (GrpcStatusName::Ok, 0),
+            (GrpcStatusName::DeadlineExceeded, 4),
+            (GrpcStatusName::ResourceExhausted, 8),
+            (GrpcStatusName::Unavailable, 14),
+            (GrpcStatusName::Unauthenticated, 16),
         ] {
             assert_eq!(status.code(), code, "{}", status.name());
         }
-        assert_eq!(GrpcStatus::WORDS.len(), 17);
+        assert_eq!(GrpcStatusName::WORDS.len(), 17);
     }
 }

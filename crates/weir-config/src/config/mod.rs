@@ -31,7 +31,7 @@ pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, Clie
 pub use credentials::Credentials;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
-pub use grpc_status::GrpcStatus;
+pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
 pub use listener::{

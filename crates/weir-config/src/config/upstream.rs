@@ -12,7 +12,7 @@ use weir_traffic::route::MethodMatch;
 use weir_traffic::{Mode, ServerState};
 
 use super::{
-    AffinitySettings, ConnectionsMax, GrpcStatus, HealthCheck, OutlierEjection, ServerProtocol,
+    AffinitySettings, ConnectionsMax, GrpcStatusName, HealthCheck, OutlierEjection, ServerProtocol,
     UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
@@ -343,7 +343,7 @@ section! {
         on_status: Vec<u16> = [], in 400..=599, like "nginx `proxy_next_upstream http_503`, HAProxy `retry-on 503`, Envoy `retriable-status-codes`";
         /// Statuses of gRPC (`grpc-status`) after which a call is repeated, whatever `methods` says: a call whose response is such a status
         /// and nothing else (Trailers-Only). A server that answers with `grpc-retry-pushback-ms` decides when, or that it is not.
-        on_grpc_status: Vec<GrpcStatus> = [], like "Envoy `x-envoy-retry-grpc-on`";
+        on_grpc_status: Vec<GrpcStatusName> = [], like "Envoy `x-envoy-retry-grpc-on`";
         /// Retries as a share of the requests of the last ten seconds, so that retries do not amplify an outage. A request that reached no
         /// server, as after a refused connection, is repeated regardless: it adds no load.
         budget: Percent = "20%", in 0..=1000, like "Envoy `retry_budget`";

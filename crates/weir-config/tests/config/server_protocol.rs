@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_config::{Config, GrpcStatus, ServerProtocol, UpstreamHttp2};
+use weir_config::{Config, GrpcStatusName, ServerProtocol, UpstreamHttp2};
 
 use crate::config;
 
@@ -58,6 +58,6 @@ fn grpc_statuses_are_named() {
         with("retry = { methods = [\"POST\"], on_grpc_status = [\"unavailable\", \"resource-exhausted\"] }");
     assert_eq!(
         config.upstreams[0].retry.on_grpc_status,
-        [GrpcStatus::Unavailable, GrpcStatus::ResourceExhausted]
+        [GrpcStatusName::Unavailable, GrpcStatusName::ResourceExhausted]
     );
 }

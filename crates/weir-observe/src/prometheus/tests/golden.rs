@@ -42,6 +42,7 @@ fn use_upstream(upstream: &UpstreamShard, scale: u64) {
     upstream.retries[0].add(scale);
     upstream.retries_refused[1].add(1);
     upstream.affinity[0].add(4);
+    upstream.grpc_statuses[14].add(2);
     upstream.failures.record(Failure::server(Phase::Response, Cause::TimedOut));
     upstream.queue_time.record(40 * scale);
     upstream.exchange_time.record(5_000 * scale);

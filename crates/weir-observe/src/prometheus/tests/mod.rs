@@ -177,6 +177,7 @@ fn small_fixture() -> Fixture {
         upstream.responses.record(status);
     }
     upstream.affinity[0].increment();
+    upstream.grpc_statuses[0].increment();
     upstream.exchange_time.record(2_000);
     upstream.queue_time.record(3);
     let server = &upstream.servers[0];
@@ -323,8 +324,8 @@ fn every_counter_of_the_shards_is_shown() {
         ("worker", 15),
         ("trace", 3),
         ("listener", 23),
-        ("upstream", 13),
-        ("server", 27),
+        ("upstream", 14),
+        ("server", 28),
         ("admin", 2),
         ("route", 3),
     ] {
@@ -367,7 +368,7 @@ fn fixture_of_servers(shard: WorkerShard) -> Fixture {
 fn cardinality_is_bounded_by_the_config() {
     let lines = |fixture: &Fixture| rendered(fixture).lines().count();
     let none = lines(&servers(0));
-    for (one, fifty, max) in [(servers(1), servers(50), 18), (used_servers(1), used_servers(50), 80)] {
+    for (one, fifty, max) in [(servers(1), servers(50), 19), (used_servers(1), used_servers(50), 80)] {
         let per_server = lines(&one) - none;
         assert!(per_server <= max, "{per_server} lines per server");
         assert_eq!(lines(&fifty), none + 50 * per_server);

@@ -1,9 +1,10 @@
 //! gRPC calls: deadlines, statuses in trailers, answers of Weir's own, retries and ejection by status, and streams that last.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::harness::http2::server::{Asked, Http2Server};
+use crate::harness::watchdog::now;
 use crate::harness::{CLOSED_PORT, Gate, Http2Client, Origin, Weir, config_with, eventually};
 
 /// A message of gRPC.
@@ -160,7 +161,7 @@ fn a_server_may_hold_calls_back() {
     });
     let weir = start_one(&origin, "retry.on_grpc_status = [\"unavailable\"]");
     let mut client = Http2Client::connect(weir.web());
-    let began = Instant::now();
+    let began = now();
     assert_eq!(unary(&mut client, "/later", &[]).0, "0");
     assert!(began.elapsed() >= Duration::from_millis(300), "it has waited");
     assert_eq!(unary(&mut client, "/never", &[]).0, "14");
@@ -227,7 +228,7 @@ fn a_stream_lasts_as_long_as_both_want() {
         for number in 1..=3 {
             client.data(stream, message(b"ping"), false);
             if number == 2 && target == "/silent" {
-                let began = Instant::now();
+                let began = now();
                 eventually("a while has passed", || began.elapsed() > Duration::from_millis(900));
                 silence.open();
             }
