@@ -35,6 +35,12 @@ impl GrpcStatus {
     /// `UNKNOWN`: also what a status beyond those that are defined counts as.
     pub const UNKNOWN: GrpcStatus = GrpcStatus(2);
 
+    /// `CANCELLED`.
+    pub const CANCELLED: GrpcStatus = GrpcStatus(1);
+
+    /// `INTERNAL`.
+    pub const INTERNAL: GrpcStatus = GrpcStatus(13);
+
     /// The status with this number.
     pub const fn from_number(number: u8) -> GrpcStatus {
         if (number as usize) < GRPC_STATUS_NAMES.len() { GrpcStatus(number) } else { GrpcStatus::UNKNOWN }

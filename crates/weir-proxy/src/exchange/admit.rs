@@ -4,7 +4,7 @@ use weir_http::{Expectation, FieldName, Version, via_names};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
-use super::grpc::GrpcCall;
+use super::grpc_call::GrpcCall;
 use super::stream::ClientStream;
 use super::{Ended, Exchange, forwarded};
 use crate::state::snapshot::ListenerPlan;

@@ -8,7 +8,7 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
-use super::{Exchange, log, recording, trace};
+use super::{Exchange, grpc_call, log, recording, trace};
 use crate::net::clock;
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::{ServerStream as _, Servers};
@@ -53,6 +53,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if exchange.request_text.is_empty() {
         exchange.keep_first_line(client, stream);
     }
+    let grpc_status = grpc_call::final_status(exchange);
     let record = &mut exchange.record;
     if let Some(failure) = record.failure {
         // The phase in which it ended.
@@ -88,7 +89,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
         if let Some(failure) = record.failure {
             upstream.failures.record(failure);
         }
-        if let Some(status) = exchange.grpc.and_then(|call| call.status) {
+        if let Some(status) = grpc_status {
             upstream.grpc_statuses[usize::from(status.number())].increment();
         }
         if let Some(server) = record.server {

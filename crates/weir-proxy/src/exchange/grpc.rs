@@ -1,21 +1,21 @@
-//! A gRPC call: its deadline, its status in place of that of HTTP, and answers that its client understands.
+//! A gRPC call on its way through the phases: its deadline, and its status in place of that of HTTP.
 //!
-//! A call is a request whose content type says so; everything else about it is a request like any other. Must not look into messages.
+//! Must not look into messages.
 
 use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::ProgressLimit;
-use weir_http::grpc::{GrpcStatus, Pushback, is_grpc, parse_timeout};
-use weir_http::{FieldName, Method, RequestHead};
-use weir_observe::{Cause, Failure, Phase};
+use weir_http::grpc::{GrpcStatus, Pushback, parse_timeout};
+use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::client::Client;
+use super::grpc_call::GrpcCall;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
 use super::{Ended, Exchange};
-use crate::net::clock::{self, Instant};
+use crate::net::clock;
 use crate::state::activity::Activity;
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::wait_limits::WaitLimits;
@@ -23,35 +23,6 @@ use crate::upstream::stream::ServerStream;
 
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
-
-/// What is known of a call.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GrpcCall {
-    /// How it has ended, once that is known.
-    pub(crate) status: Option<GrpcStatus>,
-    /// When the attempt began that is on its way or was answered.
-    attempt_began: Instant,
-    /// How long the server wants to be left alone before another attempt.
-    pub(super) pushback: Option<Duration>,
-}
-
-impl GrpcCall {
-    /// The call that a request is, if it is one.
-    #[inline]
-    pub(super) fn of(request: &RequestHead, text: &[u8]) -> Option<Self> {
-        if request.method() != Method::Post || !request.fields().contains(FieldName::ContentType) {
-            return None;
-        }
-        let content_type = request.fields().first(FieldName::ContentType)?;
-        let call = Self { status: None, attempt_began: clock::now(), pushback: None };
-        is_grpc(content_type.value.of(text)).then_some(call)
-    }
-
-    /// An attempt begins.
-    pub(super) fn begin_attempt(&mut self, now: Instant) {
-        (self.status, self.attempt_began, self.pushback) = (None, now, None);
-    }
-}
 
 /// The time limit of an exchange: that of its route, or that of the call if it is shorter.
 #[inline]
@@ -166,9 +137,7 @@ pub(super) fn break_off<T>(
 ) {
     let Some(GrpcCall { status: None, attempt_began, .. }) = exchange.grpc else { return };
     let outcome = match ended {
-        Ended::Failed(failure) if failure.party == weir_observe::Party::Server => {
-            AttemptOutcome::Failure(failure.into())
-        }
+        Ended::Failed(failure) if failure.party == Party::Server => AttemptOutcome::Failure(failure.into()),
         _ => AttemptOutcome::Unknown,
     };
     plans.upstream.record_outcome(serving.slot.server, outcome, attempt_began);

@@ -8,7 +8,7 @@ use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, Uni
 
 use super::client::Client;
 use super::stream::ClientEnd;
-use super::{Exchange, forwarded};
+use super::{Exchange, forwarded, grpc_call};
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::worker_config::WorkerConfig;
@@ -83,7 +83,7 @@ fn with_record(
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         fields: &Heads { exchange },
         status: (record.status != 0).then_some(record.status),
-        grpc_status: exchange.grpc.and_then(|call| call.status).map(GrpcStatus::name),
+        grpc_status: grpc_call::final_status(exchange).map(GrpcStatus::name),
         failure: record.failure,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
