@@ -1,7 +1,7 @@
 //! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
-//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`].
+//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`]. What gRPC adds is in [`grpc`].
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ pub mod proxy_protocol;
 mod client_hello;
 pub mod http1;
 pub mod h2;
+pub mod grpc;
 mod message;
 pub mod digits;
 mod bytes;
