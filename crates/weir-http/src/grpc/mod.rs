@@ -8,10 +8,16 @@ mod timeout;
 mod status;
 mod status_message;
 mod pushback;
+mod trailers_frame;
+mod frame;
+mod base64;
 mod number;
 
+pub use base64::{Base64Decoder, Base64Encoder, Base64Error};
 pub use content_type::{GrpcContentType, GrpcProtocol};
+pub use frame::{MESSAGE_PREFIX_BYTES, MessageObserver};
 pub use pushback::RetryPushback;
 pub use status::GrpcStatus;
 pub use status_message::{read_status_message, write_status_message};
 pub use timeout::{GrpcTimeoutError, parse_timeout, write_timeout};
+pub use trailers_frame::{TrailersFrame, write_trailers_frame};
