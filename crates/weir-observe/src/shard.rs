@@ -14,7 +14,7 @@ use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
-use weir_http::grpc::GRPC_STATUS_NAMES;
+use weir_http::grpc::GrpcStatus;
 
 /// How many listeners there are, and how many servers in each upstream.
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +194,7 @@ pub struct UpstreamShard {
     /// Responses under affinity, by [`AffinityOutcome`].
     pub affinity: [Counter; AffinityOutcome::ALL.len()],
     /// gRPC calls that are over, by the number of their status.
-    pub grpc_statuses: [Counter; GRPC_STATUS_NAMES.len()],
+    pub grpc_statuses: [Counter; GrpcStatus::ALL.len()],
     /// Failures of exchanges sent here, by reason.
     pub failures: FailureCounters,
     /// One part per server, in the order of the config.

@@ -90,7 +90,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
             upstream.failures.record(failure);
         }
         if let Some(status) = grpc_status {
-            upstream.grpc_statuses[usize::from(status.number())].increment();
+            upstream.grpc_statuses[status as usize].increment();
         }
         if let Some(server) = record.server {
             let shard = &served.server(index, server).shard;

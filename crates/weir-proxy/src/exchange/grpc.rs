@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::ProgressLimit;
-use weir_http::grpc::{GrpcStatus, Pushback, parse_timeout};
+use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::client::Client;
@@ -31,7 +31,7 @@ pub(super) fn time_limit(exchange: &Exchange, of_route: Option<Duration>) -> Opt
         None => of_route,
         Some(_) => {
             let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
-            let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)));
+            let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok());
             of_route.into_iter().chain(own).min()
         }
     }
@@ -72,10 +72,10 @@ pub(super) fn outcome_of_head<T: ServerStream>(
 pub(super) fn may_go_again<T: ServerStream>(exchange: &mut Exchange, server: &T) -> bool {
     let head = server.head();
     let field = exchange.response.fields().get_by_name(head, "grpc-retry-pushback-ms");
-    let pushback = match field.map(|field| Pushback::parse(field.value.of(head))) {
+    let pushback = match field.map(|field| RetryPushback::parse(field.value.of(head))) {
         None => None,
-        Some(Pushback::After(time)) if time <= PUSHBACK_MAX => Some(time),
-        Some(Pushback::After(_) | Pushback::Never) => return false,
+        Some(RetryPushback::After(time)) if time <= PUSHBACK_MAX => Some(time),
+        Some(RetryPushback::After(_) | RetryPushback::Never) => return false,
     };
     if let Some(call) = &mut exchange.grpc {
         call.pushback = pushback;
@@ -119,9 +119,9 @@ pub(super) fn finish<T: ServerStream>(
 ) {
     let Some(call) = &mut exchange.grpc else { return };
     if exchange.response.status() != 200 {
-        call.status.get_or_insert(GrpcStatus::of_http(exchange.response.status()));
+        call.status.get_or_insert(GrpcStatus::from_http(exchange.response.status()));
     } else if call.status.is_none() {
-        let status = serving.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::UNKNOWN);
+        let status = serving.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::Unknown);
         call.status = Some(status);
         let outcome = plans.upstream.outlier_detector.classify_status(status.as_http());
         plans.upstream.record_outcome(serving.slot.server, outcome, call.attempt_began);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_http::grpc::{GrpcStatus, is_grpc};
+use weir_http::grpc::{GrpcContentType, GrpcProtocol, GrpcStatus};
 use weir_http::{FieldName, Method, RequestHead};
 use weir_observe::Party;
 
@@ -29,7 +29,8 @@ impl GrpcCall {
         }
         let content_type = request.fields().first(FieldName::ContentType)?;
         let call = Self { status: None, attempt_began: clock::now(), pushback: None };
-        is_grpc(content_type.value.of(text)).then_some(call)
+        let content_type = GrpcContentType::parse(content_type.value.of(text))?;
+        (content_type.protocol == GrpcProtocol::Grpc).then_some(call)
     }
 
     /// An attempt begins.
@@ -43,5 +44,5 @@ impl GrpcCall {
 pub(super) fn final_status(exchange: &Exchange) -> Option<GrpcStatus> {
     let call = exchange.grpc.as_ref()?;
     let is_cancelled = exchange.record.failure.is_some_and(|failure| failure.party == Party::Client);
-    Some(call.status.unwrap_or(if is_cancelled { GrpcStatus::CANCELLED } else { GrpcStatus::INTERNAL }))
+    Some(call.status.unwrap_or(if is_cancelled { GrpcStatus::Cancelled } else { GrpcStatus::Internal }))
 }

@@ -39,11 +39,11 @@ pub(crate) fn instead<T: ServerStream>(
 ) -> bool {
     let (status, method) = (exchange.response.status(), exchange.request.method());
     let cause = match exchange.grpc.and_then(|call| call.status) {
-        Some(status) if plans.upstream.retry.on_grpc_status.contains(&status.number()) => {
+        Some(status) if plans.upstream.retry.on_grpc_status.contains(&(status as u8)) => {
             if !grpc::may_go_again(exchange, &serving.server) {
                 return false;
             }
-            retry::RetryCause::GrpcStatus(status.number())
+            retry::RetryCause::GrpcStatus(status as u8)
         }
         _ if plans.upstream.retry.on_status.contains(&status) && method != Method::Connect => {
             retry::RetryCause::Status(status)

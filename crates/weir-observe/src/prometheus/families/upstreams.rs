@@ -11,7 +11,7 @@ use crate::per_worker::PerWorker;
 use crate::prometheus::source::UpstreamPart;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::UpstreamShard;
-use weir_http::grpc::GRPC_STATUS_NAMES;
+use weir_http::grpc::GrpcStatus;
 
 pub(super) const FAMILIES: &[Family] = families! {
     "weir_upstream_requests_total" Counter Upstream, "Exchanges routed to the upstream.",
@@ -53,8 +53,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| {
             let counts = sums(upstream.shards().used(), |shard| values(&shard.grpc_statuses));
             // Only of upstreams that have had calls, and statuses that occurred.
-            for (status, count) in GRPC_STATUS_NAMES.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
-                samples.labelled(&[("status", status)], count);
+            for (status, count) in GrpcStatus::ALL.iter().zip(counts).filter(|(_, count)| *count > 0) {
+                samples.labelled(&[("status", status.name())], count);
             }
         };
     "weir_upstream_affinity_total" Counter Upstream, "Responses with session affinity: client kept on its server, moved to another one, or new.",
