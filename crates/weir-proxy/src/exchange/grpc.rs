@@ -17,6 +17,7 @@ use super::stream::ClientStream;
 use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::state::activity::Activity;
+use crate::state::snapshot::{ListenerPlan, UpstreamPlan};
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::wait_limits::WaitLimits;
 use crate::upstream::stream::ServerStream;
@@ -24,24 +25,22 @@ use crate::upstream::stream::ServerStream;
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
-/// The time limit of an exchange: that of its route, or that of the call if it is shorter.
-#[inline]
+/// The time limit of a call: that of its route, or its own if that is shorter.
+#[cold]
 pub(super) fn time_limit(exchange: &Exchange, of_route: Option<Duration>) -> Option<Duration> {
-    match exchange.grpc {
-        None => of_route,
-        Some(_) => {
-            let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
-            let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok());
-            of_route.into_iter().chain(own).min()
-        }
-    }
+    let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
+    let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok());
+    of_route.into_iter().chain(own).min()
 }
 
-/// The limits on the silence of a call: a stream may be silent for as long as a tunnel, since its end is known by its deadline, and that of
-/// its server by pings.
-pub(super) fn wait_limits(limits: WaitLimits, tunnel: Option<Duration>) -> WaitLimits {
+/// Limits the silence of a call: a stream may be silent for as long as a tunnel, since its end is known by its deadline, and that of its
+/// server by pings.
+#[cold]
+pub(super) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: &UpstreamPlan) {
+    let tunnel = upstream.config.timeouts.tunnel;
     let silence = tunnel.map(ProgressLimit::standstill);
-    WaitLimits { response: tunnel, relay: silence, request_body: silence, ..limits }
+    let limits = listener.wait_limits(upstream);
+    exchange.waits.begin(&WaitLimits { response: tunnel, relay: silence, request_body: silence, ..limits });
 }
 
 /// The status in the head of a response that has nothing else (Trailers-Only).

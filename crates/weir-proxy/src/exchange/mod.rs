@@ -106,17 +106,20 @@ async fn carry(
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
-    let limit = grpc::time_limit(exchange, route.config.timeouts.exchange);
+    let limit = match exchange.grpc {
+        None => route.config.timeouts.exchange,
+        Some(_) => grpc::time_limit(exchange, route.config.timeouts.exchange),
+    };
     client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::from_config(client, stream, exchange, route).await;
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
     let plans = Plans { config: &config, listener, route, upstream, upstream_index };
-    exchange.waits.begin(&match exchange.grpc {
-        None => listener.wait_limits(upstream),
-        Some(_) => grpc::wait_limits(listener.wait_limits(upstream), upstream.config.timeouts.tunnel),
-    });
+    exchange.waits.begin(&listener.wait_limits(upstream));
+    if exchange.grpc.is_some() {
+        grpc::begin(exchange, listener, upstream);
+    }
     affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
 
@@ -167,7 +170,9 @@ async fn carry(
     }
 
     // Finish: the connection to the server goes back to its pool.
-    grpc::finish(exchange, plans, &serving);
+    if exchange.grpc.is_some() {
+        grpc::finish(exchange, plans, &serving);
+    }
     finish::run(client, servers, exchange, plans, serving);
     Ok(End::Done)
 }
