@@ -47,6 +47,7 @@ listener.web.route = [
     { path = "/many/", upstream = "many" },
 ]
 [upstream.many]
+protocol = "h2c"
 servers = [
     { address = "10.0.0.1:80", max_requests = 2 },
     { address = "10.0.0.2:80", max_requests = 2 },
@@ -407,15 +408,20 @@ fn check(world: &World, number: usize, outcome: &Outcome) {
         End::Tunnel(_) => unreachable!("it was run to its end"),
     }
     for (at, earlier) in attempts.iter().enumerate() {
-        // A server that has broken the connection may have the request again; one that has answered, or was silent, never.
-        let answers = !matches!(earlier.play, Play::Close | Play::Garbage);
+        // A server that has broken the connection, or has not taken the request, may have it again; one that has answered, or was silent,
+        // never.
+        let is_unprocessed = earlier.play.unprocessed().is_some();
+        let answers = !matches!(earlier.play, Play::Close | Play::Garbage) && !is_unprocessed;
         let again = attempts[at + 1..].iter().any(|later| later.server == earlier.server);
         assert!(!(answers && again), "{label}: sent again to server {}", earlier.server);
     }
+    let unprocessed = attempts.iter().filter(|attempt| attempt.play.unprocessed().is_some()).count();
+    assert!(unprocessed <= 6, "{label}: left alone {unprocessed} times, and sent again each time");
     if client.head.starts_with("POST") {
         // What may have had an effect is never sent twice, unless a kept connection was dead.
         let reached = attempts.iter().filter(|attempt| attempt.request.got.borrow().len() >= HEAD_BYTES);
-        let acted = reached.filter(|attempt| attempt.play != Play::Close).count();
+        let acts = |play: Play| play != Play::Close && play.unprocessed().is_none();
+        let acted = reached.filter(|attempt| acts(attempt.play)).count();
         assert!(acted <= 1, "{label}: sent to {acted} servers");
     }
 }

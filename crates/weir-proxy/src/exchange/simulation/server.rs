@@ -27,7 +27,9 @@ use crate::relay::tunnel::memory_end::MemoryEnd;
 use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
 use crate::upstream::proxy_header::Header;
-use crate::upstream::stream::{Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers};
+use crate::upstream::stream::{
+    Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed,
+};
 use crate::upstream::tunnel::ServerEnd;
 
 /// How an attempt on a server goes.
@@ -45,6 +47,21 @@ pub(super) enum Play {
     Garbage,
     /// It never answers.
     Hang,
+    /// It refuses the request before it does anything with it.
+    Refuse,
+    /// It takes no more requests on its connection, this one included.
+    GoAway,
+}
+
+impl Play {
+    /// How the server says that it has left the request alone, if it does.
+    pub(super) fn unprocessed(self) -> Option<Unprocessed> {
+        match self {
+            Play::Refuse => Some(Unprocessed::Refused),
+            Play::GoAway => Some(Unprocessed::GoAway),
+            _ => None,
+        }
+    }
 }
 
 /// One attempt on a server; shared with the schedule.
@@ -273,7 +290,8 @@ impl ServerStream for MemoryServerStream {
             return Poll::Ready(Err(HeadError::Broken(Rule::BadStatusLine)));
         }
         if self.world.is_closed.get() {
-            return Poll::Ready(Err(HeadError::Closed));
+            let unprocessed = self.world.play.unprocessed();
+            return Poll::Ready(Err(unprocessed.map_or(HeadError::Closed, HeadError::Unprocessed)));
         }
         self.world.waker.replace(Some(cx.waker().clone()));
         Poll::Pending

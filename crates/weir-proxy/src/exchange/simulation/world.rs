@@ -161,7 +161,7 @@ impl World {
 
     /// Draws how an attempt goes.
     pub(super) fn begin_attempt(&self, client: usize, server: usize, is_kept: bool) -> Rc<ServerWorld> {
-        let play = match self.below(24) {
+        let play = match self.below(26) {
             _ if self.is_scripted => Play::Answer,
             0 | 1 => Play::AnswerEarly,
             2 => Play::CutBody,
@@ -170,6 +170,8 @@ impl World {
             5 => Play::Hang,
             // A kept connection may be dead.
             6 | 7 if is_kept => Play::Close,
+            8 => Play::Refuse,
+            9 => Play::GoAway,
             _ => Play::Answer,
         };
         let left_at = self.clients[client].left_at();
@@ -237,7 +239,9 @@ impl World {
     fn begin_request(&self, server: Rc<ServerWorld>) {
         let delay = self.below(8_000);
         match server.play {
-            Play::Close => self.after(delay, Event::ServerCloses(Rc::clone(&server))),
+            Play::Close | Play::Refuse | Play::GoAway => {
+                self.after(delay, Event::ServerCloses(Rc::clone(&server)));
+            }
             Play::Garbage => self.after(delay, Event::ServerBreaks(Rc::clone(&server))),
             Play::AnswerEarly => self.after(delay, Event::Respond(Rc::clone(&server))),
             Play::Answer | Play::CutBody | Play::Hang => {}
