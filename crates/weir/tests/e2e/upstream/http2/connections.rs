@@ -89,7 +89,7 @@ fn a_request_waits_for_a_stream_where_no_connection_may_be_added() {
 fn no_stream_in_time_is_a_failure_of_its_own() {
     let gate = Gate::new();
     let origin = gated(&gate, 1_000);
-    let keys = "http2 = { streams_max = 1, connections_max = 1 }\ntimeouts.connect = \"300ms\"";
+    let keys = "http2 = { streams_max = 1, connections_max = 1 }\ntimeouts.connect = \"2s\"";
     let weir = start(&origin, keys);
     let mut client = Http2Client::connect(weir.web());
     let first = client.get("/");

@@ -115,7 +115,7 @@ fn a_silent_server_is_found_by_a_ping() {
         server.read_to_end();
         Some(())
     });
-    let weir = start(&origin, "http2 = { ping_interval = \"200ms\", ping_timeout = \"300ms\" }");
+    let weir = start(&origin, "http2 = { ping_interval = \"200ms\", ping_timeout = \"2s\" }");
     let response = Client::get(weir.web(), "/");
     assert_eq!((response.status, response.text()), (200, "late, but alive".to_owned()));
     assert_eq!(origin.connections(), 2, "the first is dead, and the request went again");

@@ -45,7 +45,7 @@ fn is_up(weir: &Weir) -> bool {
 fn follows(keys: &str) {
     let fails = FailureSwitch::new(false);
     let origin = probed(&fails);
-    let weir = start(&origin, &format!("health = {{ interval = \"50ms\", {keys} }}"));
+    let weir = start(&origin, &format!("health = {{ interval = \"50ms\", timeout = \"2s\", {keys} }}"));
     eventually("the server is up", || is_up(&weir));
     assert_eq!(Client::get(weir.web(), "/").text(), "fine", "{keys}");
     fails.set(true);
@@ -69,7 +69,9 @@ fn probes_follow_the_grpc_health_protocol() {
 #[test]
 fn a_body_that_lacks_what_is_looked_for_is_a_failure() {
     let origin = probed(&FailureSwitch::new(false));
-    let weir =
-        start(&origin, "health = { interval = \"50ms\", path = \"/healthz\", body_contains = \"ill\" }");
+    let weir = start(
+        &origin,
+        "health = { interval = \"50ms\", timeout = \"2s\", path = \"/healthz\", body_contains = \"ill\" }",
+    );
     eventually("the server is down", || !is_up(&weir));
 }
