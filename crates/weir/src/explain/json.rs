@@ -101,6 +101,7 @@ fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDesti
     json!({
         "name": destination.upstream.name,
         "percent": destination.percent,
+        "protocol": destination.upstream.protocol.name(),
         "balance": destination.upstream.balance.name(),
         "key": key.map(|key| json!({
             "of": sentence::key_name(key.key),

@@ -2,8 +2,8 @@
 //! balancing policy.
 
 use weir_config::{
-    AffinitySettings, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, UpstreamTls,
-    print_duration,
+    AffinitySettings, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, ServerProtocol,
+    Upstream, UpstreamTls, print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value};
@@ -124,6 +124,20 @@ pub(super) fn tls(tls: &UpstreamTls) -> String {
             }
         },
     }
+}
+
+/// What the servers are spoken to in; `None` for HTTP/1.1, one request at a time on a connection.
+pub(super) fn protocol(upstream: &Upstream) -> Option<String> {
+    let what = match upstream.protocol {
+        ServerProtocol::Http1 => return None,
+        ServerProtocol::H2 => "HTTP/2",
+        ServerProtocol::H2c => "HTTP/2 without TLS",
+        ServerProtocol::Auto => "HTTP/2, or HTTP/1.1 with servers that prefer it",
+    };
+    let streams_max = upstream.http2.streams_max;
+    Some(format!(
+        "{what}; up to {streams_max} requests at once on a connection, or fewer if the server says so"
+    ))
 }
 
 /// How servers are probed.

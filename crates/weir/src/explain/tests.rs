@@ -57,6 +57,8 @@ host = ["any.test", "other.test"]
 upstream = "site"
 
 [upstream.api]
+protocol = "h2c"
+http2.streams_max = 50
 balance = "consistent-hash"
 hash_key = "client-address"
 servers = [
@@ -104,13 +106,23 @@ fn a_forwarded_request_is_explained_from_listener_to_servers() {
         "\n           not robots: is for another path: exactly /robots.txt\n",
         "\n           not writes: is for another method: POST or PUT\n",
         "\ntarget     /users?x=1, rewritten\nheader     host: api.internal\nheader     without x-debug\nheader     x-env: test\n",
-        "\nupstream   api\nbalance    consistent-hash: the server that the key belongs to",
+        "\nupstream   api\nprotocol   HTTP/2 without TLS",
+        "\nbalance    consistent-hash: the server that the key belongs to",
         "\nkey        client address \"192.0.2.7\" belongs to ",
         "weight 2    66.7 %  at most 10 requests  can take the request\n",
         "spare  10.0.0.9:80  weight 1       0 %  backup  is a backup, and a primary server is eligible\n",
     ] {
         assert!(explained.contains(expected), "{expected:?} is missing in:\n{explained}");
     }
+}
+
+#[test]
+fn the_protocol_of_the_servers_is_told() {
+    let explained = text(&["/api"]);
+    let line = "\nprotocol   HTTP/2 without TLS; up to 50 requests at once on a connection, or fewer if the server says so\n";
+    assert!(explained.contains(line), "{explained}");
+    assert_eq!(json(&["/api"])["forward"]["upstreams"][0]["protocol"], "h2c");
+    assert!(!text(&["http://any.test/"]).contains("\nprotocol "), "HTTP/1.1 goes without saying");
 }
 
 #[test]

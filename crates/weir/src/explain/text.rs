@@ -152,6 +152,9 @@ fn push_destination(
         String::new()
     };
     page.line("upstream", &format!("{}{part}", upstream.name));
+    if let Some(protocol) = sentence::protocol(upstream) {
+        page.line("protocol", &protocol);
+    }
     page.line("balance", &format!("{}: {}", upstream.balance.name(), sentence::policy(&upstream.balance)));
     if let Some(key) = &destination.key {
         let name = sentence::key_name(key.key);
