@@ -36,6 +36,9 @@ const ALIVE: [u8; 8] = *b"alive???";
 const PINGS_AT_ONCE: u32 = 2;
 const PING_DISTANCE: Duration = Duration::from_secs(330);
 
+/// How long a server may take to read that its connection ends.
+const FAREWELL_TIME: Duration = Duration::from_secs(2);
+
 /// Opens a connection in a task of its own: it is of use also when the exchange that asked for it is gone.
 pub(super) fn spawn(opening: Opening, opener: Opener) {
     tokio::task::spawn_local(run(opening, opener));
@@ -107,8 +110,8 @@ struct ConnectionTask {
     server: ServerConnection,
     /// Nothing reaches the server any more, or nothing comes from it.
     is_lost: bool,
-    /// The server was told of the end.
-    is_ending: bool,
+    /// The server was told of the end, and has until then to take that.
+    ends_by: Option<Instant>,
     /// When it takes no more requests for its age.
     retires_at: Option<Instant>,
     idle_since: Option<Instant>,
@@ -151,7 +154,7 @@ impl ConnectionTask {
             frames,
             server: ServerConnection::new(connection, now, Arc::clone(&opener.local().shard)),
             is_lost: false,
-            is_ending: false,
+            ends_by: None,
             retires_at: plan.pool_limits.age_max.map(|age| now + shortened(age, opener.worker.random())),
             idle_since: None,
             has_memory: true,
@@ -229,7 +232,7 @@ impl ConnectionTask {
                 self.frames.go_away(0, fault.code);
                 self.frames.give_up(Cause::Rule(fault.rule));
                 self.link.retire();
-                self.is_ending = true;
+                self.ends_by = Some(clock::now() + FAREWELL_TIME);
             }
         }
     }
@@ -244,25 +247,33 @@ impl ConnectionTask {
 
     /// Asks for a sign of life, or comes to an end, where it is time for that; until when there is nothing to do.
     fn go_on(&mut self, now: Instant) -> Option<Instant> {
+        if let Some(ends_by) = self.ends_by {
+            if now >= ends_by {
+                self.lose(Cause::TimedOut);
+            }
+            return Some(ends_by);
+        }
         let plan = self.link.plan();
+        // Once it has passed, there is nothing to wake up for.
+        let retires_at = self.retires_at.filter(|at| now < *at);
         if self.is_used_up(&plan, now) {
             self.link.retire();
         }
         if !self.link.is_idle() {
             (self.idle_since, self.has_memory) = (None, true);
-            return [self.ask_for_life(&plan, now), self.retires_at].into_iter().flatten().min();
+            return [self.ask_for_life(&plan, now), retires_at].into_iter().flatten().min();
         }
         self.life.pinged_at = None;
         let since = *self.idle_since.get_or_insert(now);
         let ends_at = since + plan.config.timeouts.idle;
         if self.link.is_retired() || plan.pool_limits.kept_max == 0 || now >= ends_at {
-            self.end();
-            return None;
+            self.end(now);
+            return self.ends_by;
         }
         if std::mem::take(&mut self.has_memory) {
             self.frames.release_memory();
         }
-        [Some(ends_at), self.retires_at].into_iter().flatten().min()
+        [Some(ends_at), retires_at].into_iter().flatten().min()
     }
 
     /// Whether a limit on its use is reached.
@@ -274,11 +285,10 @@ impl ConnectionTask {
     }
 
     /// Tells the server that this is the end.
-    fn end(&mut self) {
-        if !std::mem::replace(&mut self.is_ending, true) {
-            self.link.retire();
-            self.frames.go_away(0, ErrorCode::NO_ERROR);
-        }
+    fn end(&mut self, now: Instant) {
+        self.ends_by = Some(now + FAREWELL_TIME);
+        self.link.retire();
+        self.frames.go_away(0, ErrorCode::NO_ERROR);
     }
 
     /// Pings a server that is silent while it has requests; when there is more to do about that.
@@ -329,7 +339,7 @@ impl ConnectionTask {
 
     /// Whether nothing is left to be done.
     fn is_over(&self) -> bool {
-        self.is_lost || self.is_ending && self.frames.unwritten(&self.server.connection).is_none()
+        self.is_lost || self.ends_by.is_some() && self.frames.unwritten(&self.server.connection).is_none()
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
@@ -243,6 +244,15 @@ impl Weir {
     /// Whether the process still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.process.try_wait().expect("a child can be asked").is_none()
+    }
+
+    /// Time that it has spent on processors.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
+        let spent = |task: std::fs::DirEntry| -> Option<u64> {
+            std::fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+        };
+        Duration::from_nanos(tasks.flatten().filter_map(spent).sum())
     }
 
     /// Resident memory now, in bytes.

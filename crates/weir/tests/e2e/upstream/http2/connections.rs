@@ -1,8 +1,11 @@
 //! How requests share connections, and how many there are.
 
+use std::time::Duration;
+
 use super::start;
 use crate::harness::http2::frame::MAX_CONCURRENT_STREAMS;
 use crate::harness::http2::server::{Http2Server, http2_echo};
+use crate::harness::watchdog::now;
 use crate::harness::{Client, Gate, Http2Client, Origin, eventually};
 
 /// Answers each request once the gate is open, and takes so many at once.
@@ -129,6 +132,25 @@ fn an_old_connection_and_a_used_one_make_room_for_another() {
             origin.connections() >= 2
         });
     }
+}
+
+/// A connection that is too old for further requests waits for its last one, and does nothing meanwhile.
+#[test]
+fn an_old_connection_with_a_long_request_is_quiet() {
+    let gate = Gate::new();
+    let origin = gated(&gate, 1_000);
+    let weir = start(&origin, "pool.age_max = \"200ms\"");
+    let mut client = Http2Client::connect(weir.web());
+    let streams = at_once(&mut client, 1);
+    origin.wait_for_connections(1);
+    let began = now();
+    eventually("it is too old", || began.elapsed() > Duration::from_millis(400));
+    let (before, began) = (weir.cpu_time(), now());
+    eventually("a while has passed", || began.elapsed() > Duration::from_millis(600));
+    let spent = weir.cpu_time() - before;
+    assert!(spent < began.elapsed() / 100, "{spent:?} of {:?} on a processor", began.elapsed());
+    gate.open();
+    assert_eq!(answers(&mut client, &streams), [0]);
 }
 
 #[test]
