@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use weir_observe::Failure;
+use weir_observe::{Cause, Failure, Phase};
 
 use super::link::ServerLink;
 use super::opening::Opener;
@@ -159,8 +159,7 @@ impl Http2Pool {
             waiter.resolve(Ok(Opened::Stream(StreamTicket { pool: Rc::clone(self), link })));
         }
         while let Some(opener) = self.next_opener() {
-            self.openings.update(|openings| openings + 1);
-            (self.spawn)(Opening(Rc::clone(self)), opener);
+            (self.spawn)(Opening::new(self), opener);
         }
     }
 
@@ -216,30 +215,45 @@ impl Drop for WaitingPlace<'_> {
 }
 
 /// A connection that is being opened, until its outcome is told.
-pub(super) struct Opening(Rc<Http2Pool>);
+pub(super) struct Opening {
+    pool: Rc<Http2Pool>,
+    is_told: bool,
+}
 
 impl Opening {
+    fn new(pool: &Rc<Http2Pool>) -> Self {
+        pool.openings.update(|openings| openings + 1);
+        Self { pool: Rc::clone(pool), is_told: false }
+    }
+
     /// It is open, and takes requests.
-    pub(super) fn done(self, link: &Rc<ServerLink>) -> Rc<Http2Pool> {
-        let pool = Rc::clone(&self.0);
+    pub(super) fn done(mut self, link: &Rc<ServerLink>) -> Rc<Http2Pool> {
+        self.is_told = true;
+        let pool = Rc::clone(&self.pool);
         pool.add(link);
         drop(self);
         pool
     }
 
     /// The server has chosen HTTP/1: the one that has waited longest gets the connection, the others go their own way.
-    pub(super) fn chose_http1(self, connection: Connection) {
-        self.0.chooses_http1.set(true);
-        let waiters = std::mem::take(&mut *self.0.waiters.borrow_mut());
+    pub(super) fn chose_http1(mut self, connection: Connection) {
+        self.is_told = true;
+        self.pool.chooses_http1.set(true);
+        let waiters = std::mem::take(&mut *self.pool.waiters.borrow_mut());
         let mut opened = Opened::Connection(Box::new(connection));
         for waiter in waiters {
             waiter.resolve(Ok(std::mem::replace(&mut opened, Opened::Alone)));
         }
     }
 
-    /// It could not be opened: all that wait hear of it, for none of them would fare better.
-    pub(super) fn failed(self, failure: Failure) {
-        let waiters = std::mem::take(&mut *self.0.waiters.borrow_mut());
+    /// It could not be opened: all that wait hear of it, since another attempt for each of them would fail as well.
+    pub(super) fn failed(mut self, failure: Failure) {
+        self.tell_failure(failure);
+    }
+
+    fn tell_failure(&mut self, failure: Failure) {
+        self.is_told = true;
+        let waiters = std::mem::take(&mut *self.pool.waiters.borrow_mut());
         for waiter in waiters {
             waiter.resolve(Err(failure));
         }
@@ -248,8 +262,12 @@ impl Opening {
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.0.openings.update(|openings| openings - 1);
-        self.0.settle();
+        self.pool.openings.update(|openings| openings - 1);
+        if !self.is_told {
+            // Its task has ended early, by a panic or with the worker: another one would end in the same way.
+            self.tell_failure(Failure::weir(Phase::Connect, Cause::Io));
+        }
+        self.pool.settle();
     }
 }
 

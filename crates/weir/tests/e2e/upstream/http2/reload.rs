@@ -1,5 +1,9 @@
 //! Reloads and stops while requests share connections to servers.
 
+use std::os::unix::process::ExitStatusExt as _;
+
+use rustix::process::Signal;
+
 use super::{config, start};
 use crate::harness::http2::server::{Http2Server, http2_echo};
 use crate::harness::origin::ok;
@@ -40,6 +44,24 @@ fn a_request_goes_on_whose_server_is_removed() {
     gate.open();
     assert_eq!(client.response(stream).text(), "old");
     old.wait_for_end(0);
+}
+
+/// The server never sends its settings: the request waits for a connection that is still being opened.
+#[test]
+fn a_stop_while_a_connection_is_opened_is_a_stop() {
+    let origin = Origin::start(|conn| {
+        conn.wait_for_end();
+        Some(())
+    });
+    let mut weir = start(&origin, "timeouts.connect = \"60s\"");
+    let mut client = Client::connect(weir.web());
+    client.send_get("/");
+    origin.wait_for_connections(1);
+    weir.signal(Signal::TERM);
+    weir.line(&["stopping"]);
+    weir.signal(Signal::TERM);
+    let status = weir.wait_for_exit();
+    assert!(status.signal().is_none() && !weir.stderr().contains("panicked"), "{status}: {}", weir.stderr());
 }
 
 #[test]
