@@ -123,6 +123,9 @@ pub(super) fn finish<T: ServerStream>(
         let status = serving.server.trailer("grpc-status", GrpcStatus::parse).unwrap_or(GrpcStatus::Unknown);
         call.status = Some(status);
         let outcome = plans.upstream.outlier_detector.classify_status(status.as_http());
+        if matches!(outcome, AttemptOutcome::Failure(_)) {
+            plans.server(serving.slot.server.index()).shard.outlier_failures.increment();
+        }
         plans.upstream.record_outcome(serving.slot.server, outcome, call.attempt_began);
     }
 }
@@ -135,6 +138,10 @@ pub(super) fn break_off<T>(
     ended: Ended,
 ) {
     let Some(GrpcCall { status: None, attempt_began, .. }) = exchange.grpc else { return };
+    if exchange.response.status() != 200 {
+        // Its head has said it all.
+        return;
+    }
     let outcome = match ended {
         Ended::Failed(failure) if failure.party == Party::Server => AttemptOutcome::Failure(failure.into()),
         _ => AttemptOutcome::Unknown,
