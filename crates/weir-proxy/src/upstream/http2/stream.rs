@@ -118,8 +118,7 @@ impl ServerStream for Http2ServerStream {
         (self.opened_at, self.carried)
     }
 
-    /// What authenticates a connection is not possible on one that is shared (RFC 9113 section 8.6 has no place for it): the server has to
-    /// ask for HTTP/1.1.
+    /// A connection that is shared cannot be authenticated for one client: a server that wants that has to be spoken to in HTTP/1.1.
     fn set_private(&mut self) {}
 
     #[inline]
