@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::ProgressLimit;
+use weir_http::BodyLength;
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
 use weir_observe::{Cause, Failure, Party, Phase};
 
@@ -45,6 +46,9 @@ pub(super) fn begin(exchange: &mut Exchange, listener: &ListenerPlan, upstream: 
 
 /// The status in the head of a response that has nothing else (Trailers-Only).
 pub(super) fn status_in_head<T: ServerStream>(exchange: &Exchange, server: &T) -> Option<GrpcStatus> {
+    if exchange.response.body(exchange.request.method()) != BodyLength::None {
+        return None;
+    }
     let head = server.head();
     let field = exchange.response.fields().get_by_name(head, "grpc-status")?;
     Some(GrpcStatus::parse(field.value.of(head)))
