@@ -61,7 +61,8 @@ pub(super) async fn connect<C: ClientEnd, U: Servers>(
     if ServerPermit::are_used_up() {
         client.worker.free_descriptors();
     }
-    let permit = ServerPermit::take();
+    // Several exchanges may wait for one connection, whose task has the permit.
+    let permit = (!plans.upstream.shares_connections()).then(ServerPermit::take);
     let mut outcome = open(client, stream, servers, exchange, plans, to).await;
     if let Err((failure, _)) = &outcome
         && failure.cause == Cause::DescriptorLimit

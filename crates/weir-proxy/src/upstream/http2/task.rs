@@ -16,7 +16,7 @@ use super::pool::{Http2Pool, Opening};
 use super::receive::{ServerFacts, ServerStreams, ToServers};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
-use crate::net::descriptors;
+use crate::net::descriptors::{self, ServerPermit};
 use crate::net::failure::of_server;
 use crate::net::timers::Sleep;
 use crate::relay::http2::multiplexer::{Multiplexer, ReceiveEnd};
@@ -46,7 +46,9 @@ pub(super) fn spawn(opening: Opening, opener: Opener) {
 
 async fn run(opening: Opening, opener: Opener) {
     let began = clock::now();
+    let permit = ServerPermit::take();
     let opened = open(&opener).await;
+    drop(permit);
     let shard = &opener.local().shard;
     shard.connects.increment();
     match opened {
