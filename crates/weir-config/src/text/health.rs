@@ -73,7 +73,7 @@ section! {
         /// Off: a new connection for each probe, at three times the cost; so it always is for servers with `max_requests`, whose limit may
         /// be one of connections.
         connection_age: Option<Duration> = "30s", in 1..=86_400_000, like "nginx `health_check keepalive_time=`";
-        /// The port for probes. Without it, the port of the traffic.
+        /// The port for probes. Without it, the port of the traffic. HTTP probes of another port use HTTP/1.1, or what TLS agrees on.
         port: u16 = optional, in 1..=65_535, like "nginx `health_check port=`, HAProxy `port`";
     }
 }

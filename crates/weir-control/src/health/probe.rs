@@ -194,12 +194,15 @@ impl Probe {
     /// Begins the protocol of the traffic on a connection.
     fn begin(&self, connection: Connection, question: &Question) -> Result<OpenConnection, Failure> {
         let agreed = connection.application_protocol() == Some(b"h2");
+        let is_call = matches!(question, Question::Grpc(_));
+        // Another port is another service, which need not speak HTTP/2 because this one does.
+        let is_of_traffic = self.port.is_none();
         let is_http2 = match self.protocol {
             ServerProtocol::Http1 => false,
-            ServerProtocol::H2c => true,
+            ServerProtocol::H2c => is_of_traffic || is_call,
             ServerProtocol::H2 | ServerProtocol::Auto => agreed,
         };
-        let needs_http2 = self.protocol == ServerProtocol::H2 || matches!(question, Question::Grpc(_));
+        let needs_http2 = is_call || self.protocol == ServerProtocol::H2 && is_of_traffic;
         match is_http2 {
             true => Ok(OpenConnection::Http2(Box::new(ProbeConnection::new(connection)))),
             false if needs_http2 => Err(Failure::server(Phase::Connect, Cause::NotHttp2)),

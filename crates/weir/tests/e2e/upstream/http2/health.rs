@@ -2,6 +2,7 @@
 
 use super::start;
 use crate::harness::http2::server::Http2Server;
+use crate::harness::origin::ok;
 use crate::harness::{Client, FailureSwitch, Origin, Weir, eventually};
 
 /// Answers probes as the switch says, and everything else with 200.
@@ -74,4 +75,23 @@ fn a_body_that_lacks_what_is_looked_for_is_a_failure() {
         "health = { interval = \"50ms\", timeout = \"2s\", path = \"/healthz\", body_contains = \"ill\" }",
     );
     eventually("the server is down", || !is_up(&weir));
+}
+
+/// A server of gRPC often answers probes of HTTP/1 on a port of its own.
+#[test]
+fn another_port_is_probed_by_http1() {
+    let origin = probed(&FailureSwitch::new(false));
+    let probes = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok("well"))?;
+        }
+    });
+    let port = probes.address().port();
+    let keys =
+        format!("health = {{ interval = \"50ms\", timeout = \"2s\", path = \"/healthz\", port = {port} }}");
+    let weir = start(&origin, &keys);
+    probes.wait_for_requests(3);
+    assert!(is_up(&weir));
+    assert_eq!(Client::get(weir.web(), "/").text(), "fine");
 }
