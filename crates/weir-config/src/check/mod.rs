@@ -15,6 +15,7 @@ mod dialogue;
 mod ejection;
 mod affinity;
 mod tcp;
+mod grpc_web;
 mod traces;
 mod tls;
 mod client_certificates;
@@ -71,6 +72,7 @@ pub(crate) fn check(
     }
     sockets::check(document, diagnostics);
     tcp::check_upstreams(document, diagnostics);
+    grpc_web::check_upstreams(document, diagnostics);
     affinity::warn_shared(document, diagnostics);
     check_process(document, diagnostics);
     access_log::check(&document.access_log, files, diagnostics);

@@ -35,6 +35,7 @@ pub(super) fn check(
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
+        grpc_web: value.grpc_web,
         upgrades: upgrades(&value.upgrades, diagnostics),
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
@@ -216,7 +217,7 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 9] = [
+    const KEYS: [&str; 10] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
@@ -224,6 +225,7 @@ fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<D
         "forward_host",
         "queue_priority",
         "allow_connect",
+        "grpc_web",
         "upgrades",
         "timeouts",
     ];
@@ -242,7 +244,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 19] = [
+    const OF_HTTP: [&str; 20] = [
         "host",
         "path",
         "path_exact",
@@ -259,6 +261,7 @@ fn report_of_other_protocol(
         "response_headers",
         "forward_host",
         "allow_connect",
+        "grpc_web",
         "upgrades",
         "timeouts",
         "limits",

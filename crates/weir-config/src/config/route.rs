@@ -43,6 +43,8 @@ pub struct RouteSettings {
     pub queue_priority: QueuePriority,
     /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6). Default: no, it is answered 501.
     pub allow_connect: bool,
+    /// Whether calls of gRPC-Web are translated to gRPC. Default: no, they pass as they are.
+    pub grpc_web: bool,
     /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
     pub upgrades: Vec<Box<str>>,
     /// Time limits of the exchange.
@@ -86,6 +88,7 @@ impl Default for RouteSettings {
             forward_host: ForwardHost::Keep,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,
+            grpc_web: false,
             upgrades: vec!["websocket".into()],
             timeouts: RouteTimeouts::default(),
             body_size: None,

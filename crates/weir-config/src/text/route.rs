@@ -65,6 +65,8 @@ section! {
         queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";
         /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6); otherwise it is answered 501.
         allow_connect: bool = false;
+        /// Whether calls of gRPC-Web are translated to gRPC, which their servers then need not know. The upstream needs HTTP/2 (`protocol`).
+        grpc_web: bool = false, like "Envoy `envoy.filters.http.grpc_web`, Traefik `grpcWeb`";
         /// Protocols that a client may upgrade to. For any other, the request is forwarded without its `Upgrade`.
         upgrades: Vec<Spanned<Token>> = ["websocket"];
         /// Time limits of the exchange.

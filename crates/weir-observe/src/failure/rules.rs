@@ -29,6 +29,7 @@ pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
         | Rule::InterimEndsStream
         | Rule::Http2DataBeforeHead => &[],
         Rule::LengthDiffers => &[Phase::Request, Phase::Send, Phase::Response, Phase::Relay],
+        Rule::GrpcWebText => &[Phase::Send, Phase::Response, Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Send, Phase::Response, Phase::Relay],
         _ => &[Phase::Request],
     }
@@ -52,7 +53,8 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::TargetTooLong
         | Rule::MethodTooLong
         | Rule::BadProtocol
-        | Rule::HostDiffers => &[],
+        | Rule::HostDiffers
+        | Rule::GrpcWebText => &[],
         Rule::Http2BadPreface | Rule::Http2TooManyResets => &[],
         Rule::Http2SettingsMissing => &[Phase::Connect],
         _ if is_frame_rule(rule) => &[Phase::Response, Phase::Relay],

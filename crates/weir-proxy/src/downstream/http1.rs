@@ -392,6 +392,9 @@ impl ClientStream for Http1Stream<'_> {
                     out.lines(b"Transfer-Encoding: chunked\r\n");
                 } else if let Some(length) = length {
                     out.decimal_field(b"Content-Length", length);
+                } else if body == BodyLength::None && must_tell_length(exchange, response.status.code) {
+                    // The server has told it by the end of its stream.
+                    out.decimal_field(b"Content-Length", 0);
                 }
                 if response.status.code == UPGRADE_REQUIRED && http11 {
                     write_offered_protocols(&mut out, exchange, response.text, state.keep_alive);
@@ -428,6 +431,12 @@ fn write_connection(out: &mut FieldLines, exchange: &Exchange, keep_alive: bool)
     } else if exchange.request.version() == Version::Http10 {
         out.lines(b"Connection: keep-alive\r\n");
     }
+}
+
+/// Whether a client takes a response without a length for one that the end of the connection ends (RFC 9112 section 6.3).
+#[cold]
+fn must_tell_length(exchange: &Exchange, status: u16) -> bool {
+    !matches!(status, 204 | 304) && exchange.request.method() != Method::Head
 }
 
 /// 426 has to name the protocols that the server requires in `Upgrade` (RFC 9110 section 15.5.22), and `Upgrade` in `Connection`.

@@ -8,13 +8,16 @@ use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::End;
 use super::client::Client;
+use super::grpc_call::GrpcCall;
 use super::header_changes::leave;
 use super::stream::{ClientStream, Content, FinalHead, Status};
-use super::{Ended, Exchange, fields, forwarded, header_changes, trace};
+use super::{Ended, Exchange, fields, forwarded, grpc_fields, header_changes, trace};
 use crate::relay::Relay;
+use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
-use crate::relay::memory::MemoryBody;
-use crate::responder::{Answer, failure_page, fixed, grpc_failure, last_hop, redirect};
+use crate::relay::memory::{MemoryBody, MemoryTrailers};
+use crate::responder::grpc_failure::GrpcFailure;
+use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
@@ -35,8 +38,11 @@ pub(crate) async fn failure(
         let broken = failure.party == Party::Server && matches!(failure.cause, Cause::Rule(_));
         // The body broke a rule before any of its head has left: to the client, that is no different from a bad head.
         if !broken || !stream.take_back() {
-            let is_aborted = failure.party == Party::Client || client.deadline.is_cut();
-            return if is_aborted { End::Aborted } else { End::CutShort };
+            if failure.party == Party::Client || client.deadline.is_cut() {
+                return End::Aborted;
+            }
+            let has_ended = end_call(client, stream, exchange, failure).await;
+            return if has_ended { End::Done } else { End::CutShort };
         }
         reported.phase = Phase::Response;
     }
@@ -47,15 +53,15 @@ pub(crate) async fn failure(
         forwarded::make_late_request_id(client, exchange, listener);
         trace::begin_late(client, exchange, &config, failure.phase);
     }
-    let page = match &mut exchange.grpc {
+    let page = match exchange.grpc {
         None => {
             let accept = exchange.request.fields().first(FieldName::Accept);
             let accept = accept.map(|field| field.value.of(&exchange.request_text));
             failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after)
         }
-        Some(call) => grpc_failure::answer(reported, &exchange.record.request_id).map(|(answer, status)| {
-            call.status = Some(status);
-            answer
+        Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
+            exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
+            failed.into_answer(grpc_fields::own_response_type(exchange))
         }),
     };
     let Some(page) = page else { return End::Closed };
@@ -145,7 +151,38 @@ async fn send(
     exchange.answered = true;
     exchange.response_relay = Relay::new();
     exchange.waits.begin(&listener.client_wait_limits());
-    let mut source = MemoryBody(body);
+    send_body(client, stream, exchange, MemoryBody(body)).await
+}
+
+/// Ends a gRPC call whose response has begun, with trailers that tell the failure. `false`: its response can only be cut short, since it is
+/// none of gRPC, or its protocol cannot end it here.
+async fn end_call(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    failure: Failure,
+) -> bool {
+    let is_open = exchange.response_relay.has_filter() || stream.ends_anywhere();
+    let is_call = exchange.response.status() == 200 && exchange.response.content_length().is_none();
+    let Some(call) = exchange.grpc.as_mut().filter(|_| is_open && is_call) else { return false };
+    let failed = GrpcFailure::of_broken_response(failure);
+    call.status = Some(failed.status);
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    exchange.waits.begin(&listener.client_wait_limits());
+    if !stream.discard_body(client) {
+        stream.close_after();
+    }
+    send_body(client, stream, exchange, MemoryTrailers(&failed.fields)).await.is_ok()
+}
+
+/// Sends what follows a head of Weir's own, or what it adds to a response.
+async fn send_body(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut source: impl Source,
+) -> Result<(), Failure> {
     std::future::poll_fn(|cx| {
         let polled = exchange.response_relay.poll(cx, &mut source, &mut stream.reply());
         match polled {

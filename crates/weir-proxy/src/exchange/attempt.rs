@@ -5,7 +5,7 @@
 
 use std::task::{Context, Poll};
 
-use weir_http::{FieldName, FieldWriter};
+use weir_http::{BodyLength, FieldName, FieldWriter};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
@@ -13,7 +13,7 @@ use super::client::Client;
 use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
-use super::{Exchange, choose, connect, fields, grpc, private};
+use super::{Exchange, choose, connect, fields, grpc, grpc_web, private};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -47,6 +47,7 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     let mut attempt = Attempt::new(slot);
     if let Some(call) = &mut exchange.grpc {
         call.begin_attempt(began);
+        grpc_web::begin_request_body(exchange);
     }
     let mut server = match connect::take_kept(client, servers, exchange, plans, attempt.slot.server, history)
     {
@@ -395,16 +396,19 @@ fn write_request(
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let upgrade = choose::upgrade_wanted(request, text, plans.route);
     let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
+    let is_web = exchange.grpc.is_some_and(|call| call.web.is_some());
+    // A body that changes on its way has another length.
+    let body = if exchange.request_relay.has_filter() { BodyLength::Unknown } else { request.body() };
     let head = RequestLine {
         method: request.method_span().of(text),
         target: fields::target(exchange),
         host: fields::host(exchange, plans, id),
-        body: request.body(),
+        body,
         announces_length: request.fields().contains(FieldName::ContentLength),
         upgrade,
         needs_key: request.protocol().is_some() && key.is_none(),
         key: key.map(|key| key.value.of(text)),
-        takes_trailers: fields::takes_trailers(exchange),
+        takes_trailers: is_web || fields::takes_trailers(exchange),
         close: plans.upstream.pool_limits.kept_max == 0,
     };
     server.send(&head, &RequestFields { client, stream, exchange, plans });

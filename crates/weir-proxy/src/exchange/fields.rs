@@ -15,7 +15,7 @@ use super::client::Client;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, forwarded, trace};
+use super::{Exchange, affinity, forwarded, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -139,6 +139,9 @@ pub(crate) fn write_request<W: FieldWriter>(
     forwarded::write(out, client, exchange, plans.listener, changes);
     forwarded::write_certificate(out, stream, plans.listener);
     trace::write(out, exchange, changes);
+    if exchange.grpc.is_some() {
+        grpc_fields::write_request(out, exchange, client.now, changes);
+    }
     if let Some(left) = exchange.request.max_forwards(&exchange.request_text)
         && leave(changes, b"Max-Forwards")
     {
@@ -170,15 +173,22 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     let underscores = !listener.config.lenient.underscore_names && memchr::memchr(b'_', text).is_some();
     let own_id = listener.own_id_header();
     let stripped = listener.stripped(client.peer);
+    let call = exchange.grpc.as_ref();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
             || (others && request.is_named_by_connection(text, field))
             || own_id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             || stripped.is_some_and(|stripped| stripped.covers(name))
+            || call.is_some_and(|call| grpc_fields::replaces_in_request(call, name))
             || is_changed_away(changes, name)
     };
-    let ask = underscores || others || own_id.is_some() || stripped.is_some() || !changes.is_empty();
+    let ask = underscores
+        || others
+        || own_id.is_some()
+        || stripped.is_some()
+        || call.is_some()
+        || !changes.is_empty();
     let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     let filter = Filter {
         drop,
@@ -215,7 +225,18 @@ pub(crate) fn write_response(
     text: &[u8],
 ) {
     let changes = &plans.route.config.response_headers;
-    copy_response_fields(out, exchange, plans, server, text);
+    let web_type = match exchange.grpc {
+        None => None,
+        Some(_) => grpc_fields::web_response_type(exchange, text),
+    };
+    let drop = match web_type {
+        None => FieldSet::RESPONSE_HOP,
+        Some(_) => FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::ContentType])),
+    };
+    copy_response_fields(out, exchange, plans, server, text, drop);
+    if let Some(content_type) = web_type.filter(|_| leave(changes, b"content-type")) {
+        out.field_with(b"content-type", |value| content_type.write(value));
+    }
     let is_final = exchange.response.status() >= 200 && !exchange.switches_protocols();
     if is_final && !exchange.response.fields().contains(FieldName::Date) && leave(changes, b"Date") {
         out.field(b"Date", &client.worker.date());
@@ -231,6 +252,7 @@ fn copy_response_fields<W: FieldWriter>(
     plans: Plans<'_>,
     server: ServerId,
     text: &[u8],
+    drop: FieldSet,
 ) {
     let response = &exchange.response;
     let changes = &plans.route.config.response_headers;
@@ -245,7 +267,7 @@ fn copy_response_fields<W: FieldWriter>(
     let ask = others || id.is_some() || !changes.is_empty();
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
-        drop: FieldSet::RESPONSE_HOP,
+        drop,
         also_drop: if ask { Some(&also_drop) } else { None },
         replace: marking.map(|_| FieldName::SetCookie),
     };

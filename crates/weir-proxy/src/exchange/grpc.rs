@@ -16,7 +16,7 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
 use super::{Ended, Exchange};
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::{ListenerPlan, UpstreamPlan};
 use crate::state::upstream::outliers::AttemptOutcome;
@@ -26,12 +26,20 @@ use crate::upstream::stream::ServerStream;
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
-/// The time limit of a call: that of its route, or its own if that is shorter.
+/// The time limit of a call that began at `now`: that of its route, or its own if that is shorter.
 #[cold]
-pub(super) fn time_limit(exchange: &Exchange, of_route: Option<Duration>) -> Option<Duration> {
+pub(super) fn time_limit(
+    exchange: &mut Exchange,
+    now: Instant,
+    of_route: Option<Duration>,
+) -> Option<Duration> {
     let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
     let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok());
-    of_route.into_iter().chain(own).min()
+    let limit = of_route.into_iter().chain(own).min();
+    if let Some(call) = &mut exchange.grpc {
+        call.deadline = own.and(limit).map(|limit| now + limit);
+    }
+    limit
 }
 
 /// Limits the silence of a call: a stream may be silent for as long as a tunnel, since its end is known by its deadline, and that of its

@@ -1,4 +1,6 @@
 //! What is known of a gRPC call: a request whose content type says so, and which is like any other for the rest.
+//!
+//! A call of gRPC-Web is one if its route translates it.
 
 use std::time::Duration;
 
@@ -18,6 +20,26 @@ pub(crate) struct GrpcCall {
     pub(super) attempt_began: Instant,
     /// How long the server wants to be left alone before another attempt.
     pub(super) pushback: Option<Duration>,
+    /// When the client will not wait any longer, if it says so.
+    pub(super) deadline: Option<Instant>,
+    /// How the client speaks gRPC-Web, if it does.
+    pub(super) web: Option<GrpcWeb>,
+}
+
+/// How the client of a call speaks gRPC-Web.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GrpcWeb {
+    /// Whether the request is in text.
+    pub(super) sends_text: bool,
+    /// Whether the response has to be.
+    pub(super) takes_text: bool,
+}
+
+impl GrpcWeb {
+    /// How messages lie in the response.
+    pub(super) const fn response_protocol(self) -> GrpcProtocol {
+        if self.takes_text { GrpcProtocol::WebText } else { GrpcProtocol::Web }
+    }
 }
 
 impl GrpcCall {
@@ -34,8 +56,27 @@ impl GrpcCall {
 
     #[cold]
     fn of_content_type(value: &[u8]) -> Option<Self> {
-        let is_grpc = GrpcContentType::parse(value)?.protocol == GrpcProtocol::Grpc;
-        is_grpc.then(|| Self { status: None, attempt_began: clock::now(), pushback: None })
+        (GrpcContentType::parse(value)?.protocol == GrpcProtocol::Grpc).then(|| Self::new(None))
+    }
+
+    /// The call of gRPC-Web that a request is, if it is one.
+    #[cold]
+    pub(super) fn of_web(request: &RequestHead, text: &[u8]) -> Option<Self> {
+        if request.method() != Method::Post {
+            return None;
+        }
+        let content_type = request.fields().first(FieldName::ContentType)?.value.of(text);
+        let sends = GrpcContentType::parse(content_type)?.protocol;
+        let accept = request.fields().first(FieldName::Accept);
+        let takes = accept.and_then(|field| GrpcContentType::parse_accept(field.value.of(text)));
+        let takes = takes.map_or(sends, |content_type| content_type.protocol);
+        let is_text = |protocol| protocol == GrpcProtocol::WebText;
+        let web = GrpcWeb { sends_text: is_text(sends), takes_text: is_text(takes) };
+        (sends != GrpcProtocol::Grpc).then(|| Self::new(Some(web)))
+    }
+
+    fn new(web: Option<GrpcWeb>) -> Self {
+        Self { status: None, attempt_began: clock::now(), pushback: None, deadline: None, web }
     }
 
     /// An attempt begins.

@@ -15,6 +15,7 @@ mod choose;
 pub(crate) mod retry;
 mod private;
 mod grpc;
+mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
 mod answer;
@@ -30,6 +31,7 @@ pub(crate) mod forwarded;
 mod record;
 pub(crate) mod stream;
 pub(crate) mod client;
+mod grpc_fields;
 mod grpc_call;
 mod header_changes;
 pub(crate) mod waits;
@@ -106,9 +108,12 @@ async fn carry(
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
+    if route.config.grpc_web {
+        grpc_web::begin(exchange);
+    }
     let limit = match exchange.grpc {
         None => route.config.timeouts.exchange,
-        Some(_) => grpc::time_limit(exchange, route.config.timeouts.exchange),
+        Some(_) => grpc::time_limit(exchange, client.now, route.config.timeouts.exchange),
     };
     client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {

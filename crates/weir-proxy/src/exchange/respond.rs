@@ -9,7 +9,7 @@ use super::client::Client;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
-use super::{Ended, Exchange, affinity, fields, private};
+use super::{Ended, Exchange, affinity, fields, grpc_web, private};
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::RelayError;
@@ -66,6 +66,10 @@ fn begin<T: ServerStream>(
         serving.server.set_private();
     }
     let head = serving.server.head();
+    let length = match exchange.grpc {
+        None => length,
+        Some(_) => grpc_web::begin_response_body(exchange, head, length),
+    };
     if plans.listener.logs_response_fields {
         exchange.response_text.extend_from_slice(head);
     }

@@ -108,6 +108,11 @@ pub(crate) trait ClientStream: ClientEnd {
 
     fn reply(&mut self) -> Self::Reply<'_>;
 
+    /// Whether a response without an announced length can be ended by trailers at any time, whatever was accepted of its body.
+    fn ends_anywhere(&self) -> bool {
+        false
+    }
+
     /// Stages an interim response (1xx but 101), if the client understands it (RFC 9110 section 15.2).
     fn interim(
         &mut self,

@@ -1,7 +1,9 @@
-//! A body that is in memory, as a [`Source`].
+//! A body, or its end, that is in memory, as a [`Source`].
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
+
+use weir_http::FieldWriter;
 
 use super::ends::{RelayError, Source};
 use crate::net::buffer::BufferStock;
@@ -30,6 +32,48 @@ impl Source for MemoryBody<'_> {
 
     fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         Poll::Ready(Ok(()))
+    }
+
+    fn bulk_left(&self) -> u64 {
+        0
+    }
+
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+        None
+    }
+
+    fn skip(&mut self, _len: usize) {}
+}
+
+/// The end of a body: its trailers.
+#[derive(Debug)]
+pub(crate) struct MemoryTrailers<'a>(pub(crate) &'a [(&'static [u8], Vec<u8>)]);
+
+impl Source for MemoryTrailers<'_> {
+    fn data(&self) -> &[u8] {
+        &[]
+    }
+
+    fn take(&mut self, _len: usize) {}
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        true
+    }
+
+    fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn has_trailers(&self) -> bool {
+        true
+    }
+
+    fn write_trailers(&self, out: &mut impl FieldWriter) {
+        self.0.iter().for_each(|(name, value)| out.field(name, value));
     }
 
     fn bulk_left(&self) -> u64 {

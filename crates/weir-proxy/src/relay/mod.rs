@@ -5,6 +5,7 @@
 //! holds one buffer, whatever the size of the body. Must not decide what a failure means.
 
 pub(crate) mod failure;
+pub(crate) mod filter;
 pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod replay;
@@ -17,6 +18,7 @@ pub(crate) mod ends;
 use std::task::{Context, Poll, ready};
 
 use self::ends::{RelayError, Sink, Source};
+use self::filter::{BodyFilter, Filtered, RunningFilter};
 use self::pipe::{BULK_MIN, Pipe, PipeError, PipeMove};
 use crate::net::quantum::Quantum;
 
@@ -31,17 +33,36 @@ pub(crate) enum WaitingFor {
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) waiting: WaitingFor,
-    /// Body bytes taken from the source, without framing.
+    /// Body bytes that were moved, without framing.
     pub(crate) moved: u64,
     ended: bool,
     done: bool,
     /// The pipe for bytes that are moved inside the kernel.
     pipe: Pipe,
+    /// What changes the body.
+    filter: Option<Box<RunningFilter>>,
 }
 
 impl Relay {
     pub(crate) const fn new() -> Self {
-        Self { waiting: WaitingFor::Source, moved: 0, ended: false, done: false, pipe: Pipe::new() }
+        Self {
+            waiting: WaitingFor::Source,
+            moved: 0,
+            ended: false,
+            done: false,
+            pipe: Pipe::new(),
+            filter: None,
+        }
+    }
+
+    /// Changes the body on its way, which has not begun.
+    pub(crate) fn set_filter(&mut self, filter: BodyFilter) {
+        self.filter = Some(RunningFilter::new(filter));
+    }
+
+    /// Whether the body changes on its way.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
     }
 
     /// Whether the last byte, with its framing, was written.
@@ -59,6 +80,31 @@ impl Relay {
         if self.done {
             return Poll::Ready(Ok(()));
         }
+        match &self.filter {
+            None => self.poll_bytes(cx, source, sink),
+            Some(_) => self.poll_filtered(cx, source, sink),
+        }
+    }
+
+    #[cold]
+    fn poll_filtered(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Source,
+        sink: &mut impl Sink,
+    ) -> Poll<Result<(), RelayError>> {
+        let Some(mut running) = self.filter.take() else { return Poll::Ready(Ok(())) };
+        let polled = self.poll_bytes(cx, &mut Filtered { source, running: &mut running }, sink);
+        self.filter = Some(running);
+        polled
+    }
+
+    fn poll_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Source,
+        sink: &mut impl Sink,
+    ) -> Poll<Result<(), RelayError>> {
         let mut quantum = Quantum::new();
         loop {
             if !self.pipe.is_empty() {

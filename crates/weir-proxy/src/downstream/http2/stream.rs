@@ -245,6 +245,10 @@ impl ClientStream for Http2Stream {
         });
     }
 
+    fn ends_anywhere(&self) -> bool {
+        true
+    }
+
     fn take_back(&mut self) -> bool {
         // Its head is in the output already, and in the table of the encoder.
         false

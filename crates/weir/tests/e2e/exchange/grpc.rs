@@ -106,6 +106,21 @@ fn a_deadline_bounds_a_call() {
     assert_eq!(weir.access_log(1)[0], "/slow 200 deadline-exceeded exchange-timeout");
 }
 
+/// The server learns how much time is left, not how much there was.
+#[test]
+fn a_server_gets_the_time_that_is_left() {
+    let origin = origin(|server, asked| {
+        let micros = asked.field("grpc-timeout").and_then(|value| value.strip_suffix('u')).map(str::to_owned);
+        answer(server, asked, micros.unwrap_or_default().as_bytes(), "0")
+    });
+    let weir = start_one(&origin, "");
+    let mut client = Http2Client::connect(weir.web());
+    let (_, body) = unary(&mut client, "/", &[("grpc-timeout", "20S")]);
+    let left: u64 = String::from_utf8_lossy(&body[5..]).parse().expect("microseconds");
+    assert!((1..20_000_000).contains(&left), "{left}");
+    assert_eq!(unary(&mut client, "/", &[("grpc-timeout", "never")]).1, message(b""), "it passes as it is");
+}
+
 #[test]
 fn failures_of_weir_are_statuses_of_grpc() {
     let weir = start(&[format!("\"{CLOSED_PORT}\"")], "retry.attempts_max = 1");

@@ -6,6 +6,7 @@
 mod forwarded_fields;
 mod large_bodies;
 mod grpc;
+mod grpc_web;
 mod backpressure;
 mod early_response;
 mod last_bytes;

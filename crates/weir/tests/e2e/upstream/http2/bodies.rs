@@ -28,6 +28,32 @@ fn large_bodies_arrive_whole_both_ways() {
     sending.join().expect("it is sent");
 }
 
+/// The end of the stream says that there is no body; a client of HTTP/1 has to be told by a length.
+#[test]
+fn a_response_without_a_body_has_a_length_for_clients_of_http1() {
+    let origin = Origin::start(|conn| {
+        let mut server = Http2Server::accept(conn, &[])?;
+        loop {
+            let asked = server.request()?;
+            server.send_head(asked.stream, &[(":status", &asked.path()[1..])], true)?;
+        }
+    });
+    let weir = start(&origin, "");
+    let mut client = Client::connect(weir.web());
+    for (method, status, length) in [
+        ("GET", "200", Some("0")),
+        ("POST", "404", Some("0")),
+        ("GET", "304", None),
+        ("GET", "204", None),
+        ("HEAD", "200", None),
+    ] {
+        client.send(format!("{method} /{status} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let response = client.response_to(method);
+        assert_eq!(response.status.to_string(), status);
+        assert_eq!(response.field("content-length"), length, "{method} {status}");
+    }
+}
+
 #[test]
 fn a_client_that_does_not_read_holds_up_no_other() {
     let origin = Origin::start(|conn| {

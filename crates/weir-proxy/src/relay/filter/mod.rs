@@ -1,0 +1,138 @@
+//! Bodies that change on their way: a [`Source`] whose bytes come out of a filter.
+//!
+//! A filter belongs to a relay and joins any two protocols. It holds one bounded piece of what it has made, and takes the next bytes only
+//! when that has gone on. Must not decide which bodies are changed.
+
+pub(crate) mod grpc_web;
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use weir_http::Rule;
+
+use super::ends::{RelayError, Source};
+use crate::net::buffer::BufferStock;
+use crate::net::socket::Socket;
+use grpc_web::{GrpcWebRequest, GrpcWebResponse};
+
+/// Bytes of the source that a filter takes at a time.
+const PIECE_MAX: usize = 8 * 1024;
+
+/// How a body is changed.
+#[derive(Debug)]
+pub(crate) enum BodyFilter {
+    GrpcWebRequest(GrpcWebRequest),
+    GrpcWebResponse(GrpcWebResponse),
+}
+
+impl BodyFilter {
+    /// Appends what becomes of `data`.
+    fn pass(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Rule> {
+        match self {
+            BodyFilter::GrpcWebRequest(request) => request.pass(data, out),
+            BodyFilter::GrpcWebResponse(response) => {
+                response.pass(data, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends what can be given out although more follows, since nothing more is here.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        match self {
+            BodyFilter::GrpcWebRequest(_) => {}
+            BodyFilter::GrpcWebResponse(response) => response.flush(out),
+        }
+    }
+
+    /// Appends what follows the last byte of `source`.
+    fn finish(&mut self, source: &impl Source, out: &mut Vec<u8>) -> Result<(), Rule> {
+        match self {
+            BodyFilter::GrpcWebRequest(request) => request.finish(),
+            BodyFilter::GrpcWebResponse(response) => {
+                response.finish(source, out);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A filter at work on one body.
+#[derive(Debug)]
+pub(crate) struct RunningFilter {
+    filter: BodyFilter,
+    /// What it has made.
+    made: Vec<u8>,
+    /// How much of that was taken.
+    taken: usize,
+    has_ended: bool,
+}
+
+impl RunningFilter {
+    pub(crate) fn new(filter: BodyFilter) -> Box<Self> {
+        Box::new(Self { filter, made: Vec::new(), taken: 0, has_ended: false })
+    }
+}
+
+/// A source behind a filter. Its trailers are a matter of the filter.
+pub(crate) struct Filtered<'a, S> {
+    pub(crate) source: &'a mut S,
+    pub(crate) running: &'a mut RunningFilter,
+}
+
+impl<S: Source> Source for Filtered<'_, S> {
+    fn data(&self) -> &[u8] {
+        &self.running.made[self.running.taken..]
+    }
+
+    fn take(&mut self, len: usize) {
+        self.running.taken += len;
+    }
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        let RunningFilter { filter, made, taken, has_ended } = &mut *self.running;
+        if *taken < made.len() || *has_ended {
+            return Ok(0);
+        }
+        made.clear();
+        *taken = 0;
+        let mut framing = 0;
+        while made.len() < PIECE_MAX {
+            framing += self.source.decode()?;
+            let data = self.source.data();
+            if data.is_empty() {
+                break;
+            }
+            let len = data.len().min(PIECE_MAX);
+            filter.pass(&data[..len], made).map_err(RelayError::Broken)?;
+            self.source.take(len);
+        }
+        filter.flush(made);
+        if self.source.data().is_empty() && self.source.is_finished() {
+            *has_ended = true;
+            filter.finish(self.source, made).map_err(RelayError::Broken)?;
+        }
+        Ok(framing)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.running.has_ended && self.data().is_empty()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        self.source.poll_read(cx)
+    }
+
+    fn bulk_left(&self) -> u64 {
+        0
+    }
+
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+        None
+    }
+
+    fn skip(&mut self, _len: usize) {}
+}
+
+#[cfg(test)]
+mod tests;
