@@ -152,6 +152,10 @@ pub struct ListenerShard {
     pub streams_reset: Counter,
     /// Streams refused because the connection had as many as it may.
     pub streams_refused: Counter,
+    /// Streams that Weir has reset.
+    pub streams_reset_by_weir: Counter,
+    /// Client connections that Weir has ended by GOAWAY.
+    pub http2_goaways: Counter,
     /// Failures, by reason.
     pub failures: FailureCounters,
 }

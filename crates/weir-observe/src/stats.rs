@@ -305,6 +305,8 @@ pub struct ListenerStats {
     pub streams_open: Level,
     pub streams_reset: u64,
     pub streams_refused: u64,
+    pub streams_reset_by_weir: u64,
+    pub http2_goaways: u64,
     #[serde(skip)]
     pub failures: FailureStats,
     /// The counters of its routes, in the order of the config.
@@ -370,6 +372,8 @@ impl ListenerStats {
         self.streams_open.merge(shard.streams_open.level());
         self.streams_reset += shard.streams_reset.value();
         self.streams_refused += shard.streams_refused.value();
+        self.streams_reset_by_weir += shard.streams_reset_by_weir.value();
+        self.http2_goaways += shard.http2_goaways.value();
         self.failures.add(&shard.failures);
     }
 }

@@ -116,8 +116,15 @@ rules! {
     Http2TooManyContinuations "http2-too-many-continuations" "limit" "A header block has more CONTINUATION frames than the limit, or an empty one.",
     Http2DataBeforeHead "http2-data-before-head" "RFC 9113 section 8.1" "DATA precedes the head of the response.",
     Http2TrailersWithoutEnd "http2-trailers-without-end" "RFC 9113 section 8.1" "The trailers do not end their stream.",
-    Http2TooManyResets "http2-too-many-resets" "limit" "Streams were reset more often than the limit.",
-    Http2TooManyControlFrames "http2-too-many-control-frames" "limit" "There were more frames without content than the limit.",
+    Http2TooManyResets "http2-too-many-resets" "limit" "The peer reset streams, or opened some beyond those that it may, more often than the limit.",
+    Http2TooManyFaults "http2-too-many-faults" "limit" "The peer made Weir reset streams by faults more often than the limit.",
+    Http2PingFlood "http2-ping-flood" "limit" "There were more PING frames than the limit.",
+    Http2SettingsFlood "http2-settings-flood" "limit" "There were more SETTINGS frames than the limit.",
+    Http2PriorityFlood "http2-priority-flood" "limit" "There were more PRIORITY or PRIORITY_UPDATE frames than the limit.",
+    Http2WindowUpdateFlood "http2-window-update-flood" "limit" "There were more WINDOW_UPDATE frames than the limit, and than the peer was sent bytes for.",
+    Http2EmptyDataFlood "http2-empty-data-flood" "limit" "There were more DATA frames without data than the limit.",
+    Http2ClosedStreamFlood "http2-closed-stream-flood" "limit" "There were more frames on streams that are over than the limit.",
+    Http2OtherFrameFlood "http2-other-frame-flood" "limit" "There were more frames of unknown or rare types than the limit.",
 }
 
 #[cfg(test)]

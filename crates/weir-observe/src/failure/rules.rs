@@ -55,7 +55,7 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::BadProtocol
         | Rule::HostDiffers
         | Rule::GrpcWebText => &[],
-        Rule::Http2BadPreface | Rule::Http2TooManyResets => &[],
+        Rule::Http2BadPreface | Rule::Http2TooManyResets | Rule::Http2TooManyFaults => &[],
         Rule::Http2SettingsMissing => &[Phase::Connect],
         _ if is_frame_rule(rule) => &[Phase::Response, Phase::Relay],
         Rule::LengthDiffers => &[Phase::Response, Phase::Relay],
@@ -90,7 +90,14 @@ const fn is_frame_rule(rule: Rule) -> bool {
             | Rule::Http2DataBeforeHead
             | Rule::Http2TrailersWithoutEnd
             | Rule::Http2TooManyResets
-            | Rule::Http2TooManyControlFrames
+            | Rule::Http2TooManyFaults
+            | Rule::Http2PingFlood
+            | Rule::Http2SettingsFlood
+            | Rule::Http2PriorityFlood
+            | Rule::Http2WindowUpdateFlood
+            | Rule::Http2EmptyDataFlood
+            | Rule::Http2ClosedStreamFlood
+            | Rule::Http2OtherFrameFlood
     )
 }
 
@@ -155,10 +162,28 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
             "None if the client is unknown: this was an attack (CONTINUATION flood, CERT VU#421644)."
         }
         Rule::Http2TooManyResets => {
-            "None if the client is unknown: this was an attack (rapid reset, CVE-2023-44487; MadeYouReset, CVE-2025-8671). Otherwise have the client cancel fewer requests."
+            "None if the client is unknown: this was an attack (rapid reset, CVE-2023-44487). Otherwise have the client cancel fewer requests, and open no more at once than `listener.NAME.http2.streams_max`."
         }
-        Rule::Http2TooManyControlFrames | Rule::Http2TooManySettings => {
-            "None if the client is unknown: this was an attack (floods of PING, SETTINGS, WINDOW_UPDATE, PRIORITY or empty frames, CVE-2019-9512 and others). Otherwise correct the client."
+        Rule::Http2TooManyFaults => {
+            "None if the client is unknown: this was an attack (MadeYouReset, CVE-2025-8671). Otherwise correct the client."
+        }
+        Rule::Http2PingFlood => {
+            "None if the client is unknown: this was an attack (PING flood, CVE-2019-9512). Otherwise have the client send fewer pings."
+        }
+        Rule::Http2SettingsFlood | Rule::Http2TooManySettings => {
+            "None if the client is unknown: this was an attack (SETTINGS flood, CVE-2019-9515). Otherwise correct the client."
+        }
+        Rule::Http2PriorityFlood => {
+            "None if the client is unknown: this was an attack (priority flood, CVE-2019-9513). Otherwise correct the client."
+        }
+        Rule::Http2WindowUpdateFlood => {
+            "None if the client is unknown: this was an attack (WINDOW_UPDATE flood). Otherwise have the client open its windows in larger steps."
+        }
+        Rule::Http2EmptyDataFlood => {
+            "None if the client is unknown: this was an attack (empty frames, CVE-2019-9518). Otherwise correct the client."
+        }
+        Rule::Http2ClosedStreamFlood | Rule::Http2OtherFrameFlood => {
+            "None if the client is unknown: this was an attack. Otherwise correct the client."
         }
         Rule::ProxyHeaderUnexpected => {
             "Disable the PROXY protocol on the load balancer in front, or add its address to `listener.NAME.proxy_protocol.from`."

@@ -1,7 +1,7 @@
 //! Phase Finish: the server connection becomes idle or closes, the figures are counted, the log line is written.
 
 use weir_config::ListenerProtocol;
-use weir_observe::Phase;
+use weir_observe::{Failure, Phase};
 
 use super::client::Client;
 use super::outcome::RespondingServer;
@@ -106,4 +106,14 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if exchange.record.trace.sampled().is_some() {
         trace::hand_over(client, exchange, &config);
     }
+}
+
+/// Writes the line of a failure that is no exchange's: the client has broken a rule of its connection.
+#[cold]
+pub(crate) fn log_connection_failure(client: &Client, connection: &impl ClientEnd, failure: Failure) {
+    let mut exchange = Exchange::new();
+    exchange.record.began = client.now;
+    exchange.record.failure = Some(failure);
+    let config = exchange.record.begin_config(client);
+    log::write(client, connection, &exchange, &config);
 }

@@ -21,7 +21,7 @@ pub(crate) mod delivery;
 mod answer;
 pub(crate) mod fields;
 mod affinity;
-mod finish;
+pub(crate) mod finish;
 mod plans;
 mod outcome;
 pub(crate) mod trace;

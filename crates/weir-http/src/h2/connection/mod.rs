@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Bucket;
 use super::fault::ConnectionFault;
-use super::frame::{ErrorCode, FRAME_BYTES_MAX, PREFACE, WINDOW_MAX, write_go_away, write_ping};
+use super::frame::{ErrorCode, FRAME_BYTES_MAX, PREFACE, WINDOW_MAX, write_go_away, write_ping, write_reset};
 use super::settings::{INITIAL_WINDOW, Settings};
 use super::stream::Streams;
 use super::window::{ReceiveWindow, SendWindow};
@@ -81,7 +81,11 @@ pub struct ConnectionCodec {
     /// Those of them whose room in the window has not been given back.
     owed: u32,
     resets: Bucket,
+    /// What the last stream that was charged as a reset counts as.
+    last_reset: Rule,
     control: Bucket,
+    /// RST_STREAM frames that were written.
+    resets_sent: u32,
 }
 
 impl ConnectionCodec {
@@ -111,7 +115,9 @@ impl ConnectionCodec {
             held: 0,
             owed: 0,
             resets: Bucket::new(200, 20),
+            last_reset: Rule::Http2TooManyResets,
             control: Bucket::new(1_000, 100),
+            resets_sent: 0,
         }
     }
 
@@ -162,6 +168,17 @@ impl ConnectionCodec {
         self.last_stream
     }
 
+    /// RST_STREAM frames that were written since this was asked last.
+    pub fn take_resets_sent(&mut self) -> u32 {
+        std::mem::take(&mut self.resets_sent)
+    }
+
+    /// Writes RST_STREAM.
+    fn write_reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
+        self.resets_sent += 1;
+        write_reset(out, stream, code);
+    }
+
     /// Asks for a sign of life: an [`Event::Pong`] with the same payload.
     pub fn ping(&mut self, payload: [u8; 8], out: &mut Vec<u8>) {
         write_ping(out, payload, false);
@@ -172,18 +189,15 @@ impl ConnectionCodec {
         FRAME_BYTES_MAX
     }
 
-    /// Charges a frame that costs the peer little.
-    fn charge_control(&mut self, now: u64) -> Result<(), ConnectionFault> {
-        if self.control.take(now) {
-            Ok(())
-        } else {
-            Err(ConnectionFault::calm(Rule::Http2TooManyControlFrames))
-        }
+    /// Charges a frame that costs the peer little. All draw from one budget; `rule` is broken by the one that exhausts it.
+    fn charge_control(&mut self, now: u64, rule: Rule) -> Result<(), ConnectionFault> {
+        if self.control.take(now) { Ok(()) } else { Err(ConnectionFault::calm(rule)) }
     }
 
-    /// Charges a stream that ends before its time through the peer.
-    fn charge_reset(&mut self, now: u64) -> Result<(), ConnectionFault> {
-        if self.resets.take(now) { Ok(()) } else { Err(ConnectionFault::calm(Rule::Http2TooManyResets)) }
+    /// Charges a stream that ends before its time through the peer, as above.
+    fn charge_reset(&mut self, now: u64, rule: Rule) -> Result<(), ConnectionFault> {
+        self.last_reset = rule;
+        if self.resets.take(now) { Ok(()) } else { Err(ConnectionFault::calm(rule)) }
     }
 
     /// Whether a stream has not been opened yet.

@@ -5,7 +5,7 @@ use super::{ConnectionCodec, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
     ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE, WINDOW_MAX, flag,
-    write_ping, write_reset,
+    write_ping,
 };
 use crate::h2::settings::write_ack;
 use crate::h2::stream::Stream;
@@ -162,7 +162,7 @@ impl ConnectionCodec {
             return self.data(header, payload, now, out);
         }
         let Some(frame_type) = frame_type.filter(|known| !is_skipped(*known, header)) else {
-            self.charge_control(now)?;
+            self.charge_control(now, flood_of(frame_type))?;
             self.receiving.place = Place::Skip { left: header.len };
             return Ok(Step::Used(FRAME_HEADER_BYTES));
         };
@@ -209,7 +209,7 @@ impl ConnectionCodec {
         let used = FRAME_HEADER_BYTES + prefix as usize;
         self.receiving.place = Place::Skip { left: header.len - prefix };
         if len == 0 && !header.has(flag::END_STREAM) {
-            self.charge_control(now)?;
+            self.charge_control(now, Rule::Http2EmptyDataFlood)?;
         }
         let fault = match self.take_data(header, len, framing) {
             Ok(true) => None,
@@ -385,7 +385,7 @@ impl ConnectionCodec {
             BlockUse::Fault(fault) => {
                 self.fail(stream, fault, now, out)?;
             }
-            BlockUse::Discard => self.charge_control(now)?,
+            BlockUse::Discard => self.charge_control(now, Rule::Http2ClosedStreamFlood)?,
             // A refused stream was charged as a reset.
             BlockUse::Head | BlockUse::Trailers | BlockUse::Refused => {}
         }
@@ -424,9 +424,10 @@ impl ConnectionCodec {
             return Ok(BlockUse::Discard);
         }
         if self.streams.len() >= self.local.max_concurrent_streams as usize {
-            write_reset(out, id, ErrorCode::REFUSED_STREAM);
+            self.write_reset(id, ErrorCode::REFUSED_STREAM, out);
             self.streams.remember_reset(id);
-            self.charge_reset(now)?;
+            // It finds no room because of those that ended so before.
+            self.charge_reset(now, self.last_reset)?;
             return Ok(BlockUse::Refused);
         }
         self.push_stream(id, ends_stream, false);
@@ -482,9 +483,8 @@ impl ConnectionCodec {
         match frame_type {
             FrameType::RstStream => return self.reset_received(header.stream, number(payload), now, out),
             FrameType::PushPromise => return Err(ConnectionFault::protocol(Rule::Http2PushRefused)),
-            FrameType::Settings if self.has_settings => self.charge_control(now)?,
-            FrameType::Settings => {}
-            _ => self.charge_control(now)?,
+            FrameType::Settings if !self.has_settings => {}
+            _ => self.charge_control(now, flood_of(Some(frame_type)))?,
         }
         match frame_type {
             FrameType::Settings => self.settings(header, payload, out),
@@ -535,11 +535,11 @@ impl ConnectionCodec {
             _ => false,
         };
         if !is_open {
-            self.charge_control(now)?;
+            self.charge_control(now, Rule::Http2ClosedStreamFlood)?;
             return Ok(None);
         }
         if self.role == Role::Server {
-            self.charge_reset(now)?;
+            self.charge_reset(now, Rule::Http2TooManyResets)?;
         }
         self.give_back_held(id);
         self.announce(0, out);
@@ -607,6 +607,18 @@ impl ConnectionCodec {
             _ => StreamFault { code: ErrorCode::FLOW_CONTROL_ERROR, rule: Rule::Http2WindowOverflow },
         };
         self.fail(id, fault, now, out)
+    }
+}
+
+/// The rule that too many frames of a type break.
+#[cold]
+fn flood_of(frame_type: Option<FrameType>) -> Rule {
+    match frame_type {
+        Some(FrameType::Ping) => Rule::Http2PingFlood,
+        Some(FrameType::Settings) => Rule::Http2SettingsFlood,
+        Some(FrameType::Priority | FrameType::PriorityUpdate) => Rule::Http2PriorityFlood,
+        Some(FrameType::WindowUpdate) => Rule::Http2WindowUpdateFlood,
+        _ => Rule::Http2OtherFrameFlood,
     }
 }
 

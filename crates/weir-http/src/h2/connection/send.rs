@@ -3,7 +3,7 @@
 use super::{ConnectionCodec, Event, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
-    ErrorCode, FRAME_HEADER_BYTES, FrameHeader, FrameType, WINDOW_MAX, flag, write_reset, write_window_update,
+    ErrorCode, FRAME_HEADER_BYTES, FrameHeader, FrameType, WINDOW_MAX, flag, write_window_update,
 };
 use crate::message::rule::Rule;
 
@@ -159,11 +159,11 @@ impl ConnectionCodec {
         if !is_new && fault.code != ErrorCode::STREAM_CLOSED {
             return Ok(None);
         }
-        write_reset(out, id, fault.code);
+        self.write_reset(id, fault.code, out);
         self.give_back_held(id);
         self.announce(0, out);
         if self.role == Role::Server {
-            self.charge_reset(now)?;
+            self.charge_reset(now, Rule::Http2TooManyFaults)?;
         }
         Ok(is_new.then_some(Event::Fault { stream: id, fault }))
     }
@@ -173,7 +173,7 @@ impl ConnectionCodec {
         if let Some(stream) = self.streams.get_mut(id)
             && !std::mem::replace(&mut stream.is_reset, true)
         {
-            write_reset(out, id, code);
+            self.write_reset(id, code, out);
             self.give_back_held(id);
             self.announce(0, out);
         }

@@ -39,6 +39,10 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams_reset.value()));
     "weir_listener_streams_refused_total" Counter Listener, "Streams of HTTP/2 refused because the connection had as many as it may.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams_refused.value()));
+    "weir_listener_streams_reset_by_weir_total" Counter Listener, "Streams of HTTP/2 that Weir has reset: after a fault of the client, a response that broke off, or an answer to part of a request. Refused streams count as well.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams_reset_by_weir.value()));
+    "weir_listener_http2_goaways_total" Counter Listener, "Client connections of HTTP/2 that Weir has ended by GOAWAY, for any reason.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http2_goaways.value()));
     "weir_listener_responses_total" Counter Listener, "Responses sent to clients, by status class.",
         |samples, listener| write_classes(samples, sums(listener.shards(), |shard| shard.responses.values()));
     "weir_listener_tls_handshakes_total" Counter Listener, "Completed TLS handshakes with clients, by version and session resumption.",

@@ -323,7 +323,7 @@ fn every_counter_of_the_shards_is_shown() {
     for (part, fields) in [
         ("worker", 15),
         ("trace", 3),
-        ("listener", 23),
+        ("listener", 25),
         ("upstream", 14),
         ("server", 28),
         ("admin", 2),

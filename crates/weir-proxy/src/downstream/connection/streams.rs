@@ -15,6 +15,7 @@ use crate::downstream::abort::gives_up_on_close;
 use crate::downstream::http1::AfterStream;
 use crate::downstream::http2::{ClientFault, ConnectionEnd, Http2Connection, Standing, StreamEnd};
 use crate::exchange::End;
+use crate::exchange::finish;
 use crate::exchange::tunnelled::Tunnelled;
 use crate::net::clock::{self, Instant};
 use crate::net::pace::Pace;
@@ -130,7 +131,9 @@ impl ClientConnection {
     ) {
         match end {
             ConnectionEnd::Fault(ClientFault { rule, is_flood }) => {
-                self.count_failure(Failure::client(Phase::Request, Cause::Rule(rule)));
+                let failure = Failure::client(Phase::Request, Cause::Rule(rule));
+                self.count_failure(failure);
+                finish::log_connection_failure(&self.client, &self.connection, failure);
                 http2.give_up(Cause::Rule(rule));
                 progress.ending = Ending::Fault { is_flood };
             }

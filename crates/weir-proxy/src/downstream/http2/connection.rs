@@ -9,7 +9,7 @@ use weir_http::Rule;
 use weir_http::h2::{ConnectionLimits, ErrorCode, INITIAL_WINDOW, Settings};
 use weir_observe::{Cause, ListenerShard};
 
-use super::receive::{ClientFacts, ClientStreams, GOODBYE, ToClients};
+use super::receive::{ClientCounts, ClientFacts, ClientStreams, GOODBYE, ToClients};
 use super::stream::Http2Stream;
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
@@ -157,11 +157,14 @@ impl Http2Connection {
 
     /// Counts what has happened since this was called last.
     pub(crate) fn count(&mut self, shard: &ListenerShard) {
-        let ClientStreams { reset_count, refused_count, .. } =
-            &mut self.frames.shared.state.borrow_mut().side;
-        if *reset_count + *refused_count > 0 {
-            shard.streams_reset.add(std::mem::take(reset_count));
-            shard.streams_refused.add(std::mem::take(refused_count));
+        let state = &mut *self.frames.shared.state.borrow_mut();
+        let counts = std::mem::take(&mut state.side.counts);
+        let resets_sent = state.codec.take_resets_sent();
+        if counts != ClientCounts::default() || resets_sent > 0 {
+            shard.streams_reset.add(counts.reset);
+            shard.streams_refused.add(counts.refused);
+            shard.http2_goaways.add(counts.goaways);
+            shard.streams_reset_by_weir.add(resets_sent.into());
         }
     }
 
@@ -170,7 +173,7 @@ impl Http2Connection {
     pub(crate) fn announce_end(&mut self) {
         self.frames.go_away(u32::MAX >> 1, ErrorCode::NO_ERROR);
         self.frames.ping(GOODBYE);
-        self.frames.shared.state.borrow_mut().side.is_ending = true;
+        self.frames.shared.state.borrow_mut().side.begin_end();
     }
 
     /// The same, for good: what comes now is not served.
@@ -186,7 +189,7 @@ impl Http2Connection {
     fn end_with(&mut self, code: ErrorCode) {
         let last_stream = {
             let state = &mut *self.frames.shared.state.borrow_mut();
-            state.side.is_ending = true;
+            state.side.begin_end();
             state.codec.last_stream()
         };
         self.frames.go_away(last_stream, code);

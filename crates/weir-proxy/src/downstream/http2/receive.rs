@@ -28,9 +28,26 @@ pub(crate) struct ClientStreams {
     pub(super) is_ending: bool,
     /// Whether the client knows it.
     pub(super) is_told: bool,
-    /// Streams that the client has reset, and such that were refused, since that was last counted.
-    pub(super) reset_count: u64,
-    pub(super) refused_count: u64,
+    /// What has happened since that was last counted.
+    pub(super) counts: ClientCounts,
+}
+
+/// What happens on a connection that metrics tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ClientCounts {
+    /// Streams that the client has reset.
+    pub(super) reset: u64,
+    /// Streams that were refused.
+    pub(super) refused: u64,
+    /// Whether the client was told of the end.
+    pub(super) goaways: u64,
+}
+
+impl ClientStreams {
+    /// The client is told of the end.
+    pub(super) fn begin_end(&mut self) {
+        self.counts.goaways += u64::from(!std::mem::replace(&mut self.is_ending, true));
+    }
 }
 
 /// What does not change about a connection of a client.
@@ -88,12 +105,12 @@ impl ConnectionSide for ToClients {
     }
 
     fn reset(state: &mut Http2State<Self>, stream: u32, _code: ErrorCode) {
-        state.side.reset_count += 1;
+        state.side.counts.reset += 1;
         state.leave(stream, Cause::Reset);
     }
 
     fn refused(state: &mut Http2State<Self>) {
-        state.side.refused_count += 1;
+        state.side.counts.refused += 1;
     }
 
     fn pong(state: &mut Http2State<Self>, payload: [u8; 8]) {

@@ -27,10 +27,11 @@ const fn id(number: u32) -> u32 {
 
 #[test]
 fn streams_are_not_reset_for_ever() {
-    let too_many = Some(calm(Rule::Http2TooManyResets));
+    let (resets, too_many) = (Some(calm(Rule::Http2TooManyResets)), Some(calm(Rule::Http2TooManyFaults)));
     type Frames = fn(u32) -> Vec<u8>;
+    let by_client: Frames = |number| [head(id(number)), reset(id(number), 8)].concat();
+    assert_eq!(times(&mut End::ready(Role::Server), 300, by_client), (200, resets));
     let rows: &[(&str, Frames)] = &[
-        ("reset by the client", |number| [head(id(number)), reset(id(number), 8)].concat()),
         ("a zero increment", |number| [last_head(id(number)), window_update(id(number), 0)].concat()),
         ("an overflow", |number| [head(id(number)), window_update(id(number), WINDOW_MAX)].concat()),
         ("DATA behind the end", |number| [last_head(id(number)), data(id(number), 1)].concat()),
@@ -48,7 +49,7 @@ fn streams_are_not_reset_for_ever() {
     // Those that are refused.
     let local = Settings { max_concurrent_streams: 0, ..Settings::default() };
     let mut server = End::ready_with(Role::Server, local, ConnectionLimits::default());
-    assert_eq!(times(&mut server, 300, |number| head(id(number))), (200, too_many));
+    assert_eq!(times(&mut server, 300, |number| head(id(number))), (200, resets));
     // Frames behind a reset of the peer, on one stream; that itself is one reset.
     let mut server = End::ready(Role::Server);
     server.receive(&[head(1), reset(1, 8)].concat());
@@ -82,26 +83,30 @@ fn our_own_resets_cost_the_peer_nothing() {
 
 #[test]
 fn frames_without_content_have_a_budget() {
-    let too_many = Some(calm(Rule::Http2TooManyControlFrames));
-    let rows: &[(&str, Vec<u8>)] = &[
-        ("PING", ping()),
-        ("PING that answers", frame(PING, ACK, 0, &[0; 8])),
-        ("SETTINGS", settings(&[])),
-        ("SETTINGS that acknowledge", frame(SETTINGS, ACK, 0, b"")),
-        ("WINDOW_UPDATE", window_update(0, 1)),
-        ("WINDOW_UPDATE of a stream", window_update(1, 1)),
-        ("WINDOW_UPDATE of a stream that is over", window_update(3, 1)),
-        ("PRIORITY", frame(PRIORITY, 0, 1, &[0; 5])),
-        ("PRIORITY_UPDATE", frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=1")),
-        ("a long PRIORITY_UPDATE", frame(PRIORITY_UPDATE, 0, 0, &[b' '; 257])),
-        ("GOAWAY", go_away(0, 0)),
-        ("an unknown frame", frame(99, 0, 0, b"")),
-        ("empty DATA", data(1, 0)),
-        ("padding", frame(DATA, PADDED, 1, &[5, 0, 0, 0, 0, 0])),
-        ("RST_STREAM of a stream that is over", reset(3, 8)),
-        ("a head on a stream that we reset", head(5)),
+    use Rule::{
+        Http2ClosedStreamFlood, Http2EmptyDataFlood, Http2OtherFrameFlood, Http2PingFlood,
+        Http2PriorityFlood, Http2SettingsFlood, Http2WindowUpdateFlood,
+    };
+    let rows: &[(&str, Vec<u8>, Rule)] = &[
+        ("PING", ping(), Http2PingFlood),
+        ("PING that answers", frame(PING, ACK, 0, &[0; 8]), Http2PingFlood),
+        ("SETTINGS", settings(&[]), Http2SettingsFlood),
+        ("SETTINGS that acknowledge", frame(SETTINGS, ACK, 0, b""), Http2SettingsFlood),
+        ("WINDOW_UPDATE", window_update(0, 1), Http2WindowUpdateFlood),
+        ("WINDOW_UPDATE of a stream", window_update(1, 1), Http2WindowUpdateFlood),
+        ("WINDOW_UPDATE of a stream that is over", window_update(3, 1), Http2WindowUpdateFlood),
+        ("PRIORITY", frame(PRIORITY, 0, 1, &[0; 5]), Http2PriorityFlood),
+        ("PRIORITY_UPDATE", frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=1"), Http2PriorityFlood),
+        ("a long PRIORITY_UPDATE", frame(PRIORITY_UPDATE, 0, 0, &[b' '; 257]), Http2PriorityFlood),
+        ("GOAWAY", go_away(0, 0), Http2OtherFrameFlood),
+        ("an unknown frame", frame(99, 0, 0, b""), Http2OtherFrameFlood),
+        ("empty DATA", data(1, 0), Http2EmptyDataFlood),
+        ("padding", frame(DATA, PADDED, 1, &[5, 0, 0, 0, 0, 0]), Http2EmptyDataFlood),
+        ("RST_STREAM of a stream that is over", reset(3, 8), Http2ClosedStreamFlood),
+        ("a head on a stream that we reset", head(5), Http2ClosedStreamFlood),
     ];
-    for (what, frame) in rows {
+    for (what, frame, rule) in rows {
+        let too_many = Some(calm(*rule));
         let mut server = End::ready(Role::Server);
         server.receive(&[head(1), last_head(3), head(5)].concat());
         server.connection.release(3, ErrorCode::CANCEL, &mut server.out);
@@ -113,7 +118,7 @@ fn frames_without_content_have_a_budget() {
     let mut server = End::ready(Role::Server);
     times(&mut server, 999, |_| ping());
     server.now = 50;
-    assert_eq!(times(&mut server, 2_000, |_| ping()), (5, too_many), "100 a second");
+    assert_eq!(times(&mut server, 2_000, |_| ping()), (5, Some(calm(Http2PingFlood))), "100 a second");
 }
 
 /// Go opens both windows each time that 4 KiB were read, as do others for each frame; it takes no time here.

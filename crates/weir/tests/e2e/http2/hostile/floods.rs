@@ -1,4 +1,4 @@
-//! Frames that cost a client little, without end (the CVEs of 2019): all draw from one budget.
+//! Frames that cost a client little, without end (the CVEs of 2019): all draw from one budget, and each type has its reason.
 
 use super::{OnStream, Site};
 use crate::harness::http2::frame::{self, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM};
@@ -7,38 +7,39 @@ use crate::harness::scripts::echo_gated;
 use crate::harness::{End, Gate, Http2Client, Origin, eventually, origin::ok};
 
 const MANY: usize = 20_000;
-const REASON: &str = "http2-too-many-control-frames";
 
 #[test]
 fn frames_without_content() {
     let site = Site::new();
-    let rows: [(&str, Vec<u8>); 9] = [
-        ("PING (CVE-2019-9512)", frame::frame(frame::PING, 0, 0, b"12345678")),
-        ("PING that answers nothing", frame::frame(frame::PING, frame::ACK, 0, b"12345678")),
-        ("SETTINGS (CVE-2019-9515)", frame::settings(&[])),
-        ("SETTINGS that change", frame::settings(&[(4, 1_000), (4, 65_535)])),
-        ("SETTINGS that acknowledge nothing", frame::frame(frame::SETTINGS, frame::ACK, 0, &[])),
-        ("WINDOW_UPDATE of the connection", frame::window_update(0, 1)),
-        ("PRIORITY (CVE-2019-9513)", frame::frame(frame::PRIORITY, 0, 1, &[0, 0, 0, 3, 16])),
-        ("PRIORITY_UPDATE", frame::priority_update(1, "u=1")),
-        ("a frame of an unknown type", frame::frame(0xfa, 0, 0, b"what")),
+    let rows: [(&str, &str, Vec<u8>); 9] = [
+        ("PING (CVE-2019-9512)", "ping", frame::frame(frame::PING, 0, 0, b"12345678")),
+        ("PING that answers nothing", "ping", frame::frame(frame::PING, frame::ACK, 0, b"12345678")),
+        ("SETTINGS (CVE-2019-9515)", "settings", frame::settings(&[])),
+        ("SETTINGS that change", "settings", frame::settings(&[(4, 1_000), (4, 65_535)])),
+        ("SETTINGS that acknowledge nothing", "settings", frame::frame(frame::SETTINGS, frame::ACK, 0, &[])),
+        ("WINDOW_UPDATE of the connection", "window-update", frame::window_update(0, 1)),
+        ("PRIORITY (CVE-2019-9513)", "priority", frame::frame(frame::PRIORITY, 0, 1, &[0, 0, 0, 3, 16])),
+        ("PRIORITY_UPDATE", "priority", frame::priority_update(1, "u=1")),
+        ("a frame of an unknown type", "other-frame", frame::frame(0xfa, 0, 0, b"what")),
     ];
-    for (what, bytes) in rows {
-        site.assert_cut_off(what, ENHANCE_YOUR_CALM, REASON, |_| bytes.repeat(MANY));
+    for (what, kind, bytes) in rows {
+        let reason = format!("http2-{kind}-flood");
+        site.assert_cut_off(what, ENHANCE_YOUR_CALM, &reason, |_| bytes.repeat(MANY));
     }
 }
 
 #[test]
 fn frames_without_content_on_a_stream() {
     let site = Site::new();
-    let rows: [(&str, OnStream); 4] = [
-        ("empty DATA (CVE-2019-9518)", |stream| frame::frame(frame::DATA, 0, stream, &[])),
-        ("DATA of padding", |stream| frame::frame(frame::DATA, frame::PADDED, stream, &[1, 0])),
-        ("WINDOW_UPDATE of the stream", |stream| frame::window_update(stream, 1)),
-        ("PRIORITY_UPDATE of the stream", |stream| frame::priority_update(stream, "u=1, i")),
+    let rows: [(&str, &str, OnStream); 4] = [
+        ("empty DATA (CVE-2019-9518)", "empty-data", |stream| frame::frame(frame::DATA, 0, stream, &[])),
+        ("DATA of padding", "empty-data", |stream| frame::frame(frame::DATA, frame::PADDED, stream, &[1, 0])),
+        ("WINDOW_UPDATE of the stream", "window-update", |stream| frame::window_update(stream, 1)),
+        ("PRIORITY_UPDATE of the stream", "priority", |stream| frame::priority_update(stream, "u=1, i")),
     ];
-    for (what, bytes) in rows {
-        site.assert_cut_off(what, ENHANCE_YOUR_CALM, REASON, |client| {
+    for (what, kind, bytes) in rows {
+        let reason = format!("http2-{kind}-flood");
+        site.assert_cut_off(what, ENHANCE_YOUR_CALM, &reason, |client| {
             let stream = client.post("/", &[]);
             bytes(stream).repeat(MANY)
         });
@@ -48,12 +49,13 @@ fn frames_without_content_on_a_stream() {
 #[test]
 fn frames_on_a_stream_that_is_reset() {
     let site = Site::new();
-    let rows: [(&str, OnStream); 2] = [
-        ("WINDOW_UPDATE", |stream| frame::window_update(stream, 1)),
-        ("RST_STREAM", |stream| frame::reset(stream, 8)),
+    let rows: [(&str, &str, OnStream); 2] = [
+        ("WINDOW_UPDATE", "window-update", |stream| frame::window_update(stream, 1)),
+        ("RST_STREAM", "closed-stream", |stream| frame::reset(stream, 8)),
     ];
-    for (what, bytes) in rows {
-        site.assert_cut_off(what, ENHANCE_YOUR_CALM, REASON, |client| {
+    for (what, kind, bytes) in rows {
+        let reason = format!("http2-{kind}-flood");
+        site.assert_cut_off(what, ENHANCE_YOUR_CALM, &reason, |client| {
             let stream = client.post("/", &[]);
             client.reset(stream, 8);
             bytes(stream).repeat(MANY)

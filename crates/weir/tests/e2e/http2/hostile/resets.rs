@@ -10,7 +10,9 @@ const REACHED_MAX: usize = 300;
 
 #[test]
 fn rapid_reset() {
-    let site = Site::new();
+    let site = Site::with(
+        "access_log = { format = '{target} {status} {reason}', output = \"file:{dir}/access.log\" }",
+    );
     site.assert_cut_off("resets", ENHANCE_YOUR_CALM, "http2-too-many-resets", |client| {
         let mut bytes = Vec::new();
         for _ in 0..20_000 {
@@ -26,6 +28,9 @@ fn rapid_reset() {
     let [reset, refused] = ["weir_listener_streams_reset_total", "weir_listener_streams_refused_total"]
         .map(|name| metrics.sum(name, &[]));
     assert!(reset + refused >= 200.0, "{reset} reset, {refused} refused");
+    assert_eq!(metrics.sum("weir_listener_http2_goaways_total", &[]), 1.0);
+    let log = site.weir.access_log(4);
+    assert!(log.iter().any(|line| line == "- 400 http2-too-many-resets"), "{log:?}");
 }
 
 /// Streams that are reset one after the other, each when its request has reached the server, draw from the same budget.
@@ -90,7 +95,7 @@ fn made(
 fn resets_that_weir_is_made_to_send() {
     let site = Site::new();
     type Fields<'a> = &'a [(&'a str, &'a str)];
-    let rows: [(&str, bool, Fields<'_>, OnStream); 6] = [
+    let rows: [(&str, bool, Fields<'_>, OnStream); 5] = [
         ("a window opened by nothing", false, &[], |stream| frame::window_update(stream, 0)),
         ("a window opened too far", false, &[], |stream| frame::window_update(stream, (1 << 31) - 1)),
         ("DATA behind the end", false, &[], |stream| frame::frame(frame::DATA, END_STREAM, stream, b"x")),
@@ -100,22 +105,33 @@ fn resets_that_weir_is_made_to_send() {
         ("a body that is too short", true, &[("content-length", "2")], |stream| {
             frame::frame(frame::DATA, END_STREAM, stream, b"x")
         }),
-        ("a malformed request", false, &[("connection", "close")], |_| Vec::new()),
     ];
     for (what, has_body, fields, fault) in rows {
         let before = site.origin.connections();
-        site.assert_cut_off(what, ENHANCE_YOUR_CALM, "http2-too-many-resets", |client| {
+        site.assert_cut_off(what, ENHANCE_YOUR_CALM, "http2-too-many-faults", |client| {
             made(client, has_body, fields, fault)
         });
         let reached = site.origin.connections() - before;
         assert!(reached <= REACHED_MAX, "{what}: {reached} requests reached the server");
     }
+    let by_weir = site.weir.metrics().sum("weir_listener_streams_reset_by_weir_total", &[]);
+    assert!(by_weir >= 5.0 * 200.0, "{by_weir}");
+}
+
+/// Each is answered before its stream is reset: those that come meanwhile are refused.
+#[test]
+fn malformed_requests() {
+    let site = Site::new();
+    site.assert_cut_off("malformed requests", ENHANCE_YOUR_CALM, "http2-too-many-resets", |client| {
+        made(client, false, &[("connection", "close")], |_| Vec::new())
+    });
+    assert_eq!(site.origin.connections(), 1, "none but those of the other client");
 }
 
 #[test]
 fn trailers_that_do_not_end_their_stream() {
     let site = Site::new();
-    site.assert_cut_off("trailers", ENHANCE_YOUR_CALM, "http2-too-many-resets", |client| {
+    site.assert_cut_off("trailers", ENHANCE_YOUR_CALM, "http2-too-many-faults", |client| {
         let mut bytes = Vec::new();
         for _ in 0..2_000 {
             let (stream, opening) = client.opening(&client.request("POST", "/made"), false);

@@ -170,7 +170,7 @@ fn floods_of_a_server_end_its_connection() {
     let origin = http2_flood();
     let weir = start(&origin, "retry.attempts_max = 1");
     let response = Client::get(weir.web(), "/");
-    assert_eq!((response.status, response.reason()), (502, Some("response-http2-too-many-control-frames")));
+    assert_eq!((response.status, response.reason()), (502, Some("response-http2-ping-flood")));
     let healthy = http2_origin(|_| ("200", b"fine".to_vec()));
     let weir = start(&healthy, "");
     assert_eq!(Client::get(weir.web(), "/").text(), "fine");
