@@ -214,9 +214,7 @@ impl Tunnelled {
         let mut resume_at = None;
         let (stock, resume) = (&client.worker.stock, &mut resume_at);
         let polled = match &mut self.server {
-            ServerEnd::Connection(server) => {
-                self.tunnel.poll(cx, end, &mut *server.connection, stock, resume)
-            }
+            ServerEnd::Connection(server) => self.tunnel.poll(cx, end, &mut server.connection, stock, resume),
             ServerEnd::Stream { end: server, .. } => self.tunnel.poll(cx, end, &mut **server, stock, resume),
         };
         self.credit();

@@ -33,11 +33,10 @@ pub(crate) struct PoolLimits {
     pub(crate) requests_max: u64,
 }
 
-/// A connection to a server and its history.
+/// A connection to a server and its history. It is kept on the heap, for it changes hands many times in an exchange.
 #[derive(Debug)]
 pub struct ServerConnection {
-    /// On the heap, for it changes hands many times in an exchange.
-    pub(crate) connection: Box<Connection>,
+    pub(crate) connection: Connection,
     pub(crate) opened_at: Instant,
     pub(crate) requests: u64,
     /// Whether the server may consider it authenticated as one user: it then serves one client connection only.
@@ -76,10 +75,9 @@ impl Drop for OpenConnectionCount {
 
 impl ServerConnection {
     /// A connection that has just been opened; counted as open until it is dropped.
-    pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Self {
-        let connection = Box::new(connection);
+    pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Box<Self> {
         let counted = OpenConnectionCount::new(shard);
-        Self { connection, opened_at, requests: 0, is_private: false, usable_until: None, counted }
+        Box::new(Self { connection, opened_at, requests: 0, is_private: false, usable_until: None, counted })
     }
 
     /// What is counted of its server by this worker.
@@ -90,11 +88,11 @@ impl ServerConnection {
     /// The connection at the end of a clean exchange, if it may be used again, and until when, which may be forever.
     /// `announced` is the server's `Keep-Alive: timeout`.
     pub(crate) fn if_reusable(
-        mut self,
+        mut self: Box<Self>,
         now: Instant,
         limits: &PoolLimits,
         announced: Option<Duration>,
-    ) -> Option<Self> {
+    ) -> Option<Box<Self>> {
         debug_assert!(!self.is_private, "no other client may have it");
         let aged = limits.age_max.map(|age| self.opened_at + age);
         // A server closes at its announced time: a second earlier is safe.
@@ -110,7 +108,7 @@ impl ServerConnection {
     }
 
     /// The same for a private connection: the limits on reuse would end an authentication, so it has only those of its client.
-    pub(crate) fn if_open(mut self) -> Option<Self> {
+    pub(crate) fn if_open(mut self: Box<Self>) -> Option<Box<Self>> {
         self.usable_until = None;
         Some(self).filter(|private| !private.connection.has_input())
     }
@@ -146,7 +144,7 @@ pub struct SharedPool {
 
 impl SharedPool {
     /// Takes the most recently used connection that is still good; closes those that are not.
-    pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<ServerConnection> {
+    pub(crate) fn take(&self, now: Instant, shard: &Arc<ServerShard>) -> Option<Box<ServerConnection>> {
         let mut parked = self.lock();
         while let Some(Parked { fd, tls, opened_at, requests, usable_until, _permit }) = parked.pop() {
             let mut connection = Connection::new(Socket::new(fd));
@@ -164,13 +162,13 @@ impl SharedPool {
     /// Keeps a connection whose exchange ended cleanly.
     pub(crate) fn keep(
         &self,
-        kept: ServerConnection,
+        kept: Box<ServerConnection>,
         now: Instant,
         limits: &PoolLimits,
         announced: Option<Duration>,
     ) {
         let Some(kept) = kept.if_reusable(now, limits, announced) else { return };
-        let ServerConnection { connection, opened_at, requests, usable_until, .. } = kept;
+        let ServerConnection { connection, opened_at, requests, usable_until, .. } = *kept;
         let tls = match connection.tls.map(|records| records.into_session()) {
             None => None,
             Some(None) => return,
@@ -213,7 +211,7 @@ impl SharedPool {
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     /// Least recently used first.
-    kept: VecDeque<ServerConnection>,
+    kept: VecDeque<Box<ServerConnection>>,
 }
 
 impl Pool {
@@ -223,7 +221,7 @@ impl Pool {
     }
 
     /// Takes the most recently used connection that is still good; closes those that are not.
-    pub(crate) fn take(&mut self, now: Instant, thorough: bool) -> Option<ServerConnection> {
+    pub(crate) fn take(&mut self, now: Instant, thorough: bool) -> Option<Box<ServerConnection>> {
         while let Some(mut candidate) = self.kept.pop_back() {
             if candidate.is_usable(now, thorough) {
                 return Some(candidate);
@@ -235,7 +233,7 @@ impl Pool {
     /// Keeps a connection whose exchange ended cleanly; where there are too many, the least recently used one is closed.
     pub(crate) fn keep(
         &mut self,
-        connection: ServerConnection,
+        connection: Box<ServerConnection>,
         now: Instant,
         limits: &PoolLimits,
         announced: Option<Duration>,
@@ -275,7 +273,8 @@ mod tests {
     };
 
     /// Connections whose other ends are open as long as the second part lives.
-    fn connections(count: usize, now: Instant) -> (Vec<ServerConnection>, Vec<UnixStream>) {
+    #[expect(clippy::vec_box, reason = "as they are kept")]
+    fn connections(count: usize, now: Instant) -> (Vec<Box<ServerConnection>>, Vec<UnixStream>) {
         let shard = Arc::<ServerShard>::default();
         let pair = || {
             let (ours, theirs) = UnixStream::pair().unwrap();

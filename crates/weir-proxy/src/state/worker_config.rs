@@ -304,14 +304,14 @@ impl WorkerConfig {
         server: usize,
         now: Instant,
         thorough: bool,
-    ) -> Option<ServerConnection> {
+    ) -> Option<Box<ServerConnection>> {
         let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
         let stays = |taken: &ServerConnection| !plan.has_moved(server, taken.opened_at);
         if let Some(shared) = &plan.shared_pool[server] {
-            return std::iter::from_fn(|| shared.take(now, &local.shard)).find(stays);
+            return std::iter::from_fn(|| shared.take(now, &local.shard)).find(|taken| stays(taken));
         }
         let mut idle = local.pool.borrow_mut();
-        let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(stays);
+        let taken = std::iter::from_fn(|| idle.take(now, thorough)).find(|taken| stays(taken));
         local.shard.connections_idle.set(idle.len() as i64);
         taken
     }
@@ -321,7 +321,7 @@ impl WorkerConfig {
         &self,
         upstream: usize,
         server: usize,
-        connection: ServerConnection,
+        connection: Box<ServerConnection>,
         now: Instant,
         announced: Option<Duration>,
     ) {

@@ -85,12 +85,12 @@ pub(crate) struct Http1Servers {
 /// One request on a connection to a server, and its response.
 #[derive(Debug)]
 pub(crate) struct Http1ServerStream {
-    server: ServerConnection,
+    server: Box<ServerConnection>,
     state: Box<Http1ServerStreamState>,
 }
 
 impl Http1Servers {
-    fn stream(&mut self, mut server: ServerConnection) -> Http1ServerStream {
+    fn stream(&mut self, mut server: Box<ServerConnection>) -> Http1ServerStream {
         server.requests += 1;
         let state = self.free.take().unwrap_or_else(|| Box::new(Http1ServerStreamState::new()));
         Http1ServerStream { server, state }

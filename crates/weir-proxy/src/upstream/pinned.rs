@@ -27,7 +27,7 @@ pub(crate) struct PinnedConnections {
 
 #[derive(Debug)]
 struct PinnedConnection {
-    connection: ServerConnection,
+    connection: Box<ServerConnection>,
     /// Its server: after a reload, the server of this name may have another address or other TLS settings.
     server: Rc<LocalServer>,
 }
@@ -45,7 +45,7 @@ impl PinnedConnections {
         server: &Rc<LocalServer>,
         now: Instant,
         thorough: bool,
-    ) -> Option<ServerConnection> {
+    ) -> Option<Box<ServerConnection>> {
         let kept = self.kept.as_mut()?;
         let own = kept.iter().position(|own| own.leads_to(server)).map(|index| kept.remove(index).connection);
         kept.retain(|own| own.connection.is_private);
@@ -72,7 +72,7 @@ impl PinnedConnections {
     /// Keeps a connection to `server` whose exchange ended cleanly.
     pub(crate) fn keep(
         &mut self,
-        connection: ServerConnection,
+        connection: Box<ServerConnection>,
         server: &Rc<LocalServer>,
         now: Instant,
         limits: &PoolLimits,

@@ -11,7 +11,7 @@ use crate::state::pool::ServerConnection;
 /// The server's end of a tunnel. What it holds of its server, a place among its connections above all, is given back when it is dropped.
 pub(crate) enum ServerEnd {
     /// A connection of its own: the usual kind, of which nothing is called through a table.
-    Connection(ServerConnection),
+    Connection(Box<ServerConnection>),
     /// A stream on a connection that others share.
     Stream {
         end: Box<dyn TunnelEnd>,
@@ -42,14 +42,14 @@ impl ServerEnd {
     /// The end itself, for what happens once in its life.
     pub(crate) fn end(&self) -> &dyn TunnelEnd {
         match self {
-            Self::Connection(server) => &*server.connection,
+            Self::Connection(server) => &server.connection,
             Self::Stream { end, .. } => &**end,
         }
     }
 
     fn end_mut(&mut self) -> &mut dyn TunnelEnd {
         match self {
-            Self::Connection(server) => &mut *server.connection,
+            Self::Connection(server) => &mut server.connection,
             Self::Stream { end, .. } => &mut **end,
         }
     }

@@ -23,7 +23,6 @@ use self::apply_config::ConfigUpdate;
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
 use crate::net::clock;
-use crate::net::connection::Connection;
 use crate::net::descriptors::ServerPermit;
 use crate::net::memory::{self, ConnectionPeak};
 use crate::net::timers::Timers;
@@ -81,7 +80,7 @@ impl ObjectSizes {
         Self {
             client_connection: ClientConnection::bytes_min(),
             exchange: PooledExchange::bytes_min(),
-            server_connection: size_of::<ServerConnection>() + size_of::<Connection>(),
+            server_connection: size_of::<ServerConnection>(),
         }
     }
 }

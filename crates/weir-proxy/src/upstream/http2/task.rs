@@ -109,7 +109,7 @@ struct ConnectionTask {
     pool: Option<Rc<Http2Pool>>,
     link: Rc<ServerLink>,
     frames: Multiplexer<ToServers>,
-    server: ServerConnection,
+    server: Box<ServerConnection>,
     /// Nothing reaches the server any more, or nothing comes from it.
     is_lost: bool,
     /// The server was told of the end, and has until then to take that.
