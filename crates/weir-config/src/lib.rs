@@ -59,6 +59,7 @@ pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChan
 pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
-    ByteRate, FileMode, Fraction, HeaderName, HeaderValue, ListenAddress, Percent, ProgressLimit,
-    ServerAddress, Size, StatusRange, Token, ValueError, parse_duration, print_duration,
+    ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
+    ProgressLimit, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue,
+    Token, ValueError, parse_duration, print_duration,
 };

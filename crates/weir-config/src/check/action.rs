@@ -1,6 +1,7 @@
 //! The action of a route: exactly one, and a possible one.
 
-use super::{UpstreamLookup, headers, templates};
+use super::templates::TemplatePlace;
+use super::{UpstreamLookup, headers, route, templates};
 use crate::config::{FixedResponse, Redirect, RedirectPart, RouteAction, SplitTarget, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
@@ -33,8 +34,9 @@ pub(super) fn check(
         value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));
     let split = value.split.as_ref().map(|parts| RouteAction::Split(split(&parts.0, upstreams, diagnostics)));
     let redirect = value.redirect.as_ref().map(|text| RouteAction::Redirect(redirect(text, diagnostics)));
+    let place = route::place(value);
     let respond =
-        value.respond.as_ref().map(|text| RouteAction::Respond(Box::new(respond(text, diagnostics))));
+        value.respond.as_ref().map(|text| RouteAction::Respond(Box::new(respond(text, &place, diagnostics))));
     upstream.or(split).or(redirect).or(respond).unwrap_or(RouteAction::Upstream(UpstreamIndex(0)))
 }
 
@@ -87,7 +89,11 @@ fn redirect(text: &SpannedTable<RedirectText>, diagnostics: &mut Vec<Diagnostic>
     Redirect { to, status }
 }
 
-fn respond(text: &SpannedTable<RespondText>, diagnostics: &mut Vec<Diagnostic>) -> FixedResponse {
+fn respond(
+    text: &SpannedTable<RespondText>,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> FixedResponse {
     let value = &text.value;
     if matches!(value.status, 204 | 205 | 304) && !value.body.is_empty() {
         let message = format!("a response with status {} has no body (RFC 9110)", value.status);
@@ -97,6 +103,6 @@ fn respond(text: &SpannedTable<RespondText>, diagnostics: &mut Vec<Diagnostic>) 
         status: value.status,
         body: value.body.clone(),
         content_type: value.content_type.clone(),
-        headers: headers::check_fixed(&value.headers, diagnostics),
+        headers: headers::check_fixed(&value.headers, place, diagnostics),
     }
 }

@@ -1,11 +1,12 @@
 //! Header changes of a route: well-formed, without duplicates, and without headers that Weir sets itself.
 
-use super::templates;
+use super::templates::{self, TemplatePlace};
 use crate::config::HeaderChanges;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned};
+use crate::source_map::SourceSpan;
 use crate::text::HeaderChangesText;
-use crate::value::{HeaderName, HeaderValue};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplatePart, TemplateScope};
 
 /// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
 const FRAMING: [&str; 9] = [
@@ -20,23 +21,41 @@ const FRAMING: [&str; 9] = [
     "http2-settings",
 ];
 
-/// The help text for such variables: the headers in which Weir itself sends these values.
-const TEMPLATE_HINT: &str = "the client is in `X-Forwarded-*`, see `forwarded` of the listener, and the id of the request in `request_id`";
+/// The help text for variables of other products.
+const VARIABLE_HINT: &str =
+    "values of the exchange are `{client_address}`, `{host}`, `{header.NAME}` and the like";
 
-pub(super) fn check_request(text: &HeaderChangesText, diagnostics: &mut Vec<Diagnostic>) -> HeaderChanges {
-    check(text, &[("host", "write `forward_host`")], diagnostics)
+/// The same where there is no exchange.
+const NO_EXCHANGE_HINT: &str = "Weir sends this request itself: there is no exchange that values could be of";
+
+pub(super) fn check_request(
+    text: &HeaderChangesText,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> HeaderChanges {
+    let place = TemplatePlace { scope: TemplateScope::Server, ..*place };
+    check(text, &[("host", "write `forward_host`")], &place, diagnostics)
 }
 
-pub(super) fn check_response(text: &HeaderChangesText, diagnostics: &mut Vec<Diagnostic>) -> HeaderChanges {
-    check(text, &[], diagnostics)
+pub(super) fn check_response(
+    text: &HeaderChangesText,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> HeaderChanges {
+    let place = TemplatePlace { scope: TemplateScope::Response, ..*place };
+    check(text, &[], &place, diagnostics)
 }
 
 /// The headers of a response from the config.
 pub(super) fn check_fixed(
-    map: &Map<HeaderValue>,
+    map: &Map<HeaderTemplate>,
+    place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<(HeaderName, HeaderValue)> {
-    named(map, &[("content-type", "write `content_type`")], diagnostics)
+) -> Vec<(HeaderName, HeaderTemplate)> {
+    let elsewhere = [("content-type", "write `content_type`")];
+    named(map, &elsewhere, diagnostics, |value, span, diagnostics| {
+        check_template(value, span, place, diagnostics);
+    })
 }
 
 /// The headers of a probe from the config.
@@ -44,7 +63,7 @@ pub(super) fn check_probe(
     map: &Map<HeaderValue>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(HeaderName, HeaderValue)> {
-    named(map, &[("host", "write `host = ...` next to `headers`")], diagnostics)
+    check_own(map, &[("host", "write `host = ...` next to `headers`")], diagnostics)
 }
 
 /// Headers of a request of Weir's own, none of which may be one of `elsewhere`.
@@ -53,12 +72,30 @@ pub(super) fn check_own(
     elsewhere: &[(&str, &str)],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(HeaderName, HeaderValue)> {
-    named(map, elsewhere, diagnostics)
+    named(map, elsewhere, diagnostics, |value, span, diagnostics| {
+        templates::warn(value, span, NO_EXCHANGE_HINT, diagnostics);
+    })
+}
+
+/// A template with values that have to be there.
+fn check_template(
+    template: &HeaderTemplate,
+    span: SourceSpan,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    templates::check(template, span, place, diagnostics);
+    for part in template.parts() {
+        if let TemplatePart::Literal(text) = part {
+            templates::warn(text, span, VARIABLE_HINT, diagnostics);
+        }
+    }
 }
 
 fn check(
     text: &HeaderChangesText,
     elsewhere: &[(&str, &str)],
+    place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HeaderChanges {
     for name in &text.remove {
@@ -66,8 +103,12 @@ fn check(
     }
     let changes = HeaderChanges {
         remove: text.remove.iter().map(|name| name.value.clone()).collect(),
-        set: named(&text.set, elsewhere, diagnostics),
-        add: named(&text.add, elsewhere, diagnostics),
+        set: named(&text.set, elsewhere, diagnostics, |value, span, diagnostics| {
+            check_template(value, span, place, diagnostics);
+        }),
+        add: named(&text.add, elsewhere, diagnostics, |value, span, diagnostics| {
+            check_template(value, span, place, diagnostics);
+        }),
     };
     for (name, _) in &text.set.0 {
         let lower = name.value.to_ascii_lowercase();
@@ -82,12 +123,13 @@ fn check(
     changes
 }
 
-fn named(
-    map: &Map<HeaderValue>,
+fn named<T: Clone>(
+    map: &Map<T>,
     elsewhere: &[(&str, &str)],
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<(HeaderName, HeaderValue)> {
-    let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    check_value: impl Fn(&T, SourceSpan, &mut Vec<Diagnostic>),
+) -> Vec<(HeaderName, T)> {
+    let mut headers: Vec<(HeaderName, T)> = Vec::new();
     for (name, value) in &map.0 {
         match name.value.parse::<HeaderName>() {
             Ok(header) => {
@@ -96,7 +138,7 @@ fn named(
                     let message = format!("`{header}` appears twice: header names are case-insensitive");
                     diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, name.span, message));
                 }
-                templates::warn(value, name.span, TEMPLATE_HINT, diagnostics);
+                check_value(value, name.span, diagnostics);
                 headers.push((header, value.clone()));
             }
             Err(error) => {

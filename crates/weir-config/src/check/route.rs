@@ -3,12 +3,13 @@
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
+use super::templates::TemplatePlace;
 use super::{UpstreamLookup, action, check_name, headers};
 use crate::config::{EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{ListenerText, RegexReplacement, RouteText, ValueRule};
-use crate::value::Token;
+use crate::value::{TemplateScope, TemplateValue, Token};
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
@@ -27,11 +28,11 @@ pub(super) fn check(
     if matches!(action, RouteAction::Redirect(_) | RouteAction::Respond(_)) {
         report_without_server(text, diagnostics);
     }
-    let matches = matches(text, diagnostics).into();
+    let place = place(value);
     let settings = RouteSettings {
         rewrite: rewrite(text, diagnostics),
-        request_headers: headers::check_request(&value.request_headers, diagnostics),
-        response_headers: headers::check_response(&value.response_headers, diagnostics),
+        request_headers: headers::check_request(&value.request_headers, &place, diagnostics),
+        response_headers: headers::check_response(&value.response_headers, &place, diagnostics),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -40,7 +41,14 @@ pub(super) fn check(
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };
+    let matches = matches(text, shows_groups(&settings, &action), diagnostics).into();
     Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
+}
+
+/// Where the templates of a route stand.
+pub(super) fn place(text: &RouteText) -> TemplatePlace<'_> {
+    let pattern = text.path_regex.as_ref().map(|pattern| &pattern.0);
+    TemplatePlace { scope: TemplateScope::Request, pattern }
 }
 
 /// The name of a route in logs and metrics.
@@ -64,11 +72,27 @@ fn default_name(text: &RouteText) -> Box<str> {
     format!("{host}{path}").into()
 }
 
-fn matches(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> RouteMatch {
+/// Whether some template shows what a group of the path has matched.
+fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
+    let RouteSettings { request_headers, response_headers, .. } = settings;
+    let of_answer = match action {
+        RouteAction::Respond(fixed) => &fixed.headers[..],
+        _ => &[],
+    };
+    let of_answer = of_answer.iter().flat_map(|(_, template)| template.values());
+    let mut values = request_headers.values().chain(response_headers.values()).chain(of_answer);
+    values.any(|value| matches!(value, TemplateValue::MatchGroup(_)))
+}
+
+fn matches(
+    text: &SpannedTable<RouteText>,
+    shows_groups: bool,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> RouteMatch {
     let value = &text.value;
     RouteMatch {
         hosts: value.host.iter().chain(&value.sni).flat_map(|hosts| hosts.0.iter().cloned()).collect(),
-        path: path(text, diagnostics),
+        path: path(text, shows_groups, diagnostics),
         methods: value.method.iter().flat_map(|methods| methods.0.iter().cloned()).collect(),
         headers: rules(&value.header, |name, rule| FieldMatch::new(name, rule.to_match()), diagnostics),
         query: rules(&value.query, |name, rule| QueryMatch::new(name, rule.to_match()), diagnostics),
@@ -77,7 +101,7 @@ fn matches(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) ->
     }
 }
 
-fn path(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> PathMatch {
+fn path(text: &SpannedTable<RouteText>, shows_groups: bool, diagnostics: &mut Vec<Diagnostic>) -> PathMatch {
     let written: Vec<&str> =
         ["path", "path_exact", "path_regex"].into_iter().filter(|key| text.written(key).is_some()).collect();
     if let [first, second, ..] = written[..] {
@@ -90,6 +114,9 @@ fn path(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) -> Pa
     let compiled = match &text.value {
         RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
         RouteText { path_exact: Some(path), .. } => PathMatch::exact(&path.0),
+        RouteText { path_regex: Some(pattern), .. } if shows_groups => {
+            Ok(PathMatch::of_pattern(pattern.0.with_groups()))
+        }
         RouteText { path_regex: Some(pattern), .. } => Ok(PathMatch::of_pattern(pattern.0.clone())),
         _ => Ok(PathMatch::ANY),
     };

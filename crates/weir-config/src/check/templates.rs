@@ -1,7 +1,56 @@
-//! Text that looks like a variable of another product, in values that are sent literally.
+//! Templates: whether the values that they name are there; and text that looks like a variable of another product.
+
+use weir_traffic::route::RouteRegex;
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::SourceSpan;
+use crate::value::{Template, TemplateScope, TemplateValue};
+
+/// Where a template stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TemplatePlace<'a> {
+    /// Which values there are.
+    pub(super) scope: TemplateScope,
+    /// The `path_regex` of the route.
+    pub(super) pattern: Option<&'a RouteRegex>,
+}
+
+/// Reports values that are not there where the template is used.
+pub(super) fn check(
+    template: &Template,
+    span: SourceSpan,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    for value in template.values() {
+        let name = value.name();
+        let (message, help) = match value {
+            TemplateValue::MatchGroup(group) => match place.pattern {
+                None => {
+                    let message = format!("`{{{name}}}` has no value here: the route has no `path_regex`");
+                    (message, "write `path_regex` with a group in parentheses")
+                }
+                Some(pattern) if !pattern.with_groups().has_group(group) => {
+                    let message = format!("`{{{name}}}` has no value: `path_regex` has no group `{group}`");
+                    (message, "a group is `(...)`, counted from 1, or `(?<name>...)`")
+                }
+                Some(_) => continue,
+            },
+            value if value.scope() > place.scope => {
+                let message = format!("`{{{name}}}` has no value here");
+                let help = match value.scope() {
+                    TemplateScope::Response => {
+                        "it is known when there is a response: use it in `response_headers`"
+                    }
+                    _ => "it is known when a server was chosen",
+                };
+                (message, help)
+            }
+            _ => continue,
+        };
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
+    }
+}
 
 /// Warns when a value has placeholders of other products: here it stays as it is.
 pub(super) fn warn(value: &str, span: SourceSpan, help: &str, diagnostics: &mut Vec<Diagnostic>) {
@@ -11,8 +60,7 @@ pub(super) fn warn(value: &str, span: SourceSpan, help: &str, diagnostics: &mut 
     }
 }
 
-/// The first variable of nginx (`$remote_addr`), HAProxy (`%[src]`, `%ci`), Envoy (`%DOWNSTREAM_REMOTE_ADDRESS%`), Caddy or Weir's own access
-/// log (`{client_address}`) in a text.
+/// The first variable of nginx (`$remote_addr`), HAProxy (`%[src]`, `%ci`) or Envoy (`%DOWNSTREAM_REMOTE_ADDRESS%`) in a text.
 fn find(text: &str) -> Option<&str> {
     text.char_indices().find_map(|(start, first)| {
         let rest = &text[start..];
@@ -28,11 +76,6 @@ fn find(text: &str) -> Option<&str> {
                 let length = name(|c| c.is_ascii_uppercase() || c == '_');
                 (length > 2 && inner[length..].starts_with('%')).then(|| &rest[..length + 2])
             }
-            '{' => {
-                let length = name(|c| c.is_ascii_lowercase() || matches!(c, '_' | '.'));
-                let is_closed = length > 1 && inner[length..].starts_with('}');
-                is_closed.then(|| &rest[..length + 2])
-            }
             _ => None,
         }
     })
@@ -45,15 +88,11 @@ mod tests {
     #[test]
     fn variables_of_other_products_are_found() {
         for (text, expected) in [
-            ("{client_address}", Some("{client_address}")),
-            ("for={http.request.remote}", Some("{http.request.remote}")),
             ("$remote_addr", Some("$remote_addr")),
             ("a $host:80", Some("$host")),
             ("%[src]", Some("%[src]")),
             ("%DOWNSTREAM_REMOTE_ADDRESS%", Some("%DOWNSTREAM_REMOTE_ADDRESS%")),
             ("max-age=63072000; includeSubDomains", None),
-            ("{\"group\":\"default\",\"max_age\":1}", None),
-            ("{}", None),
             ("US$100", None),
             ("100%", None),
             ("a%20b%5Bc]", None),

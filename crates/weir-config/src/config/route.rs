@@ -9,7 +9,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use crate::key::{choice, section};
-use crate::value::{HeaderName, HeaderValue, Size};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, TemplateValue};
 
 /// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,7 +192,7 @@ pub struct FixedResponse {
     /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
     pub content_type: HeaderValue,
     /// Further headers.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub headers: Vec<(HeaderName, HeaderTemplate)>,
 }
 
 /// Changes to headers, in this order: remove, set, add.
@@ -201,12 +201,17 @@ pub struct HeaderChanges {
     /// Headers that are removed.
     pub remove: Vec<HeaderName>,
     /// Headers that get this value, replacing any received value and any of Weir's own.
-    pub set: Vec<(HeaderName, HeaderValue)>,
+    pub set: Vec<(HeaderName, HeaderTemplate)>,
     /// Headers that are added to those present.
-    pub add: Vec<(HeaderName, HeaderValue)>,
+    pub add: Vec<(HeaderName, HeaderTemplate)>,
 }
 
 impl HeaderChanges {
+    /// Values of the exchange that headers get.
+    pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
+        self.set.iter().chain(&self.add).flat_map(|(_, template)| template.values())
+    }
+
     /// Whether there is nothing to change.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()

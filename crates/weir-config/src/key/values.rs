@@ -10,8 +10,8 @@ use super::reader::TreeReader;
 use super::schema::{Bounds, OFF, TextFormat, ValueKind};
 use crate::source::{Tree, TreeNode};
 use crate::value::{
-    ByteRate, FileMode, HeaderName, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent, ServerAddress,
-    Size, Token, ValueError, parse_duration, parse_network, print_duration,
+    ByteRate, FileMode, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent,
+    ServerAddress, Size, Token, ValueError, parse_duration, parse_network, print_duration,
 };
 
 impl ConfigValue for bool {
@@ -225,6 +225,14 @@ text_values! {
         examples: &["websocket"],
         pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
         about: "Letters, digits and a few signs (RFC 9110 section 5.6.2).",
+    };
+    HeaderTemplate, str::parse, |value: &HeaderTemplate| value.to_string(), TextFormat {
+        name: "header value with placeholders",
+        article: "a header value",
+        examples: &["no-store", "{client_address}", "{header.x-user}"],
+        pattern: "",
+        about: "Text without control characters, and without white space at its ends (RFC 9110 section 5.5). [Placeholders](#placeholders) \
+                in braces stand for values of the exchange; `{{` and `}}` are braces. A header whose values come out empty is left out.",
     };
     HeaderValue, str::parse, |value: &HeaderValue| value.to_string(), TextFormat {
         name: "header value",

@@ -3,7 +3,7 @@
 
 use crate::key::Map;
 use crate::text::{CookieSecretText, Document, HeaderChangesText, ValueRule};
-use crate::value::HeaderValue;
+use crate::value::{HeaderTemplate, HeaderValue};
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
@@ -26,7 +26,7 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
             if let Some(respond) = &mut route.value.respond {
-                hide(&mut respond.value.headers, hidden_value);
+                hide(&mut respond.value.headers, hidden_template);
             }
         }
     }
@@ -43,8 +43,12 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
 }
 
 fn hide_changes(changes: &mut HeaderChangesText) {
-    hide(&mut changes.set, hidden_value);
-    hide(&mut changes.add, hidden_value);
+    hide(&mut changes.set, hidden_template);
+    hide(&mut changes.add, hidden_template);
+}
+
+fn hidden_template() -> HeaderTemplate {
+    HeaderTemplate::of_literal(&hidden_value())
 }
 
 fn hidden_value() -> HeaderValue {

@@ -8,6 +8,7 @@ use super::{prose, sections};
 use crate::key::{
     Bounds, ChoiceWord, KeySchema, Presence, SectionSchema, TextFormat, ValueKind, print_bound,
 };
+use crate::value::template_values;
 
 const INTRODUCTION: &str = include_str!("introduction.md");
 const SAMPLE: &str = include_str!("sample.toml");
@@ -49,6 +50,7 @@ pub fn reference_markdown() -> String {
     for section in &shared {
         push_section(&mut page, section);
     }
+    push_template_values(&mut page);
     push_placeholders(&mut page);
     page
 }
@@ -194,6 +196,17 @@ fn text_kinds() -> Vec<&'static TextFormat> {
     }
     found.sort_by_key(|text| text.name);
     found
+}
+
+fn push_template_values(page: &mut String) {
+    page.push_str(
+        "\n## Placeholders\n\nIn headers that a route sets or adds. Those about a server exist in `request_headers` and \
+         `response_headers`, those about a response in `response_headers` only; `weir check` rejects others. Values \
+         come from clients: control characters in them become spaces.\n\n| placeholder | value |\n|---|---|\n",
+    );
+    for (name, meaning) in template_values() {
+        push(page, format_args!("| `{{{name}}}` | {} |\n", cell(meaning)));
+    }
 }
 
 fn push_placeholders(page: &mut String) {

@@ -7,7 +7,7 @@ use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RedirectPart, RouteTimeouts};
 use crate::diagnostic::{did_you_mean, one_of};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
-use crate::value::{HeaderName, HeaderValue, Size, Token, ValueError};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Token, ValueError};
 
 section! {
     /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order:
@@ -118,7 +118,7 @@ section! {
         /// The `Content-Type` of a body that is not empty.
         content_type: HeaderValue = "text/plain; charset=utf-8";
         /// Further headers.
-        headers: Map<HeaderValue> = {};
+        headers: Map<HeaderTemplate> = {};
     }
 }
 
@@ -141,9 +141,9 @@ section! {
         /// Headers that are removed.
         remove: Vec<Spanned<HeaderName>> = [], like "HAProxy `del-header`";
         /// Headers that get this value, replacing any received value and any of Weir's own.
-        set: Map<HeaderValue> = {}, like "HAProxy `set-header`";
+        set: Map<HeaderTemplate> = {}, like "HAProxy `set-header`";
         /// Headers that are added to those present.
-        add: Map<HeaderValue> = {}, like "HAProxy `add-header`";
+        add: Map<HeaderTemplate> = {}, like "HAProxy `add-header`";
     }
 }
 

@@ -5,6 +5,7 @@
 mod address;
 mod network;
 mod header;
+mod template;
 mod status;
 mod progress;
 mod rate;
@@ -23,18 +24,20 @@ pub use address::{ListenAddress, ServerAddress};
 pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
 pub use fraction::Fraction;
-pub use header::{HeaderName, HeaderValue, Token};
+pub use header::{HeaderName, HeaderTemplate, HeaderValue, Token};
 pub use percent::Percent;
 pub use progress::ProgressLimit;
 pub use rate::ByteRate;
 pub use size::Size;
 pub use status::StatusRange;
+pub use template::{Template, TemplatePart, TemplateScope, TemplateValue};
 
 pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};
+pub(crate) use template::template_values;
 
 /// Longest name of a listener, upstream, server or route.
 const NAME_LEN_MAX: usize = 64;

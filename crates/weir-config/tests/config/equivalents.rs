@@ -121,11 +121,6 @@ fn variables_in_values_are_doubtful() {
         ),
         (
             "[[listener.web.route]]",
-            "request_headers.add.x-ip = \"{client_address}\"",
-            "`{client_address}` is",
-        ),
-        (
-            "[[listener.web.route]]",
             "response_headers.set.x-ip = \"%[src]\"",
             "`%[src]` is sent as plain text",
         ),

@@ -9,8 +9,9 @@ use weir_observe::{Cause, Failure, Party, Phase, status_text};
 use super::End;
 use super::client::Client;
 use super::grpc_call::GrpcCall;
-use super::header_changes::leave;
+use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
+use super::template::TemplateContext;
 use super::{Ended, Exchange, fields, forwarded, grpc_fields, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::ends::Source;
@@ -85,7 +86,12 @@ pub(crate) async fn from_config(
 ) -> Result<End, Ended> {
     let answer = match &route.config.action {
         RouteAction::Redirect(to) => redirect::answer(to, &exchange.request, &exchange.request_text),
-        RouteAction::Respond(fixed) => fixed::answer(fixed),
+        RouteAction::Respond(fixed) => {
+            let config = exchange.record.begin_config(client);
+            let listener = &*config.snapshot.listeners[exchange.record.listener()];
+            let context = TemplateContext::of_request(client, stream, exchange, listener, Some(route));
+            fixed::answer(fixed, |template, out| context.write(template, out))
+        }
         RouteAction::Upstream(_) | RouteAction::Split(_) => {
             unreachable!("only routes without an upstream come here")
         }
@@ -136,6 +142,13 @@ async fn send(
         is_early: false,
         text: b"",
     };
+    if has_values(changes) {
+        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+        let route = exchange.record.route.map(|index| &listener.route_plans[index]);
+        let context = TemplateContext::of_request(client, stream, exchange, listener, route);
+        rendered.render(changes, &TemplateContext { status: answer.status, ..context });
+        exchange.rendered_headers = rendered;
+    }
     stream.respond(client, exchange, &head, |out| {
         if leave(changes, b"Date") {
             out.field(b"Date", &client.worker.date());
@@ -144,7 +157,7 @@ async fn send(
         for (name, value) in answer.fields.iter().filter(|(name, _)| leave(changes, name)) {
             out.field(name, value);
         }
-        header_changes::write_changes(out, changes);
+        header_changes::write_changes(out, changes, &exchange.rendered_headers);
     });
     exchange.record.is_own_answer = true;
     exchange.record.status = answer.status;

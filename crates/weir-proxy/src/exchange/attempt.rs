@@ -10,9 +10,11 @@ use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
 
 use super::client::Client;
+use super::header_changes::has_values;
 use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
+use super::template::TemplateContext;
 use super::{Exchange, choose, connect, fields, grpc, grpc_web, private};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
@@ -68,6 +70,9 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
 
     if private::has_credentials(exchange) {
         server.set_private();
+    }
+    if has_values(&plans.route.config.request_headers) {
+        render_headers(client, stream, exchange, plans, attempt.slot.server);
     }
     write_request(&mut server, client, stream, exchange, plans, attempt.slot.server);
     exchange.waits.begin_attempt(client.now);
@@ -382,6 +387,21 @@ fn flush_interim<S: ClientStream>(cx: &mut Context<'_>, stream: &mut S) -> Resul
         }
     }
     Ok(())
+}
+
+/// Makes the values of the headers that the server gets in addition.
+#[cold]
+fn render_headers(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+) {
+    let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+    let context = TemplateContext::of_attempt(client, stream, exchange, plans, server);
+    rendered.render(&plans.route.config.request_headers, &context);
+    exchange.rendered_headers = rendered;
 }
 
 /// Stages the head of the request as the server gets it.

@@ -1,7 +1,11 @@
 //! The changes that a route makes to the fields of a head.
 
-use weir_config::HeaderChanges;
+use std::ops::Range;
+
+use weir_config::{HeaderChanges, HeaderName, HeaderTemplate};
 use weir_http::FieldWriter;
+
+use super::template::TemplateContext;
 
 /// Whether the changes of a route take this field out.
 pub(super) fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
@@ -15,9 +19,57 @@ pub(super) fn leave(changes: &HeaderChanges, name: &[u8]) -> bool {
     changes.is_empty() || !is_changed_away(changes, name)
 }
 
+/// The values of the headers that a route sets and adds, of those with values of the exchange: made before a head is written.
+#[derive(Debug, Default)]
+pub(crate) struct RenderedHeaders {
+    text: Vec<u8>,
+    /// The text of each; `None` where there is nothing to send.
+    values: Vec<Option<Range<usize>>>,
+}
+
+impl RenderedHeaders {
+    /// Makes the values for these changes; the earlier ones are gone.
+    pub(super) fn render(&mut self, changes: &HeaderChanges, context: &TemplateContext<'_>) {
+        self.clear();
+        for (_, template) in of_exchange(changes) {
+            let start = self.text.len();
+            let has_value = context.write(template, &mut self.text);
+            self.values.push(has_value.then_some(start..self.text.len()));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.values.clear();
+    }
+
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        Some(&self.text[self.values.get(index)?.clone()?])
+    }
+}
+
+/// Whether some of the headers have values of the exchange.
+#[inline]
+pub(super) fn has_values(changes: &HeaderChanges) -> bool {
+    !changes.is_empty() && of_exchange(changes).next().is_some()
+}
+
+/// The headers with values of the exchange.
+fn of_exchange(changes: &HeaderChanges) -> impl Iterator<Item = &(HeaderName, HeaderTemplate)> {
+    changes.set.iter().chain(&changes.add).filter(|(_, template)| template.literal().is_none())
+}
+
 /// Adds what a route sets and adds.
-pub(crate) fn write_changes(out: &mut impl FieldWriter, changes: &HeaderChanges) {
-    for (name, value) in changes.set.iter().chain(&changes.add) {
-        out.field(name.as_bytes(), value.as_bytes());
+pub(crate) fn write_changes(out: &mut impl FieldWriter, changes: &HeaderChanges, rendered: &RenderedHeaders) {
+    let mut values = 0;
+    for (name, template) in changes.set.iter().chain(&changes.add) {
+        if let Some(text) = template.literal() {
+            out.field(name.as_bytes(), text.as_bytes());
+            continue;
+        }
+        if let Some(value) = rendered.get(values) {
+            out.field(name.as_bytes(), value);
+        }
+        values += 1;
     }
 }

@@ -34,6 +34,7 @@ pub(crate) mod client;
 mod grpc_fields;
 mod grpc_call;
 mod header_changes;
+mod template;
 pub(crate) mod waits;
 
 #[cfg(test)]
@@ -52,6 +53,7 @@ use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
 use grpc_call::GrpcCall;
+use header_changes::RenderedHeaders;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -236,6 +238,8 @@ pub(crate) struct Exchange {
     pub(crate) answered: bool,
     /// The server that the request belongs to by its cookies.
     pub(crate) affinity: RequestAffinity,
+    /// Values of headers that the route sets and adds, for the head that is written next.
+    pub(crate) rendered_headers: RenderedHeaders,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
     /// The gRPC call that the request is.
@@ -265,6 +269,7 @@ impl Exchange {
             response_relay: Relay::new(),
             answered: false,
             affinity: RequestAffinity::default(),
+            rendered_headers: RenderedHeaders::default(),
             retry_after: None,
             grpc: None,
             waits: Waits::new(),

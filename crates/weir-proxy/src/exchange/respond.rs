@@ -6,9 +6,11 @@ use weir_http::BodyLength;
 use weir_observe::{Failure, Party, Phase, ServerShard};
 
 use super::client::Client;
+use super::header_changes::has_values;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
+use super::template::TemplateContext;
 use super::{Ended, Exchange, affinity, fields, grpc_web, private};
 use crate::net::clock;
 use crate::relay::WaitingFor;
@@ -76,6 +78,14 @@ fn begin<T: ServerStream>(
     let server = serving.slot.server;
     affinity::learn(exchange, plans.upstream, server, head, now);
     affinity::count(exchange, plans, server);
+    if has_values(&plans.route.config.response_headers) {
+        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+        let context = TemplateContext::of_attempt(client, stream, exchange, plans, server);
+        let status = exchange.record.status;
+        let context = TemplateContext { response_text: head, status, ..context };
+        rendered.render(&plans.route.config.response_headers, &context);
+        exchange.rendered_headers = rendered;
+    }
     let response = FinalHead {
         status: Status::received(&exchange.response, head),
         content: Content::Body(length, announced_length(exchange, length)),

@@ -20,7 +20,7 @@ pub(crate) fn cookie_pairs(field: &[u8]) -> impl Iterator<Item = CookiePair<'_>>
 }
 
 /// The value of the first cookie called `name` in the value of a Cookie field.
-pub(crate) fn value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub fn value<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     cookie_pairs(field).find(|pair| pair.name == name).map(|pair| pair.value)
 }
 

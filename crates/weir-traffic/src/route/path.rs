@@ -80,6 +80,17 @@ impl PathMatch {
         }
     }
 
+    /// What the group of this number or name of a regular expression has matched in `path`, if it was built with groups.
+    pub fn group<'a>(&self, path: &'a [u8], name: &str) -> Option<&'a [u8]> {
+        let PathKind::Regex(pattern) = &self.0 else { return None };
+        let captures = pattern.captures(path)?;
+        let group = match name.parse() {
+            Ok(number) => captures.get(number),
+            Err(_) => captures.name(name),
+        };
+        group.map(|group| group.as_bytes())
+    }
+
     /// The common part of all of these paths, for grouping requests: `/api/*`; `None` when there is none.
     pub fn template(&self) -> Option<String> {
         match &self.0 {

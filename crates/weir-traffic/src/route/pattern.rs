@@ -66,13 +66,23 @@ impl RouteRegex {
         }
     }
 
+    /// The same with groups, which the expression may have.
+    #[must_use]
+    pub fn with_groups(&self) -> RouteRegex {
+        if self.0.regex.is_some() {
+            self.clone()
+        } else {
+            Self::build_with_groups(&self.0.text).unwrap_or_else(|_| self.clone())
+        }
+    }
+
     /// The groups of the first match in `text`, if it was built with them. Allocates when there is one.
     pub(crate) fn captures<'a>(&self, text: &'a [u8]) -> Option<Captures<'a>> {
         if self.is_match(text) { self.0.regex.as_ref()?.captures(text) } else { None }
     }
 
     /// Whether there is a group of this number or name, if it was built with them.
-    pub(crate) fn has_group(&self, name: &str) -> bool {
+    pub fn has_group(&self, name: &str) -> bool {
         let Some(regex) = &self.0.regex else { return false };
         match name.parse::<usize>() {
             Ok(number) => number < regex.captures_len(),

@@ -152,7 +152,7 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
             "middlewares",
             "template",
         ],
-        "values are literal text, except in `redirect` and the access log, which have placeholders",
+        "headers, `redirect` and the access log have placeholders; there are no maps and no scripts",
     ),
     unsupported(
         "Rewriting of bodies, cookies and redirects of servers",

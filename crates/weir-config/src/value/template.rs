@@ -1,0 +1,325 @@
+//! Text with values of the exchange: `"{client_address}"`, in which a placeholder stands for what it names.
+//!
+//! One language for headers, redirects and answers; the access log has the same words. What a value comes to is decided on the data
+//! path. A template cannot split a message: its own text has no control characters, and values are cleaned where they are written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::ValueError;
+use super::header::is_token;
+use crate::diagnostic::did_you_mean;
+
+/// Declares the values without parameters.
+macro_rules! values {
+    ($($variant:ident $name:literal $scope:ident $doc:literal,)+) => {
+        /// A value of an exchange.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        pub enum TemplateValue {
+            $(#[doc = $doc] $variant,)+
+            /// A header of the request, by its name in lower case; of several, the first.
+            Header(Box<str>),
+            /// A header of the response of the server, by its name in lower case; of several, the first.
+            ResponseHeader(Box<str>),
+            /// A cookie of the request.
+            Cookie(Box<str>),
+            /// A parameter of the query, as sent.
+            QueryParameter(Box<str>),
+            /// What a group of `path_regex` has matched.
+            MatchGroup(Box<str>),
+        }
+
+        /// Name, value, scope and meaning of every value without parameters.
+        const PLAIN: &[(&str, TemplateValue, TemplateScope, &str)] =
+            &[$(($name, TemplateValue::$variant, TemplateScope::$scope, $doc),)+];
+    };
+}
+
+/// From when on there is a value: later ones have all values of the earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TemplateScope {
+    /// When the request has its route.
+    Request,
+    /// When a server was chosen.
+    Server,
+    /// When there is a response.
+    Response,
+}
+
+values! {
+    ClientAddress "client_address" Request "Address of the client, from a PROXY protocol header or a trusted proxy if there is one.",
+    ClientPort "client_port" Request "Port of the client.",
+    PeerAddress "peer_address" Request "Address of the peer of the client connection, regardless of PROXY protocol and trusted proxies.",
+    LocalAddress "local_address" Request "Address that the client connected to.",
+    LocalPort "local_port" Request "Port that the client connected to.",
+    Listener "listener" Request "Name of the listener.",
+    Route "route" Request "Name of the route.",
+    Method "method" Request "Method of the request.",
+    Scheme "scheme" Request "`http` or `https`, by the connection of the client.",
+    Authority "authority" Request "Host of the request with the port, if it has one.",
+    Host "host" Request "Host of the request without a port.",
+    Path "path" Request "Path of the request in its normal form.",
+    Query "query" Request "Query of the request without `?`.",
+    Uri "uri" Request "Path and query of the request, with `?` between them if there is a query.",
+    Version "version" Request "Protocol version of the request.",
+    RequestId "request_id" Request "Id of the request.",
+    TraceId "trace_id" Request "Trace id (W3C Trace Context).",
+    TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
+    TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
+    TlsServerName "tls.server_name" Request "Server name in the TLS handshake of the client (SNI).",
+    TlsClientSubject "tls.client.subject" Request "Subject of the client certificate (RFC 4514), if there is one.",
+    TlsClientFingerprint "tls.client.fingerprint" Request "SHA-256 of the client certificate in hexadecimal, if there is one.",
+    Upstream "upstream" Server "Name of the upstream.",
+    Server "server" Server "Name of the server.",
+    Status "status" Response "Status of the response.",
+}
+
+/// What stands before the name in values with a parameter.
+const HEADER: &str = "header.";
+const RESPONSE_HEADER: &str = "response.header.";
+const COOKIE: &str = "cookie.";
+const QUERY_PARAMETER: &str = "query.";
+const MATCH_GROUP: &str = "match.";
+
+impl TemplateValue {
+    /// The value that a placeholder names.
+    fn named(name: &str) -> Result<TemplateValue, ValueError> {
+        if let Some((_, value, ..)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {
+            return Ok(value.clone());
+        }
+        let parameter = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+        if let Some(header) = parameter(HEADER) {
+            return header_name(header).map(TemplateValue::Header);
+        }
+        if let Some(header) = parameter(RESPONSE_HEADER) {
+            return header_name(header).map(TemplateValue::ResponseHeader);
+        }
+        if let Some(cookie) = parameter(COOKIE) {
+            return Ok(TemplateValue::Cookie(cookie.into()));
+        }
+        if let Some(parameter) = parameter(QUERY_PARAMETER) {
+            return Ok(TemplateValue::QueryParameter(parameter.into()));
+        }
+        if let Some(group) = parameter(MATCH_GROUP) {
+            return Ok(TemplateValue::MatchGroup(group.into()));
+        }
+        let names = PLAIN.iter().map(|(name, ..)| *name).chain(["header.NAME", "cookie.NAME", "query.NAME"]);
+        let error = ValueError::new(format!("there is no value `{{{name}}}`"));
+        Err(match did_you_mean(name, names) {
+            Some(help) => error.help(help),
+            None => error.help("write `{{` for a brace; the reference lists all values"),
+        })
+    }
+
+    /// The name in a placeholder.
+    pub fn name(&self) -> String {
+        match self {
+            TemplateValue::Header(name) => format!("{HEADER}{name}"),
+            TemplateValue::ResponseHeader(name) => format!("{RESPONSE_HEADER}{name}"),
+            TemplateValue::Cookie(name) => format!("{COOKIE}{name}"),
+            TemplateValue::QueryParameter(name) => format!("{QUERY_PARAMETER}{name}"),
+            TemplateValue::MatchGroup(name) => format!("{MATCH_GROUP}{name}"),
+            plain => {
+                let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
+                row.map_or_else(String::new, |(name, ..)| (*name).to_owned())
+            }
+        }
+    }
+
+    /// From when on it is there.
+    pub fn scope(&self) -> TemplateScope {
+        match self {
+            TemplateValue::ResponseHeader(_) => TemplateScope::Response,
+            plain => {
+                let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
+                row.map_or(TemplateScope::Request, |(_, _, scope, _)| *scope)
+            }
+        }
+    }
+}
+
+/// A header name in lower case.
+fn header_name(name: &str) -> Result<Box<str>, ValueError> {
+    match name.chars().all(is_token) {
+        true => Ok(name.to_ascii_lowercase().into()),
+        false => Err(ValueError::new(format!("`{name}` cannot be the name of a header"))),
+    }
+}
+
+/// Every placeholder with its meaning, for the reference.
+pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PLAIN.iter().map(|(name, _, _, meaning)| (*name, *meaning)).chain([
+        ("header.NAME", "A header of the request; of several, the first."),
+        ("response.header.NAME", "A header of the response of the server; of several, the first."),
+        ("cookie.NAME", "A cookie of the request."),
+        ("query.NAME", "A parameter of the query, as sent."),
+        (
+            "match.GROUP",
+            "What a group of `path_regex` has matched, by its name or number; 0 is the whole match.",
+        ),
+    ])
+}
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TemplatePart {
+    /// Literal text.
+    Literal(Box<str>),
+    /// A value.
+    Value(TemplateValue),
+}
+
+/// Text with values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Template {
+    parts: Box<[TemplatePart]>,
+}
+
+impl Template {
+    /// Its pieces, one after the other.
+    pub fn parts(&self) -> &[TemplatePart] {
+        &self.parts
+    }
+
+    /// Its text, if there is no value in it.
+    pub fn literal(&self) -> Option<&str> {
+        match &*self.parts {
+            [] => Some(""),
+            [TemplatePart::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its values.
+    pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
+        self.parts.iter().filter_map(|part| match part {
+            TemplatePart::Value(value) => Some(value),
+            TemplatePart::Literal(_) => None,
+        })
+    }
+
+    /// One without values, of which each character stands for itself.
+    pub fn of_literal(text: &str) -> Self {
+        let parts: Vec<_> =
+            (!text.is_empty()).then(|| TemplatePart::Literal(text.into())).into_iter().collect();
+        Self { parts: parts.into() }
+    }
+}
+
+impl FromStr for Template {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (mut parts, mut literal, mut at) = (Vec::new(), String::new(), 0);
+        while let Some(c) = text[at..].chars().next() {
+            let next = at + c.len_utf8();
+            match c {
+                '{' | '}' if text[next..].starts_with(c) => {
+                    literal.push(c);
+                    at = next + 1;
+                }
+                '{' => {
+                    let Some(len) = text[next..].find('}') else {
+                        let error = ValueError::new("`{` is not closed by `}`");
+                        return Err(error.help("write `{{` for a brace").range(at..text.len()));
+                    };
+                    let end = next + len;
+                    if !literal.is_empty() {
+                        parts.push(TemplatePart::Literal(std::mem::take(&mut literal).into()));
+                    }
+                    let value =
+                        TemplateValue::named(&text[next..end]).map_err(|error| error.range(at..end + 1))?;
+                    parts.push(TemplatePart::Value(value));
+                    at = end + 1;
+                }
+                '}' => {
+                    let error = ValueError::new("`}` closes nothing").help("write `}}` for a brace");
+                    return Err(error.range(at..next));
+                }
+                c => {
+                    literal.push(c);
+                    at = next;
+                }
+            }
+        }
+        if !literal.is_empty() {
+            parts.push(TemplatePart::Literal(literal.into()));
+        }
+        Ok(Self { parts: parts.into() })
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts.iter().try_for_each(|part| match part {
+            TemplatePart::Literal(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}")),
+            TemplatePart::Value(value) => write!(f, "{{{}}}", value.name()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Template {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"))
+    }
+
+    #[test]
+    fn templates_print_as_they_are_written() {
+        for text in [
+            "",
+            "no-store",
+            "{client_address}",
+            "for={client_address};host={host}",
+            "{{\"group\":\"{header.x-group}\"}}",
+            "{query.a}{cookie.b}{match.1}{match.name}{response.header.etag}",
+        ] {
+            assert_eq!(parsed(text).to_string(), text);
+        }
+        for (name, ..) in PLAIN {
+            let text = format!("{{{name}}}");
+            assert_eq!(parsed(&text).to_string(), text);
+        }
+        assert_eq!(parsed("{header.X-Own}").to_string(), "{header.x-own}", "names are in lower case");
+    }
+
+    #[test]
+    fn a_text_without_values_is_literal() {
+        assert_eq!(parsed("a {{b}}").literal(), Some("a {b}"));
+        assert_eq!(parsed("").literal(), Some(""));
+        assert_eq!(parsed("{host}").literal(), None);
+        assert_eq!(Template::of_literal("{host}").to_string(), "{{host}}");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        for (text, message, range) in [
+            ("a {client_adress}", "there is no value `{client_adress}`", Some(2..17)),
+            ("a {host", "`{` is not closed by `}`", Some(2..7)),
+            ("a } b", "`}` closes nothing", Some(2..3)),
+            ("{}", "there is no value `{}`", Some(0..2)),
+            ("{header.}", "there is no value `{header.}`", Some(0..9)),
+            ("{header.a b}", "`a b` cannot be the name of a header", Some(0..12)),
+        ] {
+            let error = text.parse::<Template>().expect_err(text);
+            assert_eq!((error.message.as_str(), error.range), (message, range), "{text}");
+        }
+        let error = "{client_adress}".parse::<Template>().expect_err("it is misspelt");
+        assert_eq!(error.help.as_deref(), Some("did you mean `client_address`?"));
+    }
+
+    #[test]
+    fn scopes() {
+        for (text, scope) in [
+            ("{host}", TemplateScope::Request),
+            ("{header.a}", TemplateScope::Request),
+            ("{server}", TemplateScope::Server),
+            ("{status}", TemplateScope::Response),
+            ("{response.header.a}", TemplateScope::Response),
+        ] {
+            assert_eq!(parsed(text).values().next().map(TemplateValue::scope), Some(scope), "{text}");
+        }
+    }
+}

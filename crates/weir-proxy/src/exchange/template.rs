@@ -1,0 +1,196 @@
+//! What the values of a template come to in an exchange.
+//!
+//! Values come from peers: whatever is no part of a header value (CR, LF, NUL and other control bytes) becomes a space.
+
+use std::net::SocketAddr;
+
+use weir_config::{Template, TemplatePart, TemplateValue};
+use weir_http::{FieldName, digits};
+use weir_traffic::ServerId;
+use weir_traffic::affinity::cookie_value;
+use weir_traffic::route::query_value;
+
+use super::client::Client;
+use super::plans::Plans;
+use super::stream::ClientEnd;
+use super::{Exchange, forwarded};
+use crate::net::peer::Peer;
+use crate::net::tls::facts::TlsFacts;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+
+/// Where values are looked up.
+#[derive(Clone, Copy)]
+pub(super) struct TemplateContext<'a> {
+    pub(super) client: &'a Client,
+    pub(super) tls: Option<TlsFacts<'a>>,
+    pub(super) local_address: Option<SocketAddr>,
+    pub(super) exchange: &'a Exchange,
+    pub(super) listener: &'a ListenerPlan,
+    pub(super) route: Option<&'a RoutePlan>,
+    /// Upstream and server; empty without one.
+    pub(super) destination: (&'a str, &'a str),
+    /// The head of the response of the server; empty without one.
+    pub(super) response_text: &'a [u8],
+    /// The status of the response; 0 before there is one.
+    pub(super) status: u16,
+}
+
+impl<'a> TemplateContext<'a> {
+    /// For a request, before there is a server.
+    pub(super) fn of_request(
+        client: &'a Client,
+        stream: &'a impl ClientEnd,
+        exchange: &'a Exchange,
+        listener: &'a ListenerPlan,
+        route: Option<&'a RoutePlan>,
+    ) -> Self {
+        let local_address = client.known_destination().or_else(|| stream.local_address());
+        Self {
+            client,
+            tls: stream.tls(),
+            local_address,
+            exchange,
+            listener,
+            route,
+            destination: ("", ""),
+            response_text: b"",
+            status: 0,
+        }
+    }
+
+    /// For an attempt on `server`.
+    pub(super) fn of_attempt(
+        client: &'a Client,
+        stream: &'a impl ClientEnd,
+        exchange: &'a Exchange,
+        plans: Plans<'a>,
+        server: ServerId,
+    ) -> Self {
+        let upstream = &plans.upstream.config;
+        let destination = (&*upstream.name, &*upstream.servers[server.index()].name);
+        let context = Self::of_request(client, stream, exchange, plans.listener, Some(plans.route));
+        Self { destination, ..context }
+    }
+
+    /// Appends the text of a template; whether it has text of its own, or a value that is not empty.
+    pub(super) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
+        let mut has_value = template.literal().is_some();
+        for part in template.parts() {
+            match part {
+                TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                TemplatePart::Value(value) => {
+                    let start = out.len();
+                    self.write_value(value, out);
+                    has_value |= out.len() > start;
+                    clean(&mut out[start..]);
+                }
+            }
+        }
+        has_value
+    }
+
+    fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let Self { client, exchange, listener, .. } = self;
+        let (request, text) = (&exchange.request, &exchange.request_text[..]);
+        let query = || request.query().map_or(&b""[..], |query| query.of(text));
+        match value {
+            TemplateValue::ClientAddress => {
+                digits::address(out, forwarded::client_address(client, exchange, listener));
+            }
+            TemplateValue::ClientPort => number(out, port(client.peer)),
+            TemplateValue::PeerAddress => address(out, client.sender().ip()),
+            TemplateValue::LocalAddress => address(out, self.local_address.map(|address| address.ip())),
+            TemplateValue::LocalPort => number(out, self.local_address.map(|address| address.port())),
+            TemplateValue::Listener => out.extend_from_slice(listener.config.name.as_bytes()),
+            TemplateValue::Route => {
+                out.extend_from_slice(self.route.map_or("", |route| &route.config.name).as_bytes());
+            }
+            TemplateValue::Method => out.extend_from_slice(request.method_span().of(text)),
+            TemplateValue::Scheme => out.extend_from_slice(if client.is_tls { b"https" } else { b"http" }),
+            TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
+            TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
+            TemplateValue::Path => out.extend_from_slice(request.normal_path(text)),
+            TemplateValue::Query => out.extend_from_slice(query()),
+            TemplateValue::Uri => {
+                out.extend_from_slice(request.normal_path(text));
+                if request.query().is_some() {
+                    out.push(b'?');
+                    out.extend_from_slice(query());
+                }
+            }
+            TemplateValue::Version => out.extend_from_slice(request.version().as_str().as_bytes()),
+            TemplateValue::RequestId => out.extend_from_slice(&exchange.record.request_id),
+            TemplateValue::TraceId => {
+                let digits = exchange.record.trace.id_digits();
+                out.extend_from_slice(digits.as_ref().map_or(&b""[..], |digits| digits.as_slice()));
+            }
+            TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
+            TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),
+            TemplateValue::Status if self.status == 0 => {}
+            TemplateValue::Status => digits::decimal(out, self.status.into()),
+            TemplateValue::Header(name) => {
+                let field = request.fields().get_by_name(text, name);
+                out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(text)));
+            }
+            TemplateValue::ResponseHeader(name) if !self.response_text.is_empty() => {
+                let field = exchange.response.fields().get_by_name(self.response_text, name);
+                out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(self.response_text)));
+            }
+            TemplateValue::ResponseHeader(_) => {}
+            TemplateValue::Cookie(name) => {
+                let mut fields = request.fields().all(FieldName::Cookie);
+                let value = fields.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()));
+                out.extend_from_slice(value.unwrap_or_default());
+            }
+            TemplateValue::QueryParameter(name) => {
+                out.extend_from_slice(query_value(query(), name.as_bytes()).unwrap_or_default());
+            }
+            TemplateValue::MatchGroup(name) => {
+                let path = self.route.map(|route| &route.config.matches.path);
+                let group = path.and_then(|path| path.group(request.normal_path(text), name));
+                out.extend_from_slice(group.unwrap_or_default());
+            }
+            of_tls => self.write_of_tls(of_tls, out),
+        }
+    }
+
+    fn write_of_tls(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        let Some(tls) = self.tls.map(|tls| tls.record()) else { return };
+        out.extend_from_slice(match value {
+            TemplateValue::TlsVersion => tls.version.as_bytes(),
+            TemplateValue::TlsCipherSuite => tls.cipher_suite.as_bytes(),
+            TemplateValue::TlsServerName => tls.server_name.as_bytes(),
+            TemplateValue::TlsClientSubject => tls.client_subject.as_bytes(),
+            TemplateValue::TlsClientFingerprint => tls.client_fingerprint.as_bytes(),
+            _ => b"",
+        });
+    }
+}
+
+fn port(peer: Peer) -> Option<u16> {
+    match peer {
+        Peer::Inet(address) => Some(address.port()),
+        Peer::Unix => None,
+    }
+}
+
+fn address(out: &mut Vec<u8>, address: Option<std::net::IpAddr>) {
+    if let Some(address) = address {
+        digits::address(out, address);
+    }
+}
+
+fn number(out: &mut Vec<u8>, number: Option<u16>) {
+    if let Some(number) = number {
+        digits::decimal(out, number.into());
+    }
+}
+
+/// Replaces what cannot stand in the value of a header.
+fn clean(value: &mut [u8]) {
+    for byte in value {
+        if byte.is_ascii_control() && *byte != b'\t' {
+            *byte = b' ';
+        }
+    }
+}
