@@ -48,10 +48,10 @@ pub use config::{
     Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
     ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection, PathForm,
     PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority,
-    QueueSettings, RecorderSettings, Redirect, RedirectPart, ReloadTrigger, RequestId, RetrySettings, Route,
-    RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget,
-    TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction,
+    RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, TlsVersion,
+    TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
+    UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

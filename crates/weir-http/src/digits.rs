@@ -118,6 +118,18 @@ fn ipv6_address(out: &mut Vec<u8>, groups: [u16; 8]) {
     }
 }
 
+/// Appends bytes as part of a URL: each that `stays` does not allow is percent-encoded (RFC 3986 section 2.1).
+pub fn percent_encoded(out: &mut Vec<u8>, bytes: &[u8], stays: impl Fn(u8) -> bool) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in bytes {
+        if stays(byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv6Addr;

@@ -2,7 +2,7 @@
 
 use super::templates::TemplatePlace;
 use super::{UpstreamLookup, headers, route, templates};
-use crate::config::{FixedResponse, Redirect, RedirectPart, RouteAction, SplitTarget, UpstreamIndex};
+use crate::config::{FixedResponse, Redirect, RouteAction, SplitTarget, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{RedirectText, RespondText, RouteText, SplitText};
@@ -29,12 +29,13 @@ pub(super) fn check(
         [] | [_] => {}
     }
     let value = &text.value;
+    let place = route::place(value);
     // All of them are checked, so that every error is found; the first counts.
     let upstream =
         value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));
     let split = value.split.as_ref().map(|parts| RouteAction::Split(split(&parts.0, upstreams, diagnostics)));
-    let redirect = value.redirect.as_ref().map(|text| RouteAction::Redirect(redirect(text, diagnostics)));
-    let place = route::place(value);
+    let redirect =
+        value.redirect.as_ref().map(|text| RouteAction::Redirect(redirect(text, &place, diagnostics)));
     let respond =
         value.respond.as_ref().map(|text| RouteAction::Respond(Box::new(respond(text, &place, diagnostics))));
     upstream.or(split).or(redirect).or(respond).unwrap_or(RouteAction::Upstream(UpstreamIndex(0)))
@@ -66,7 +67,11 @@ fn split(
     split
 }
 
-fn redirect(text: &SpannedTable<RedirectText>, diagnostics: &mut Vec<Diagnostic>) -> Redirect {
+fn redirect(
+    text: &SpannedTable<RedirectText>,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Redirect {
     let status = text.value.status;
     if !matches!(status, 301 | 302 | 303 | 307 | 308) {
         let message = format!("{status} is not a redirect");
@@ -74,19 +79,12 @@ fn redirect(text: &SpannedTable<RedirectText>, diagnostics: &mut Vec<Diagnostic>
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("status"), message).help(help));
     }
-    if let Some(to) = &text.value.to {
-        let help = "a redirect has the placeholders `{host}`, `{path}` and `{query}`";
-        for part in &to.value.parts {
-            // A brace in a literal was written twice, on purpose.
-            if let RedirectPart::Literal(literal) = part
-                && !literal.contains('{')
-            {
-                templates::warn(literal, to.span, help, diagnostics);
-            }
-        }
-    }
-    let to = text.value.to.as_ref().map_or_else(|| vec![RedirectPart::Path], |to| to.value.parts.clone());
-    Redirect { to, status }
+    let to = text.value.to.as_ref().map(|to| {
+        templates::check(&to.value.0, to.span, place, diagnostics);
+        templates::warn_of_variables(&to.value.0, to.span, diagnostics);
+        to.value.0.clone()
+    });
+    Redirect { to: to.unwrap_or_default(), status }
 }
 
 fn respond(

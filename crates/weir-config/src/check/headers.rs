@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned};
 use crate::source_map::SourceSpan;
 use crate::text::HeaderChangesText;
-use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplatePart, TemplateScope};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplateScope};
 
 /// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
 const FRAMING: [&str; 9] = [
@@ -21,11 +21,7 @@ const FRAMING: [&str; 9] = [
     "http2-settings",
 ];
 
-/// The help text for variables of other products.
-const VARIABLE_HINT: &str =
-    "values of the exchange are `{client_address}`, `{host}`, `{header.NAME}` and the like";
-
-/// The same where there is no exchange.
+/// The help text for variables of other products where there is no exchange.
 const NO_EXCHANGE_HINT: &str = "Weir sends this request itself: there is no exchange that values could be of";
 
 pub(super) fn check_request(
@@ -85,11 +81,7 @@ fn check_template(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     templates::check(template, span, place, diagnostics);
-    for part in template.parts() {
-        if let TemplatePart::Literal(text) = part {
-            templates::warn(text, span, VARIABLE_HINT, diagnostics);
-        }
-    }
+    templates::warn_of_variables(template, span, diagnostics);
 }
 
 fn check(

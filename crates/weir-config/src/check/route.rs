@@ -75,13 +75,13 @@ fn default_name(text: &RouteText) -> Box<str> {
 /// Whether some template shows what a group of the path has matched.
 fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
     let RouteSettings { request_headers, response_headers, .. } = settings;
-    let of_answer = match action {
-        RouteAction::Respond(fixed) => &fixed.headers[..],
-        _ => &[],
+    let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
+    let in_action = match action {
+        RouteAction::Respond(fixed) => fixed.headers.iter().any(|(_, value)| value.values().any(is_group)),
+        RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
+        RouteAction::Upstream(_) | RouteAction::Split(_) => false,
     };
-    let of_answer = of_answer.iter().flat_map(|(_, template)| template.values());
-    let mut values = request_headers.values().chain(response_headers.values()).chain(of_answer);
-    values.any(|value| matches!(value, TemplateValue::MatchGroup(_)))
+    in_action || request_headers.values().any(is_group) || response_headers.values().any(is_group)
 }
 
 fn matches(

@@ -4,7 +4,7 @@ use weir_traffic::route::RouteRegex;
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::SourceSpan;
-use crate::value::{Template, TemplateScope, TemplateValue};
+use crate::value::{Template, TemplatePart, TemplateScope, TemplateValue};
 
 /// Where a template stands.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,16 @@ pub(super) fn check(
             _ => continue,
         };
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
+    }
+}
+
+/// Warns when the text of a template has placeholders of other products: it stays as it is.
+pub(super) fn warn_of_variables(template: &Template, span: SourceSpan, diagnostics: &mut Vec<Diagnostic>) {
+    let help = "values of the exchange are `{client_address}`, `{host}`, `{header.NAME}` and the like";
+    for part in template.parts() {
+        if let TemplatePart::Literal(text) = part {
+            warn(text, span, help, diagnostics);
+        }
     }
 }
 

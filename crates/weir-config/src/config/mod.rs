@@ -45,8 +45,8 @@ pub use process::{
     ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, RedirectPart, Route, RouteAction,
-    RouteSettings, RouteTimeouts, SplitTarget, UpstreamIndex,
+    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings,
+    RouteTimeouts, SplitTarget, UpstreamIndex,
 };
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};

@@ -9,7 +9,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use crate::key::{choice, section};
-use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, TemplateValue};
+use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
 /// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,42 +144,33 @@ pub struct SplitTarget {
 /// `redirect`: the response sends the client to another URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// The parts of the `Location`, one after the other; together they begin with `http://`, `https://` or one `/`.
-    pub to: Vec<RedirectPart>,
+    /// The `Location`, which begins with `http://`, `https://` or one `/`.
+    pub to: Template,
     /// 301, 302, 303, 307 or 308. Default 308: permanent, with the same method.
     pub status: u16,
 }
 
 impl Redirect {
-    /// Appends the `Location` for a request: its host without port, its path, and its query without `?`, as they came.
+    /// Appends the `Location` for a request, as far as its host without port, its path, and its query without `?` decide; other values stay
+    /// as they are written.
     pub fn write_location(&self, out: &mut Vec<u8>, host: &[u8], path: &[u8], query: Option<&[u8]>) {
-        for part in &self.to {
+        for part in self.to.parts() {
             match part {
-                RedirectPart::Literal(text) => out.extend_from_slice(text.as_bytes()),
-                RedirectPart::Host => out.extend_from_slice(host),
-                RedirectPart::Path => out.extend_from_slice(path),
-                RedirectPart::Query => {
+                TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                TemplatePart::Value(TemplateValue::Host) => out.extend_from_slice(host),
+                TemplatePart::Value(TemplateValue::Path) => out.extend_from_slice(path),
+                TemplatePart::Value(TemplateValue::Query) => {
                     if let Some(query) = query {
                         out.push(b'?');
                         out.extend_from_slice(query);
                     }
                 }
+                TemplatePart::Value(other) => {
+                    out.extend_from_slice(format!("{{{}}}", other.name()).as_bytes());
+                }
             }
         }
     }
-}
-
-/// A piece of the `Location` of a redirect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RedirectPart {
-    /// Literal text.
-    Literal(Box<str>),
-    /// `{host}`: the host of the request without its port.
-    Host,
-    /// `{path}`: the path of the request as received.
-    Path,
-    /// `{query}`: `?` and the query of the request; nothing when it has none.
-    Query,
 }
 
 /// `respond`: a response from the config.

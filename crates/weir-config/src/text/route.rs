@@ -4,10 +4,11 @@ use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
-use crate::config::{ForwardHost, QueuePriority, RedirectPart, RouteTimeouts};
-use crate::diagnostic::{did_you_mean, one_of};
+use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
-use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Token, ValueError};
+use crate::value::{
+    HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
+};
 
 section! {
     /// A rule: the requests that it matches, and its action. A request takes the most specific matching route, regardless of the order:
@@ -149,20 +150,16 @@ section! {
 
 /// The target of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RedirectTarget {
-    pub(crate) parts: Vec<RedirectPart>,
-}
-
-const PLACEHOLDERS: [&str; 3] = ["host", "path", "query"];
+pub(crate) struct RedirectTarget(pub(crate) Template);
 
 text_values! {
-    RedirectTarget, parse_target, print_target, TextFormat {
+    RedirectTarget, parse_target, |value: &RedirectTarget| value.0.to_string(), TextFormat {
         name: "redirect target",
         article: "a URL",
         examples: &["https://{host}{path}{query}", "https://example.com/", "/new{path}"],
         pattern: r"^(https?://.+|/.*)$",
-        about: "A URL or a path. `{host}` is the host of the request without its port, `{path}` its path, `{query}` its query with the `?` or \
-                nothing; `{{` and `}}` stand for braces.",
+        about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What cannot stand in a URL is percent-encoded \
+                in values.",
     };
     ForwardHost, parse_forward_host, print_forward_host, TextFormat {
         name: "forwarded host",
@@ -175,73 +172,25 @@ text_values! {
 }
 
 fn parse_target(text: &str) -> Result<RedirectTarget, ValueError> {
-    let mut parts = Vec::new();
-    let mut literal = String::new();
-    let mut rest = 0;
-    while let Some(c) = text[rest..].chars().next() {
-        let at = rest;
-        rest += c.len_utf8();
-        match c {
-            '{' | '}' if text[rest..].starts_with(c) => {
-                literal.push(c);
-                rest += 1;
-            }
-            '{' => {
-                let end = text[rest..].find('}').map(|length| rest + length);
-                let Some(end) = end else {
-                    return Err(ValueError::new("`{` is not closed by `}`").range(at..text.len()));
-                };
-                push_literal(&mut parts, &mut literal);
-                parts.push(placeholder(&text[rest..end]).map_err(|error| error.range(at..end + 1))?);
-                rest = end + 1;
-            }
-            '}' => {
-                return Err(ValueError::new("`}` closes nothing")
-                    .help("write `}}` for a brace")
-                    .range(at..rest));
-            }
-            c if !c.is_ascii_graphic() => {
-                let error = ValueError::new(format!("{c:?} is not allowed in a URL"))
-                    .help("write it percent-encoded");
-                return Err(error.range(at..rest));
-            }
-            c => literal.push(c),
-        }
+    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !c.is_ascii_graphic()) {
+        let error = ValueError::new(format!("{wrong:?} is not allowed in a URL"));
+        return Err(error.help("write it percent-encoded").range(at..at + wrong.len_utf8()));
     }
-    push_literal(&mut parts, &mut literal);
-    check_target(text, &parts)?;
-    Ok(RedirectTarget { parts })
-}
-
-fn push_literal(parts: &mut Vec<RedirectPart>, literal: &mut String) {
-    if !literal.is_empty() {
-        parts.push(RedirectPart::Literal(std::mem::take(literal).into()));
-    }
-}
-
-fn placeholder(name: &str) -> Result<RedirectPart, ValueError> {
-    match name {
-        "host" => Ok(RedirectPart::Host),
-        "path" => Ok(RedirectPart::Path),
-        "query" => Ok(RedirectPart::Query),
-        _ => {
-            let help = did_you_mean(name, PLACEHOLDERS)
-                .unwrap_or_else(|| format!("there is {}", one_of(PLACEHOLDERS)));
-            Err(ValueError::new(format!("there is no placeholder `{{{name}}}`")).help(help))
-        }
-    }
+    let template: Template = text.parse()?;
+    check_target(text, template.parts())?;
+    Ok(RedirectTarget(template))
 }
 
 /// A path of the request may begin with two slashes; in front of a `Location` that would be another host.
-fn check_target(text: &str, parts: &[RedirectPart]) -> Result<(), ValueError> {
+fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
     let help = "write `https://{host}{path}{query}`, or a path that begins with text";
     match parts.first() {
-        Some(RedirectPart::Literal(first)) => {
+        Some(TemplatePart::Literal(first)) => {
             let authority = ["http://", "https://"].into_iter().find_map(|scheme| first.strip_prefix(scheme));
             let is_path =
                 first.starts_with('/') && !first.starts_with("//") && (first.len() > 1 || parts.len() == 1);
             match authority {
-                Some(rest) if rest.is_empty() && !matches!(parts.get(1), Some(RedirectPart::Host)) => {
+                Some(rest) if rest.is_empty() && !parts.get(1).is_some_and(is_host) => {
                     Err(ValueError::new(format!("`{text}` has no host")).help(help))
                 }
                 Some(rest) if rest.starts_with('/') => {
@@ -261,14 +210,9 @@ fn check_target(text: &str, parts: &[RedirectPart]) -> Result<(), ValueError> {
     }
 }
 
-fn print_target(target: &RedirectTarget) -> String {
-    let part = |part: &RedirectPart| match part {
-        RedirectPart::Literal(text) => text.replace('{', "{{").replace('}', "}}"),
-        RedirectPart::Host => "{host}".to_owned(),
-        RedirectPart::Path => "{path}".to_owned(),
-        RedirectPart::Query => "{query}".to_owned(),
-    };
-    target.parts.iter().map(part).collect()
+/// Whether a part is a host, with or without a port.
+fn is_host(part: &TemplatePart) -> bool {
+    matches!(part, TemplatePart::Value(TemplateValue::Host | TemplateValue::Authority))
 }
 
 fn parse_forward_host(text: &str) -> Result<ForwardHost, ValueError> {
@@ -316,7 +260,7 @@ mod tests {
             "/",
             "http://a{path}",
         ] {
-            assert_eq!(print_target(&parse_target(text).unwrap()), text);
+            assert_eq!(parse_target(text).unwrap().0.to_string(), text);
         }
     }
 

@@ -59,8 +59,7 @@ values! {
     Authority "authority" Request "Host of the request with the port, if it has one.",
     Host "host" Request "Host of the request without a port.",
     Path "path" Request "Path of the request in its normal form.",
-    Query "query" Request "Query of the request without `?`.",
-    Uri "uri" Request "Path and query of the request, with `?` between them if there is a query.",
+    Query "query" Request "`?` and the query of the request; nothing when it has none.",
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" Request "Id of the request.",
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
@@ -104,10 +103,10 @@ impl TemplateValue {
             return Ok(TemplateValue::MatchGroup(group.into()));
         }
         let names = PLAIN.iter().map(|(name, ..)| *name).chain(["header.NAME", "cookie.NAME", "query.NAME"]);
-        let error = ValueError::new(format!("there is no value `{{{name}}}`"));
+        let error = ValueError::new(format!("there is no placeholder `{{{name}}}`"));
         Err(match did_you_mean(name, names) {
             Some(help) => error.help(help),
-            None => error.help("write `{{` for a brace; the reference lists all values"),
+            None => error.help("write `{{` for a brace; the reference lists all placeholders"),
         })
     }
 
@@ -296,11 +295,11 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_place() {
         for (text, message, range) in [
-            ("a {client_adress}", "there is no value `{client_adress}`", Some(2..17)),
+            ("a {client_adress}", "there is no placeholder `{client_adress}`", Some(2..17)),
             ("a {host", "`{` is not closed by `}`", Some(2..7)),
             ("a } b", "`}` closes nothing", Some(2..3)),
-            ("{}", "there is no value `{}`", Some(0..2)),
-            ("{header.}", "there is no value `{header.}`", Some(0..9)),
+            ("{}", "there is no placeholder `{}`", Some(0..2)),
+            ("{header.}", "there is no placeholder `{header.}`", Some(0..9)),
             ("{header.a b}", "`a b` cannot be the name of a header", Some(0..12)),
         ] {
             let error = text.parse::<Template>().expect_err(text);

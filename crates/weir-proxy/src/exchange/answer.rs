@@ -84,14 +84,12 @@ pub(crate) async fn from_config(
     exchange: &mut Exchange,
     route: &RoutePlan,
 ) -> Result<End, Ended> {
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let context = TemplateContext::of_request(client, stream, exchange, listener, Some(route));
     let answer = match &route.config.action {
-        RouteAction::Redirect(to) => redirect::answer(to, &exchange.request, &exchange.request_text),
-        RouteAction::Respond(fixed) => {
-            let config = exchange.record.begin_config(client);
-            let listener = &*config.snapshot.listeners[exchange.record.listener()];
-            let context = TemplateContext::of_request(client, stream, exchange, listener, Some(route));
-            fixed::answer(fixed, |template, out| context.write(template, out))
-        }
+        RouteAction::Redirect(to) => redirect::answer(to, |template, out| context.write_url(template, out)),
+        RouteAction::Respond(fixed) => fixed::answer(fixed, |template, out| context.write(template, out)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => {
             unreachable!("only routes without an upstream come here")
         }

@@ -1,6 +1,7 @@
 //! What the values of a template come to in an exchange.
 //!
-//! Values come from peers: whatever is no part of a header value (CR, LF, NUL and other control bytes) becomes a space.
+//! Values come from peers: whatever is no part of a header value (CR, LF, NUL and other control bytes) becomes a space, and what is no
+//! part of a URL is percent-encoded there.
 
 use std::net::SocketAddr;
 
@@ -72,8 +73,29 @@ impl<'a> TemplateContext<'a> {
         Self { destination, ..context }
     }
 
-    /// Appends the text of a template; whether it has text of its own, or a value that is not empty.
+    /// Appends the text of a template; whether it has no values, or one that is not empty.
     pub(super) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
+        self.write_with(template, out, |out, start| {
+            out[start..].iter_mut().filter(|byte| is_control(**byte)).for_each(|byte| *byte = b' ');
+        })
+    }
+
+    /// The same as part of a URL: what cannot stand in one is percent-encoded.
+    pub(super) fn write_url(&self, template: &Template, out: &mut Vec<u8>) {
+        self.write_with(template, out, |out, start| {
+            if out[start..].iter().any(|byte| !is_of_url(*byte)) {
+                let value = out.split_off(start);
+                digits::percent_encoded(out, &value, is_of_url);
+            }
+        });
+    }
+
+    fn write_with(
+        &self,
+        template: &Template,
+        out: &mut Vec<u8>,
+        clean: impl Fn(&mut Vec<u8>, usize),
+    ) -> bool {
         let mut has_value = template.literal().is_some();
         for part in template.parts() {
             match part {
@@ -82,7 +104,7 @@ impl<'a> TemplateContext<'a> {
                     let start = out.len();
                     self.write_value(value, out);
                     has_value |= out.len() > start;
-                    clean(&mut out[start..]);
+                    clean(out, start);
                 }
             }
         }
@@ -110,9 +132,7 @@ impl<'a> TemplateContext<'a> {
             TemplateValue::Authority => out.extend_from_slice(request.authority().of(text)),
             TemplateValue::Host => out.extend_from_slice(request.host().of(text)),
             TemplateValue::Path => out.extend_from_slice(request.normal_path(text)),
-            TemplateValue::Query => out.extend_from_slice(query()),
-            TemplateValue::Uri => {
-                out.extend_from_slice(request.normal_path(text));
+            TemplateValue::Query => {
                 if request.query().is_some() {
                     out.push(b'?');
                     out.extend_from_slice(query());
@@ -186,11 +206,12 @@ fn number(out: &mut Vec<u8>, number: Option<u16>) {
     }
 }
 
-/// Replaces what cannot stand in the value of a header.
-fn clean(value: &mut [u8]) {
-    for byte in value {
-        if byte.is_ascii_control() && *byte != b'\t' {
-            *byte = b' ';
-        }
-    }
+/// Whether a byte cannot stand in the value of a header.
+fn is_control(byte: u8) -> bool {
+    byte.is_ascii_control() && byte != b'\t'
+}
+
+/// Whether a byte can stand in a URL (RFC 3986 section 2), or is a percent sign, which a value of a URL has.
+fn is_of_url(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }

@@ -3,5 +3,5 @@
 //! Which server of the upstream then gets the request belongs to `upstream`.
 
 mod routes;
-mod header_values;
+mod placeholders;
 mod normal_paths;

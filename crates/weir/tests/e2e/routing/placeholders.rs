@@ -1,4 +1,5 @@
-//! Values of the exchange in headers: what each comes to, in requests, responses and answers of Weir, and that none can split a message.
+//! Values of the exchange in headers and redirects: what each comes to, in requests, responses and answers of Weir, and that none can split
+//! a message.
 
 use crate::harness::{Client, Origin, Weir, config_with};
 
@@ -41,8 +42,8 @@ fn values_of_a_request() {
         ("{listener} {route} {upstream} {server}", get("/", ""), "web one app first"),
         ("{method} {scheme} {version}", get("/", ""), "GET http HTTP/1.1"),
         ("{authority} {host}", get("/", ""), "a.test:8080 a.test"),
-        ("{path} {query} {uri}", get("/a%62?c=d", ""), "/ab c=d /ab?c=d"),
-        ("{uri}|", get("/a", ""), "/a|"),
+        ("{path} {query}", get("/a%62?c=d", ""), "/ab ?c=d"),
+        ("{path}{query}|", get("/a", ""), "/a|"),
         ("{header.x-user}!", get("/", "X-User: me\r\n"), "me!"),
         ("{cookie.b}", get("/", "Cookie: a=1; b=2\r\n"), "2"),
         ("{query.b}", get("/?a=1&b=%20", ""), "%20"),
@@ -87,4 +88,23 @@ fn values_of_a_response() {
 fn no_value_splits_a_message() {
     let head = "GET /?a=%0d%0aX-Evil:%20yes HTTP/1.1\r\nHost: a.test\r\nX-User: a\tb\r\n\r\n";
     assert_eq!(value("{query.a} {header.x-user}", head), "%0d%0aX-Evil:%20yes a\tb");
+}
+
+#[test]
+fn values_in_a_redirect_are_part_of_a_url() {
+    let origin = telling();
+    let weir = start(
+        &origin,
+        "{ path_regex = '^/user/([^/]*)', redirect = { to = 'https://{host}/{match.1}/{header.x-user}{query}' } },
+         { path = \"/port\", redirect = { to = 'https://{authority}{path}?lang={cookie.lang}' } }",
+    );
+    let location = |head: &str| {
+        let response = Client::exchange(weir.web(), head);
+        assert_eq!(response.status, 308);
+        response.field("location").unwrap_or_default().to_owned()
+    };
+    let head = "GET /user/me?a=b HTTP/1.1\r\nHost: a.test:8080\r\nX-User: <a b>\t\"c\"\r\n\r\n";
+    assert_eq!(location(head), "https://a.test/me/%3Ca%20b%3E%09%22c%22?a=b");
+    let head = "GET /port HTTP/1.1\r\nHost: a.test:8080\r\nCookie: lang=de\r\n\r\n";
+    assert_eq!(location(head), "https://a.test:8080/port?lang=de");
 }
