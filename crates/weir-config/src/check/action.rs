@@ -1,7 +1,7 @@
 //! The action of a route: exactly one, and a possible one.
 
 use super::templates::TemplatePlace;
-use super::{UpstreamLookup, headers, route, templates};
+use super::{UpstreamLookup, headers, templates};
 use crate::config::{FixedResponse, Redirect, RouteAction, SplitTarget, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
@@ -29,7 +29,7 @@ pub(super) fn check(
         [] | [_] => {}
     }
     let value = &text.value;
-    let place = route::place(value);
+    let place = TemplatePlace::in_route(value);
     // All of them are checked, so that every error is found; the first counts.
     let upstream =
         value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));

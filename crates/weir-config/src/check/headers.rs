@@ -1,12 +1,17 @@
 //! Header changes of a route: well-formed, without duplicates, and without headers that Weir sets itself.
 
+use std::time::Duration;
+
 use super::templates::{self, TemplatePlace};
 use crate::config::HeaderChanges;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::key::{Map, Spanned};
+use crate::key::{Map, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::HeaderChangesText;
+use crate::text::{HeaderChangesText, HstsText, ListenerText};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplateScope};
+
+/// What lists of sites with `Strict-Transport-Security` ask for.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
 const FRAMING: [&str; 9] = [
@@ -23,6 +28,56 @@ const FRAMING: [&str; 9] = [
 
 /// The help text for variables of other products where there is no exchange.
 const NO_EXCHANGE_HINT: &str = "Weir sends this request itself: there is no exchange that values could be of";
+
+/// The changes of a listener, on all its routes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ListenerHeaders {
+    pub(super) request: HeaderChanges,
+    pub(super) response: HeaderChanges,
+}
+
+/// The changes of a listener, with `Strict-Transport-Security` if it wants that.
+pub(super) fn check_listener(
+    text: &SpannedTable<ListenerText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> ListenerHeaders {
+    let ListenerText { request_headers, response_headers, hsts, .. } = &text.value;
+    let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
+    let request = check_request(request_headers, &place, diagnostics);
+    let mut response = check_response(response_headers, &place, diagnostics);
+    if let Some(hsts) = hsts {
+        response.set.extend(check_hsts(text, hsts, &response, diagnostics));
+    }
+    ListenerHeaders { request, response }
+}
+
+/// The header for `hsts`.
+fn check_hsts(
+    text: &SpannedTable<ListenerText>,
+    hsts: &SpannedTable<HstsText>,
+    response: &HeaderChanges,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<(HeaderName, HeaderTemplate)> {
+    const NAME: &str = "strict-transport-security";
+    let HstsText { max_age, subdomains, preload } = hsts.value;
+    if text.is_missing("tls") {
+        let message = "`hsts` needs `tls`: browsers ignore it on a plain connection (RFC 6797 section 8.1)";
+        let help = "write it for the listener with TLS, and redirect this one to that";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("hsts"), message).help(help));
+    }
+    if preload && (!subdomains || max_age < YEAR) {
+        let message = "`preload` needs `subdomains = true` and a `max_age` of a year";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, hsts.key_at("preload"), message));
+    }
+    if response.set.iter().any(|(name, _)| &**name == NAME) {
+        let message = format!("`{NAME}` is set by `hsts` and by `response_headers`");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, text.key_at("hsts"), message));
+    }
+    let subdomains = if subdomains { "; includeSubDomains" } else { "" };
+    let preload = if preload { "; preload" } else { "" };
+    let value = format!("max-age={}{subdomains}{preload}", max_age.as_secs());
+    NAME.parse().ok().zip(value.parse().ok())
+}
 
 pub(super) fn check_request(
     text: &HeaderChangesText,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
+use super::headers::{self, ListenerHeaders};
 use super::{
     CheckScope, UpstreamLookup, access_log, client_certificates, redirect, route, tls, warn_unreachable,
 };
@@ -23,7 +24,8 @@ pub(super) fn check(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
-    let routes = routes(name, text, around.upstreams, diagnostics);
+    let headers = headers::check_listener(text, diagnostics);
+    let routes = routes(name, text, &headers, around.upstreams, diagnostics);
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
     report_of_http(text, diagnostics);
@@ -38,6 +40,7 @@ pub(super) fn check(
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
+        response_headers: headers.response,
         routes: routes.into_iter().map(Arc::new).collect(),
         tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, diagnostics)),
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
@@ -47,17 +50,20 @@ pub(super) fn check(
 fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
+    headers: &ListenerHeaders,
     upstreams: &UpstreamLookup<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
-    let mut check = |route| route::check(route, &text.value, upstreams, &mut interner, diagnostics);
+    let mut check = |route| route::check(route, &text.value, headers, upstreams, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
         let mut route = Route::to_upstream("*", upstreams.find(upstream, diagnostics));
         route.body_size = body_size;
+        route.request_headers = headers.request.clone();
+        route.response_headers = headers.response.clone();
         routes.push(route);
         places.push(upstream.span);
     }
@@ -177,8 +183,18 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
     if text.value.protocol != ListenerProtocol::Tcp {
         return;
     }
-    let of_listener = ["http2", "lenient", "paths", "trusted_proxies", "forwarded", "request_id"]
-        .map(|key| (key, text.changed(key)));
+    let of_listener = [
+        "http2",
+        "lenient",
+        "paths",
+        "trusted_proxies",
+        "forwarded",
+        "request_id",
+        "request_headers",
+        "response_headers",
+        "hsts",
+    ];
+    let of_listener = of_listener.map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];
     let of_timeouts = of_timeouts.map(|key| (key, text.value.timeouts.changed(key)));
     let of_limits = [

@@ -3,17 +3,19 @@
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
+use super::headers::ListenerHeaders;
 use super::templates::TemplatePlace;
 use super::{UpstreamLookup, action, check_name, headers};
 use crate::config::{EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{ListenerText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{TemplateScope, TemplateValue, Token};
+use crate::value::{TemplateValue, Token};
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
+    around: &ListenerHeaders,
     upstreams: &UpstreamLookup<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -28,11 +30,19 @@ pub(super) fn check(
     if matches!(action, RouteAction::Redirect(_) | RouteAction::Respond(_)) {
         report_without_server(text, diagnostics);
     }
-    let place = place(value);
+    let place = TemplatePlace::in_route(value);
     let settings = RouteSettings {
         rewrite: rewrite(text, diagnostics),
-        request_headers: headers::check_request(&value.request_headers, &place, diagnostics),
-        response_headers: headers::check_response(&value.response_headers, &place, diagnostics),
+        request_headers: around.request.followed_by(&headers::check_request(
+            &value.request_headers,
+            &place,
+            diagnostics,
+        )),
+        response_headers: around.response.followed_by(&headers::check_response(
+            &value.response_headers,
+            &place,
+            diagnostics,
+        )),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -43,12 +53,6 @@ pub(super) fn check(
     };
     let matches = matches(text, shows_groups(&settings, &action), diagnostics).into();
     Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
-}
-
-/// Where the templates of a route stand.
-pub(super) fn place(text: &RouteText) -> TemplatePlace<'_> {
-    let pattern = text.path_regex.as_ref().map(|pattern| &pattern.0);
-    TemplatePlace { scope: TemplateScope::Request, pattern }
 }
 
 /// The name of a route in logs and metrics.

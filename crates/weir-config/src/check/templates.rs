@@ -4,6 +4,7 @@ use weir_traffic::route::RouteRegex;
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::source_map::SourceSpan;
+use crate::text::RouteText;
 use crate::value::{Template, TemplatePart, TemplateScope, TemplateValue};
 
 /// Where a template stands.
@@ -13,6 +14,14 @@ pub(super) struct TemplatePlace<'a> {
     pub(super) scope: TemplateScope,
     /// The `path_regex` of the route.
     pub(super) pattern: Option<&'a RouteRegex>,
+}
+
+impl<'a> TemplatePlace<'a> {
+    /// On a route, before a server was chosen.
+    pub(super) fn in_route(text: &'a RouteText) -> Self {
+        let pattern = text.path_regex.as_ref().map(|pattern| &pattern.0);
+        Self { scope: TemplateScope::Request, pattern }
+    }
 }
 
 /// Reports values that are not there where the template is used.

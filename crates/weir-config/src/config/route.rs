@@ -198,6 +198,22 @@ pub struct HeaderChanges {
 }
 
 impl HeaderChanges {
+    /// These changes, and `later` ones on top: what is removed or set later counts.
+    #[must_use]
+    pub fn followed_by(&self, later: &HeaderChanges) -> Self {
+        let stays = |(name, _): &&(HeaderName, HeaderTemplate)| {
+            !later.remove.contains(name) && later.set.iter().all(|(other, _)| other != name)
+        };
+        let kept = |headers: &[(HeaderName, HeaderTemplate)]| -> Vec<_> {
+            headers.iter().filter(stays).cloned().collect()
+        };
+        Self {
+            remove: self.remove.iter().chain(&later.remove).cloned().collect(),
+            set: [kept(&self.set), later.set.clone()].concat(),
+            add: [kept(&self.add), later.add.clone()].concat(),
+        }
+    }
+
     /// Values of the exchange that headers get.
     pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
         self.set.iter().chain(&self.add).flat_map(|(_, template)| template.values())

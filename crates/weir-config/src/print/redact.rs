@@ -19,6 +19,8 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
         *value = hidden_value();
     }
     for (_, listener) in &mut document.listener.0 {
+        hide_changes(&mut listener.value.request_headers);
+        hide_changes(&mut listener.value.response_headers);
         for route in &mut listener.value.route {
             for rules in [&mut route.value.header, &mut route.value.query] {
                 hide(rules, || ValueRule::Exact(LEFT_OUT.into()));

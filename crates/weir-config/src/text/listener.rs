@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ListenerTlsText, ProxyProtocolText, RouteText};
+use super::{HeaderChangesText, ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
-    AccessLog, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits, ListenerProtocol,
-    ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
+    AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
+    ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
 };
 use crate::key::{OneOrMany, Spanned, SpannedTable, section};
 use crate::value::ListenAddress;
@@ -71,8 +71,27 @@ section! {
         forwarded: ForwardedHeaders = {};
         /// The id of a request, in logs and headers.
         request_id: SpannedTable<RequestId> = {};
+        /// Changes to the headers of requests to servers, on all routes; those of a route come on top.
+        request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
+        /// Changes to the headers of responses, on all routes; those of a route come on top. Responses of Weir itself have them too.
+        response_headers: HeaderChangesText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
+        /// `Strict-Transport-Security` (RFC 6797): browsers use TLS for this host from then on, whatever link they follow. Needs `tls`.
+        hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";
         /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
+    }
+}
+
+section! {
+    /// `Strict-Transport-Security`, on every response over TLS.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct HstsText at "listener.NAME.hsts" {
+        /// For how long browsers remember it. Begin with minutes: what is remembered cannot be taken back.
+        max_age: Duration = "365d", in 0..=315_360_000_000;
+        /// Whether it holds for all hosts below this one as well.
+        subdomains: bool = false;
+        /// Whether browsers may build it in: <https://hstspreload.org>. Needs `subdomains` and a year.
+        preload: bool = false;
     }
 }
 
@@ -101,6 +120,7 @@ impl ListenerText {
             proxy_protocol: None,
             forwarded: self.forwarded,
             request_id: self.request_id.value,
+            response_headers: HeaderChanges::default(),
             access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),
         }

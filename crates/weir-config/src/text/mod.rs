@@ -21,7 +21,7 @@ pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
-pub(crate) use listener::ListenerText;
+pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{

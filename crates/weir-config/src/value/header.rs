@@ -7,7 +7,6 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 use super::ValueError;
-use super::template::Template;
 
 /// The name of a header: a token (RFC 9110 section 5.1), in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,40 +48,6 @@ impl FromStr for HeaderValue {
             return Err(ValueError::new("a header value cannot begin or end with white space"));
         }
         Ok(Self(text.into()))
-    }
-}
-
-/// The value of a header with values of the exchange in it, whose own text is as that of [`HeaderValue`].
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct HeaderTemplate(Template);
-
-impl HeaderTemplate {
-    /// A value in which each character stands for itself.
-    pub fn of_literal(value: &HeaderValue) -> Self {
-        Self(Template::of_literal(value))
-    }
-}
-
-impl FromStr for HeaderTemplate {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse::<HeaderValue>()?;
-        text.parse().map(Self)
-    }
-}
-
-impl Deref for HeaderTemplate {
-    type Target = Template;
-
-    fn deref(&self) -> &Template {
-        &self.0
-    }
-}
-
-impl fmt::Display for HeaderTemplate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

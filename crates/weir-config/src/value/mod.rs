@@ -4,8 +4,8 @@
 
 mod address;
 mod network;
-mod header;
 mod template;
+mod header;
 mod status;
 mod progress;
 mod rate;
@@ -24,13 +24,13 @@ pub use address::{ListenAddress, ServerAddress};
 pub use duration::{parse_duration, print_duration};
 pub use file_mode::FileMode;
 pub use fraction::Fraction;
-pub use header::{HeaderName, HeaderTemplate, HeaderValue, Token};
+pub use header::{HeaderName, HeaderValue, Token};
 pub use percent::Percent;
 pub use progress::ProgressLimit;
 pub use rate::ByteRate;
 pub use size::Size;
 pub use status::StatusRange;
-pub use template::{Template, TemplatePart, TemplateScope, TemplateValue};
+pub use template::{HeaderTemplate, Template, TemplatePart, TemplateScope, TemplateValue};
 
 pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;

@@ -4,10 +4,11 @@
 //! path. A template cannot split a message: its own text has no control characters, and values are cleaned where they are written.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use super::ValueError;
-use super::header::is_token;
+use super::header::{HeaderValue, is_token};
 use crate::diagnostic::did_you_mean;
 
 /// Declares the values without parameters.
@@ -257,6 +258,40 @@ impl fmt::Display for Template {
     }
 }
 
+/// The value of a header with values of the exchange in it, whose own text is as that of [`HeaderValue`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HeaderTemplate(Template);
+
+impl HeaderTemplate {
+    /// A value in which each character stands for itself.
+    pub fn of_literal(value: &HeaderValue) -> Self {
+        Self(Template::of_literal(value))
+    }
+}
+
+impl FromStr for HeaderTemplate {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse::<HeaderValue>()?;
+        text.parse().map(Self)
+    }
+}
+
+impl Deref for HeaderTemplate {
+    type Target = Template;
+
+    fn deref(&self) -> &Template {
+        &self.0
+    }
+}
+
+impl fmt::Display for HeaderTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,6 +342,16 @@ mod tests {
         }
         let error = "{client_adress}".parse::<Template>().expect_err("it is misspelt");
         assert_eq!(error.help.as_deref(), Some("did you mean `client_address`?"));
+    }
+
+    /// One concept has one word.
+    #[test]
+    fn the_access_log_has_the_same_words() {
+        let words: Vec<_> =
+            weir_observe::access_log::LogTemplate::placeholders().map(|(name, _)| name).collect();
+        for (name, _) in template_values().filter(|(name, _)| *name != "match.GROUP") {
+            assert!(words.iter().any(|word| word == name), "{name}");
+        }
     }
 
     #[test]

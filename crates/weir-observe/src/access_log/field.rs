@@ -24,6 +24,10 @@ macro_rules! fields {
             RequestHeader(Box<str>),
             /// A field of the response, by its lower-case name.
             ResponseHeader(Box<str>),
+            /// A cookie of the request.
+            Cookie(Box<str>),
+            /// A parameter of the query, as sent.
+            QueryParameter(Box<str>),
         }
 
         /// Name, field and meaning of every placeholder without parameters.
@@ -47,11 +51,13 @@ fields! {
     ConnectionRequests "connection_requests" "Number of the request on its connection, from 1.",
     Method "method" "Method of the request.",
     Target "target" "Target of the request as received.",
-    Path "path" "Target up to the question mark.",
-    Query "query" "Target after the question mark.",
+    Path "path" "Path of the request, as received.",
+    Query "query" "`?` and the query of the request.",
+    Scheme "scheme" "`http` or `https`, by the connection of the client.",
     Version "version" "Protocol version of the request.",
     RequestLine "request_line" "Method, target and version.",
-    Host "host" "Authority that the request was routed by.",
+    Authority "authority" "Host of the request with the port, if it has one.",
+    Host "host" "Host of the request without a port.",
     RequestId "request_id" "Id of the request.",
     TraceId "trace_id" "Trace id (W3C Trace Context), sampled or not; empty when traces are off.",
     UserAgent "user_agent" "Request field User-Agent.",
@@ -75,8 +81,8 @@ fields! {
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name in the TLS handshake of the client (SNI).",
     TlsSession "tls.session" "`new` or `resumed`: the TLS session of the client.",
-    TlsClientSubject "tls.client_subject" "Subject of the client certificate (RFC 4514), if there is one.",
-    TlsClientFingerprint "tls.client_fingerprint" "SHA-256 of the client certificate in hexadecimal, if there is one.",
+    TlsClientSubject "tls.client.subject" "Subject of the client certificate (RFC 4514), if there is one.",
+    TlsClientFingerprint "tls.client.fingerprint" "SHA-256 of the client certificate in hexadecimal, if there is one.",
     EndedBy "ended_by" "Party that closed a tunnel: `client`, `server`, or `weir` at a time limit. With a `reason`, the tunnel failed.",
     Duration "duration" "Time of the whole exchange in microseconds.",
     DurationMillis "duration.ms" "Time of the whole exchange in milliseconds.",
@@ -242,13 +248,19 @@ impl LogField {
         Some(match self {
             LogField::Method => LogValue::bytes(record.method),
             LogField::Target => LogValue::bytes(record.target),
-            LogField::Path => LogValue::bytes(split_target(record.target).0),
-            LogField::Query => LogValue::bytes(split_target(record.target).1),
+            LogField::Path => LogValue::bytes(record.path),
+            LogField::Query => LogValue::bytes(query_of(record.target)),
+            LogField::Scheme => LogValue::word(Some(record.scheme)),
+            LogField::QueryParameter(name) => {
+                LogValue::bytes(record.fields.query_parameter(name).unwrap_or_default())
+            }
+            LogField::Cookie(name) => LogValue::bytes(record.fields.cookie(name).unwrap_or_default()),
             LogField::Version => LogValue::bytes(record.version),
             LogField::RequestLine if record.method.is_empty() => LogValue::Absent,
             LogField::RequestLine => LogValue::Line(line),
             LogField::HaproxyRequest if record.method.is_empty() => LogValue::Own(b"<BADREQ>"),
             LogField::HaproxyRequest => LogValue::Line(line),
+            LogField::Authority => LogValue::bytes(record.authority),
             LogField::Host => LogValue::bytes(record.host),
             LogField::RequestId => LogValue::bytes(record.request_id),
             LogField::TraceId => LogValue::bytes(record.trace_id),
@@ -321,11 +333,9 @@ fn seconds(micros: u64, scratch: &mut ValueBuf) -> LogValue<'_> {
     }
 }
 
-fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
-    match target.iter().position(|byte| *byte == b'?') {
-        Some(at) => (&target[..at], &target[at + 1..]),
-        None => (target, b""),
-    }
+/// The query of a target, with its `?`.
+fn query_of(target: &[u8]) -> &[u8] {
+    target.iter().position(|byte| *byte == b'?').map_or(b"", |at| &target[at..])
 }
 
 /// Milliseconds spent in some phases, or -1 when the exchange did not pass the last of them.

@@ -92,8 +92,10 @@ impl LogTemplate {
             .into_iter()
             .map(|phase| (format!("phase.{}", phase.name()), "Time in this phase in microseconds."));
         plain.chain(phases).chain([
-            ("request.header.NAME".to_owned(), "A field of the request."),
-            ("response.header.NAME".to_owned(), "A field of the response."),
+            ("header.NAME".to_owned(), "A header of the request."),
+            ("response.header.NAME".to_owned(), "A header of the response."),
+            ("cookie.NAME".to_owned(), "A cookie of the request."),
+            ("query.NAME".to_owned(), "A parameter of the query, as sent."),
         ])
     }
 

@@ -139,8 +139,18 @@ fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some(phase) = name.strip_prefix("phase.").and_then(Phase::from_name) {
         return Ok(LogField::Phase(phase));
     }
-    if let Some(header) = name.strip_prefix("request.header.") {
+    if let Some(header) = name.strip_prefix("header.") {
         return header_name(header, column).map(LogField::RequestHeader);
+    }
+    if let Some(cookie) = name.strip_prefix("cookie.") {
+        return parameter_name(cookie, column).map(LogField::Cookie);
+    }
+    if let Some(parameter) = name.strip_prefix("query.") {
+        return parameter_name(parameter, column).map(LogField::QueryParameter);
+    }
+    if let Some(header) = name.strip_prefix("request.header.") {
+        let hint = format!("write `{{header.{header}}}`");
+        return Err(error(column, &format!("there is no placeholder `{name}`"), Some(&hint)));
     }
     if let Some(header) = name.strip_prefix("response.header.") {
         return header_name(header, column).map(LogField::ResponseHeader);
@@ -162,10 +172,19 @@ fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
 fn header_name(name: &str, column: usize) -> Result<Box<str>, FormatError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        let hint = "write for example `{request.header.user-agent}`";
+        let hint = "write for example `{header.user-agent}`";
         return Err(error(column, &format!("`{name}` cannot be the name of a header"), Some(hint)));
     }
     Ok(name.to_ascii_lowercase().into())
+}
+
+/// The name of a cookie or a parameter: the key of a JSON object has it as it is.
+fn parameter_name(name: &str, column: usize) -> Result<Box<str>, FormatError> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+    if name.is_empty() || !name.bytes().all(is_plain) {
+        return Err(error(column, &format!("`{name}` cannot be the name of a cookie or a parameter"), None));
+    }
+    Ok(name.into())
 }
 
 /// The candidate most like a word, if any is like it at all.

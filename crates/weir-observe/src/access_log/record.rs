@@ -32,7 +32,13 @@ pub struct ExchangeRecord<'a> {
     pub target: &'a [u8],
     /// The protocol version, such as `HTTP/1.1`.
     pub version: &'a [u8],
-    /// The authority that the request was routed by.
+    /// The path as received, without the query.
+    pub path: &'a [u8],
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Host and port, if there is one, that the request was routed by.
+    pub authority: &'a [u8],
+    /// The same without the port.
     pub host: &'a [u8],
     /// The id of the request, taken over or made.
     pub request_id: &'a [u8],
@@ -109,6 +115,9 @@ impl Default for ExchangeRecord<'_> {
             method: b"",
             target: b"",
             version: b"",
+            path: b"",
+            scheme: "",
+            authority: b"",
             host: b"",
             request_id: b"",
             trace_id: b"",
@@ -174,6 +183,12 @@ pub trait FieldSource {
 
     /// The value of a response field by its lower-case name; of several, the first.
     fn response_field(&self, name: &str) -> Option<&[u8]>;
+
+    /// The value of a cookie of the request.
+    fn cookie(&self, name: &str) -> Option<&[u8]>;
+
+    /// The value of a parameter of the query, as sent.
+    fn query_parameter(&self, name: &str) -> Option<&[u8]>;
 }
 
 /// No fields at all.
@@ -186,6 +201,14 @@ impl FieldSource for NoFields {
     }
 
     fn response_field(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn cookie(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn query_parameter(&self, _name: &str) -> Option<&[u8]> {
         None
     }
 }

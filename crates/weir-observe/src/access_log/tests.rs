@@ -25,6 +25,14 @@ impl FieldSource for TestFields {
     fn response_field(&self, name: &str) -> Option<&[u8]> {
         self.response.iter().find(|(field, _)| *field == name).map(|(_, value)| &value[..])
     }
+
+    fn cookie(&self, name: &str) -> Option<&[u8]> {
+        (name == "id").then_some(b"7 \"of\" 9")
+    }
+
+    fn query_parameter(&self, name: &str) -> Option<&[u8]> {
+        (name == "q").then_some(b"a%20b")
+    }
 }
 
 fn browser() -> TestFields {
@@ -62,6 +70,9 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         target: b"/search?q=a%20b",
         version: b"HTTP/1.1",
         host: b"www.example",
+        authority: b"www.example:8443",
+        scheme: "https",
+        path: b"/search",
         request_id: b"01J9ZK",
         trace_id: b"4bf92f3577b34da6a3ce929d0e0e4736",
         fields,
@@ -203,14 +214,16 @@ fn every_placeholder_has_its_value() {
         ("{time}", "2000-10-10T13:55:36.123456Z"),
         ("{time.seconds} {time.us}", "971186136.123456 971186136123456"),
         ("{peer_address} {peer_port}", "10.1.1.1 1024"),
-        ("{connection_requests} {path} {query}", r"3 /search q=a%20b"),
+        ("{connection_requests} {path} {query}", r"3 /search ?q=a%20b"),
+        ("{scheme} {authority} {host}", "https www.example:8443 www.example"),
+        ("{query.q} {query.none} {cookie.id} {cookie.none}", r"a%20b - 7\x20\x22of\x22\x209 -"),
         (
             "{host} {request_id} {trace_id} {route}",
             "www.example 01J9ZK 4bf92f3577b34da6a3ce929d0e0e4736 search",
         ),
         ("{duration} {duration.ms} {duration.seconds}", "120399 120 0.120399"),
         ("{phase.connect}us", "30999us"),
-        ("{request.header.User-Agent}", r"Mozilla/5.0\x20(\x22X11\x22)"),
+        ("{header.User-Agent}", r"Mozilla/5.0\x20(\x22X11\x22)"),
         ("{response.header.content-type} {response.header.x}", "text/html -"),
         ("{request_line}", r"GET\x20/search?q=a%20b\x20HTTP/1.1"),
         ("{load.process},{load.listener},{load.upstream},{load.server}", "9,8,7,6"),
@@ -229,7 +242,7 @@ fn every_placeholder_has_its_value() {
     assert_eq!(line("{client_address}:{client_port}", &ExchangeRecord::default()), "unix:-\n");
     let new = ExchangeRecord { reused: Some(false), ..good };
     assert_eq!(line("{server_connection}", &new), "new\n");
-    assert_eq!(line("{tls.client_subject} {tls.client_fingerprint}", &good), "CN=ann 9f86\n");
+    assert_eq!(line("{tls.client.subject} {tls.client.fingerprint}", &good), "CN=ann 9f86\n");
     let tls = "{tls.version} {tls.cipher_suite} {tls.server_name} {tls.session}";
     assert_eq!(line(tls, &bad()), "- - - -\n");
 }
@@ -290,17 +303,24 @@ fn mistakes_are_reported_with_column_and_hint() {
         ("{status} }", 10, "this brace was never opened", Some("write `}}` for a brace")),
         ("{status}\n{method}", 9, "a control character would break the line", None),
         (
-            "{request.header.}",
+            "{header.}",
             1,
             "`` cannot be the name of a header",
-            Some("write for example `{request.header.user-agent}`"),
+            Some("write for example `{header.user-agent}`"),
         ),
         (
             "{response.header.a b}",
             1,
             "`a b` cannot be the name of a header",
-            Some("write for example `{request.header.user-agent}`"),
+            Some("write for example `{header.user-agent}`"),
         ),
+        (
+            "{request.header.referer}",
+            1,
+            "there is no placeholder `request.header.referer`",
+            Some("write `{header.referer}`"),
+        ),
+        ("{cookie.a\"b}", 1, "`a\"b` cannot be the name of a cookie or a parameter", None),
         (
             "json {status} and {method}",
             14,
@@ -324,8 +344,7 @@ fn mistakes_are_reported_with_column_and_hint() {
 
 #[test]
 fn a_format_tells_which_fields_it_will_ask_for() {
-    let format =
-        LogTemplate::parse("{user_agent} {request.header.X-A} {response.header.Server} {status}").unwrap();
+    let format = LogTemplate::parse("{user_agent} {header.X-A} {response.header.Server} {status}").unwrap();
     assert_eq!(format.request_fields().collect::<Vec<_>>(), ["user-agent", "x-a"]);
     assert_eq!(format.response_fields().collect::<Vec<_>>(), ["server"]);
     assert_eq!(LogTemplate::parse("common").unwrap().request_fields().count(), 0);
@@ -340,7 +359,7 @@ fn a_format_tells_which_fields_it_will_ask_for() {
 fn a_warm_buffer_means_no_allocation() {
     let fields = browser();
     let (good, bad) = (good(&fields), bad());
-    for name in LogTemplate::names().chain(["{failure} {duration.seconds} {request.header.user-agent}"]) {
+    for name in LogTemplate::names().chain(["{failure} {duration.seconds} {header.user-agent}"]) {
         let format = LogTemplate::parse(name).unwrap();
         let mut out = Vec::with_capacity(8192);
         let info = allocation_counter::measure(|| {
@@ -357,7 +376,7 @@ const HOSTILE_FORMATS: &[&str] = &[
     "combined",
     "httplog",
     "tcplog",
-    "{method} {target} {version} {host} {request_id} \"{request.header.x}\" [{response.header.x}] {listener} {route} {upstream} {server}",
+    "{method} {target} {version} {host} {request_id} \"{header.x}\" [{response.header.x}] {listener} {route} {upstream} {server}",
     "\"{method}\"{target}\"{version}\" {path} {query} {request_line} \"{request_line}\"",
 ];
 

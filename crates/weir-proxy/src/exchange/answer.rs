@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use weir_config::{HeaderChanges, RouteAction};
+use weir_config::RouteAction;
 use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
@@ -11,7 +11,7 @@ use super::client::Client;
 use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
-use super::template::TemplateContext;
+use super::template::TemplateValues;
 use super::{Ended, Exchange, fields, forwarded, grpc_fields, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::ends::Source;
@@ -21,9 +21,6 @@ use crate::responder::grpc_failure::GrpcFailure;
 use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
-
-/// No changes, for an unknown route.
-static UNCHANGED: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
 
 /// Answers with the page of a failure, or aborts the response if one has begun.
 pub(crate) async fn failure(
@@ -71,7 +68,7 @@ pub(crate) async fn failure(
         // After an error of the client it is uncertain where its next request begins.
         stream.close_after();
     }
-    send(client, stream, exchange, &page, &UNCHANGED).await.map_or(End::Closed, |()| End::Done)
+    send(client, stream, exchange, &page).await.map_or(End::Closed, |()| End::Done)
 }
 
 /// Answers with the redirect or the fixed response of the route.
@@ -86,10 +83,10 @@ pub(crate) async fn from_config(
 ) -> Result<End, Ended> {
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let context = TemplateContext::of_request(client, stream, exchange, listener, Some(route));
+    let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
     let answer = match &route.config.action {
-        RouteAction::Redirect(to) => redirect::answer(to, |template, out| context.write_url(template, out)),
-        RouteAction::Respond(fixed) => fixed::answer(fixed, |template, out| context.write(template, out)),
+        RouteAction::Redirect(to) => redirect::answer(to, |template, out| values.write_url(template, out)),
+        RouteAction::Respond(fixed) => fixed::answer(fixed, |template, out| values.write(template, out)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => {
             unreachable!("only routes without an upstream come here")
         }
@@ -97,7 +94,7 @@ pub(crate) async fn from_config(
     if !stream.discard_body(client) {
         stream.close_after();
     }
-    let sent = send(client, stream, exchange, &answer, &route.config.response_headers).await;
+    let sent = send(client, stream, exchange, &answer).await;
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
@@ -114,20 +111,21 @@ pub(crate) async fn as_last_hop(
         stream.close_after();
     }
     let answer = last_hop::answer(exchange.request.method());
-    let sent = send(client, stream, exchange, &answer, &UNCHANGED).await;
+    let sent = send(client, stream, exchange, &answer).await;
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
-/// Sends an answer, with the changes that the route makes to the heads of responses.
+/// Sends an answer, with the changes that the route makes to the heads of responses; the listener where there is no route.
 async fn send(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     answer: &Answer<'_>,
-    changes: &HeaderChanges,
 ) -> Result<(), Failure> {
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
+    let changes = route.map_or(&listener.config.response_headers, |route| &route.config.response_headers);
     let (length, body) = match answer.may_have_body() {
         false => (None, &b""[..]),
         true if exchange.request.method() == Method::Head => (Some(answer.body.len() as u64), &b""[..]),
@@ -142,9 +140,9 @@ async fn send(
     };
     if has_values(changes) {
         let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-        let route = exchange.record.route.map(|index| &listener.route_plans[index]);
-        let context = TemplateContext::of_request(client, stream, exchange, listener, route);
-        rendered.render(changes, &TemplateContext { status: answer.status, ..context });
+        let values = TemplateValues::of_request(client, stream, exchange, listener, route);
+        let values = TemplateValues { status: answer.status, ..values };
+        rendered.render(changes, |template, out| values.write(template, out));
         exchange.rendered_headers = rendered;
     }
     stream.respond(client, exchange, &head, |out| {
@@ -152,10 +150,14 @@ async fn send(
             out.field(b"Date", &client.worker.date());
         }
         fields::write_id(out, exchange, listener, changes);
-        for (name, value) in answer.fields.iter().filter(|(name, _)| leave(changes, name)) {
+        // How long a failure may be kept, and what its page is, are not the matter of a route.
+        let is_failure = exchange.record.failure.is_some();
+        for (name, value) in answer.fields.iter().filter(|(name, _)| is_failure || leave(changes, name)) {
             out.field(name, value);
         }
-        header_changes::write_changes(out, changes, &exchange.rendered_headers);
+        header_changes::write_changes(out, changes, &exchange.rendered_headers, |name| {
+            !is_failure || answer.field(name).is_none()
+        });
     });
     exchange.record.is_own_answer = true;
     exchange.record.status = answer.status;

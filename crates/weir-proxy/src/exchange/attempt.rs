@@ -14,7 +14,7 @@ use super::header_changes::has_values;
 use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer};
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
-use super::template::TemplateContext;
+use super::template::TemplateValues;
 use super::{Exchange, choose, connect, fields, grpc, grpc_web, private};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
@@ -399,8 +399,8 @@ fn render_headers(
     server: ServerId,
 ) {
     let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-    let context = TemplateContext::of_attempt(client, stream, exchange, plans, server);
-    rendered.render(&plans.route.config.request_headers, &context);
+    let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
+    rendered.render(&plans.route.config.request_headers, |template, out| values.write(template, out));
     exchange.rendered_headers = rendered;
 }
 

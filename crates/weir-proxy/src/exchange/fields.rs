@@ -147,7 +147,7 @@ pub(crate) fn write_request<W: FieldWriter>(
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
     }
-    write_changes(out, changes, &exchange.rendered_headers);
+    write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
 
 #[inline(always)]
@@ -243,7 +243,7 @@ pub(crate) fn write_response(
     }
     write_id(out, exchange, plans.listener, changes);
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
-    write_changes(out, changes, &exchange.rendered_headers);
+    write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
 
 fn copy_response_fields<W: FieldWriter>(

@@ -5,8 +5,6 @@ use std::ops::Range;
 use weir_config::{HeaderChanges, HeaderName, HeaderTemplate};
 use weir_http::FieldWriter;
 
-use super::template::TemplateContext;
-
 /// Whether the changes of a route take this field out.
 pub(super) fn is_changed_away(changes: &HeaderChanges, name: &[u8]) -> bool {
     let named = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
@@ -28,23 +26,23 @@ pub(crate) struct RenderedHeaders {
 }
 
 impl RenderedHeaders {
-    /// Makes the values for these changes; the earlier ones are gone.
-    pub(super) fn render(&mut self, changes: &HeaderChanges, context: &TemplateContext<'_>) {
-        self.clear();
+    /// Makes the values for these changes, in place of earlier ones. `write` appends a text, and says whether there is any.
+    pub(super) fn render(
+        &mut self,
+        changes: &HeaderChanges,
+        write: impl Fn(&HeaderTemplate, &mut Vec<u8>) -> bool,
+    ) {
+        self.text.clear();
+        self.values.clear();
         for (_, template) in of_exchange(changes) {
             let start = self.text.len();
-            let has_value = context.write(template, &mut self.text);
+            let has_value = write(template, &mut self.text);
             self.values.push(has_value.then_some(start..self.text.len()));
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.text.clear();
-        self.values.clear();
-    }
-
-    fn get(&self, index: usize) -> Option<&[u8]> {
-        Some(&self.text[self.values.get(index)?.clone()?])
+    fn all(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.values.iter().map(|range| Some(&self.text[range.clone()?]))
     }
 }
 
@@ -59,17 +57,21 @@ fn of_exchange(changes: &HeaderChanges) -> impl Iterator<Item = &(HeaderName, He
     changes.set.iter().chain(&changes.add).filter(|(_, template)| template.literal().is_none())
 }
 
-/// Adds what a route sets and adds.
-pub(crate) fn write_changes(out: &mut impl FieldWriter, changes: &HeaderChanges, rendered: &RenderedHeaders) {
-    let mut values = 0;
+/// Adds what a route sets and adds, of the headers that `passes`.
+pub(crate) fn write_changes(
+    out: &mut impl FieldWriter,
+    changes: &HeaderChanges,
+    rendered: &RenderedHeaders,
+    passes: impl Fn(&[u8]) -> bool,
+) {
+    let mut rendered = rendered.all();
     for (name, template) in changes.set.iter().chain(&changes.add) {
-        if let Some(text) = template.literal() {
-            out.field(name.as_bytes(), text.as_bytes());
-            continue;
-        }
-        if let Some(value) = rendered.get(values) {
+        let value = match template.literal() {
+            Some(text) => Some(text.as_bytes()),
+            None => rendered.next().flatten(),
+        };
+        if let Some(value) = value.filter(|_| passes(name.as_bytes())) {
             out.field(name.as_bytes(), value);
         }
-        values += 1;
     }
 }

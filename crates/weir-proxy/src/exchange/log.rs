@@ -2,9 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_http::ResponseHead;
 use weir_http::grpc::GrpcStatus;
+use weir_http::{FieldName, ResponseHead};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
+use weir_traffic::affinity::cookie_value;
+use weir_traffic::route::query_value;
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -37,6 +39,17 @@ impl FieldSource for Heads<'_> {
         let text = &self.exchange.response_text[..];
         let response: &ResponseHead = &self.exchange.response;
         response.fields().get_by_name(text, name).map(|field| field.value.of(text))
+    }
+
+    fn cookie(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        let mut fields = self.exchange.request.fields().all(FieldName::Cookie);
+        fields.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()))
+    }
+
+    fn query_parameter(&self, name: &str) -> Option<&[u8]> {
+        let text = &self.exchange.request_text[..];
+        query_value(self.exchange.request.query()?.of(text), name.as_bytes())
     }
 }
 
@@ -78,7 +91,10 @@ fn with_record(
         method: head(request.method_span()),
         target: head(request.target()),
         version: if whole { request.version().as_str().as_bytes() } else { b"" },
-        host: if whole { request.authority().of(text) } else { b"" },
+        path: head(request.path()),
+        scheme: if client.is_tls { "https" } else { "http" },
+        authority: if whole { request.authority().of(text) } else { b"" },
+        host: if whole { request.host().of(text) } else { b"" },
         request_id: &record.request_id,
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         fields: &Heads { exchange },

@@ -19,6 +19,7 @@ mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
 mod answer;
+mod template;
 pub(crate) mod fields;
 mod affinity;
 pub(crate) mod finish;
@@ -34,7 +35,6 @@ pub(crate) mod client;
 mod grpc_fields;
 mod grpc_call;
 mod header_changes;
-mod template;
 pub(crate) mod waits;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::header_changes::has_values;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
-use super::template::TemplateContext;
+use super::template::TemplateValues;
 use super::{Ended, Exchange, affinity, fields, grpc_web, private};
 use crate::net::clock;
 use crate::relay::WaitingFor;
@@ -80,10 +80,10 @@ fn begin<T: ServerStream>(
     affinity::count(exchange, plans, server);
     if has_values(&plans.route.config.response_headers) {
         let mut rendered = std::mem::take(&mut exchange.rendered_headers);
-        let context = TemplateContext::of_attempt(client, stream, exchange, plans, server);
+        let values = TemplateValues::of_attempt(client, stream, exchange, plans, server);
         let status = exchange.record.status;
-        let context = TemplateContext { response_text: head, status, ..context };
-        rendered.render(&plans.route.config.response_headers, &context);
+        let values = TemplateValues { response_text: head, status, ..values };
+        rendered.render(&plans.route.config.response_headers, |template, out| values.write(template, out));
         exchange.rendered_headers = rendered;
     }
     let response = FinalHead {

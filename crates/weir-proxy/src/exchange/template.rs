@@ -21,7 +21,7 @@ use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// Where values are looked up.
 #[derive(Clone, Copy)]
-pub(super) struct TemplateContext<'a> {
+pub(super) struct TemplateValues<'a> {
     pub(super) client: &'a Client,
     pub(super) tls: Option<TlsFacts<'a>>,
     pub(super) local_address: Option<SocketAddr>,
@@ -36,7 +36,7 @@ pub(super) struct TemplateContext<'a> {
     pub(super) status: u16,
 }
 
-impl<'a> TemplateContext<'a> {
+impl<'a> TemplateValues<'a> {
     /// For a request, before there is a server.
     pub(super) fn of_request(
         client: &'a Client,
@@ -69,8 +69,8 @@ impl<'a> TemplateContext<'a> {
     ) -> Self {
         let upstream = &plans.upstream.config;
         let destination = (&*upstream.name, &*upstream.servers[server.index()].name);
-        let context = Self::of_request(client, stream, exchange, plans.listener, Some(plans.route));
-        Self { destination, ..context }
+        let values = Self::of_request(client, stream, exchange, plans.listener, Some(plans.route));
+        Self { destination, ..values }
     }
 
     /// Appends the text of a template; whether it has no values, or one that is not empty.

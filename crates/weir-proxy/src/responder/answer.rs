@@ -24,6 +24,12 @@ impl<'a> Answer<'a> {
         self
     }
 
+    /// The value of the field of this name, in any mixture of upper and lower case.
+    pub(crate) fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.fields.iter();
+        fields.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+    }
+
     /// Whether it may have a body (RFC 9110 section 6.4.1).
     pub(crate) fn may_have_body(&self) -> bool {
         self.status != 204 && self.status != 304

@@ -152,7 +152,7 @@ fn httplog_of_a_tcp_listener() {
 #[test]
 fn an_own_format() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 4\r\n\r\nfine");
-    let weir = logging(&origin, "{method} {status} {request.header.referer} {response.header.x-cache} {{}}");
+    let weir = logging(&origin, "{method} {status} {header.referer} {response.header.x-cache} {{}}");
     ask(&weir);
     assert_eq!(weir.access_log(1), ["GET 200 http://r.test/ hit {}"]);
 }
@@ -305,9 +305,7 @@ fn injection_is_impossible() {
         b"\x16\x03\x01\r\n\r\n".to_vec(),
         b"GET / HTTP/1.1\r\nHost: a.test\r\nX\x00: \x1b[2J\r\n\r\n".to_vec(),
     ];
-    for format in
-        ["combined", "json", "httplog", "{method} {target} {user_agent} {referer} {request.header.x} end"]
-    {
+    for format in ["combined", "json", "httplog", "{method} {target} {user_agent} {referer} {header.x} end"] {
         let weir = logging(&origin, format);
         for request in &nasty {
             let mut client = Client::connect(weir.web());

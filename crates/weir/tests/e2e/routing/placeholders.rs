@@ -1,7 +1,8 @@
 //! Values of the exchange in headers and redirects: what each comes to, in requests, responses and answers of Weir, and that none can split
 //! a message.
 
-use crate::harness::{Client, Origin, Weir, config_with};
+use crate::harness::http2::start_with_tls;
+use crate::harness::{Client, Http2Client, Origin, Weir, config_with};
 
 /// An origin that answers with the value of the field `x-value` of the request.
 fn telling() -> Origin {
@@ -107,4 +108,54 @@ fn values_in_a_redirect_are_part_of_a_url() {
     assert_eq!(location(head), "https://a.test/me/%3Ca%20b%3E%09%22c%22?a=b");
     let head = "GET /port HTTP/1.1\r\nHost: a.test:8080\r\nCookie: lang=de\r\n\r\n";
     assert_eq!(location(head), "https://a.test:8080/port?lang=de");
+}
+
+/// Those of the listener are on every route, and on what Weir answers itself; those of a route come on top.
+#[test]
+fn headers_of_a_listener() {
+    let origin = telling();
+    let weir = Weir::start(&config_with(
+        &[origin.named("first")],
+        &format!(
+            "listener.web.request_headers.set = {{ x-value = '{{client_address}}' }}
+             listener.web.response_headers = {{ remove = ['x-own'], set = {{ x-frame-options = 'DENY', x-host = '{{host}}' }}, add = {{ x-all = '1' }} }}
+             listener.web.route = [
+                 {{ path = \"/route\", upstream = \"app\", request_headers.set.x-value = 'of the route', response_headers = {{ remove = ['x-frame-options'], set = {{ x-host = 'of the route', cache-control = 'max-age=60' }}, add = {{ x-all = '2' }} }} }},
+                 {{ path = \"/fixed\", respond = {{ status = 200 }} }},
+                 {{ path = \"/down\", upstream = \"down\", response_headers.set = {{ cache-control = 'max-age=60', content-type = 'text/x-own' }} }},
+             ]
+             upstream.down.servers = [\"{}\"]
+             upstream.down.retry.attempts_max = 1",
+            crate::harness::CLOSED_PORT
+        ),
+    ));
+    let fetch = |head: &str| Client::exchange(weir.web(), head);
+    let get = |target: &str| fetch(&format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+    let response = get("/");
+    assert_eq!(response.text(), "127.0.0.1");
+    assert_eq!((response.field("x-frame-options"), response.field("x-host")), (Some("DENY"), Some("a.test")));
+    assert_eq!((response.field("x-own"), response.field("x-all")), (None, Some("1")));
+    let response = get("/route");
+    assert_eq!(response.text(), "of the route");
+    assert_eq!((response.field("x-frame-options"), response.field("x-host")), (None, Some("of the route")));
+    assert_eq!(response.fields().all("x-all"), ["1", "2"]);
+    assert_eq!(response.field("cache-control"), Some("max-age=60"));
+    assert_eq!(get("/fixed").field("x-frame-options"), Some("DENY"));
+    // A failure on a route: what its page says of itself stays.
+    let response = get("/down");
+    assert_eq!((response.status, response.field("x-frame-options")), (502, Some("DENY")));
+    assert_eq!(response.field("cache-control"), Some("no-store"));
+    assert_ne!(response.field("content-type"), Some("text/x-own"));
+    // One before there is a route.
+    let response = fetch("GET / HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n");
+    assert_eq!((response.status, response.field("x-frame-options")), (400, Some("DENY")));
+}
+
+#[test]
+fn strict_transport_security() {
+    let origin = telling();
+    let (authority, weir) =
+        start_with_tls(&origin, "listener.web.hsts = { max_age = \"10m\", subdomains = true }");
+    let response = Http2Client::connect_tls(&authority, weir.web()).fetch("/");
+    assert_eq!(response.field("strict-transport-security"), Some("max-age=600; includeSubDomains"));
 }

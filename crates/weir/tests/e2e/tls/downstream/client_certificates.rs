@@ -260,7 +260,7 @@ fn the_access_log_names_the_client() {
     let site = Site::start(
         &origin,
         &format!(
-            "{OPTIONAL}\nlistener.web.access_log = {{ output = \"file:{{dir}}/log\", format = \"{{tls.client_subject}} {{tls.client_fingerprint}} {{reason}}\" }}"
+            "{OPTIONAL}\nlistener.web.access_log = {{ output = \"file:{{dir}}/log\", format = \"{{tls.client.subject}} {{tls.client.fingerprint}} {{reason}}\" }}"
         ),
     );
     let ann = site.clients.certify("ann", |_| {});
