@@ -6,10 +6,12 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 use super::headers::ListenerHeaders;
 use super::templates::TemplatePlace;
 use super::{UpstreamLookup, action, check_name, headers};
-use crate::config::{EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings};
+use crate::config::{
+    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
-use crate::text::{ListenerText, RegexReplacement, RouteText, ValueRule};
+use crate::text::{CorsText, ListenerText, RegexReplacement, RouteText, ValueRule};
 use crate::value::{TemplateValue, Token};
 
 pub(super) fn check(
@@ -43,6 +45,7 @@ pub(super) fn check(
             &place,
             diagnostics,
         )),
+        cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -53,6 +56,19 @@ pub(super) fn check(
     };
     let matches = matches(text, shows_groups(&settings, &action), diagnostics).into();
     Route { name: route_name(value), matches, action, settings: interner.intern(settings) }
+}
+
+fn check_cors(text: &SpannedTable<CorsText>, diagnostics: &mut Vec<Diagnostic>) -> Cors {
+    let cors = text.value.to_cors();
+    let mut origins = text.value.origins.iter().flat_map(|origins| &origins.0);
+    let any = origins.find(|origin| origin.value == CorsOrigin::Any);
+    if let Some(any) = any.filter(|_| cors.credentials) {
+        let message = "`credentials` with every origin would let any site act as its visitors";
+        let help = "name the origins: browsers refuse `*` with credentials";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("credentials"), message);
+        diagnostics.push(diagnostic.label(any.span, "every origin").help(help));
+    }
+    cors
 }
 
 /// The name of a route in logs and metrics.
@@ -275,7 +291,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 20] = [
+    const OF_HTTP: [&str; 21] = [
         "host",
         "path",
         "path_exact",
@@ -290,6 +306,7 @@ fn report_of_other_protocol(
         "replace_regex",
         "request_headers",
         "response_headers",
+        "cors",
         "forward_host",
         "allow_connect",
         "grpc_web",

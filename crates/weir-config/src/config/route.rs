@@ -8,6 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
+use super::Cors;
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -37,6 +38,8 @@ pub struct RouteSettings {
     pub request_headers: HeaderChanges,
     /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
     pub response_headers: HeaderChanges,
+    /// What scripts of other origins may do. Default: nothing is said about that.
+    pub cors: Option<Box<Cors>>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
     /// Which requests leave the queue of the upstream first.
@@ -85,6 +88,7 @@ impl Default for RouteSettings {
             rewrite: None,
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
+            cors: None,
             forward_host: ForwardHost::Keep,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,

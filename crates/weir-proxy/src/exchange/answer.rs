@@ -12,7 +12,7 @@ use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, fields, forwarded, grpc_fields, header_changes, trace};
+use super::{Ended, Exchange, cors, fields, forwarded, grpc_fields, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
@@ -98,6 +98,25 @@ pub(crate) async fn from_config(
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
+/// Answers what a browser asks before a request of another origin.
+///
+/// # Errors
+/// When the client does not take the answer.
+pub(crate) async fn preflight(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+) -> Result<End, Ended> {
+    if !stream.discard_body(client) {
+        stream.close_after();
+    }
+    let Some(cors) = &route.config.cors else { return Ok(End::Closed) };
+    let answer = cors::answer_preflight(cors, exchange);
+    let sent = send(client, stream, exchange, &answer).await;
+    sent.map(|()| End::Done).map_err(Ended::Failed)
+}
+
 /// Answers a TRACE or OPTIONS that may go no further.
 ///
 /// # Errors
@@ -154,6 +173,9 @@ async fn send(
         let is_failure = exchange.record.failure.is_some();
         for (name, value) in answer.fields.iter().filter(|(name, _)| is_failure || leave(changes, name)) {
             out.field(name, value);
+        }
+        if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
+            cors::write(out, cors, exchange);
         }
         header_changes::write_changes(out, changes, &exchange.rendered_headers, |name| {
             !is_failure || answer.field(name).is_none()

@@ -15,7 +15,7 @@ use super::client::Client;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, forwarded, grpc_fields, trace};
+use super::{Exchange, affinity, cors, forwarded, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -242,6 +242,9 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date());
     }
     write_id(out, exchange, plans.listener, changes);
+    if let Some(cors) = &plans.route.config.cors {
+        cors::write(out, cors, exchange);
+    }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
@@ -258,13 +261,15 @@ fn copy_response_fields<W: FieldWriter>(
     let changes = &plans.route.config.response_headers;
     let others = response.connection().others();
     let id = plans.listener.id_of_responses();
+    let decides_cors = plans.route.config.cors.is_some();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (others && response.is_named_by_connection(text, field))
             || id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || decides_cors && cors::is_of_protocol(name)
             || is_changed_away(changes, name)
     };
-    let ask = others || id.is_some() || !changes.is_empty();
+    let ask = others || id.is_some() || decides_cors || !changes.is_empty();
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop,

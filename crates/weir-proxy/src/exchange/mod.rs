@@ -21,6 +21,7 @@ pub(crate) mod delivery;
 mod answer;
 mod template;
 pub(crate) mod fields;
+mod cors;
 mod affinity;
 pub(crate) mod finish;
 mod plans;
@@ -118,6 +119,9 @@ async fn carry(
         Some(_) => grpc::time_limit(exchange, client.now, route.config.timeouts.exchange),
     };
     client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
+    if route.config.cors.is_some() && cors::is_preflight(exchange) {
+        return answer::preflight(client, stream, exchange, route).await;
+    }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::from_config(client, stream, exchange, route).await;
     };

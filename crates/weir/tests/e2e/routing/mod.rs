@@ -4,4 +4,5 @@
 
 mod routes;
 mod placeholders;
+mod cors;
 mod normal_paths;
