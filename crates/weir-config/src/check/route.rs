@@ -51,6 +51,7 @@ pub(super) fn check(
         allow_connect: value.allow_connect,
         grpc_web: value.grpc_web,
         upgrades: upgrades(&value.upgrades, diagnostics),
+        access_log: value.access_log,
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };

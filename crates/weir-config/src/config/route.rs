@@ -50,6 +50,8 @@ pub struct RouteSettings {
     pub grpc_web: bool,
     /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
     pub upgrades: Vec<Box<str>>,
+    /// Whether exchanges without a failure have a line in the access log.
+    pub access_log: bool,
     /// Time limits of the exchange.
     pub timeouts: RouteTimeouts,
     /// The largest request body: that of the listener unless the route has its own.
@@ -94,6 +96,7 @@ impl Default for RouteSettings {
             allow_connect: false,
             grpc_web: false,
             upgrades: vec!["websocket".into()],
+            access_log: true,
             timeouts: RouteTimeouts::default(),
             body_size: None,
         }

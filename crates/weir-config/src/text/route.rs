@@ -73,6 +73,8 @@ section! {
         grpc_web: bool = false, like "Envoy `envoy.filters.http.grpc_web`, Traefik `grpcWeb`";
         /// Protocols that a client may upgrade to. For any other, the request is forwarded without its `Upgrade`.
         upgrades: Vec<Spanned<Token>> = ["websocket"];
+        /// Whether requests have a line in the access log of the listener. Failures have one all the same.
+        access_log: bool = true, like "nginx `access_log off`, HAProxy `http-request set-log-level silent`, Traefik `observability.accessLogs`";
         /// Time limits of the exchange.
         timeouts: SpannedTable<RouteTimeouts> = {};
         /// Limits on the request.

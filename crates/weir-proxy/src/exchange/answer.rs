@@ -71,11 +71,12 @@ pub(crate) async fn failure(
     send(client, stream, exchange, &page).await.map_or(End::Closed, |()| End::Done)
 }
 
-/// Answers with the redirect or the fixed response of the route.
+/// Answers what needs no server: with the redirect or the fixed response of the route, or what a browser asks before a request of another
+/// origin.
 ///
 /// # Errors
 /// When the client does not take the answer.
-pub(crate) async fn from_config(
+pub(crate) async fn without_server(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
@@ -84,7 +85,9 @@ pub(crate) async fn from_config(
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
     let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+    let preflight = route.config.cors.as_ref().filter(|_| cors::is_preflight(exchange));
     let answer = match &route.config.action {
+        _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
         RouteAction::Redirect(to) => redirect::answer(to, |template, out| values.write_url(template, out)),
         RouteAction::Respond(fixed) => fixed::answer(fixed, |template, out| values.write(template, out)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => {
@@ -94,25 +97,6 @@ pub(crate) async fn from_config(
     if !stream.discard_body(client) {
         stream.close_after();
     }
-    let sent = send(client, stream, exchange, &answer).await;
-    sent.map(|()| End::Done).map_err(Ended::Failed)
-}
-
-/// Answers what a browser asks before a request of another origin.
-///
-/// # Errors
-/// When the client does not take the answer.
-pub(crate) async fn preflight(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    route: &RoutePlan,
-) -> Result<End, Ended> {
-    if !stream.discard_body(client) {
-        stream.close_after();
-    }
-    let Some(cors) = &route.config.cors else { return Ok(End::Closed) };
-    let answer = cors::answer_preflight(cors, exchange);
     let sent = send(client, stream, exchange, &answer).await;
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }

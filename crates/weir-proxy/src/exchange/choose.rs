@@ -9,7 +9,7 @@ use weir_traffic::route::RouteRequest;
 
 use super::client::Client;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, fields, forwarded};
+use super::{Ended, Exchange, cors, fields, forwarded};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -126,6 +126,9 @@ pub(crate) fn connection_route<'a>(
 
 /// The upstream that the request goes to; `None` when the config itself has the answer.
 pub(crate) fn upstream(client: &Client, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
+    if route.config.cors.is_some() && cors::is_preflight(exchange) {
+        return None;
+    }
     let chosen = match &route.config.action {
         RouteAction::Upstream(index) => index.0,
         RouteAction::Split(parts) => {

@@ -18,7 +18,7 @@ use super::stream::ClientStream;
 use super::{Ended, Exchange};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
-use crate::state::snapshot::{ListenerPlan, UpstreamPlan};
+use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::wait_limits::WaitLimits;
 use crate::upstream::stream::ServerStream;
@@ -26,13 +26,20 @@ use crate::upstream::stream::ServerStream;
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
+/// Limits the time of the exchange: as its route says, and a call as its client says.
+#[inline(always)]
+pub(super) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
+    let of_route = route.config.timeouts.exchange;
+    let limit = match exchange.grpc {
+        None => of_route,
+        Some(_) => time_limit(exchange, client.now, of_route),
+    };
+    client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
+}
+
 /// The time limit of a call that began at `now`: that of its route, or its own if that is shorter.
 #[cold]
-pub(super) fn time_limit(
-    exchange: &mut Exchange,
-    now: Instant,
-    of_route: Option<Duration>,
-) -> Option<Duration> {
+fn time_limit(exchange: &mut Exchange, now: Instant, of_route: Option<Duration>) -> Option<Duration> {
     let field = exchange.request.fields().get_by_name(&exchange.request_text, "grpc-timeout");
     let own = field.and_then(|field| parse_timeout(field.value.of(&exchange.request_text)).ok());
     let limit = of_route.into_iter().chain(own).min();

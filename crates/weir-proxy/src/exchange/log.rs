@@ -19,9 +19,19 @@ use crate::state::worker_config::WorkerConfig;
 pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, config: &WorkerConfig) {
     let log = client.listener.log();
     let Some(log) = &*log else { return };
+    if exchange.record.failure.is_none() && is_silent(exchange, config) {
+        return;
+    }
     log.add(|format, text| {
         with_record(client, stream, exchange, config, |record| format.render(record, text));
     });
+}
+
+/// Whether the route wants no lines.
+fn is_silent(exchange: &Exchange, config: &WorkerConfig) -> bool {
+    let record = &exchange.record;
+    let route = |index: usize| &config.snapshot.listeners[record.listener()].route_plans[index];
+    record.route.is_some_and(|index| !route(index).config.access_log)
 }
 
 /// The fields of both heads, for formats that name some.

@@ -114,16 +114,9 @@ async fn carry(
     if route.config.grpc_web {
         grpc_web::begin(exchange);
     }
-    let limit = match exchange.grpc {
-        None => route.config.timeouts.exchange,
-        Some(_) => grpc::time_limit(exchange, client.now, route.config.timeouts.exchange),
-    };
-    client.deadline.set_ceiling(limit.map(|limit| client.now + limit));
-    if route.config.cors.is_some() && cors::is_preflight(exchange) {
-        return answer::preflight(client, stream, exchange, route).await;
-    }
+    grpc::limit_time(client, exchange, route);
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
-        return answer::from_config(client, stream, exchange, route).await;
+        return answer::without_server(client, stream, exchange, route).await;
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
     let plans = Plans { config: &config, listener, route, upstream, upstream_index };

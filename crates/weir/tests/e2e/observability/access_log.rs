@@ -510,3 +510,26 @@ fn a_fifo() {
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(0));
 }
+
+/// Health checks of another balancer are not worth a line; failures are.
+#[test]
+fn a_route_may_have_no_lines() {
+    let origin = crate::harness::scripts::echo();
+    let weir = Weir::start(&crate::harness::config_with(
+        &[origin.named("a")],
+        &format!(
+            "listener.web.access_log = {{ format = '{{target}} {{status}}', output = \"file:{{dir}}/access.log\" }}
+             listener.web.route = [
+                 {{ path = \"/quiet\", upstream = \"app\", access_log = false }},
+                 {{ path = \"/down\", upstream = \"down\", access_log = false }},
+             ]
+             upstream.down = {{ servers = [\"{CLOSED_PORT}\"], retry = {{ attempts_max = 1 }} }}"
+        )
+        .replace("{{dir}}", "{dir}"),
+    ));
+    let mut client = Client::connect(weir.web());
+    for target in ["/quiet", "/down", "/loud"] {
+        client.fetch(target);
+    }
+    assert_eq!(weir.access_log(2), ["/down 502", "/loud 200"]);
+}
