@@ -79,8 +79,8 @@ fn bytes_over_http1() {
         assert_eq!(response.body.bytes, body);
         assert!(!response.closes(), "the connection can be used again");
     }
-    assert_eq!(weir.metrics().sum("weir_upstream_grpc_calls_total", &["status=\"ok\""]), 3.0);
     assert_eq!(weir.access_log(3)[0], "/a.B/C 200 ok -");
+    assert_eq!(weir.metrics().sum("weir_upstream_grpc_calls_total", &["status=\"ok\""]), 3.0);
 }
 
 #[test]
