@@ -165,7 +165,9 @@ fn choose_tools(
     let mut wanted: Vec<LoadTool> =
         scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
     if let Some(steady) = scenario.steady.as_ref().filter(|steady| steady.streams.is_some()) {
-        wanted.push(options.tool_for(steady));
+        // h2load sends the first request in any case.
+        wanted.extend([LoadTool::H2load, options.tool_for(steady)]);
+        wanted.dedup();
     } else if let (Some(steady), tool @ (LoadTool::Wrk | LoadTool::Vegeta)) = (&scenario.steady, options.tool)
     {
         let name = tool.name();

@@ -26,7 +26,7 @@ use crate::target::{ConnectionRoom, TargetCertificate, certificate};
 use crate::topology::listener::Tls;
 use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::LabTarget;
-use crate::topology::upstream::UpstreamSetup;
+use crate::topology::upstream::{OriginProtocol, UpstreamSetup};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -97,6 +97,9 @@ impl Bench<'_> {
         let (addr, mut seen) = (testbed.addr, Ok(()));
         let mut see = || {
             seen = match &secure {
+                _ if self.upstream.protocol == OriginProtocol::Grpc => {
+                    h2load::call_once(&testbed.authority, self.dir.path())
+                }
                 _ if self.traffic.is_http2 => h2load::once(&testbed.authority, secure.is_some()),
                 Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT)
                     .map_err(|fault| into_error(&fault)),
@@ -158,8 +161,12 @@ impl Bench<'_> {
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<ServerProcess>> {
+        let number = 0..self.upstream.servers;
         if let Some(product) = web_server::product(self.upstream.origin) {
-            return (0..self.upstream.servers).map(|_| ServerProcess::start_site(self, product)).collect();
+            return number.map(|_| ServerProcess::start_site(self, product)).collect();
+        }
+        if self.upstream.protocol != OriginProtocol::Http1 {
+            return number.map(|_| ServerProcess::start_tool(self)).collect();
         }
         let UpstreamSetup { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };

@@ -100,7 +100,7 @@ impl Scenario {
 
     fn check_work(&self) -> anyhow::Result<()> {
         let upstream = &self.upstream;
-        self.steady.iter().try_for_each(|work| work.check(&self.listener))?;
+        self.steady.iter().try_for_each(|work| work.check(&self.listener, upstream))?;
         self.idle.iter().try_for_each(IdleWork::check)?;
         self.crowd.iter().try_for_each(CrowdWork::check)?;
         self.queue.iter().try_for_each(|work| work.check(upstream))?;
