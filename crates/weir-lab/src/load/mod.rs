@@ -6,6 +6,8 @@
 //! that it is given and sends it from then on. Messages of a WebSocket tunnel are exchanges as well.
 
 pub mod tool;
+pub mod http2_driver;
+pub mod http2;
 pub mod unfinished;
 pub mod held_connections;
 pub mod probe;

@@ -20,6 +20,8 @@ mod outage;
 mod probes;
 mod queue;
 mod slow_clients;
+mod flood;
+mod slow_stream;
 mod ladder;
 mod steady;
 mod traced;

@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -57,6 +57,13 @@ pub struct ServerProcess {
     journal: Option<PathBuf>,
     /// The folder of a web server; the lab's own origin needs none.
     site: Option<TempDir>,
+}
+
+/// Writes `len` bytes of the pattern that every body is made of.
+fn write_page(file: &Path, len: u64) -> anyhow::Result<()> {
+    let bytes: Vec<u8> =
+        pattern::run(0, pattern::PERIOD).iter().copied().cycle().take(len as usize).collect();
+    std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
 }
 
 impl ServerProcess {
@@ -136,7 +143,11 @@ impl ServerProcess {
             // With the name of the profiles that it writes.
             format!("-test_name=weir-lab-origin -port={port}")
         } else {
-            std::fs::write(dir.path().join("index.html"), pattern::run(0, PAGE_LEN as usize))?;
+            write_page(&dir.path().join("index.html"), PAGE_LEN)?;
+            if let Some(len) = bench.large_answer {
+                std::fs::create_dir(dir.path().join("bytes"))?;
+                write_page(&dir.path().join("bytes").join(len.to_string()), len)?;
+            }
             format!("--no-tls --workers=1 --address={} --htdocs={folder} {port}", addr.ip())
         };
         let job = Job {

@@ -16,6 +16,7 @@ use super::web_server;
 use crate::clock::wait_until;
 use crate::load::exchange::{RequestShape, prepare};
 use crate::load::fault::LoadFault;
+use crate::load::http2::client::Http2Client;
 use crate::load::tool::h2load;
 use crate::load::{TlsClient, probe};
 use crate::origin::journal::JournalEntry;
@@ -100,6 +101,9 @@ impl Bench<'_> {
                 _ if self.upstream.protocol == OriginProtocol::Grpc => {
                     h2load::call_once(&testbed.authority, self.dir.path())
                 }
+                None if self.traffic.is_http2 => Http2Client::connect(addr, 0)
+                    .and_then(|mut client| client.ask(&testbed.authority, "/", PAGE_LEN, START_LIMIT))
+                    .map_err(|fault| into_error(&fault)),
                 _ if self.traffic.is_http2 => h2load::once(&testbed.authority, secure.is_some()),
                 Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT)
                     .map_err(|fault| into_error(&fault)),

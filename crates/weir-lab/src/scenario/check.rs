@@ -4,6 +4,7 @@ use anyhow::ensure;
 
 use super::bar::Bar;
 use super::clients::{LadderWork, SlowClientsWork};
+use super::http2::FloodWork;
 use super::steady::check_message;
 use super::{CrowdWork, IdleWork, Scenario, SteadyWork};
 use crate::topology::listener::{CertificateKey, Suite, TargetProtocol};
@@ -34,7 +35,7 @@ impl Scenario {
     }
 
     /// Which kinds of work are there.
-    fn works(&self) -> [bool; 14] {
+    fn works(&self) -> [bool; 16] {
         [
             self.steady.is_some(),
             self.idle.is_some(),
@@ -50,6 +51,8 @@ impl Scenario {
             self.slow_clients.is_some(),
             self.reload.is_some(),
             self.soak.is_some(),
+            self.slow_stream.is_some(),
+            self.flood.is_some(),
         ]
     }
 
@@ -111,6 +114,8 @@ impl Scenario {
         self.persistence.iter().try_for_each(|work| work.check(upstream))?;
         self.ladder.iter().try_for_each(LadderWork::check)?;
         self.slow_clients.iter().try_for_each(SlowClientsWork::check)?;
+        self.slow_stream.iter().try_for_each(|work| work.check(upstream))?;
+        self.flood.iter().try_for_each(FloodWork::check)?;
         self.reload.iter().try_for_each(|work| work.check(upstream))?;
         self.soak.iter().try_for_each(|work| work.check(upstream))?;
         self.unfinished.iter().try_for_each(|work| work.check(&self.listener))

@@ -145,7 +145,7 @@ impl Scenario {
                 rounds.warm_up = Duration::from_millis(1500);
             }
         }
-        if self.slow_clients.is_some() {
+        if self.slow_clients.is_some() || self.slow_stream.is_some() || self.flood.is_some() {
             rounds.count = 1;
             rounds.window = Duration::from_secs(5);
         }
