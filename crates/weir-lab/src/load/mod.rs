@@ -7,9 +7,9 @@
 
 pub mod tool;
 pub mod http2_driver;
-pub mod http2;
 pub mod unfinished;
 pub mod held_connections;
+pub mod http2;
 pub mod probe;
 pub mod driver;
 pub mod series;

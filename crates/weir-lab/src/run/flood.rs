@@ -34,7 +34,7 @@ pub(super) fn measure(
     let usual = usual(&testbed, work, rounds);
     let driven = window::drive_http2(bench, &mut testbed, &usual, &mut []).context("without an attack")?;
     testbed.is_alive()?;
-    let plain = note(bench, driven, work.rate);
+    let plain = note(bench, &driven, work.rate);
     drop(testbed);
     let mut measurement = attacked(bench, work, rounds, kind, target)?;
     note_ratio(&mut measurement, &plain);
@@ -90,7 +90,7 @@ fn attacked(
         anyhow::Ok((driven?, outcome))
     })?;
     testbed.is_alive()?;
-    let mut measurement = note(bench, driven, work.rate);
+    let mut measurement = note(bench, &driven, work.rate);
     note_attack(&mut measurement, outcome, &rss.into_inner());
     Ok(measurement)
 }

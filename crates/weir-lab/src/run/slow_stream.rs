@@ -74,7 +74,7 @@ fn beside(
     });
     let driven = window::drive_http2(bench, &mut testbed, &plan, &mut [look])?;
     testbed.is_alive()?;
-    let mut measurement = note(bench, driven, work.rate);
+    let mut measurement = note(bench, &driven, work.rate);
     measurement.values.extend(rss.map(|rss| (Metric::Rss, rss)));
     Ok(measurement)
 }
@@ -102,8 +102,8 @@ pub(super) fn plan(testbed: &Testbed, rounds: &Rounds, rate: f64) -> Http2Plan {
 }
 
 /// The figures of the usual clients.
-pub(super) fn note(bench: &Bench<'_>, driven: WindowOutcome, rate: f64) -> Measurement {
-    let (mut measurement, outcome) = (Measurement::default(), driven.outcome);
+pub(super) fn note(bench: &Bench<'_>, driven: &WindowOutcome, rate: f64) -> Measurement {
+    let (mut measurement, outcome) = (Measurement::default(), &driven.outcome);
     note_cost(&mut measurement, &driven.before, &driven.after);
     if bench.placement.is_some() {
         note_limit(&mut measurement, &driven.before, &driven.after, Some(rate));
@@ -114,6 +114,6 @@ pub(super) fn note(bench: &Bench<'_>, driven: WindowOutcome, rate: f64) -> Measu
     let lost = outcome.faults.total + outcome.unsent;
     measurement.values.insert(Metric::Availability, availability(outcome.exchanges, lost));
     measurement.note_latency(&outcome.latency);
-    measurement.note_failed(outcome.faults);
+    measurement.note_failed(outcome.faults.clone());
     measurement
 }

@@ -23,6 +23,8 @@ const SHIPPED: &[(&str, &str)] = &[
     ("h2-slow-stream", include_str!("../../../../lab/scenarios/h2-slow-stream.toml")),
     ("h2-slow-stream-to-h2", include_str!("../../../../lab/scenarios/h2-slow-stream-to-h2.toml")),
     ("h2-flood", include_str!("../../../../lab/scenarios/h2-flood.toml")),
+    ("h2-idle-memory", include_str!("../../../../lab/scenarios/h2-idle-memory.toml")),
+    ("h2-reload", include_str!("../../../../lab/scenarios/h2-reload.toml")),
     ("l4-keepalive", include_str!("../../../../lab/scenarios/l4-keepalive.toml")),
     ("l4-short", include_str!("../../../../lab/scenarios/l4-short.toml")),
     ("ladder", include_str!("../../../../lab/scenarios/ladder.toml")),

@@ -10,7 +10,7 @@ use super::{CrowdWork, IdleWork, Scenario, SteadyWork};
 use crate::topology::listener::{CertificateKey, Suite, TargetProtocol};
 use crate::topology::product::Product;
 use crate::topology::target::{TargetVariant, TuningClass};
-use crate::topology::upstream::{OriginKind, UpstreamSetup};
+use crate::topology::upstream::{OriginKind, OriginProtocol, UpstreamSetup};
 
 impl Scenario {
     /// Finds contradictions.
@@ -27,6 +27,11 @@ impl Scenario {
         self.upstream.check()?;
         self.check_listener()?;
         self.check_work()?;
+        let is_http1 = self.upstream.protocol == OriginProtocol::Http1;
+        ensure!(
+            is_http1 || self.steady.is_some() || self.slow_stream.is_some(),
+            "servers of HTTP/2 and gRPC are for a steady load or a slow stream, and for no other work"
+        );
         ensure!(
             self.gets_pages() || self.upstream.origin == OriginKind::Own,
             "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
@@ -138,6 +143,7 @@ impl IdleWork {
             self.before == 0 || self.tunnels.is_none(),
             "idle clients: a tunnel is one exchange, so none come before"
         );
+        ensure!(!self.http2 || self.tunnels.is_none(), "idle clients: tunnels are of HTTP/1.1");
         if let Some(tunnels) = self.tunnels {
             check_message(tunnels.message)?;
             ensure!(!tunnels.heartbeat.is_zero(), "a heartbeat takes some time");

@@ -147,6 +147,9 @@ pub struct IdleWork {
     /// The clients have a WebSocket tunnel each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnels: Option<Tunnels>,
+    /// The clients speak HTTP/2.
+    #[serde(default)]
+    pub http2: bool,
     /// The cost of this number is reported as well, by the slope over the tunnels that were opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extrapolate: Option<usize>,
@@ -271,7 +274,7 @@ impl Scenario {
         let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&LoadTool::Ab));
         Traffic {
             is_bulk: self.is_bulk(),
-            upgrades: in_steady.is_some() || in_idle.is_some() || self.is_reloaded(),
+            upgrades: in_steady.is_some() || in_idle.is_some() || (self.is_reloaded() && !self.is_http2()),
             is_http_1_0: has_ab,
             is_http2: self.is_http2(),
             is_reloaded: self.is_reloaded(),
@@ -281,7 +284,9 @@ impl Scenario {
     /// Whether clients speak HTTP/2.
     fn is_http2(&self) -> bool {
         let is_steady = self.steady.as_ref().is_some_and(|steady| steady.streams.is_some());
-        is_steady || self.slow_stream.is_some() || self.flood.is_some()
+        let is_other = self.idle.as_ref().is_some_and(|idle| idle.http2)
+            || self.reload.is_some_and(|reload| reload.streams.is_some());
+        is_steady || is_other || self.slow_stream.is_some() || self.flood.is_some()
     }
 
     fn is_reloaded(&self) -> bool {
