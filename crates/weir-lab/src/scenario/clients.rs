@@ -126,7 +126,8 @@ impl ReloadWork {
     /// The columns of its table.
     pub(super) fn columns(&self) -> Vec<Metric> {
         use Metric as M;
-        let lost = [M::Failed, M::Resets, M::ClosedConnections, M::LostTunnels, M::LostTouched];
+        let tunnels = if self.streams.is_some() { &[][..] } else { &[M::LostTunnels, M::LostTouched] };
+        let lost = [&[M::Failed, M::Resets, M::ClosedConnections], tunnels].concat();
         let later = [M::RssGrowthLater, M::RssPerReload];
         let later = if self.times > MANY { &later[..] } else { &[] };
         let memory = [&[M::TakesEffect, M::LateConfigurations, M::Rss, M::RssGrowth], later].concat();
