@@ -45,7 +45,7 @@ fn idle_clients_streams_and_reloads_are_measured() {
 #[test]
 fn each_attack_is_a_case_and_those_that_nginx_takes_for_one_are_cut_off() {
     let (cases, said) = figures("h2-flood", "nginx");
-    assert_eq!(cases.len(), 5, "{said}");
+    assert_eq!(cases.len(), 6, "{said}");
     for case in &cases {
         assert!(case["availability"] > 0.0 && case["p99-of-plain"] > 0.0, "{said}");
     }

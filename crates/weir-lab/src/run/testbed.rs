@@ -32,7 +32,7 @@ use crate::topology::upstream::{OriginProtocol, UpstreamSetup};
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// Attempts to start a target: another process may have taken its port in between.
+/// Attempts to start a target or a server: another process may have taken its port in between.
 const ATTEMPTS: u32 = 3;
 
 /// The configuration of a target at the start, for the addresses of the servers.
@@ -167,10 +167,10 @@ impl Bench<'_> {
     fn start_servers(&self) -> anyhow::Result<Vec<ServerProcess>> {
         let number = 0..self.upstream.servers;
         if let Some(product) = web_server::product(self.upstream.origin) {
-            return number.map(|_| ServerProcess::start_site(self, product)).collect();
+            return number.map(|_| in_attempts(|| ServerProcess::start_site(self, product))).collect();
         }
         if self.upstream.protocol != OriginProtocol::Http1 {
-            return number.map(|_| ServerProcess::start_tool(self)).collect();
+            return number.map(|_| in_attempts(|| ServerProcess::start_tool(self))).collect();
         }
         let UpstreamSetup { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
@@ -196,13 +196,7 @@ impl Bench<'_> {
         configuration: &Configuration,
         room: ConnectionRoom,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
-        let mut attempt = 1;
-        loop {
-            match self.try_target(target, configuration, room) {
-                Err(_) if attempt < ATTEMPTS => attempt += 1,
-                result => return result,
-            }
-        }
+        in_attempts(|| self.try_target(target, configuration, room))
     }
 
     fn try_target(
@@ -303,6 +297,11 @@ impl Testbed {
         }
         self.servers.iter_mut().try_for_each(ServerProcess::is_alive)
     }
+}
+
+/// The result of the first attempt that succeeds, or of the last one.
+fn in_attempts<T>(start: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    (1..ATTEMPTS).find_map(|_| start().ok()).map_or_else(&start, Ok)
 }
 
 /// The same as an error.

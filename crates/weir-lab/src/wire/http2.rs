@@ -100,7 +100,7 @@ fn string(block: &mut Vec<u8>, text: &str) {
     block.extend_from_slice(text.as_bytes());
 }
 
-/// The status at the beginning of a header block; 0 when it is none of the static table, which has 200.
+/// The status at the beginning of a header block; 0 when it is in the table that the target has made of earlier ones.
 pub fn status(block: &[u8]) -> u16 {
     // Updates of the table's size may come first, of one byte where the size is small and of three where it is 4 096.
     let mut rest = block;
@@ -110,8 +110,29 @@ pub fn status(block: &[u8]) -> u16 {
         rest = if is_long { more.get(len..).unwrap_or_default() } else { more };
     }
     let of_table = [200, 204, 206, 304, 400, 404, 500];
-    let index = rest.first().and_then(|first| first.checked_sub(0x88));
-    index.and_then(|index| of_table.get(usize::from(index))).copied().unwrap_or(0)
+    match rest {
+        [first @ 0x88..=0x8e, ..] => of_table[usize::from(first - 0x88)],
+        // A literal whose name is that of 200, to be put into the table, not to be, and never to be.
+        [0x48 | 0x08 | 0x18, 3, digits @ ..] => {
+            digits.iter().take(3).fold(0, |sum, digit| 10 * sum + u16::from(digit.wrapping_sub(b'0') % 10))
+        }
+        [0x48 | 0x08 | 0x18, 0x82 | 0x83, coded @ ..] => three_digits(coded),
+        _ => 0,
+    }
+}
+
+/// Three digits in the Huffman code of RFC 7541, appendix B: 0 to 2 have five bits, their own value; 3 to 9 have six, 22 more.
+fn three_digits(coded: &[u8]) -> u16 {
+    let bits = coded.iter().chain([&0; 3]).take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+    let (mut left, mut status) = (24, 0);
+    for _ in 0..3 {
+        let five = bits >> (left - 5) & 0x1f;
+        let (digit, len) =
+            if five <= 2 { (five, 5) } else { ((bits >> (left - 6) & 0x3f).saturating_sub(22), 6) };
+        left -= len;
+        status = 10 * status + digit as u16 % 10;
+    }
+    status
 }
 
 #[cfg(test)]
@@ -143,9 +164,13 @@ mod tests {
     fn the_status_is_read_behind_updates_of_the_table() {
         assert_eq!(status(&[0x88, 0x76]), 200);
         assert_eq!(status(&[0x20, 0x3f, 0xe1, 0x1f, 0x88]), 200);
-        assert_eq!(status(&[0x8d]), 404);
-        // A literal, such as 502.
-        assert_eq!([status(&[0x48, 0x03, 0x35]), status(&[]), status(&[0x3f])], [0, 0, 0]);
+        assert_eq!([status(&[0x8d]), status(&[0x8e])], [404, 500]);
+        // As nginx writes 502, and as RFC 7541, C.6.1, writes 302.
+        assert_eq!(status(b"\x08\x03502"), 502);
+        assert_eq!(status(&[0x48, 0x82, 0x64, 0x02]), 302);
+        // 503: 011011, 00000, 011001 and seven bits of padding.
+        assert_eq!(status(&[0x48, 0x83, 0b0110_1100, 0b0000_1100, 0b1111_1111]), 503);
+        assert_eq!([status(&[0xbe]), status(&[]), status(&[0x3f])], [0, 0, 0]);
     }
 
     #[test]

