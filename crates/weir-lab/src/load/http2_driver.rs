@@ -154,7 +154,8 @@ impl<'a> Http2Driver<'a> {
     fn issue(&mut self, now: u64) {
         if self.plan.arrival == LoadPattern::Closed {
             if now < self.to {
-                self.waiting.extend(std::iter::repeat_n(now, self.free.len() - self.waiting.len()));
+                self.waiting
+                    .extend(std::iter::repeat_n(now, self.free.len().saturating_sub(self.waiting.len())));
             }
         } else {
             let last = now.min(self.to.saturating_sub(1));

@@ -19,6 +19,9 @@ use crate::wire::pattern;
 /// Bytes of bodies after which the connection's window is opened again: a quarter of what it has at first.
 const CREDIT: u32 = 16 * 1024;
 
+/// How long a target may take no bytes of a request.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
+
 /// How a stream ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StreamResult {
@@ -64,6 +67,7 @@ impl Http2Client {
         let refused = |error: std::io::Error| LoadFault::Connect(error.to_string());
         let socket = probe::connect(target, source).map_err(|error| refused(error.into()))?;
         socket.set_nodelay(true).map_err(refused)?;
+        socket.set_write_timeout(Some(WRITE_LIMIT)).map_err(refused)?;
         let mut first = http2::PREFACE.to_vec();
         http2::write(&mut first, kind::SETTINGS, 0, 0, &[]);
         (&socket).write_all(&first).map_err(refused)?;
@@ -101,7 +105,11 @@ impl Http2Client {
         let (id, block) = (self.next_id, http2::get(authority, path, self.next_id == 1));
         let mut out = Vec::with_capacity(http2::HEAD_LEN + block.len());
         http2::write(&mut out, kind::HEADERS, http2::END_HEADERS | http2::END_STREAM, id, &block);
-        (&self.socket).write_all(&out).map_err(|error| LoadFault::of(&error))?;
+        if let Err(error) = (&self.socket).write_all(&out) {
+            // What was open on it fails when all that has come is read.
+            self.is_closed = true;
+            return Err(LoadFault::of(&error));
+        }
         self.next_id += 2;
         self.open.push(OpenRequest { id, expected, len: 0, has_head: false });
         Ok(id)
@@ -119,7 +127,7 @@ impl Http2Client {
                 Ok(len) => self.received.extend_from_slice(&buf[..len]),
                 Err(error) => {
                     let error = std::io::Error::from(error);
-                    if error.kind() != ErrorKind::WouldBlock {
+                    if error.kind() != ErrorKind::WouldBlock || self.is_closed {
                         self.end(&mut ended, |_| LoadFault::of(&error));
                     }
                     return ended;
