@@ -81,6 +81,16 @@ const PACKAGES: &[DebianPackage] = &[
         reason: "step `bench`: a load generator of the lab",
     },
     DebianPackage { name: "siege", program: "siege", reason: "step `bench`: a load generator of the lab" },
+    DebianPackage {
+        name: "nghttp2-client",
+        program: "h2load",
+        reason: "step `bench`: a load generator of the lab",
+    },
+    DebianPackage {
+        name: "nghttp2-server",
+        program: "nghttpd",
+        reason: "step `bench`: a server of HTTP/2 behind the targets of the lab",
+    },
     DebianPackage { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },
     DebianPackage { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
     DebianPackage {

@@ -329,7 +329,8 @@ fn targets(programs: &SearchArgs) -> anyhow::Result<ExitCode> {
         };
         say(&format!("{:<8} {says}", product.name()))?;
     }
-    for tool in [LoadTool::Wrk, LoadTool::Ab, LoadTool::Siege, LoadTool::Vegeta, LoadTool::H2load] {
+    let tools = [LoadTool::Wrk, LoadTool::Ab, LoadTool::Siege, LoadTool::Vegeta, LoadTool::H2load];
+    for tool in tools.into_iter().chain([LoadTool::GrpcClient]) {
         let says = match tool::installed(tool) {
             Some(it) => format!("{} ({})", it.version, it.program.display()),
             None => format!("missing: {}", tool::HOW_TO_GET),

@@ -32,6 +32,8 @@ pub fn find_tool(name: &str) -> Option<Installed> {
     let version = match name {
         // Built by `go install`, it has none to tell.
         "vegeta" => vegeta_version(&said(&program, "-version")?),
+        // As well, but Go has written it into the program.
+        _ if name.starts_with("grpc-benchmark/") => grpc_version(&std::fs::read(&program).ok()?)?,
         "ab" => first_with_digit(&said(&program, "-V")?)?,
         _ => first_with_digit(&said(&program, "--version")?)?,
     };
@@ -58,6 +60,14 @@ fn vegeta_version(said: &str) -> String {
     }
 }
 
+/// The version of the module that a program of grpc-go was built of.
+fn grpc_version(program: &[u8]) -> Option<String> {
+    let mark = b"mod\tgoogle.golang.org/grpc\t";
+    let from = memchr::memmem::find(program, mark)? + mark.len();
+    let end = from + memchr::memchr(b'\t', &program[from..])?;
+    Some(format!("grpc-go {}", String::from_utf8_lossy(&program[from..end])))
+}
+
 /// Looks a program up on the PATH and where system daemons are put.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -73,12 +83,20 @@ pub(crate) fn first_with_digit(said: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::vegeta_version;
+    use super::{grpc_version, vegeta_version};
 
     #[test]
     fn vegeta_says_what_built_it_where_it_does_not_know_its_version() {
         let said = "Version: \nCommit: \nRuntime: go1.26.8 linux/amd64\nDate: \n";
         assert_eq!(vegeta_version(said), "vegeta, which does not tell its version (go1.26.8 linux/amd64)");
         assert_eq!(vegeta_version("Version: v12.11.1\nCommit: 1\n"), "vegeta v12.11.1");
+    }
+
+    #[test]
+    fn programs_of_grpc_go_have_the_version_of_their_module() {
+        let program =
+            b"\0path\tx\nmod\tgoogle.golang.org/grpc\tv1.85.0\th1:abc=\ndep\tgolang.org/x/net\tv0.1.0";
+        assert_eq!(grpc_version(program).as_deref(), Some("grpc-go v1.85.0"));
+        assert_eq!(grpc_version(b"\x7fELF"), None);
     }
 }

@@ -29,6 +29,8 @@ pub enum LoadFault {
     Surplus,
     /// The target did not close although it was asked to.
     KeptOpen,
+    /// The target ended the stream of the request, with this code of HTTP/2.
+    StreamReset(u32),
     /// No source port is free on any address of the client.
     NoSourcePort,
 }
@@ -63,6 +65,7 @@ impl LoadFault {
             Self::Content(_) => "body content",
             Self::Surplus => "surplus bytes",
             Self::KeptOpen => "not closed",
+            Self::StreamReset(_) => "stream reset",
             Self::NoSourcePort => "no source port",
         }
     }
@@ -84,6 +87,7 @@ impl std::fmt::Display for LoadFault {
             Self::Content(at) => write!(f, "wrong body content at or after byte {at}"),
             Self::Surplus => f.write_str("bytes after the answer"),
             Self::KeptOpen => f.write_str("kept open after Connection: close"),
+            Self::StreamReset(code) => write!(f, "the stream was reset with code {code}"),
             Self::NoSourcePort => f.write_str("no free source port on any client address"),
         }
     }

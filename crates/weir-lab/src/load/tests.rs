@@ -19,7 +19,7 @@ use super::{
     driver, websocket,
 };
 use crate::clock;
-use crate::load::held_connections::HeldConnections;
+use crate::load::held_connections::{HeldConnections, HeldExchange};
 use crate::origin::OriginServer;
 use crate::wire::fields;
 
@@ -379,7 +379,7 @@ fn held_connections_stay_usable_and_closed_ones_are_noticed() {
         close: false,
         cookie: None,
     });
-    let mut held = HeldConnections::new(addr, &exchanges[0]);
+    let mut held = HeldConnections::new(addr, HeldExchange::Http1(&exchanges[0]));
     held.grow_to(40).unwrap();
     held.grow_to(50).unwrap();
     assert_eq!(held.open(), 50);
@@ -425,7 +425,7 @@ fn an_opening_that_is_refused_and_a_message_that_comes_back_changed_are_faults()
 fn a_heartbeat_uses_every_tunnel_once_an_interval() {
     let origin = origin();
     let exchanges = websocket::prepare(origin.addr(), 32);
-    let mut held = HeldConnections::new(origin.addr(), &exchanges[0]);
+    let mut held = HeldConnections::new(origin.addr(), HeldExchange::Http1(&exchanges[0]));
     held.grow_to(30).unwrap();
     let began = clock::now();
     let (interval, length) = (Duration::from_millis(60), Duration::from_millis(150));

@@ -125,8 +125,12 @@ pub enum Metric {
     CpuOfMany,
     /// How far the time between two probes of a server is from the configured one, mean, µs.
     ProbeOff,
-    /// P99 of the usual clients relative to that without slow ones.
+    /// P99 of the usual clients relative to that without slow or hostile ones.
     P99OfPlain,
+    /// Attacking connections that the target ended, percent.
+    CutOff,
+    /// Frames of an attack, or requests with the frame that makes them one, before the target ended the connection, mean.
+    UnitsUntilCutOff,
     /// Exchanges of slow clients that were carried to the end, percent.
     SlowWhole,
     /// Exchanges of slow clients that the target ended by a rule of its own.
@@ -188,6 +192,7 @@ impl Metric {
             | Self::BytesPerSecond
             | Self::Tunnels
             | Self::SlowWhole
+            | Self::CutOff
             | Self::Kept => Better::Higher,
             _ => Better::Lower,
         }
@@ -276,6 +281,8 @@ impl Metric {
             Self::CpuOfMany => "CPU % of many",
             Self::ProbeOff => "probe off ms",
             Self::P99OfPlain => "P99 of plain",
+            Self::CutOff => "cut off %",
+            Self::UnitsUntilCutOff => "until cut off",
             Self::SlowWhole => "slow whole %",
             Self::SlowEnded => "slow ended",
             Self::SlowWrong => "slow wrong",
@@ -360,7 +367,9 @@ impl Metric {
             Self::MemoryOfMany => "memory of the large number of clients, extrapolated",
             Self::CpuOfMany => "CPU of the large number of clients, extrapolated",
             Self::ProbeOff => "distance of probes from their interval",
-            Self::P99OfPlain => "P99 latency of usual clients relative to that without slow ones",
+            Self::P99OfPlain => "P99 latency of usual clients relative to that without the others",
+            Self::CutOff => "attacking connections that were ended",
+            Self::UnitsUntilCutOff => "frames of an attacking connection until it was ended",
             Self::SlowWhole => "exchanges of slow clients that were carried to their end",
             Self::SlowEnded => "exchanges of slow clients that the target ended",
             Self::SlowWrong => "wrong answers to slow clients",
@@ -403,6 +412,7 @@ impl Metric {
             | Self::OpenDescriptors
             | Self::Tunnels
             | Self::SlowEnded
+            | Self::UnitsUntilCutOff
             | Self::SlowWrong
             | Self::LostTunnels
             | Self::Resets
@@ -446,7 +456,7 @@ impl Metric {
             | Self::MemoryFile
             | Self::MemoryOther => format!("{:.1}", value / 1_048_576.0),
             // Not rounded up: 100 means that nothing failed.
-            Self::Availability | Self::AvailabilityAfter | Self::Kept | Self::SlowWhole => {
+            Self::Availability | Self::AvailabilityAfter | Self::Kept | Self::SlowWhole | Self::CutOff => {
                 format!("{:.3}", (value * 1000.0).floor() / 1000.0)
             }
             Self::MovedOnRemoval | Self::MovedOnReturn => format!("{value:.2}"),
@@ -490,6 +500,7 @@ impl Metric {
             | Self::MovedOnRemoval
             | Self::MovedOnReturn
             | Self::SlowWhole
+            | Self::CutOff
             | Self::CpuOfThousand
             | Self::CpuOfMany
             | Self::ClientCpu

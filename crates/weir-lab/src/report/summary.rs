@@ -27,7 +27,7 @@ pub struct SummaryRow {
     pub void: BTreeSet<Metric>,
     /// Each figure relative to that of the best peer.
     pub ratios: BTreeMap<Metric, Ratio>,
-    /// Each figure relative to that of each peer, and of each other variant of the same product.
+    /// Each figure relative to that of each peer, of Envoy, and of each other variant of the same product.
     pub others: BTreeMap<(Metric, LabTarget), Ratio>,
     /// The most frequent limit of the throughput.
     pub limit: Option<Limit>,
@@ -74,8 +74,8 @@ impl Ratio {
     }
 }
 
-/// The products that Weir is measured against.
-const PEERS: [Product; 2] = [Product::Nginx, Product::Haproxy];
+/// The products that a bar may name.
+const NAMED: [Product; 3] = [Product::Nginx, Product::Haproxy, Product::Envoy];
 
 /// The rows of a run, in the order of its measurements.
 pub fn rows(run: &Run) -> Vec<SummaryRow> {
@@ -135,7 +135,7 @@ fn others(good: &[&Measurement], case: &str, target: &str) -> BTreeSet<LabTarget
     let others = there.filter_map(|measurement| measurement.target.parse::<LabTarget>().ok());
     others
         .filter(|other| {
-            let is_peer = PEERS.contains(&other.product) && other.variant == TargetVariant::Usual;
+            let is_peer = NAMED.contains(&other.product) && other.variant == TargetVariant::Usual;
             is_peer || own.is_some_and(|own| own.product == other.product && own != *other)
         })
         .collect()

@@ -42,6 +42,8 @@ pub struct Bench<'a> {
     pub upstream: UpstreamSetup,
     /// The servers keep a journal.
     pub journal: bool,
+    /// Bytes of another answer that a server with files has to have.
+    pub large_answer: Option<u64>,
     /// The work changes the servers or the target, or reads their journals.
     pub needs_servers: bool,
     /// The two CPUs; `None` leaves everything to the kernel.

@@ -1,5 +1,6 @@
 //! One load of a scenario that has several, with its name in the table.
 
+use crate::load::http2::flood::FloodKind;
 use crate::load::tool::LoadTool;
 use crate::topology::listener::Suite;
 
@@ -14,6 +15,8 @@ pub(super) enum LoadCase {
     Suite(Suite),
     /// Requests with a body of this many bytes; 0: GET.
     Body(usize),
+    /// Usual clients beside this attack.
+    Flood(FloodKind),
 }
 
 impl std::fmt::Display for LoadCase {
@@ -24,6 +27,7 @@ impl std::fmt::Display for LoadCase {
             }
             Self::Clients(clients) => write!(f, "{clients} clients"),
             Self::Suite(suite) => f.write_str(suite.name()),
+            Self::Flood(kind) => f.write_str(kind.name()),
             Self::Body(0) => f.write_str("GET"),
             Self::Body(len) => write!(f, "POST of {len} bytes"),
         }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use super::footprint;
 use crate::load::exchange::{RequestShape, prepare};
+use crate::load::tool::grpc_client::GrpcCalls;
 use crate::load::tool::{HOW_TO_GET, LoadTool, ToolOrder, ToolResult, installed};
 use crate::load::{Connections, ExchangeOrder, LoadPattern, LoadPlan, LoadProgress, driver};
 use crate::measure::metric::Metric;
@@ -38,6 +39,9 @@ pub(super) fn measure(
             let order = ToolOrder {
                 authority: &testbed.authority,
                 path: "/",
+                body: 0,
+                answer: PAGE_LEN,
+                calls: GrpcCalls::default(),
                 streams: 1,
                 is_secure: false,
                 clients,
@@ -100,6 +104,7 @@ fn drive(
         p50: at(0.5),
         p99: at(0.99),
         longest: Some(outcome.latency.max() as f64 / 1000.0),
+        body_bytes: None,
         hung: 0,
     })
 }

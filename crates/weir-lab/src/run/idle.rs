@@ -17,7 +17,7 @@ use super::server::ServerProcess;
 use crate::clock;
 use crate::load::exchange::{PreparedExchange, RequestShape, prepare};
 use crate::load::fault::LoadFault;
-use crate::load::held_connections::HeldConnections;
+use crate::load::held_connections::{HeldConnections, HeldExchange};
 use crate::load::websocket;
 use crate::measure::memory::{self, Memory};
 use crate::measure::metric::Metric;
@@ -88,7 +88,8 @@ fn with_clients(
 ) -> anyhow::Result<Memory> {
     let servers = if idle.tunnels.is_some() { clients as u64 } else { 0 };
     let mut testbed = bench.set_up_with(target, ConnectionRoom { clients: clients as u64, servers })?;
-    let exchange = &exchange(testbed.addr, idle);
+    let (prepared, authority) = (prepared(testbed.addr, idle), testbed.authority.clone());
+    let exchange = if idle.http2 { HeldExchange::Http2(&authority) } else { HeldExchange::Http1(&prepared) };
     come_and_go(testbed.addr, exchange, idle.before).map_err(|fault| anyhow!("before they come: {fault}"))?;
     let mut held = HeldConnections::new(testbed.addr, exchange);
     held.grow_to(clients).map_err(|fault| anyhow!("{fault}"))?;
@@ -118,7 +119,7 @@ fn with_clients(
 }
 
 /// At least this many exchanges, by one client after the other.
-fn come_and_go(addr: SocketAddr, exchange: &PreparedExchange, exchanges: usize) -> Result<(), LoadFault> {
+fn come_and_go(addr: SocketAddr, exchange: HeldExchange<'_>, exchanges: usize) -> Result<(), LoadFault> {
     for _ in 0..exchanges.div_ceil(EXCHANGES_EACH) {
         let mut held = HeldConnections::new(addr, exchange);
         held.grow_to(1)?;
@@ -129,8 +130,8 @@ fn come_and_go(addr: SocketAddr, exchange: &PreparedExchange, exchanges: usize) 
     Ok(())
 }
 
-/// The exchange of each client before it idles, and with every heartbeat.
-fn exchange(addr: SocketAddr, idle: &IdleWork) -> PreparedExchange {
+/// The exchange of each client of HTTP/1.1 before it idles, and with every heartbeat.
+fn prepared(addr: SocketAddr, idle: &IdleWork) -> PreparedExchange {
     if let Some(tunnels) = idle.tunnels {
         return websocket::prepare(addr, tunnels.message).swap_remove(0);
     }

@@ -20,6 +20,8 @@ mod outage;
 mod probes;
 mod queue;
 mod slow_clients;
+mod flood;
+mod slow_stream;
 mod ladder;
 mod steady;
 mod traced;
@@ -85,9 +87,13 @@ impl Options {
         ToolRunner { launcher: &self.launcher, cpus, interrupted: &self.interrupted }
     }
 
-    /// The load tool of this load: for HTTP/2 there is one.
+    /// The load tool of this load: for HTTP/2 and for gRPC there is one.
     pub fn tool_for(&self, steady: &SteadyWork) -> LoadTool {
-        if steady.streams.is_some() { LoadTool::H2load } else { self.tool }
+        match (steady.grpc, steady.streams) {
+            (Some(_), _) => LoadTool::GrpcClient,
+            (None, Some(_)) => LoadTool::H2load,
+            (None, None) => self.tool,
+        }
     }
 
     /// Whether the user wants it to end.

@@ -15,12 +15,14 @@ use weir_stats::trend;
 use super::configurations::{Configuration, Effects, NOW_AND_THEN, STILL, effects};
 use super::ladder::availability;
 use super::outage::TIMEOUT;
+use super::slow_stream;
 use super::traced::{self, TracedLoad};
-use super::window::WindowEvent;
+use super::window::{self, WindowEvent};
 use crate::clock;
 use crate::load::exchange::{RequestShape, prepare};
 use crate::load::fault::RESET;
-use crate::load::held_connections::HeldConnections;
+use crate::load::held_connections::{HeldConnections, HeldExchange};
+use crate::load::http2_driver::Http2Plan;
 use crate::load::{
     Connections, ExchangeOrder, LoadOutcome, LoadPattern, LoadPlan, LoadProgress, driver, websocket,
 };
@@ -59,14 +61,17 @@ pub(super) fn measure(
     let room = ConnectionRoom { clients, servers: clients };
     let mut testbed = bench.set_up_as(target, room, &|servers| numbered(bench, 0, servers))?;
     let messages = [STILL, "/chat"].map(|path| websocket::prepare_at(&testbed.authority, path, MESSAGE));
-    let [mut still, mut touched] =
-        [&messages[0][0], &messages[1][0]].map(|it| HeldConnections::new(testbed.addr, it));
+    let [mut still, mut touched] = [&messages[0][0], &messages[1][0]]
+        .map(|it| HeldConnections::new(testbed.addr, HeldExchange::Http1(it)));
     still.grow_to(work.tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
     touched.grow_to(work.touched_tunnels).map_err(|fault| anyhow!("tunnels: {fault}"))?;
     let rounds = Rounds { window: work.length(), ..*rounds };
     let log = RefCell::new(ReloadLog::default());
     let mut steps = steps(bench, work, target, room, &log);
-    let (mut measurement, kept, short) = drive(bench, work, &rounds, &mut testbed, &mut steps)?;
+    let (mut measurement, kept, short) = match work.streams {
+        Some(streams) => drive_http2(bench, work, &rounds, streams, &mut testbed, &mut steps)?,
+        None => drive(bench, work, &rounds, &mut testbed, &mut steps)?,
+    };
     drop(steps);
     let is_over = || bench.options.is_interrupted();
     let (lost, lost_touched) = (still.lost(is_over), touched.lost(is_over));
@@ -142,6 +147,27 @@ fn drive(
         let (measurement, kept) = driven?;
         Ok((measurement, kept, short))
     })
+}
+
+/// Clients of HTTP/2, without others beside them. Every fourth request is for the path that has servers of its own now and then.
+fn drive_http2(
+    bench: &Bench<'_>,
+    work: &ReloadWork,
+    rounds: &Rounds,
+    streams: usize,
+    testbed: &mut Testbed,
+    steps: &mut [WindowEvent<'_>],
+) -> anyhow::Result<(Measurement, LoadOutcome, LoadOutcome)> {
+    let signed = (0..3).map(|client| format!("/delay/0/client/{client}"));
+    let plan = Http2Plan {
+        paths: signed.chain([NOW_AND_THEN.to_owned()]).collect(),
+        connections: work.clients,
+        streams,
+        ..slow_stream::plan(testbed, rounds, work.rate)
+    };
+    let driven = window::drive_http2(bench, testbed, &plan, steps)?;
+    let measurement = slow_stream::note(bench, &driven, work.rate);
+    Ok((measurement, driven.outcome, LoadOutcome::at_start(0, Duration::ZERO)))
 }
 
 /// The connections that are not kept, beside those of `kept`.

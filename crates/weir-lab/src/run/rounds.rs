@@ -9,8 +9,8 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::case::LoadCase;
 use super::{
-    Options, capacity, crowd, idle, ladder, outage, overload, peak, persistence, probes, profiled, queue,
-    reload, slow, slow_clients, soak, steady, unfinished,
+    Options, capacity, crowd, flood, idle, ladder, outage, overload, peak, persistence, probes, profiled,
+    queue, reload, slow, slow_clients, slow_stream, soak, steady, unfinished,
 };
 use crate::clock;
 use crate::installed::Installed;
@@ -58,6 +58,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> anyhow::Result<Run> {
         traffic: scenario.traffic(),
         upstream: scenario.upstream,
         journal: scenario.needs_journal(),
+        large_answer: scenario.slow_stream.map(|work| work.answer),
         needs_servers: !scenario.is_only_seen_from_outside(),
         placement: placement(&scenario, options)?,
         certificate,
@@ -165,7 +166,9 @@ fn choose_tools(
     let mut wanted: Vec<LoadTool> =
         scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
     if let Some(steady) = scenario.steady.as_ref().filter(|steady| steady.streams.is_some()) {
-        wanted.push(options.tool_for(steady));
+        // h2load sends the first call of gRPC as well.
+        wanted.extend([LoadTool::H2load, options.tool_for(steady)]);
+        wanted.dedup();
     } else if let (Some(steady), tool @ (LoadTool::Wrk | LoadTool::Vegeta)) = (&scenario.steady, options.tool)
     {
         let name = tool.name();
@@ -300,6 +303,9 @@ fn cases(scenario: &Scenario) -> Vec<Option<LoadCase>> {
     if let Some(queue) = &scenario.queue {
         return queue.clients.iter().map(|clients| Some(LoadCase::Clients(*clients))).collect();
     }
+    if let Some(flood) = &scenario.flood {
+        return flood.attacks.iter().map(|kind| Some(LoadCase::Flood(*kind))).collect();
+    }
     if let Some(outage) = &scenario.outage {
         return outage.bodies.iter().map(|len| Some(LoadCase::Body(*len))).collect();
     }
@@ -338,6 +344,12 @@ fn measure(
     }
     if let Some(work) = &scenario.slow_clients {
         return slow_clients::measure(bench, work, rounds, target);
+    }
+    if let Some(work) = &scenario.slow_stream {
+        return slow_stream::measure(bench, work, rounds, target);
+    }
+    if let (Some(work), Some(LoadCase::Flood(kind))) = (&scenario.flood, case) {
+        return flood::measure(bench, work, rounds, kind, target);
     }
     if let Some(work) = &scenario.reload {
         return reload::measure(bench, work, rounds, target);
@@ -426,6 +438,8 @@ fn progress_line(run: &Run, measurement: &Measurement) -> String {
         Metric::MovedOnReturn,
         Metric::P99OfPlain,
         Metric::SlowWhole,
+        Metric::CutOff,
+        Metric::RssGrowth,
         Metric::LostTunnels,
         Metric::TakesEffect,
         Metric::RssPerMinute,

@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -16,10 +16,15 @@ use tempfile::TempDir;
 
 use super::web_server;
 use crate::clock;
+use crate::installed;
+use crate::load::tool::{self, grpc_client};
+use crate::origin::PAGE_LEN;
 use crate::origin::journal::{self, JournalEntry};
 use crate::process::{Guarded, Job};
 use crate::run::bench::Bench;
 use crate::topology::product::Product;
+use crate::topology::upstream::OriginProtocol;
+use crate::wire::pattern;
 
 /// Longest wait for a server to listen, to answer, and to be gone.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -52,6 +57,13 @@ pub struct ServerProcess {
     journal: Option<PathBuf>,
     /// The folder of a web server; the lab's own origin needs none.
     site: Option<TempDir>,
+}
+
+/// Writes `len` bytes of the pattern that every body is made of.
+fn write_page(file: &Path, len: u64) -> anyhow::Result<()> {
+    let bytes: Vec<u8> =
+        pattern::run(0, pattern::PERIOD).iter().copied().cycle().take(len as usize).collect();
+    std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
 }
 
 impl ServerProcess {
@@ -110,7 +122,46 @@ impl ServerProcess {
         let readable = Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().prefix("weir-lab-origin-").permissions(readable).tempdir()?;
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let job = Job { cpus: bench.client_cpus(), ..web_server::job(product, installed, addr, dir.path())? };
+        let is_http2 = bench.upstream.protocol == OriginProtocol::Http2;
+        let job = web_server::job(product, installed, addr, is_http2, dir.path())?;
+        Self::start_other(bench, job, addr, dir)
+    }
+
+    /// Starts the server of HTTP/2 or gRPC: nghttpd with the page, or the benchmark server of grpc-go.
+    ///
+    /// # Errors
+    /// When it is not installed or does not start.
+    pub fn start_tool(bench: &Bench<'_>) -> anyhow::Result<Self> {
+        let is_grpc = bench.upstream.protocol == OriginProtocol::Grpc;
+        let name = if is_grpc { grpc_client::SERVER } else { "nghttpd" };
+        let installed = installed::find_tool(name)
+            .with_context(|| format!("{name} is missing as origin: {}", tool::HOW_TO_GET))?;
+        let dir = tempfile::Builder::new().prefix("weir-lab-origin-").tempdir()?;
+        let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let (port, folder) = (addr.port(), dir.path().display());
+        let line = if is_grpc {
+            // With the name of the profiles that it writes.
+            format!("-test_name=weir-lab-origin -port={port}")
+        } else {
+            write_page(&dir.path().join("index.html"), PAGE_LEN)?;
+            if let Some(len) = bench.large_answer {
+                std::fs::create_dir(dir.path().join("bytes"))?;
+                write_page(&dir.path().join("bytes").join(len.to_string()), len)?;
+            }
+            format!("--no-tls --workers=1 --address={} --htdocs={folder} {port}", addr.ip())
+        };
+        let job = Job {
+            program: installed.program,
+            args: line.split(' ').map(str::to_owned).collect(),
+            log: dir.path().join("output.log"),
+            ..Job::default()
+        };
+        Self::start_other(bench, job, addr, dir)
+    }
+
+    /// Starts a program that is not the lab's own.
+    fn start_other(bench: &Bench<'_>, job: Job, addr: SocketAddr, dir: TempDir) -> anyhow::Result<Self> {
+        let job = Job { cpus: bench.client_cpus(), ..job };
         let mut process = Guarded::start(&bench.options.launcher, &job)?;
         process.wait_listening(addr, LIMIT)?;
         let (process, killed) = (Some(process), Vec::new());

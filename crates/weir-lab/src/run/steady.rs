@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::server::ServerProcess;
 use super::watcher::Watcher;
@@ -56,7 +56,7 @@ pub(super) fn measure(
     let mut measurement = Measurement::default();
     let watcher = (target.variant == TargetVariant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
     let (before, after) = match bench.options.tool_for(steady) {
-        tool @ (LoadTool::Wrk | LoadTool::Vegeta | LoadTool::H2load) => {
+        tool @ (LoadTool::Wrk | LoadTool::Vegeta | LoadTool::H2load | LoadTool::GrpcClient) => {
             let ((before, after), tally) = drive_tool(bench, &mut testbed, &plan, steady, tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
@@ -108,6 +108,9 @@ fn path(steady: &SteadyWork) -> String {
     let service = steady.service.iter().map(|service| format!("/delay/{service}"));
     let answer = (steady.answer != crate::origin::PAGE_LEN).then(|| format!("/bytes/{}", steady.answer));
     let path: String = service.chain(answer).collect();
+    if steady.body > 0 {
+        return "/checksum".to_owned();
+    }
     if path.is_empty() { "/".to_owned() } else { path }
 }
 
@@ -157,6 +160,9 @@ fn drive_tool(
     let order = tool::ToolOrder {
         authority: &testbed.authority,
         path: &path,
+        body: steady.body,
+        answer: steady.answer,
+        calls: steady.grpc.unwrap_or_default(),
         clients: plan.clients,
         streams: steady.streams.unwrap_or(1),
         is_secure: bench.listener.tls.is_some(),
@@ -165,7 +171,7 @@ fn drive_tool(
         dir: bench.dir.path(),
     };
     let cpus = bench.client_cpus();
-    if which == LoadTool::H2load {
+    if steady.streams.is_some() {
         // The driver does not speak HTTP/2.
         let warm_up = tool::ToolOrder { window: plan.warm_up, ..order };
         tool::run(which, &installed, &warm_up, &bench.options.runner(&cpus))?;
@@ -176,6 +182,15 @@ fn drive_tool(
     let before = mark(testbed, bench.placement, 0);
     let tally = tool::run(which, &installed, &order, &bench.options.runner(&cpus))?;
     let after = mark(testbed, bench.placement, tally.answered);
+    // GETs and messages have answers of a known length; those that were cut off at the end are in the sum as well.
+    let known = if steady.body == 0 { steady.answer * tally.answered } else { 0 };
+    ensure!(
+        tally.body_bytes.is_none_or(|bytes| bytes >= known),
+        "{} answers of {} bytes had {} bytes altogether",
+        tally.answered,
+        steady.answer,
+        tally.body_bytes.unwrap_or_default()
+    );
     Ok(((before, after), tally))
 }
 

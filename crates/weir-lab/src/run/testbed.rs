@@ -16,6 +16,7 @@ use super::web_server;
 use crate::clock::wait_until;
 use crate::load::exchange::{RequestShape, prepare};
 use crate::load::fault::LoadFault;
+use crate::load::http2::client::Http2Client;
 use crate::load::tool::h2load;
 use crate::load::{TlsClient, probe};
 use crate::origin::journal::JournalEntry;
@@ -26,12 +27,12 @@ use crate::target::{ConnectionRoom, TargetCertificate, certificate};
 use crate::topology::listener::Tls;
 use crate::topology::product::{Product, ProductLacks};
 use crate::topology::target::LabTarget;
-use crate::topology::upstream::UpstreamSetup;
+use crate::topology::upstream::{OriginProtocol, UpstreamSetup};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// Attempts to start a target: another process may have taken its port in between.
+/// Attempts to start a target or a server: another process may have taken its port in between.
 const ATTEMPTS: u32 = 3;
 
 /// The configuration of a target at the start, for the addresses of the servers.
@@ -97,6 +98,12 @@ impl Bench<'_> {
         let (addr, mut seen) = (testbed.addr, Ok(()));
         let mut see = || {
             seen = match &secure {
+                _ if self.upstream.protocol == OriginProtocol::Grpc => {
+                    h2load::call_once(&testbed.authority, self.dir.path())
+                }
+                None if self.traffic.is_http2 => Http2Client::connect(addr, 0)
+                    .and_then(|mut client| client.ask(&testbed.authority, "/", PAGE_LEN, START_LIMIT))
+                    .map_err(|fault| into_error(&fault)),
                 _ if self.traffic.is_http2 => h2load::once(&testbed.authority, secure.is_some()),
                 Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT)
                     .map_err(|fault| into_error(&fault)),
@@ -158,8 +165,12 @@ impl Bench<'_> {
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<ServerProcess>> {
+        let number = 0..self.upstream.servers;
         if let Some(product) = web_server::product(self.upstream.origin) {
-            return (0..self.upstream.servers).map(|_| ServerProcess::start_site(self, product)).collect();
+            return number.map(|_| in_attempts(|| ServerProcess::start_site(self, product))).collect();
+        }
+        if self.upstream.protocol != OriginProtocol::Http1 {
+            return number.map(|_| in_attempts(|| ServerProcess::start_tool(self))).collect();
         }
         let UpstreamSetup { servers, slots, burn, one_process, .. } = self.upstream;
         let (processes, addresses) = if one_process { (1, servers) } else { (servers, 1) };
@@ -185,13 +196,7 @@ impl Bench<'_> {
         configuration: &Configuration,
         room: ConnectionRoom,
     ) -> anyhow::Result<(Guarded, SocketAddr)> {
-        let mut attempt = 1;
-        loop {
-            match self.try_target(target, configuration, room) {
-                Err(_) if attempt < ATTEMPTS => attempt += 1,
-                result => return result,
-            }
-        }
+        in_attempts(|| self.try_target(target, configuration, room))
     }
 
     fn try_target(
@@ -292,6 +297,11 @@ impl Testbed {
         }
         self.servers.iter_mut().try_for_each(ServerProcess::is_alive)
     }
+}
+
+/// The result of the first attempt that succeeds, or of the last one.
+fn in_attempts<T>(start: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    (1..ATTEMPTS).find_map(|_| start().ok()).map_or_else(&start, Ok)
 }
 
 /// The same as an error.

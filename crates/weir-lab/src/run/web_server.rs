@@ -29,7 +29,7 @@ pub(super) fn product(origin: OriginKind) -> Option<Product> {
     }
 }
 
-/// Writes page and configuration into `dir`; returns the program to start.
+/// Writes page and configuration into `dir`, for HTTP/2 by prior knowledge if `is_http2`, which nginx knows alone; returns the program to start.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -37,6 +37,7 @@ pub(super) fn job(
     product: Product,
     installed: &Installed,
     listen: SocketAddr,
+    is_http2: bool,
     dir: &Path,
 ) -> anyhow::Result<Job> {
     let page = dir.join("index.html");
@@ -46,7 +47,7 @@ pub(super) fn job(
     let (text, args) = if product == Product::Nginx {
         let line = format!("-p {folder}/ -c {} -e {folder}/error.log", file.display());
         let args = line.split(' ').map(str::to_owned).chain(["-g", "daemon off;"].map(str::to_owned));
-        (nginx(listen, is_root), args.collect())
+        (nginx(listen, is_http2, is_root), args.collect())
     } else {
         let line = format!("-d {folder} -f {} -DFOREGROUND", file.display());
         (apache(installed, listen, dir, is_root), line.split(' ').map(str::to_owned).collect())
@@ -55,7 +56,8 @@ pub(super) fn job(
     Ok(Job { program: installed.program.clone(), args, log: dir.join("output.log"), ..Job::default() })
 }
 
-fn nginx(listen: SocketAddr, is_root: bool) -> String {
+fn nginx(listen: SocketAddr, is_http2: bool, is_root: bool) -> String {
+    let http2 = if is_http2 { " http2" } else { "" };
     let user = if is_root { "user root;\n" } else { "" };
     format!(
         "{user}worker_processes 1;
@@ -70,7 +72,7 @@ http {{
     open_file_cache max=16;
     default_type text/html;
     server {{
-        listen {listen} backlog=4096;
+        listen {listen}{http2} backlog=4096;
         root .;
         location / {{ try_files /index.html =404; }}
     }}

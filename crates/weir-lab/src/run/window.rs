@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::lingering_thread;
 use crate::clock;
+use crate::load::http2_driver::{self, Http2Plan};
 use crate::load::{LoadOutcome, LoadPlan, LoadProgress, driver};
 use crate::run::bench::Bench;
 use crate::run::testbed::Testbed;
@@ -52,18 +53,42 @@ pub(super) fn drive_as(
     steps: &mut [WindowEvent<'_>],
     progress: &LoadProgress,
 ) -> anyhow::Result<WindowOutcome> {
+    let (warm_up, window) = (plan.warm_up, plan.window);
+    drive_with(bench, testbed, (warm_up, window), steps, progress, || driver::run(plan, progress))
+}
+
+/// The same by the driver of HTTP/2.
+pub(super) fn drive_http2(
+    bench: &Bench<'_>,
+    testbed: &mut Testbed,
+    plan: &Http2Plan,
+    steps: &mut [WindowEvent<'_>],
+) -> anyhow::Result<WindowOutcome> {
+    let (times, progress) = ((plan.warm_up, plan.window), &LoadProgress::default());
+    drive_with(bench, testbed, times, steps, progress, || http2_driver::run(plan, progress))
+}
+
+/// The same by any driver, for a warm-up and a window of these lengths.
+fn drive_with(
+    bench: &Bench<'_>,
+    testbed: &mut Testbed,
+    (warm_up, window): (Duration, Duration),
+    steps: &mut [WindowEvent<'_>],
+    progress: &LoadProgress,
+    run: impl FnOnce() -> std::io::Result<LoadOutcome> + Send,
+) -> anyhow::Result<WindowOutcome> {
     std::thread::scope(|scope| {
         let start = clock::now();
-        let running = lingering_thread::spawn(scope, || driver::run(plan, progress));
+        let running = lingering_thread::spawn(scope, run);
         let is_over = || running.is_done() || bench.options.is_interrupted();
-        wait(start + plan.warm_up, is_over);
+        wait(start + warm_up, is_over);
         let before = mark(testbed, bench.placement, progress.exchanges.load(Ordering::Relaxed));
         let mut failed = None;
         for step in steps {
-            wait(start + plan.warm_up + step.at, is_over);
+            wait(start + warm_up + step.at, is_over);
             failed = failed.or((step.act)(testbed).err());
         }
-        wait(start + plan.warm_up + plan.window, is_over);
+        wait(start + warm_up + window, is_over);
         let after = mark(testbed, bench.placement, progress.exchanges.load(Ordering::Relaxed));
         let interrupted = bench.options.is_interrupted();
         // A target that has died answers nothing any more: do not wait for its timeouts.

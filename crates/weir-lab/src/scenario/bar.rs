@@ -16,7 +16,7 @@ pub enum BarBase {
     Itself,
     /// The better one of nginx and HAProxy: the bar is a ratio.
     BestPeer,
-    /// One of them, or another variant of the same product: the bar is a ratio.
+    /// One of them, Envoy, or another variant of the same product: the bar is a ratio.
     Target(LabTarget),
 }
 
@@ -29,10 +29,10 @@ impl TryFrom<String> for BarBase {
             "best-peer" => Self::BestPeer,
             name => {
                 let target: LabTarget = name.parse()?;
-                let is_peer = target.product.is_peer() && target == LabTarget::of(target.product);
+                let is_other = target.product.is_peer() || target.product == Product::Envoy;
                 ensure!(
-                    is_peer || target.product == Product::Weir,
-                    "`{name}` is not a peer; there are nginx and haproxy, `best-peer`, and the variants of weir"
+                    target.product == Product::Weir || (is_other && target == LabTarget::of(target.product)),
+                    "`{name}` is not a peer; there are nginx, haproxy and envoy, `best-peer`, and the variants of weir"
                 );
                 Self::Target(target)
             }

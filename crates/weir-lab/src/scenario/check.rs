@@ -4,12 +4,13 @@ use anyhow::ensure;
 
 use super::bar::Bar;
 use super::clients::{LadderWork, SlowClientsWork};
+use super::http2::FloodWork;
 use super::steady::check_message;
 use super::{CrowdWork, IdleWork, Scenario, SteadyWork};
 use crate::topology::listener::{CertificateKey, Suite, TargetProtocol};
 use crate::topology::product::Product;
 use crate::topology::target::{TargetVariant, TuningClass};
-use crate::topology::upstream::{OriginKind, UpstreamSetup};
+use crate::topology::upstream::{OriginKind, OriginProtocol, UpstreamSetup};
 
 impl Scenario {
     /// Finds contradictions.
@@ -26,6 +27,11 @@ impl Scenario {
         self.upstream.check()?;
         self.check_listener()?;
         self.check_work()?;
+        let is_http1 = self.upstream.protocol == OriginProtocol::Http1;
+        ensure!(
+            is_http1 || self.steady.is_some() || self.slow_stream.is_some(),
+            "servers of HTTP/2 and gRPC are for a steady load or a slow stream, and for no other work"
+        );
         ensure!(
             self.gets_pages() || self.upstream.origin == OriginKind::Own,
             "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
@@ -34,7 +40,7 @@ impl Scenario {
     }
 
     /// Which kinds of work are there.
-    fn works(&self) -> [bool; 14] {
+    fn works(&self) -> [bool; 16] {
         [
             self.steady.is_some(),
             self.idle.is_some(),
@@ -50,6 +56,8 @@ impl Scenario {
             self.slow_clients.is_some(),
             self.reload.is_some(),
             self.soak.is_some(),
+            self.slow_stream.is_some(),
+            self.flood.is_some(),
         ]
     }
 
@@ -100,7 +108,7 @@ impl Scenario {
 
     fn check_work(&self) -> anyhow::Result<()> {
         let upstream = &self.upstream;
-        self.steady.iter().try_for_each(|work| work.check(&self.listener))?;
+        self.steady.iter().try_for_each(|work| work.check(&self.listener, upstream))?;
         self.idle.iter().try_for_each(IdleWork::check)?;
         self.crowd.iter().try_for_each(CrowdWork::check)?;
         self.queue.iter().try_for_each(|work| work.check(upstream))?;
@@ -111,6 +119,8 @@ impl Scenario {
         self.persistence.iter().try_for_each(|work| work.check(upstream))?;
         self.ladder.iter().try_for_each(LadderWork::check)?;
         self.slow_clients.iter().try_for_each(SlowClientsWork::check)?;
+        self.slow_stream.iter().try_for_each(|work| work.check(upstream))?;
+        self.flood.iter().try_for_each(FloodWork::check)?;
         self.reload.iter().try_for_each(|work| work.check(upstream))?;
         self.soak.iter().try_for_each(|work| work.check(upstream))?;
         self.unfinished.iter().try_for_each(|work| work.check(&self.listener))
@@ -133,6 +143,7 @@ impl IdleWork {
             self.before == 0 || self.tunnels.is_none(),
             "idle clients: a tunnel is one exchange, so none come before"
         );
+        ensure!(!self.http2 || self.tunnels.is_none(), "idle clients: tunnels are of HTTP/1.1");
         if let Some(tunnels) = self.tunnels {
             check_message(tunnels.message)?;
             ensure!(!tunnels.heartbeat.is_zero(), "a heartbeat takes some time");

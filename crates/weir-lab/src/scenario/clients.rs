@@ -98,9 +98,14 @@ pub struct ReloadWork {
     pub rate: f64,
     /// Clients that keep their connections.
     pub clients: usize,
+    /// They speak HTTP/2, with so many requests at a time on each connection, and are the only ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<usize>,
     /// Requests per second on a connection of their own.
+    #[serde(default)]
     pub short_rate: f64,
     /// WebSocket tunnels that are open all the time, on a path that no configuration touches.
+    #[serde(default)]
     pub tunnels: usize,
     /// Besides, those through servers that configurations take away and bring back.
     #[serde(default)]
@@ -121,7 +126,8 @@ impl ReloadWork {
     /// The columns of its table.
     pub(super) fn columns(&self) -> Vec<Metric> {
         use Metric as M;
-        let lost = [M::Failed, M::Resets, M::ClosedConnections, M::LostTunnels, M::LostTouched];
+        let tunnels = if self.streams.is_some() { &[][..] } else { &[M::LostTunnels, M::LostTouched] };
+        let lost = [&[M::Failed, M::Resets, M::ClosedConnections], tunnels].concat();
         let later = [M::RssGrowthLater, M::RssPerReload];
         let later = if self.times > MANY { &later[..] } else { &[] };
         let memory = [&[M::TakesEffect, M::LateConfigurations, M::Rss, M::RssGrowth], later].concat();
@@ -129,7 +135,14 @@ impl ReloadWork {
     }
 
     pub(super) fn check(&self, upstream: &UpstreamSetup) -> anyhow::Result<()> {
-        ensure!(self.rate > 0.0 && self.clients > 0 && self.short_rate > 0.0, "no rate or clients");
+        ensure!(self.rate > 0.0 && self.clients > 0, "no rate or clients");
+        let is_alone = self.short_rate == 0.0 && self.tunnels == 0 && self.touched_tunnels == 0;
+        match self.streams {
+            Some(streams) => {
+                ensure!(streams > 0 && is_alone, "clients of HTTP/2 are alone, with a stream or more");
+            }
+            None => ensure!(self.short_rate > 0.0, "no rate of clients that come once"),
+        }
         ensure!(self.times > 0 && !self.every.is_zero(), "nothing is reloaded");
         ensure!(
             upstream.servers >= 4 && !upstream.one_process,

@@ -48,7 +48,11 @@ impl Scenario {
             return vec![usual + overload.after];
         }
         let usual = usual + self.outage.as_ref().and_then(|outage| outage.quiet).unwrap_or_default();
-        let twice = if self.slow.is_some() || self.slow_clients.is_some() { 2 } else { 1 };
+        let is_twice = self.slow.is_some()
+            || self.slow_clients.is_some()
+            || self.slow_stream.is_some()
+            || self.flood.is_some();
+        let twice = if is_twice { 2 } else { 1 };
         vec![usual * twice; self.loads()]
     }
 
@@ -64,6 +68,8 @@ impl Scenario {
             outage.bodies.len()
         } else if let Some(ladder) = &self.ladder {
             ladder.clients.len()
+        } else if let Some(flood) = &self.flood {
+            flood.attacks.len()
         } else {
             1
         }

@@ -12,6 +12,7 @@ pub mod bar;
 pub mod work;
 pub mod clients;
 pub mod soak;
+pub mod http2;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use crate::topology::target::{LabTarget, TargetVariant, TuningClass};
 use crate::topology::upstream::UpstreamSetup;
 pub use bar::Bar;
 use clients::{LadderWork, ReloadWork, SlowClientsWork};
+use http2::{FloodWork, SlowStreamWork};
 pub use run_length::RunLength;
 use soak::SoakWork;
 pub use steady::{RequestRate, SteadyWork};
@@ -101,6 +103,12 @@ pub struct Scenario {
     /// Targets that get new configurations under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadWork>,
+    /// A stream of HTTP/2 that is not read, beside others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_stream: Option<SlowStreamWork>,
+    /// Attacks on HTTP/2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flood: Option<FloodWork>,
     /// Everything at once, for long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakWork>,
@@ -139,6 +147,9 @@ pub struct IdleWork {
     /// The clients have a WebSocket tunnel each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnels: Option<Tunnels>,
+    /// The clients speak HTTP/2.
+    #[serde(default)]
+    pub http2: bool,
     /// The cost of this number is reported as well, by the slope over the tunnels that were opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extrapolate: Option<usize>,
@@ -200,6 +211,10 @@ impl Scenario {
             slow.columns()
         } else if let Some(reload) = &self.reload {
             reload.columns()
+        } else if let Some(slow) = &self.slow_stream {
+            slow.columns()
+        } else if let Some(flood) = &self.flood {
+            flood.columns()
         } else if let Some(soak) = &self.soak {
             soak.columns()
         } else if self.queue.is_some() {
@@ -259,11 +274,19 @@ impl Scenario {
         let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&LoadTool::Ab));
         Traffic {
             is_bulk: self.is_bulk(),
-            upgrades: in_steady.is_some() || in_idle.is_some() || self.is_reloaded(),
+            upgrades: in_steady.is_some() || in_idle.is_some() || (self.is_reloaded() && !self.is_http2()),
             is_http_1_0: has_ab,
-            is_http2: self.steady.as_ref().is_some_and(|steady| steady.streams.is_some()),
+            is_http2: self.is_http2(),
             is_reloaded: self.is_reloaded(),
         }
+    }
+
+    /// Whether clients speak HTTP/2.
+    fn is_http2(&self) -> bool {
+        let is_steady = self.steady.as_ref().is_some_and(|steady| steady.streams.is_some());
+        let is_other = self.idle.as_ref().is_some_and(|idle| idle.http2)
+            || self.reload.is_some_and(|reload| reload.streams.is_some());
+        is_steady || is_other || self.slow_stream.is_some() || self.flood.is_some()
     }
 
     fn is_reloaded(&self) -> bool {
@@ -279,7 +302,7 @@ impl Scenario {
     /// Whether the servers are only measured through their clients.
     pub fn is_only_seen_from_outside(&self) -> bool {
         let steady = self.steady.is_some() || self.ladder.is_some() || self.slow_clients.is_some();
-        steady || self.crowd.is_some()
+        steady || self.crowd.is_some() || self.slow_stream.is_some() || self.flood.is_some()
     }
 
     fn has_variant(&self, variant: TargetVariant) -> bool {

@@ -128,7 +128,10 @@ impl Scenario {
             // The slope needs few points; the largest number is the question.
             let (first, last) = (idle.clients.first().copied(), idle.clients.last().copied());
             idle.clients = first.into_iter().chain(last).collect();
-            idle.settle = idle.settle.min(Duration::from_millis(500));
+            // With HTTP/2 some memory is given back after a while only.
+            if !idle.http2 {
+                idle.settle = idle.settle.min(Duration::from_millis(500));
+            }
             if let Some(tunnels) = &mut idle.tunnels {
                 tunnels.heartbeat = tunnels.heartbeat.min(Duration::from_secs(6));
                 rounds.window = tunnels.heartbeat;
@@ -145,7 +148,7 @@ impl Scenario {
                 rounds.warm_up = Duration::from_millis(1500);
             }
         }
-        if self.slow_clients.is_some() {
+        if self.slow_clients.is_some() || self.slow_stream.is_some() || self.flood.is_some() {
             rounds.count = 1;
             rounds.window = Duration::from_secs(5);
         }

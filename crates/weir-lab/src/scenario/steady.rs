@@ -3,8 +3,10 @@
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
+use crate::load::tool::grpc_client::GrpcCalls;
 use crate::topology::listener::{CertificateKey, ListenerSetup, Suite};
 use crate::topology::target::LabTarget;
+use crate::topology::upstream::{OriginProtocol, UpstreamSetup};
 use crate::wire::websocket;
 
 /// From here on an answer is counted by its bytes.
@@ -37,6 +39,9 @@ pub struct SteadyWork {
     /// Clients speak HTTP/2 and have so many requests under way at once, each on a stream of their connection; played by `h2load`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<usize>,
+    /// These requests are calls of gRPC with messages of `body` and `answer` bytes; played by grpc-go's benchmark client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<GrpcCalls>,
     /// A constant rate; without it the loop is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RequestRate>,
@@ -57,6 +62,7 @@ impl SteadyWork {
             cookie: None,
             message: None,
             streams: None,
+            grpc: None,
             rate: None,
             suites: Vec::new(),
         }
@@ -73,7 +79,7 @@ impl SteadyWork {
         self.answer >= BULK_MIN
     }
 
-    pub(super) fn check(&self, listener: &ListenerSetup) -> anyhow::Result<()> {
+    pub(super) fn check(&self, listener: &ListenerSetup, upstream: &UpstreamSetup) -> anyhow::Result<()> {
         ensure!(self.clients > 0, "no clients");
         let is_pair = |cookie: &String| cookie.contains('=') && !cookie.contains(['\r', '\n']);
         ensure!(self.cookie.iter().all(is_pair), "a cookie is a name, `=` and a value");
@@ -88,13 +94,14 @@ impl SteadyWork {
             );
         }
         if let Some(streams) = self.streams {
-            let is_alone = self.body == 0 && self.message.is_none() && self.cookie.is_none();
+            let is_alone = self.message.is_none() && self.cookie.is_none();
             ensure!(streams > 0, "`streams` is at least 1");
             ensure!(
                 is_alone && self.keep_alive && self.rate.is_none() && self.suites.is_empty(),
-                "`streams` are GETs of a closed loop on kept connections: no body, message, cookie, rate or suites"
+                "`streams` are requests of a closed loop on kept connections: no message, cookie, rate or suites"
             );
         }
+        self.check_protocol(listener, upstream.protocol)?;
         match self.rate {
             Some(RequestRate::Fixed(rate)) => ensure!(rate > 0.0, "the rate is not positive"),
             Some(RequestRate::OfPeak { share, .. }) => ensure!(share > 0.0, "the share is not positive"),
@@ -103,6 +110,25 @@ impl SteadyWork {
         ensure!(
             self.suites.is_empty() || listener.tls.is_some_and(|tls| tls.key == CertificateKey::Rsa2048),
             "`suites` are of a listener with `tls` and an RSA key, which all of them can have"
+        );
+        Ok(())
+    }
+}
+
+impl SteadyWork {
+    /// The protocol of the servers fits the requests.
+    fn check_protocol(&self, listener: &ListenerSetup, protocol: OriginProtocol) -> anyhow::Result<()> {
+        ensure!(
+            self.grpc.is_some() == (protocol == OriginProtocol::Grpc),
+            "calls of gRPC are for servers of gRPC, which answer nothing else"
+        );
+        ensure!(
+            self.grpc.is_none() || (self.streams.is_some() && listener.tls.is_none()),
+            "calls of gRPC need `streams`, and their client speaks no TLS here"
+        );
+        ensure!(
+            protocol != OriginProtocol::Http2 || (self.streams.is_some() && self.is_of_the_page()),
+            "servers of HTTP/2 are for GETs of the page with `streams`"
         );
         Ok(())
     }

@@ -126,6 +126,38 @@ fn mistakes_are_named() {
         ("[unfinished]\nclients = [1, 2]\nsettle = \"1s\"\nrate = 1.0\n", "without `handshake-timeout`"),
         ("[unfinished]\nclients = [2]\nsettle = \"1s\"\nrate = 1.0\n", "two numbers or more"),
         ("[unfinished]\nclients = [1, 2]\nsettle = \"1s\"\nrate = 0.0\n", "not positive"),
+        ("[steady]\nclients = 1\nstreams = 0\n", "at least 1"),
+        ("[steady]\nclients = 1\nstreams = 1\nrate = 1.0\n", "of a closed loop"),
+        ("[steady]\nclients = 1\nstreams = 1\ngrpc = \"unary\"\n", "for servers of gRPC"),
+        ("[upstream]\nprotocol = \"grpc\"\n[steady]\nclients = 1\nstreams = 1\n", "for servers of gRPC"),
+        ("[upstream]\nprotocol = \"grpc\"\n[steady]\nclients = 1\ngrpc = \"stream\"\n", "need `streams`"),
+        ("[upstream]\nprotocol = \"http2\"\n[steady]\nclients = 1\n", "with `streams`"),
+        ("[upstream]\nprotocol = \"http2\"\n[idle]\nclients = [1, 2]\nsettle = \"1s\"\n", "no other work"),
+        (
+            "[upstream]\nprotocol = \"http2\"\norigin = \"apache\"\n[steady]\nclients = 1\nstreams = 1\n",
+            "may be nginx",
+        ),
+        (
+            "[upstream]\nprotocol = \"http2\"\nretry = true\n[steady]\nclients = 1\nstreams = 1\n",
+            "nothing else can be said",
+        ),
+        ("[slow-stream]\nrate = 1.0\nstreams = 9\nanswer = 65535\n", "does not stall"),
+        (
+            "[upstream]\nprotocol = \"http2\"\n[slow-stream]\nrate = 1.0\nstreams = 9\nanswer = 65536\nservice = \"1ms\"\n",
+            "answer at once",
+        ),
+        (
+            "[flood]\nrate = 1.0\nconnections = 1\nstreams = 1\nattacks = []\nattackers = 1\nattack-rate = 1.0\n",
+            "no attacks",
+        ),
+        (
+            "[upstream]\nservers = 4\n[reload]\nrate = 1.0\nclients = 1\nstreams = 1\ntunnels = 1\ntimes = 1\nevery = \"1s\"\n",
+            "are alone",
+        ),
+        (
+            "[idle]\nclients = [1, 2]\nhttp2 = true\nsettle = \"1s\"\ntunnels = { message = 1, heartbeat = \"1s\" }\n",
+            "of HTTP/1.1",
+        ),
         ("[steady]\nclients = 1\nmessage = 0\n", "1 byte to 65535"),
         ("[steady]\nclients = 1\nmessage = 9\nbody = 9\n", "all there is"),
         (

@@ -17,6 +17,9 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductL
     if description.balance() == Some(BalancePolicy::ConsistentHash) {
         return Err(ProductLacks("has no hash among its ways to choose a server"));
     }
+    if description.traffic.is_http2 || description.is_http2_to_servers() {
+        return Err(ProductLacks("is not configured for HTTP/2 here"));
+    }
     let text = [
         process(description),
         modules(description),

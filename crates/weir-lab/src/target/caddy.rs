@@ -58,7 +58,9 @@ pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductL
 /// No access log and no metrics are the defaults, and idle clients stay for five minutes.
 fn servers_options(description: &Description<'_>) -> String {
     let mut text = String::new();
-    if description.is_tuned() && description.certificate.is_some() {
+    if description.is_h2c() {
+        text.push_str("\t\t# By default there is no HTTP/2 without TLS.\n\t\tprotocols h1 h2c\n");
+    } else if description.is_tuned() && description.certificate.is_some() && !description.traffic.is_http2 {
         text.push_str(
             "\t\t# The clients speak HTTP/1.1; by default there would be UDP sockets for HTTP/3 as well.\n\t\tprotocols h1\n",
         );
@@ -142,7 +144,9 @@ fn health(description: &Description<'_>) -> String {
 /// How it speaks with servers.
 fn transport(description: &Description<'_>) -> String {
     let mut text = String::new();
-    if !description.reuses() {
+    if description.is_http2_to_servers() {
+        text.push_str("\t\t\t# HTTP/1.1 by default.\n\t\t\tversions h2c\n");
+    } else if !description.reuses() {
         text.push_str("\t\t\t# The variant without reuse of server connections.\n\t\t\tkeepalive off\n");
     } else if description.is_tuned() {
         text.push_str(

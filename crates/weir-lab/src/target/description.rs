@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::TargetCertificate;
 use crate::topology::listener::{ListenerSetup, TargetProtocol};
 use crate::topology::target::{TargetVariant, TuningClass};
-use crate::topology::upstream::{BalancePolicy, UpstreamSetup};
+use crate::topology::upstream::{BalancePolicy, OriginProtocol, UpstreamSetup};
 
 /// The traffic through a target, where its documentation has advice for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -120,6 +120,16 @@ impl Description<'_> {
     /// Whether it is to pass bytes without parsing them.
     pub(super) fn is_tcp(&self) -> bool {
         self.listener.protocol == TargetProtocol::Tcp
+    }
+
+    /// Whether it speaks HTTP/2 with the servers, for gRPC or not.
+    pub(super) fn is_http2_to_servers(&self) -> bool {
+        self.upstream.protocol != OriginProtocol::Http1
+    }
+
+    /// Whether clients speak HTTP/2 with it by prior knowledge.
+    pub(super) fn is_h2c(&self) -> bool {
+        self.traffic.is_http2 && self.certificate.is_none()
     }
 
     /// Whether it is tuned by its documentation.

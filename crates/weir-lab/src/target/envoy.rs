@@ -308,6 +308,15 @@ fn health(description: &Description<'_>) -> String {
 }
 
 fn reuse(description: &Description<'_>) -> String {
+    if description.is_http2_to_servers() {
+        return "    # HTTP/1.1 by default.
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: { http2_protocol_options: {} }
+"
+        .to_owned();
+    }
     if description.reuses() || description.is_tcp() {
         return String::new();
     }

@@ -206,7 +206,7 @@ fn backend(description: &Description<'_>) -> String {
 
 /// The servers, one a line.
 fn servers(description: &Description<'_>) -> String {
-    let mut options = String::new();
+    let mut options = if description.is_http2_to_servers() { " proto h2" } else { "" }.to_owned();
     if let Some(max) = description.max_requests() {
         options.push_str(&format!(" maxconn {max}"));
     }

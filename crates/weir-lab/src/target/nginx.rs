@@ -5,13 +5,16 @@
 
 use super::{Description, PathBranch, Rendered, TargetCertificate, Traffic};
 use crate::topology::product::ProductLacks;
-use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER};
+use crate::topology::upstream::{BalancePolicy, CLIENT_HEADER, OriginProtocol};
 
 pub(super) fn render(description: &Description<'_>) -> Result<Rendered, ProductLacks> {
     if description.has_persistence_cookie() {
         return Err(ProductLacks(
             "binds clients by a cookie in its commercial version, and since 1.29.6, only",
         ));
+    }
+    if description.upstream.protocol == OriginProtocol::Http2 {
+        return Err(ProductLacks("speaks HTTP/2 with servers for gRPC, and since 1.29.4, only"));
     }
     let dir = description.dir.display();
     let text = match (description.is_tuned(), description.is_tcp()) {
@@ -40,6 +43,18 @@ const OWN_FOLDERS: &str = "    # Its files lie under the prefix of this run.
     fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi;
     scgi_temp_path scgi;
+";
+
+/// How requests go to servers.
+const PROXY_PASS: &str = "proxy_pass http://";
+
+/// How calls of gRPC go to servers.
+const GRPC_PASS: &str = "grpc_pass grpc://";
+
+/// Calls of gRPC.
+const GRPC: &str = "            # Streams must not be closed between two messages; 60 s by default.
+            grpc_read_timeout 300s;
+            grpc_send_timeout 300s;
 ";
 
 /// Connections to servers, log files, listeners.
@@ -73,10 +88,15 @@ fn tuned(description: &Description<'_>) -> String {
         true => (to_server(description, has_limit), to_server(description, false)),
         false => Default::default(),
     };
-    let named = "            # Host and client address reach the server, as the other targets pass them on.
-            proxy_set_header Host $http_host;
-            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-";
+    let is_grpc = description.upstream.protocol == OriginProtocol::Grpc;
+    let (pass, set) = if is_grpc { (GRPC_PASS, "grpc") } else { (PROXY_PASS, "proxy") };
+    let own = if is_grpc { GRPC.to_owned() } else { own };
+    let named = format!(
+        "            # Host and client address reach the server, as the other targets pass them on.
+            {set}_set_header Host $http_host;
+            {set}_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+"
+    );
     let http2 = if description.traffic.is_http2 { " http2" } else { "" };
     let (upstreams, locations) = branches(description, &reuse, &format!("{others}{named}"));
     format!(
@@ -96,7 +116,7 @@ http {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
         listen {listen}{ssl}{http2} backlog=4096;
 {tls}        location / {{
-            proxy_pass http://origin;
+            {pass}origin;
 {limits}{own}{named}        }}
 {locations}    }}
 }}
@@ -290,6 +310,11 @@ events {{
 fn http_as_shipped(description: &Description<'_>) -> String {
     let Description { listen, servers: addrs, .. } = description;
     let secure = description.certificate.map_or("", |_| " ssl");
+    let http2 = if description.traffic.is_http2 { " http2" } else { "" };
+    let pass = match description.upstream.protocol {
+        OriginProtocol::Grpc => GRPC_PASS,
+        OriginProtocol::Http1 | OriginProtocol::Http2 => PROXY_PASS,
+    };
     let certificate =
         description.certificate.map_or_else(String::new, |TargetCertificate { certificate, key, .. }| {
             format!(
@@ -325,9 +350,9 @@ fn http_as_shipped(description: &Description<'_>) -> String {
     gzip on;
 
 {map}{upstream}{upstreams}    server {{
-        listen {listen}{secure};
+        listen {listen}{secure}{http2};
 {certificate}{handshake}        location / {{
-            proxy_pass http://{origin};
+            {pass}{origin};
 {limits}{upgrade}        }}
 {locations}    }}
 }}

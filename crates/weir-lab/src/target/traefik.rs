@@ -146,9 +146,10 @@ fn tcp(description: &Description<'_>) -> String {
 }
 
 fn service(description: &Description<'_>) -> String {
+    let scheme = if description.is_http2_to_servers() { "h2c" } else { "http" };
     let server = |(addr, weight): (&SocketAddr, Option<u32>)| {
         let weight = weight.map_or_else(String::new, |weight| format!("          weight: {weight}\n"));
-        format!("        - url: \"http://{addr}\"\n{weight}")
+        format!("        - url: \"{scheme}://{addr}\"\n{weight}")
     };
     let servers: String = description.weighted().map(server).collect();
     let strategy = match description.balance() {

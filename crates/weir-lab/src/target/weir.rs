@@ -44,7 +44,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
         "[listener.bench]\naddress = \"{}\"\n{protocol}upstream = \"origin\"\n\n",
         description.listen
     ));
-    if description.traffic.is_http2 && description.certificate.is_none() {
+    if description.is_h2c() {
         text.push_str("[listener.bench.http2]\nprior_knowledge = \"allowed\"\n\n");
     }
     if let Some(TargetCertificate { certificate, key, .. }) = description.certificate {
@@ -93,7 +93,8 @@ fn upstream(description: &Description<'_>) -> String {
         None => format!("\"{addr}\""),
     };
     let servers: Vec<String> = description.weighted().map(server).collect();
-    let mut text = format!("[upstream.origin]\nservers = [{}]\n", servers.join(", "));
+    let protocol = if description.is_http2_to_servers() { "protocol = \"h2c\"\n" } else { "" };
+    let mut text = format!("[upstream.origin]\nservers = [{}]\n{protocol}", servers.join(", "));
     match description.balance() {
         Some(BalancePolicy::LeastRequests) => text.push_str("balance = \"least-requests\"\n"),
         Some(BalancePolicy::RoundRobin) => text.push_str("balance = \"round-robin\"\n"),

@@ -43,6 +43,25 @@ impl OriginKind {
     }
 }
 
+/// The protocol of a target with the servers, and with it their kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OriginProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2 without TLS, by prior knowledge; the servers are nghttpd or, as `origin`, nginx, with the page as a file.
+    Http2,
+    /// gRPC on the same; the servers are the benchmark server of grpc-go.
+    Grpc,
+}
+
+impl OriginProtocol {
+    fn is_http1(&self) -> bool {
+        *self == Self::Http1
+    }
+}
+
 /// Probes that find out whether servers answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -69,6 +88,9 @@ pub struct UpstreamSetup {
     /// Their kind.
     #[serde(default, skip_serializing_if = "OriginKind::is_own")]
     pub origin: OriginKind,
+    /// How they are spoken to.
+    #[serde(default, skip_serializing_if = "OriginProtocol::is_http1")]
+    pub protocol: OriginProtocol,
     /// One process plays all of them, with an address for each.
     #[serde(default)]
     pub one_process: bool,
@@ -114,6 +136,7 @@ impl Default for UpstreamSetup {
         Self {
             servers: one(),
             origin: OriginKind::Own,
+            protocol: OriginProtocol::Http1,
             one_process: false,
             slots: None,
             burn: None,
@@ -136,6 +159,17 @@ impl UpstreamSetup {
             self.origin == OriginKind::Own
                 || (self.slots.is_none() && self.burn.is_none() && !self.one_process),
             "a web server as origin has neither slots nor the other settings of the lab's own origin"
+        );
+        let Self { servers, protocol, origin, .. } = *self;
+        let is_usual = Self { servers, protocol, origin, ..Self::default() } == *self;
+        let is_there = match (protocol, origin) {
+            (OriginProtocol::Http1, _) | (_, OriginKind::Own) => true,
+            (OriginProtocol::Http2, origin) => origin == OriginKind::Nginx,
+            (OriginProtocol::Grpc, _) => false,
+        };
+        ensure!(
+            protocol.is_http1() || (is_usual && is_there),
+            "servers of HTTP/2 and gRPC are programs of their own, of which nothing else can be said; the `origin` of HTTP/2 may be nginx"
         );
         ensure!(
             self.errors

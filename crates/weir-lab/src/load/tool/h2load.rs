@@ -1,14 +1,33 @@
 //! `h2load`: kept connections of HTTP/2 with a number of streams each, a closed loop.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use super::{ToolOrder, ToolResult, number};
+use super::{ToolOrder, ToolResult, grpc_client, number};
 use crate::load::exchange::OWN_FIELDS;
+use crate::origin::PAGE_LEN;
+use crate::wire::pattern;
+
+/// The file of a body, in the folder of the order.
+const BODY: &str = "h2load.body";
+
+/// Writes the body of the requests, if they have one.
+pub(super) fn prepare(order: &ToolOrder<'_>) -> anyhow::Result<()> {
+    let body = pattern::run(0, pattern::PERIOD).iter().copied().cycle().take(order.body);
+    if order.body > 0 {
+        std::fs::write(order.dir.join(BODY), body.collect::<Vec<u8>>())
+            .context("cannot write the body for h2load")?;
+    }
+    Ok(())
+}
 
 pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
     let scheme = if order.is_secure { "https" } else { "http" };
+    let body = format!("--data={}", order.dir.join(BODY).display());
+    let post = ["--header=Content-Type: text/plain".to_owned(), body];
+    let post = post.into_iter().filter(|_| order.body > 0);
     let fields = OWN_FIELDS.lines().flat_map(|field| ["--header", field]).map(str::to_owned);
     let usual = [
         "--threads=1",
@@ -18,22 +37,41 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
         &format!("{scheme}://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned);
-    fields.chain(usual).collect()
+    fields.chain(post).chain(usual).collect()
 }
 
-/// Sends one request, to see whether a target answers at all.
+/// Asks for the page once, to see whether a target answers at all.
 ///
 /// # Errors
 /// What is wrong, as the tool says it.
 pub fn once(authority: &str, is_secure: bool) -> anyhow::Result<()> {
+    let scheme = if is_secure { "https" } else { "http" };
+    first(&[format!("{scheme}://{authority}/")], PAGE_LEN)
+}
+
+/// The same with a call of gRPC. `dir`: a folder for its message.
+///
+/// # Errors
+/// What is wrong, as the tool says it.
+pub fn call_once(authority: &str, dir: &Path) -> anyhow::Result<()> {
+    let message = dir.join(BODY);
+    std::fs::write(&message, grpc_client::unary_message())?;
+    let fields = ["--header=content-type: application/grpc", "--header=te: trailers"].map(str::to_owned);
+    let url = format!("http://{authority}{}", grpc_client::UNARY_PATH);
+    // A call that fails has an answer without a body.
+    let answer_min = u64::from(grpc_client::PAYLOAD);
+    first(&[&fields[..], &[format!("--data={}", message.display()), url]].concat(), answer_min)
+}
+
+/// One request, with an answer of at least so many bytes.
+fn first(args: &[String], answer_min: u64) -> anyhow::Result<()> {
     let installed = super::installed(super::LoadTool::H2load);
     let installed = installed.with_context(|| format!("h2load is missing: {}", super::HOW_TO_GET))?;
-    let scheme = if is_secure { "https" } else { "http" };
-    let mut command = Command::new(&installed.program);
     let output =
-        command.args(["--requests=1", "--clients=1", &format!("{scheme}://{authority}/")]).output()?;
+        Command::new(&installed.program).args(["--requests=1", "--clients=1"]).args(args).output()?;
     let printed = String::from_utf8_lossy(&output.stdout);
-    let is_answered = read(&printed).is_some_and(|result| result.answered == 1);
+    let is_whole = |result: &ToolResult| result.body_bytes >= Some(answer_min);
+    let is_answered = read(&printed).is_some_and(|result| result.answered == 1 && is_whole(&result));
     ensure!(is_answered, "h2load has no answer: {printed}");
     Ok(())
 }
@@ -59,6 +97,8 @@ pub fn read(printed: &str) -> Option<ToolResult> {
     if started > 0 && done == 0 {
         result.faults.note_many("connect", started, || "h2load: no answer at all".to_owned());
     }
+    result.body_bytes =
+        line("traffic: ").and_then(|traffic| number(traffic.rsplit_once('(')?.1)).map(|bytes| bytes as u64);
     result.longest = line("time for request:").and_then(|times| micros(times.split_whitespace().nth(1)?));
     Some(result)
 }
@@ -86,6 +126,7 @@ mod tests {
     fn a_good_run_is_read() {
         let result = read(GOOD).unwrap();
         assert_eq!((result.answered, result.rate, result.longest), (32_351, 16_175.5, Some(11_010.0)));
+        assert_eq!(result.body_bytes, Some(19_798_812));
         assert!(result.faults.is_empty());
     }
 

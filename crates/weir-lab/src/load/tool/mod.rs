@@ -7,6 +7,7 @@ pub mod ab;
 pub mod siege;
 pub mod vegeta;
 pub mod h2load;
+pub mod grpc_client;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use super::fault::Faults;
 use crate::clock;
 use crate::installed::Installed;
 use crate::process::{Guarded, Job, Launcher, stuck};
+use grpc_client::GrpcCalls;
 
 /// The program that plays the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,6 +38,8 @@ pub enum LoadTool {
     Vegeta,
     /// `h2load`: HTTP/2.
     H2load,
+    /// The benchmark client of grpc-go.
+    GrpcClient,
 }
 
 impl LoadTool {
@@ -48,17 +52,24 @@ impl LoadTool {
             Self::Siege => "siege",
             Self::Vegeta => "vegeta",
             Self::H2load => "h2load",
+            Self::GrpcClient => grpc_client::NAME,
         }
     }
 }
 
-/// The task of a tool: GET the page, over and over.
+/// The task of a tool: the same request, over and over.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolOrder<'a> {
     /// Where: host and port.
     pub authority: &'a str,
     /// The target of the request, from its `/` on.
     pub path: &'a str,
+    /// Bytes of its body; 0 is a GET.
+    pub body: usize,
+    /// Bytes of the answer, for a tool that can ask for them.
+    pub answer: u64,
+    /// Which calls, for a tool that speaks gRPC.
+    pub calls: GrpcCalls,
     /// Simulated clients.
     pub clients: usize,
     /// Requests of each at once, for a tool that speaks HTTP/2.
@@ -88,6 +99,8 @@ pub struct ToolResult {
     pub p99: Option<f64>,
     /// Longest latency, µs.
     pub longest: Option<f64>,
+    /// Bytes of bodies that came, of requests as well that were not over at the end.
+    pub body_bytes: Option<u64>,
     /// How often the tool did not end by itself and was started again.
     pub hung: u32,
 }
@@ -96,8 +109,8 @@ pub struct ToolResult {
 const GRACE: Duration = Duration::from_secs(40);
 
 /// How to get the tools.
-pub const HOW_TO_GET: &str =
-    "apt-get install wrk siege apache2-utils nghttp2-client; go install github.com/tsenart/vegeta/v12@latest";
+pub const HOW_TO_GET: &str = "apt-get install wrk siege apache2-utils nghttp2-client nghttp2-server; go install github.com/tsenart/vegeta/v12@latest; \
+     GOBIN=~/go/bin/grpc-benchmark go install google.golang.org/grpc/benchmark/{client,server}@latest";
 
 /// How often a tool is started again that did not end by itself: siege (4.0) now and then waits for itself for ever, which is seen
 /// soon after its time.
@@ -143,6 +156,9 @@ fn try_once(
     if tool == LoadTool::Siege {
         siege::prepare(order)?;
     }
+    if tool == LoadTool::H2load {
+        h2load::prepare(order)?;
+    }
     let mut running = Vec::new();
     for (number, clients) in parts(tool, order.clients).into_iter().enumerate() {
         let order = ToolOrder { clients, ..*order };
@@ -152,9 +168,10 @@ fn try_once(
             LoadTool::Siege => siege::args(&order),
             LoadTool::Vegeta => vegeta::args(&installed.program, &order),
             LoadTool::H2load => h2load::args(&order),
+            LoadTool::GrpcClient => grpc_client::args(&order),
             LoadTool::Driver => bail!("the driver is not a program of its own"),
         };
-        let log = order.dir.join(format!("{}-{number}.log", tool.name()));
+        let log = order.dir.join(format!("{}-{number}.log", tool.name().replace('/', "-")));
         let program = match tool {
             LoadTool::Vegeta => PathBuf::from("/bin/sh"),
             _ => installed.program.clone(),
@@ -172,8 +189,8 @@ fn try_once(
             return Ok(None);
         };
         let printed = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-        let tally =
-            read(tool, &printed).with_context(|| format!("{} printed no result ({how})", tool.name()))?;
+        let tally = read(tool, &printed, order)
+            .with_context(|| format!("{} printed no result ({how})", tool.name()))?;
         sum = Some(sum.map_or(tally.clone(), |sum| sum.and(tally)));
     }
     Ok(sum)
@@ -189,13 +206,14 @@ fn parts(tool: LoadTool, clients: usize) -> Vec<usize> {
     (0..number).map(|part| clients * (part + 1) / number - clients * part / number).collect()
 }
 
-fn read(tool: LoadTool, printed: &str) -> Option<ToolResult> {
+fn read(tool: LoadTool, printed: &str, order: &ToolOrder<'_>) -> Option<ToolResult> {
     match tool {
         LoadTool::Wrk => wrk::read(printed),
         LoadTool::Ab => ab::read(printed),
         LoadTool::Siege => siege::read(printed),
         LoadTool::Vegeta => vegeta::read(printed),
         LoadTool::H2load => h2load::read(printed),
+        LoadTool::GrpcClient => grpc_client::read(printed, order),
         LoadTool::Driver => None,
     }
 }
@@ -211,6 +229,7 @@ impl ToolResult {
             p50: None,
             p99: None,
             longest: self.longest.zip(other.longest).map(|(one, two)| one.max(two)),
+            body_bytes: self.body_bytes.zip(other.body_bytes).map(|(one, two)| one + two),
             hung: 0,
         }
     }
@@ -258,6 +277,7 @@ mod tests {
             p50: Some(1.0),
             p99: None,
             longest: Some(9.0),
+            body_bytes: None,
             hung: 0,
         };
         let two = ToolResult {
@@ -267,6 +287,7 @@ mod tests {
             p50: Some(2.0),
             p99: None,
             longest: Some(11.0),
+            body_bytes: None,
             hung: 0,
         };
         let both = one.and(two);

@@ -87,6 +87,9 @@ mod tests {
         let order = ToolOrder {
             authority: "127.0.0.1:1",
             path: "/",
+            body: 0,
+            answer: 0,
+            calls: super::super::grpc_client::GrpcCalls::Unary,
             clients: 7,
             streams: 1,
             is_secure: false,

@@ -24,6 +24,7 @@ const PLAIN: GoldenCase = GoldenCase {
         one_process: false,
         burn: None,
         origin: OriginKind::Own,
+        protocol: OriginProtocol::Http1,
         slots: None,
         balance: None,
         errors: None,
@@ -44,6 +45,9 @@ const PLAIN: GoldenCase = GoldenCase {
     variant: TargetVariant::Usual,
     extra: PLAIN_EXTRA,
 };
+
+const HTTP2: Traffic =
+    Traffic { is_bulk: false, upgrades: false, is_http_1_0: false, is_http2: true, is_reloaded: false };
 
 const TLS: Tls =
     Tls { suite: Suite::Tls13Aes256, key: CertificateKey::EcdsaP256, resume: false, handshake_timeout: None };
@@ -81,6 +85,12 @@ fn cases() -> Vec<GoldenCase> {
         },
         ..PLAIN
     };
+    let http2 = |name, protocol| GoldenCase {
+        name,
+        upstream: UpstreamSetup { protocol, ..PLAIN.upstream },
+        traffic: HTTP2,
+        ..PLAIN
+    };
     vec![
         PLAIN,
         GoldenCase { name: "tls", listener: ListenerSetup { tls: Some(TLS), ..PLAIN.listener }, ..PLAIN },
@@ -94,6 +104,15 @@ fn cases() -> Vec<GoldenCase> {
         GoldenCase { name: "consistent hash", upstream: balance(BalancePolicy::ConsistentHash), ..PLAIN },
         GoldenCase { name: "cookie", upstream: cookie, ..PLAIN },
         GoldenCase { name: "tunnels", traffic: Traffic { upgrades: true, ..PLAIN.traffic }, ..PLAIN },
+        GoldenCase { name: "HTTP/2 from clients", traffic: HTTP2, ..PLAIN },
+        GoldenCase {
+            name: "HTTP/2 from clients, TLS",
+            listener: ListenerSetup { tls: Some(TLS), ..PLAIN.listener },
+            traffic: HTTP2,
+            ..PLAIN
+        },
+        http2("HTTP/2 to servers", OriginProtocol::Http2),
+        http2("gRPC", OriginProtocol::Grpc),
         GoldenCase { name: "large bodies", traffic: Traffic { is_bulk: true, ..PLAIN.traffic }, ..PLAIN },
         GoldenCase { name: "no reuse of server connections", variant: TargetVariant::NoReuse, ..PLAIN },
         reloaded,
