@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every flood beside a client that behaves: flood.py WEIR FLOOD ORIGIN SECONDS [MODE ...]
 
-Weir with one worker on CPU 0; server, attacker and client on CPU 1. Before and after every few floods the attacker's program only keeps its CPU busy (`spin`), or sends
-proper requests (`requests`): what the client is compared with. FLOOD and ORIGIN are the built programs of this folder. Prints a table.
+Weir with one worker on CPU 0; server, attacker and client on CPU 1. Before and after every few floods the attacker's program only keeps its CPU busy (`spin`), and in
+the end sends proper requests (`requests`): what the client is compared with. FLOOD and ORIGIN are the built programs of this folder. Prints a table.
 """
 import os, re, subprocess, sys, time, urllib.request
 
@@ -12,7 +12,7 @@ modes = sys.argv[5:] or """rapid-reset rapid-reset-apart made-you-reset made-you
 settings settings-empty priority window-update window-update-stream unknown empty-data padding dribble huge-headers large-headers closed-streams closed-streams-data
 too-many-streams connect zero-window slow-read streams-left""".split()
 # Held connections, each with 128 streams, instead of four that write.
-held = {"zero-window": "200", "slow-read": "50", "streams-left": "200"}
+held = {"zero-window": "32", "slow-read": "16", "streams-left": "32"}
 
 
 def rss(process):
@@ -68,11 +68,10 @@ try:
     print("| flood | client (ms) | MiB before / most / at the end / 3 s later | CPU s of Weir | attacker | counted | load before |")
     print("|---|---|---|---|---|---|---|")
     for number, mode in enumerate(modes):
-        if number % 5 == 0:
+        if number % 7 == 0:
             run("spin")
-            run("requests")
         run(mode)
-    run("spin")
-    run("requests")
+    for mode in ("spin", "requests"):
+        run(mode)
 finally:
     server.kill()

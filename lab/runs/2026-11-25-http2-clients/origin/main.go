@@ -224,6 +224,8 @@ func main() {
 	mux.HandleFunc("/slow", slow)
 	mux.HandleFunc("/state", state)
 	mux.HandleFunc("/ws", websocket)
+	// Answers when the client has gone.
+	mux.HandleFunc("/hold", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/version", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
 	mux.HandleFunc("/status/{n}", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.PathValue("n"))
