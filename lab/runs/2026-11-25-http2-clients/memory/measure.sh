@@ -12,7 +12,7 @@ measure() { # TARGET KIND STREAMS FEW MANY UPSTREAM
     weir) UPSTREAM=$upstream "$weir" serve weir.toml > "$RUN/$target.log" 2>&1 & port=9701 ;;
     nginx) sed "s|RUN|$RUN|g; 1s|^|user root; |" nginx.conf > "$RUN/nginx.conf"; nginx -c "$RUN/nginx.conf" > "$RUN/$target.log" 2>&1 & port=9711 ;;
     haproxy) sed "s|RUN|$RUN|g; s|PROTO|$([ "$upstream" = h2c ] && echo proto h2)|" haproxy.cfg > "$RUN/haproxy.cfg"; haproxy -f "$RUN/haproxy.cfg" > "$RUN/$target.log" 2>&1 & port=9721 ;;
-    envoy) sed "s|RUN|$RUN|g; s|PROTO|$([ "$upstream" = h2c ] && echo http2_protocol_options || echo http_protocol_options)|" envoy.yaml > "$RUN/envoy.yaml"
+    envoy) sed "s|RUN|$RUN|g; s|PROTO|$([ "$upstream" = h2c ] && echo "http2_protocol_options: { max_concurrent_streams: 100 }" || echo "http_protocol_options: {}")|" envoy.yaml > "$RUN/envoy.yaml"
         "$envoy" -c "$RUN/envoy.yaml" --concurrency 1 -l error > "$RUN/$target.log" 2>&1 & port=9731 ;;
     esac
     local proxy=$!
@@ -24,10 +24,10 @@ measure() { # TARGET KIND STREAMS FEW MANY UPSTREAM
     sleep 1
 }
 for target in ${TARGETS:-weir nginx haproxy envoy}; do
-    measure $target plain 0 2000 9000 http1
-    measure $target tls 0 2000 9000 http1
+    [ -n "$ONLY_STREAMS" ] || measure $target plain 0 2000 9000 http1
+    [ -n "$ONLY_STREAMS" ] || measure $target tls 0 2000 9000 http1
     # 100 streams on each connection.
-    measure $target plain 100 20 120 http1
-    measure $target tls 100 20 120 http1
-    [ $target = nginx ] || measure $target plain 100 20 120 h2c
+    measure $target plain 100 15 85 http1
+    measure $target tls 100 15 85 http1
+    [ $target = nginx ] || measure $target plain 100 15 85 h2c
 done
