@@ -15,6 +15,15 @@ too-many-streams connect zero-window slow-read streams-left""".split()
 held = {"zero-window": "32", "slow-read": "16", "streams-left": "32"}
 
 
+# Before what else runs on the machine: sessions get equal shares of a CPU, whatever the niceness of their processes.
+try:
+    os.setsid()
+except OSError:
+    pass
+with open("/proc/self/autogroup", "w") as file:
+    file.write("-15")
+
+
 def rss(process):
     with open(f"/proc/{process.pid}/status") as file:
         return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) / 1024
@@ -32,13 +41,15 @@ def cpu(process):
 
 
 def run(mode):
-    proxy = subprocess.Popen(["taskset", "-c", "0", weir, "serve", f"{here}/flood.toml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    proxy = subprocess.Popen(["taskset", "-c", "0", "nice", "-n", "-10", weir, "serve", f"{here}/flood.toml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(1)
     before, cpu_before = rss(proxy), cpu(proxy)
     load = os.getloadavg()[0]
-    good = subprocess.Popen(["taskset", "-c", "1", flood, "good", "127.0.0.1:9543", seconds], stdout=subprocess.PIPE, text=True)
-    # The attacker gets what the client and the server leave of the CPU, when it spins as when it attacks.
-    attacker = subprocess.Popen(["taskset", "-c", "1", "nice", "-n", "19", flood, mode, "127.0.0.1:9543", seconds, held.get(mode, "4")],
+    good = subprocess.Popen(["taskset", "-c", "1", "nice", "-n", "-10", flood, "good", "127.0.0.1:9543", seconds], stdout=subprocess.PIPE, text=True)
+    # Its connection is there before the attacker's use up the ports.
+    time.sleep(1)
+    # Before other programs of the machine. The attacker gets what the client and the server leave of the CPU, when it spins as when it attacks.
+    attacker = subprocess.Popen(["taskset", "-c", "1", "nice", "-n", "-3", flood, mode, "127.0.0.1:9543", seconds, held.get(mode, "4")],
                                 stdout=subprocess.PIPE, text=True)
     sizes = []
     while good.poll() is None or attacker.poll() is None:
@@ -62,7 +73,7 @@ def run(mode):
           + ", ".join(f"{k} {v}" for k, v in counters.items()) + f" | {load:.1f} |", flush=True)
 
 
-server = subprocess.Popen(["taskset", "-c", "1", origin, "9501", "9502", f"{os.environ['RUN']}/leaf.pem", f"{os.environ['RUN']}/leaf.key"])
+server = subprocess.Popen(["taskset", "-c", "1", "nice", "-n", "-10", origin, "9501", "9502", f"{os.environ['RUN']}/leaf.pem", f"{os.environ['RUN']}/leaf.key"])
 time.sleep(0.5)
 try:
     print("| flood | client (ms) | MiB before / most / at the end / 3 s later | CPU s of Weir | attacker | counted | load before |")

@@ -341,6 +341,7 @@ func good(address string, seconds time.Duration) {
 	client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: 10 * time.Second}
 	var lock sync.Mutex
 	var took []time.Duration
+	var worst, worstAt time.Duration
 	faults := map[string]int{}
 	var wait sync.WaitGroup
 	begin := time.Now()
@@ -367,6 +368,9 @@ func good(address string, seconds time.Duration) {
 				faults[fmt.Sprint(answer.StatusCode)]++
 			default:
 				took = append(took, time.Since(at))
+				if last := took[len(took)-1]; last > worst {
+					worst, worstAt = last, at.Sub(begin)
+				}
 			}
 		})
 	}
@@ -383,7 +387,7 @@ func good(address string, seconds time.Duration) {
 		fmt.Printf("ok=0 failed=%d %v\n", failed, faults)
 		return
 	}
-	fmt.Printf("ok=%d failed=%d p50=%.2f p99=%.2f p999=%.2f max=%.2f %v\n", len(took), failed, at(0.5), at(0.99), at(0.999), at(1), faults)
+	fmt.Printf("ok=%d failed=%d p50=%.2f p99=%.2f p999=%.2f max=%.2f, at %.1f s %v\n", len(took), failed, at(0.5), at(0.99), at(0.999), at(1), worstAt.Seconds(), faults)
 }
 
 func main() {
