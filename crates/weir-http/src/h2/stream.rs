@@ -24,6 +24,14 @@ pub(super) struct Stream {
     pub(super) is_reset: bool,
 }
 
+impl Stream {
+    /// Whether both sides have ended it and it holds nothing.
+    #[inline]
+    fn is_finished(&self) -> bool {
+        self.remote_ended && self.local_ended && self.held == 0
+    }
+}
+
 /// The streams in the order of their numbers, which is that in which they were opened.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
@@ -37,6 +45,12 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// Whether there are as many as `max` that are not over for the peer either. A stream that both sides have ended is over for it with the
+    /// last frame, and the next one may come right behind that, before its exchange is.
+    pub(super) fn has_reached(&self, max: usize) -> bool {
+        self.open.len() >= max && self.open.iter().filter(|stream| !stream.is_finished()).count() >= max
     }
 
     /// Adds a stream whose number is greater than all.
@@ -74,8 +88,7 @@ impl Streams {
     #[inline]
     pub(super) fn remove_finished(&mut self, id: u32) -> bool {
         let Some(at) = self.position(id) else { return false };
-        let stream = &self.open[at];
-        let is_finished = stream.remote_ended && stream.local_ended && stream.held == 0;
+        let is_finished = self.open[at].is_finished();
         if is_finished {
             self.open.remove(at);
         }

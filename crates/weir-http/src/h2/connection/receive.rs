@@ -423,7 +423,7 @@ impl ConnectionCodec {
         if id > self.last_taken {
             return Ok(BlockUse::Discard);
         }
-        if self.streams.len() >= self.local.max_concurrent_streams as usize {
+        if self.streams.has_reached(self.local.max_concurrent_streams as usize) {
             self.write_reset(id, ErrorCode::REFUSED_STREAM, out);
             self.streams.remember_reset(id);
             // It finds no room because of those that ended so before.

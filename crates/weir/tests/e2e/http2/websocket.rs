@@ -2,7 +2,9 @@
 
 use rustix::process::Signal;
 
-use crate::harness::http2::frame::{CANCEL, INITIAL_WINDOW_SIZE, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR};
+use crate::harness::http2::frame::{
+    self, CANCEL, DATA, END_STREAM, INITIAL_WINDOW_SIZE, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR,
+};
 use crate::harness::http2::{start, start_with};
 use crate::harness::scripts::pattern;
 use crate::harness::websocket::{SWITCH, switching};
@@ -138,6 +140,27 @@ fn the_server_finishes_first() {
     assert_eq!(origin.wait_for_end(0), End::Closed);
     assert_eq!(client.fetch("/plain").text(), "plain");
     assert_eq!(client.received(stream).reset, None);
+}
+
+/// For the client a stream is closed with the last frame of either side, so the next may come in the same segment (RFC 9113 section 5.1.2).
+#[test]
+fn the_next_stream_may_follow_the_end_of_a_tunnel_at_once() {
+    let origin = switching(|conn| {
+        conn.finish();
+        assert_eq!(conn.wait_for_end().1, End::Closed);
+        Some(())
+    });
+    let weir = start_with(&origin, "listener.web.http2.streams_max = 1");
+    let mut client = Http2Client::connect(weir.web());
+    for _ in 0..20 {
+        let stream = ask(&mut client, "/socket");
+        assert!(client.response(stream).has_ended);
+        let (next, opening) = client.opening(&client.request("GET", "/plain"), true);
+        client.send([frame::frame(DATA, END_STREAM, stream, b""), opening].concat());
+        let received = client.outcome(next);
+        assert_eq!((received.text(), received.reset), ("plain".to_owned(), None));
+    }
+    assert_eq!(weir.metrics().sum("weir_listener_streams_refused_total", &[]), 0.0);
 }
 
 #[test]

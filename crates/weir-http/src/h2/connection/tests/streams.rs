@@ -183,6 +183,24 @@ fn streams_beyond_the_limit_are_refused() {
     assert!(server.out.is_empty());
 }
 
+/// A client may count a stream as closed with its own last frame, whatever the exchange still does here.
+#[test]
+fn a_stream_that_both_sides_have_ended_makes_room() {
+    let local = Settings { max_concurrent_streams: 1, ..Settings::default() };
+    let mut server = End::ready_with(Role::Server, local, ConnectionLimits::default());
+    server.receive(&head(1));
+    server.connection.send_end(1, None, &mut server.out);
+    server.out.clear();
+    server.receive(&data(1, 10));
+    let both = [frame(DATA, END_STREAM, 1, b""), last_head(3)].concat();
+    server.receive(&both);
+    assert_eq!(server.resets(), [(3, ErrorCode::REFUSED_STREAM)], "what it has sent is not consumed");
+    server.connection.consumed(1, 10, &mut server.out);
+    assert_eq!(server.receive(&last_head(5)), [block(5, BlockUse::Head, true)]);
+    server.receive(&last_head(7));
+    assert_eq!(server.resets(), [(7, ErrorCode::REFUSED_STREAM)]);
+}
+
 #[test]
 fn streams_beyond_a_go_away_are_not_taken() {
     let mut server = End::ready(Role::Server);

@@ -1,0 +1,3 @@
+module http2clients
+
+go 1.26
