@@ -15,6 +15,7 @@ use super::client::Client;
 use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
+use super::delivery::FAREWELL_TIME;
 use super::{Exchange, delivery, finish, recording};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
@@ -58,6 +59,10 @@ pub(crate) struct Tunnelled {
     is_stopping: bool,
     /// Whether an end has failed and the other takes what was received from it.
     is_delivering: bool,
+    /// Whether it is a WebSocket on a stream: some browsers never end theirs when the server has.
+    is_websocket_stream: bool,
+    /// Whether the server has ended such a one, and the client is to follow.
+    is_leaving: bool,
     /// The config that it was last adapted to.
     generation: u64,
     moved: u64,
@@ -125,6 +130,8 @@ impl Tunnelled {
             is_draining: false,
             is_stopping: false,
             is_delivering: false,
+            is_websocket_stream: exchange.request.protocol().is_some(),
+            is_leaving: false,
             generation: plans.config.snapshot.generation,
             moved: 0,
             record: std::mem::replace(&mut exchange.record, Record::new()),
@@ -223,10 +230,11 @@ impl Tunnelled {
         }
         if self.tunnel.is_broken() && !self.is_delivering {
             self.is_delivering = true;
-            (self.active_at, self.moved) = (clock::now(), 0);
-            let idle = self.idle.map_or(DELIVERY_SILENCE, |idle| idle.min(DELIVERY_SILENCE));
-            self.idle = Some(idle);
-            client.deadline.set_at(Some(self.active_at + idle / LOOKS));
+            self.limit_silence(client, DELIVERY_SILENCE);
+        }
+        if self.is_websocket_stream && !self.is_leaving && self.tunnel.first_end() == Some(Side::Server) {
+            self.is_leaving = true;
+            self.limit_silence(client, FAREWELL_TIME);
         }
         self.follow_reload(client);
         if client.worker.is_stopping() && !self.is_stopping {
@@ -246,10 +254,22 @@ impl Tunnelled {
             if let Some(failure) = client.deadline.cut_failure(Phase::Relay) {
                 return Poll::Ready(Err(failure));
             }
-            if let Some(cause) = self.over(client) {
-                return Poll::Ready(Err(Failure::weir(Phase::Relay, cause)));
+            match self.over(client) {
+                Some(Cause::TunnelIdle) if self.is_leaving && !self.is_delivering => {
+                    return Poll::Ready(Ok(()));
+                }
+                Some(cause) => return Poll::Ready(Err(Failure::weir(Phase::Relay, cause))),
+                None => {}
             }
         }
+    }
+
+    /// Ends it after so much silence from now on.
+    fn limit_silence(&mut self, client: &mut Client, time: Duration) {
+        (self.active_at, self.moved) = (clock::now(), 0);
+        let idle = self.idle.map_or(time, |idle| idle.min(time));
+        self.idle = Some(idle);
+        client.deadline.set_at(Some(self.active_at + idle / LOOKS));
     }
 
     /// Counts the bytes moved since the last call: the figures of a connection that lasts for days must not wait for its end.

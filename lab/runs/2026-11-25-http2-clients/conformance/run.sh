@@ -3,7 +3,7 @@
 weir=$1 suite=$2
 cd "$(dirname "$0")"
 echo "directly: $("$suite/connectconformance" --conf config.yaml --mode server -- "$suite/referenceserver" 2>&1 | grep passed)"
-for upstream in same tls http1 h2c; do
+for upstream in same tls http1 h2c web; do
     conf=config.yaml
     # gRPC needs HTTP/2 to the server, and streams in both directions at once do not fit HTTP/1.
     skip=()

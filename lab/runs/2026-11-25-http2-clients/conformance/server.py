@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The server under test of connectconformance: Weir in front of referenceserver. server.py WEIR REFERENCESERVER UPSTREAM
 
-UPSTREAM is what Weir speaks to the server: `same` as the client, `http1`, `h2c`, or `tls` for the same version over TLS where the client uses TLS.
+UPSTREAM is what Weir speaks to the server: `same` as the client, `http1`, `h2c`, `web` (h2c, with gRPC-Web translated), or `tls` for the same version over TLS where the client uses TLS.
 Reads ServerCompatRequest from standard input and writes ServerCompatResponse to standard output, each with its length in front.
 """
 import os, signal, socket, struct, subprocess, sys, tempfile, time
@@ -54,7 +54,7 @@ def free_port():
 
 request = fields(delimited(sys.stdin.buffer))
 version, use_tls = request.get(2, 1), request.get(4, 0)
-inner = version if upstream in ("same", "tls") else {"http1": 1, "h2c": 2}[upstream]
+inner = version if upstream in ("same", "tls") else {"http1": 1, "h2c": 2, "web": 2}[upstream]
 message = put(1, request.get(1, 0)) + put(2, inner) + put(6, request.get(6, 0))
 inner_tls = upstream == "tls" and use_tls
 if inner_tls:
@@ -73,6 +73,7 @@ level = "warn"
 [listener.front]
 address = "127.0.0.1:{port}"
 upstream = "reference"
+{'route = [{ path = "/", upstream = "reference", grpc_web = true }]' if upstream == "web" else ''}
 http2.prior_knowledge = "{'allowed' if version == 2 and not use_tls else 'off'}"
 {'http2.enabled = false' if version == 1 else ''}
 """

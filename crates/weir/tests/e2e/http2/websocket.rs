@@ -8,7 +8,7 @@ use crate::harness::http2::frame::{
 use crate::harness::http2::{start, start_with};
 use crate::harness::scripts::pattern;
 use crate::harness::websocket::{SWITCH, switching};
-use crate::harness::{Connection, End, Http2Client, Origin, Weir, config_with, origin::ok};
+use crate::harness::{Connection, End, Http2Client, Origin, Weir, config_with, eventually, origin::ok};
 
 /// Sends back every byte, to the end of the client's direction.
 fn echo(conn: &mut Connection) -> Option<()> {
@@ -140,6 +140,25 @@ fn the_server_finishes_first() {
     assert_eq!(origin.wait_for_end(0), End::Closed);
     assert_eq!(client.fetch("/plain").text(), "plain");
     assert_eq!(client.received(stream).reset, None);
+}
+
+/// Firefox takes a stream for closed when the server has ended it, and never ends its own direction.
+#[test]
+fn a_client_that_does_not_follow_the_server_is_let_go() {
+    let origin = switching(|conn| {
+        conn.send("bye")?;
+        conn.finish();
+        conn.wait_for_end();
+        Some(())
+    });
+    let weir = start_with(&origin, "listener.web.http2.streams_max = 1");
+    let mut client = Http2Client::connect(weir.web());
+    let stream = open(&mut client);
+    assert_eq!(client.response(stream).text(), "bye");
+    assert_eq!(client.wait_for_reset(stream), NO_ERROR);
+    assert_eq!(client.fetch("/plain").text(), "plain");
+    eventually("the tunnel is over", || weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0);
+    assert_eq!(weir.metrics().sum("weir_listener_failures_total", &[]), 0.0);
 }
 
 /// For the client a stream is closed with the last frame of either side, so the next may come in the same segment (RFC 9113 section 5.1.2).
