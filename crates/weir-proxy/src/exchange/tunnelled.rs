@@ -12,10 +12,10 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, ListenerShard, Party, Phase, WorkerShard};
 
 use super::client::Client;
+use super::delivery::FAREWELL_TIME;
 use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
-use super::delivery::FAREWELL_TIME;
 use super::{Exchange, delivery, finish, recording};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
