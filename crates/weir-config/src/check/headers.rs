@@ -67,11 +67,14 @@ fn check_hsts(
     }
     if preload && (!subdomains || max_age < YEAR) {
         let message = "`preload` needs `subdomains = true` and a `max_age` of a year";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, hsts.key_at("preload"), message));
+        let help = "lists of sites to build in take no other: <https://hstspreload.org>";
+        let at = hsts.key_at("preload");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
     if response.set.iter().any(|(name, _)| &**name == NAME) {
         let message = format!("`{NAME}` is set by `hsts` and by `response_headers`");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, text.key_at("hsts"), message));
+        let at = text.key_at("hsts");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Duplicate, at, message).help("remove one of them"));
     }
     let subdomains = if subdomains { "; includeSubDomains" } else { "" };
     let preload = if preload { "; preload" } else { "" };

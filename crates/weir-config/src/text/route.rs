@@ -204,6 +204,7 @@ fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
                 None if !is_path => {
                     Err(ValueError::new(format!("`{text}` is neither a URL nor a path")).help(help))
                 }
+                Some(rest) if !rest.contains(['/', '?', '#']) => check_authority(&parts[1..]),
                 _ => Ok(()),
             }
         }
@@ -213,6 +214,24 @@ fn check_target(text: &str, parts: &[TemplatePart]) -> Result<(), ValueError> {
         }
         None => Err(ValueError::new("the target is empty").help(help)),
     }
+}
+
+/// A value of the client behind the host may begin with `@` or a dot, and would make it another host.
+fn check_authority(parts: &[TemplatePart]) -> Result<(), ValueError> {
+    for part in parts {
+        match part {
+            TemplatePart::Literal(text) if text.contains(['/', '?', '#']) => return Ok(()),
+            TemplatePart::Value(TemplateValue::Path) => return Ok(()),
+            TemplatePart::Literal(_) | TemplatePart::Value(TemplateValue::Query) => {}
+            part if is_host(part) => {}
+            TemplatePart::Value(value) => {
+                let message =
+                    format!("`{{{}}}` directly behind the host could lead to any host", value.name());
+                return Err(ValueError::new(message).help("write `/` before it"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a part is a host, with or without a port.
@@ -264,6 +283,9 @@ mod tests {
             "/new{path}",
             "/",
             "http://a{path}",
+            "https://www.{host}/{header.x}",
+            "https://{authority}{path}{header.x}",
+            "https://a.test?{cookie.x}",
         ] {
             assert_eq!(parse_target(text).unwrap().0.to_string(), text);
         }
@@ -279,6 +301,12 @@ mod tests {
             ("https://", "`https://` has no host"),
             ("https:///x", "`https:///x` has no host"),
             ("https://{path}", "`https://{path}` has no host"),
+            ("https://a.test{header.x}", "`{header.x}` directly behind the host could lead to any host"),
+            (
+                "https://{host}{query}{cookie.x}/",
+                "`{cookie.x}` directly behind the host could lead to any host",
+            ),
+            ("https://a.{query.x}.test/", "`{query.x}` directly behind the host could lead to any host"),
             ("example.com", "`example.com` is neither a URL nor a path"),
             ("/a b", "' ' is not allowed in a URL"),
             ("/a\r\nb", "'\\r' is not allowed in a URL"),
