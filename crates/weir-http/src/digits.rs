@@ -34,7 +34,13 @@ static PAIRS: [[u8; 2]; 100] = {
 };
 
 /// Digits of percent-encoded bytes: upper case, as RFC 3986 section 2.1 asks for.
-pub(crate) const HEX_UPPER: &[u8; 16] = b"0123456789ABCDEF";
+const HEX_UPPER: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Appends `byte` percent-encoded.
+#[inline]
+pub fn percent_encoded(out: &mut Vec<u8>, byte: u8) {
+    out.extend_from_slice(&[b'%', HEX_UPPER[usize::from(byte >> 4)], HEX_UPPER[usize::from(byte & 0xf)]]);
+}
 
 /// Appends `number` in hexadecimal, lower case, without leading zeros.
 #[inline]
@@ -115,18 +121,6 @@ fn ipv6_address(out: &mut Vec<u8>, groups: [u16; 8]) {
             out.push(b':');
         }
         hexadecimal(out, u64::from(group));
-    }
-}
-
-/// Appends bytes as part of a URL: each that `stays` does not allow is percent-encoded (RFC 3986 section 2.1).
-pub fn percent_encoded(out: &mut Vec<u8>, bytes: &[u8], stays: impl Fn(u8) -> bool) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in bytes {
-        if stays(byte) {
-            out.push(byte);
-        } else {
-            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The encoding is that of RFC 3986 section 2.1 with other bytes that stay as they are: space and visible ASCII, except `%`.
 
-use crate::digits::HEX_UPPER;
+use crate::digits::percent_encoded;
 
 /// Whether `byte` means itself in a value (Percent-Byte-Unencoded).
 const fn is_plain(byte: u8) -> bool {
@@ -19,8 +19,7 @@ pub fn write_status_message(out: &mut Vec<u8>, message: &[u8]) {
         if is_plain(byte) && !is_edge_space {
             out.push(byte);
         } else {
-            let digit = |value: u8| HEX_UPPER[usize::from(value & 0xf)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte)]);
+            percent_encoded(out, byte);
         }
     }
 }

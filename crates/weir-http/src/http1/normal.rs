@@ -6,7 +6,7 @@
 
 use super::status_line::REASON;
 use crate::bytes::{elements, is_space, is_target_byte, is_value_byte, trim};
-use crate::digits::{self, HEX_UPPER};
+use crate::digits;
 use crate::message::content_length::parse_length;
 use crate::message::limits::Lenient;
 use crate::message::name::FieldName;
@@ -279,8 +279,7 @@ fn encode_target(out: &mut Vec<u8>, target: &[u8], lenient: &Lenient) {
             _ => (lenient.unencoded_target || lenient.unsafe_target) && byte > b' ' && !is_target_byte(byte),
         };
         if encode {
-            let digits = [HEX_UPPER[usize::from(byte >> 4)], HEX_UPPER[usize::from(byte & 0xf)]];
-            out.extend_from_slice(&[b'%', digits[0], digits[1]]);
+            digits::percent_encoded(out, byte);
         } else {
             out.push(byte);
         }

@@ -4,7 +4,7 @@
 //! percent sign hides stays hidden.
 
 use crate::bytes::{is_target_byte, is_unreserved};
-use crate::digits::HEX_UPPER;
+use crate::digits::percent_encoded;
 
 /// The treatment of `%2F` in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,11 +59,7 @@ pub fn write_normal_path(out: &mut Vec<u8>, path: &[u8], encoded_slash: EncodedS
                 segment = out.len();
             }
             _ if is_encoded && !is_unreserved(byte) || !is_encoded && !is_target_byte(byte) => {
-                out.extend_from_slice(&[
-                    b'%',
-                    HEX_UPPER[usize::from(byte >> 4)],
-                    HEX_UPPER[usize::from(byte & 0xf)],
-                ]);
+                percent_encoded(out, byte);
             }
             _ => out.push(byte),
         }

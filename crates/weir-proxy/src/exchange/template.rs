@@ -75,19 +75,12 @@ impl<'a> TemplateValues<'a> {
 
     /// Appends the text of a template; whether it has no values, or one that is not empty.
     pub(super) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
-        self.write_with(template, out, |out, start| {
-            out[start..].iter_mut().filter(|byte| is_control(**byte)).for_each(|byte| *byte = b' ');
-        })
+        self.write_with(template, out, clean_for_header)
     }
 
     /// The same as part of a URL: what cannot stand in one is percent-encoded.
     pub(super) fn write_url(&self, template: &Template, out: &mut Vec<u8>) {
-        self.write_with(template, out, |out, start| {
-            if out[start..].iter().any(|byte| !is_of_url(*byte)) {
-                let value = out.split_off(start);
-                digits::percent_encoded(out, &value, is_of_url);
-            }
-        });
+        self.write_with(template, out, clean_for_url);
     }
 
     fn write_with(
@@ -206,12 +199,46 @@ fn number(out: &mut Vec<u8>, number: Option<u16>) {
     }
 }
 
-/// Whether a byte cannot stand in the value of a header.
-fn is_control(byte: u8) -> bool {
-    byte.is_ascii_control() && byte != b'\t'
+/// Replaces what cannot stand in the value of a header, from `start` on.
+fn clean_for_header(out: &mut Vec<u8>, start: usize) {
+    let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+    out[start..].iter_mut().filter(|byte| is_control(byte)).for_each(|byte| *byte = b' ');
+}
+
+/// Percent-encodes what cannot stand in a URL, from `start` on.
+fn clean_for_url(out: &mut Vec<u8>, start: usize) {
+    if out[start..].iter().all(|byte| is_of_url(*byte)) {
+        return;
+    }
+    for byte in out.split_off(start) {
+        if is_of_url(byte) {
+            out.push(byte);
+        } else {
+            digits::percent_encoded(out, byte);
+        }
+    }
 }
 
 /// Whether a byte can stand in a URL (RFC 3986 section 2), or is a percent sign, which a value of a URL has.
 fn is_of_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_cleaned_for_their_place() {
+        let value = b"a\r\nb\0\x7f\tc%41/?\xc3\xa9\"";
+        for (clean, expected) in [
+            (clean_for_header as fn(&mut Vec<u8>, usize), &b"\n:a  b  \tc%41/?\xc3\xa9\""[..]),
+            (clean_for_url, b"\n:a%0D%0Ab%00%7F%09c%41/?%C3%A9%22"),
+        ] {
+            // What stands before the value is the text of the template.
+            let mut out = [&b"\n:"[..], value].concat();
+            clean(&mut out, 2);
+            assert_eq!(out, expected, "{}", out.escape_ascii());
+        }
+    }
 }
