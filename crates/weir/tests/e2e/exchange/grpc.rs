@@ -65,7 +65,9 @@ fn answer(server: &mut Http2Server<'_>, asked: &Asked, content: &[u8], status: &
 }
 
 /// Answers each call as `answer` says.
-fn origin(answer: impl Fn(&mut Http2Server<'_>, &Asked) -> Option<()> + Send + Sync + 'static) -> Origin {
+pub(super) fn origin(
+    answer: impl Fn(&mut Http2Server<'_>, &Asked) -> Option<()> + Send + Sync + 'static,
+) -> Origin {
     Origin::start(move |conn| {
         let mut server = Http2Server::accept(conn, &[])?;
         loop {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::harness::http2::server::{Asked, Http2Server};
+use super::grpc::origin;
 use crate::harness::message::Fields;
 use crate::harness::{CLOSED_PORT, Client, Http2Client, Origin, Response, Weir, config_with};
 
@@ -29,17 +29,6 @@ fn start_with(servers: &[String], route: &str, keys: &str) -> Weir {
 
 fn start(origin: &Origin) -> Weir {
     start_with(&[origin.named("a")], ", grpc_web = true", "")
-}
-
-/// Answers each call as `answer` says.
-fn origin(answer: impl Fn(&mut Http2Server<'_>, &Asked) -> Option<()> + Send + Sync + 'static) -> Origin {
-    Origin::start(move |conn| {
-        let mut server = Http2Server::accept(conn, &[])?;
-        loop {
-            let asked = server.request()?;
-            answer(&mut server, &asked)?;
-        }
-    })
 }
 
 /// An origin of gRPC: it wants a question, and answers it.
