@@ -39,13 +39,17 @@ pub(crate) trait Source {
     fn write_trailers(&self, _out: &mut impl FieldWriter) {}
 
     /// How many of the next bytes on the wire are plain body and need not be copied to user space; 0 when that is unknown.
-    fn bulk_left(&self) -> u64;
+    fn bulk_left(&self) -> u64 {
+        0
+    }
 
     /// The socket that [`Source::bulk_left`] bytes can be moved from, and the stock of its worker.
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)>;
+    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
+        None
+    }
 
     /// Counts bytes that were moved from the socket.
-    fn skip(&mut self, len: usize);
+    fn skip(&mut self, _len: usize) {}
 }
 
 /// Where body bytes go, with the framing of the wire added.
@@ -64,10 +68,12 @@ pub(crate) trait Sink {
     fn finish(&mut self, source: &impl Source);
 
     /// The socket, if the body goes out as it is.
-    fn bulk(&mut self) -> Option<&mut Socket>;
+    fn bulk(&mut self) -> Option<&mut Socket> {
+        None
+    }
 
     /// Counts bytes that were moved to the socket.
-    fn count(&mut self, len: usize);
+    fn count(&mut self, _len: usize) {}
 
     /// Writes what waits; returns how much of `data` (accepted, not copied) was taken.
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>>;

@@ -1,13 +1,10 @@
 //! A body, or its end, that is in memory, as a [`Source`].
 
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use weir_http::FieldWriter;
 
 use super::ends::{RelayError, Source};
-use crate::net::buffer::BufferStock;
-use crate::net::socket::Socket;
 
 /// What is left of a body.
 #[derive(Debug)]
@@ -33,16 +30,6 @@ impl Source for MemoryBody<'_> {
     fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         Poll::Ready(Ok(()))
     }
-
-    fn bulk_left(&self) -> u64 {
-        0
-    }
-
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        None
-    }
-
-    fn skip(&mut self, _len: usize) {}
 }
 
 /// The end of a body: its trailers.
@@ -75,14 +62,4 @@ impl Source for MemoryTrailers<'_> {
     fn write_trailers(&self, out: &mut impl FieldWriter) {
         self.0.iter().for_each(|(name, value)| out.field(name, value));
     }
-
-    fn bulk_left(&self) -> u64 {
-        0
-    }
-
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        None
-    }
-
-    fn skip(&mut self, _len: usize) {}
 }

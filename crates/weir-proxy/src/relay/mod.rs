@@ -192,12 +192,9 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
     use std::task::Waker;
 
     use super::*;
-    use crate::net::buffer::BufferStock;
-    use crate::net::socket::Socket;
 
     /// A source that always has more, and a sink that always takes it.
     struct Endless {
@@ -237,16 +234,6 @@ mod tests {
             self.is_ready = true;
             Poll::Ready(Ok(()))
         }
-
-        fn bulk_left(&self) -> u64 {
-            0
-        }
-
-        fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-            None
-        }
-
-        fn skip(&mut self, _len: usize) {}
     }
 
     struct NullSink {
@@ -268,12 +255,6 @@ mod tests {
         }
 
         fn finish(&mut self, _source: &impl Source) {}
-
-        fn bulk(&mut self) -> Option<&mut Socket> {
-            None
-        }
-
-        fn count(&mut self, _len: usize) {}
 
         fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
             self.waiting = false;

@@ -2,11 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::net::buffer::BufferStock;
-use crate::net::socket::Socket;
 use crate::relay::ends::{RelayError, Sink, Source};
 
 /// More is taken directly from the source instead of being copied.
@@ -105,16 +102,6 @@ impl Source for Reader<'_> {
         self.arriving.waker.replace(Some(cx.waker().clone()));
         Poll::Pending
     }
-
-    fn bulk_left(&self) -> u64 {
-        0
-    }
-
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        None
-    }
-
-    fn skip(&mut self, _len: usize) {}
 }
 
 /// The side that receives: how much it takes, and what it has got.
@@ -211,12 +198,6 @@ impl Sink for Writer<'_> {
         self.sending.is_ended = true;
         self.note_end();
     }
-
-    fn bulk(&mut self) -> Option<&mut Socket> {
-        None
-    }
-
-    fn count(&mut self, _len: usize) {}
 
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         if self.receiving.is_gone.get() {

@@ -5,14 +5,11 @@
 
 pub(crate) mod grpc_web;
 
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use weir_http::Rule;
 
 use super::ends::{RelayError, Source};
-use crate::net::buffer::BufferStock;
-use crate::net::socket::Socket;
 use grpc_web::{GrpcWebRequest, GrpcWebResponse};
 
 /// Bytes of the source that a filter takes at a time.
@@ -122,16 +119,6 @@ impl<S: Source> Source for Filtered<'_, S> {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
         self.source.poll_read(cx)
     }
-
-    fn bulk_left(&self) -> u64 {
-        0
-    }
-
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        None
-    }
-
-    fn skip(&mut self, _len: usize) {}
 }
 
 #[cfg(test)]

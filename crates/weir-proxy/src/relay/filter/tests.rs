@@ -53,16 +53,6 @@ impl Source for Pieces {
     fn write_trailers(&self, out: &mut impl FieldWriter) {
         self.trailers.iter().for_each(|(name, value)| out.field(name.as_bytes(), value.as_bytes()));
     }
-
-    fn bulk_left(&self) -> u64 {
-        0
-    }
-
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        None
-    }
-
-    fn skip(&mut self, _len: usize) {}
 }
 
 /// A sink that copies short data, and takes longer data by up to `step` bytes at each write.
@@ -96,12 +86,6 @@ impl Sink for Slow {
     fn finish(&mut self, source: &impl Source) {
         self.has_trailers = source.has_trailers();
     }
-
-    fn bulk(&mut self) -> Option<&mut Socket> {
-        None
-    }
-
-    fn count(&mut self, _len: usize) {}
 
     fn poll_write(&mut self, _cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let len = self.direct.min(self.step);

@@ -1,7 +1,6 @@
 //! The body of a message, which DATA frames have brought.
 
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -10,8 +9,6 @@ use weir_observe::Cause;
 
 use super::shared::ConnectionSide;
 use super::shared::{SharedConnection, StreamShared};
-use crate::net::buffer::BufferStock;
-use crate::net::socket::Socket;
 use crate::relay::ends::{RelayError, Source};
 use crate::state::stripped_fields::StrippedFields;
 
@@ -138,14 +135,4 @@ impl<S: ConnectionSide> Source for Body<'_, S> {
             }
         }
     }
-
-    fn bulk_left(&self) -> u64 {
-        0
-    }
-
-    fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {
-        None
-    }
-
-    fn skip(&mut self, _len: usize) {}
 }

@@ -8,7 +8,6 @@ use weir_http::h2::HeadWriter;
 use super::output::FramePlace;
 use super::shared::ConnectionSide;
 use super::shared::{Http2State, SharedConnection, StreamShared};
-use crate::net::socket::Socket;
 use crate::relay::ends::{RelayError, Sink, Source};
 
 /// The message of a stream on its way out.
@@ -113,12 +112,6 @@ impl<S: ConnectionSide> Sink for FrameSink<'_, S> {
         self.outgoing.sent += (state.output.bytes.len() - before) as u64;
         state.wake();
     }
-
-    fn bulk(&mut self) -> Option<&mut Socket> {
-        None
-    }
-
-    fn count(&mut self, _len: usize) {}
 
     fn poll_write(&mut self, _cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         if self.stream.gone.get().is_some() {
