@@ -416,7 +416,7 @@ fn write_request(
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let upgrade = choose::upgrade_wanted(request, text, plans.route);
     let key = upgrade.and_then(|_| request.fields().first(FieldName::SecWebsocketKey));
-    let is_web = exchange.grpc.is_some_and(|call| call.web.is_some());
+    let is_web = exchange.grpc.as_ref().is_some_and(|call| call.web.is_some());
     // A body that changes on its way has another length.
     let body = if exchange.request_relay.has_filter() { BodyLength::Unknown } else { request.body() };
     let head = RequestLine {

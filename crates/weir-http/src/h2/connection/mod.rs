@@ -175,7 +175,7 @@ impl ConnectionCodec {
 
     /// Writes RST_STREAM.
     fn write_reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
-        self.resets_sent += 1;
+        self.resets_sent = self.resets_sent.saturating_add(1);
         write_reset(out, stream, code);
     }
 
