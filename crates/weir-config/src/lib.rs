@@ -21,8 +21,9 @@ mod print;
 mod text;
 mod config;
 
-// The files of certificates and keys.
+// The files of certificates and keys, of users and their passwords.
 mod certificate;
+mod credential_files;
 
 // Which keys exist and how values are written.
 mod key;
@@ -40,7 +41,7 @@ pub use certificate::{
     RevocationLists,
 };
 pub use config::{
-    AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
+    AcceptFrom, Access, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BasicAuth, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
     CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
     Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, GrpcProbe,
@@ -54,6 +55,7 @@ pub use config::{
     UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
+pub use credential_files::{doubt_about_users, load_users};
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
 pub use load::CheckedConfig;

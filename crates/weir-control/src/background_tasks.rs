@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::Dns;
 
 use crate::dns_names::{self, Name};
-use crate::{certificates, ejection};
+use crate::{certificates, credentials, ejection};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
@@ -41,6 +41,7 @@ enum TaskKey {
     Name(usize),
     Certificates(usize),
     UpstreamTls(usize),
+    Users(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -86,6 +87,7 @@ impl BackgroundTasks {
                 self.tasks.insert(key, task);
             }
         }
+        self.follow_users(snapshot, &mut before);
         for plan in &snapshot.upstreams {
             if let Some(client_config) = &plan.tls {
                 let key = TaskKey::UpstreamTls(address(client_config));
@@ -96,6 +98,22 @@ impl BackgroundTasks {
             self.resolve(plan, &mut before, asked);
         }
         self.review(snapshot);
+    }
+
+    /// Follows the files of users of all routes.
+    fn follow_users(&mut self, snapshot: &Snapshot, before: &mut HashMap<TaskKey, OwnedTask>) {
+        for listener in &snapshot.listeners {
+            let plans = listener.route_plans.iter().filter_map(|route| route.access.as_ref());
+            for users in plans.filter_map(|access| access.users.as_ref()) {
+                let Some((file, reload)) = &users.watched else { continue };
+                let watch = || {
+                    let users = credentials::keep_users_current(Arc::clone(users), Arc::clone(file), *reload);
+                    tokio::spawn(users).into()
+                };
+                let key = TaskKey::Users(address(users));
+                self.tasks.entry(key).or_insert_with(|| before.remove(&key).unwrap_or_else(watch));
+            }
+        }
     }
 
     /// Has the names of the servers resolved.

@@ -21,6 +21,7 @@ mod connections;
 mod ejection;
 mod slow_start;
 mod outcome_history;
+mod credentials;
 mod certificates;
 mod dns_names;
 mod trace_export;

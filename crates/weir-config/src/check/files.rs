@@ -1,9 +1,12 @@
 //! The files that a config names: their paths, and whether they have changed since the check.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use weir_access::Users;
 
 use crate::certificate::{Authorities, CertificateError};
 use crate::key::Spanned;
@@ -15,6 +18,8 @@ pub(crate) struct Files<'a> {
     pub(super) may_read: bool,
     /// The authorities of the system, once loaded.
     system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
+    /// Files of users, each read once.
+    users: RefCell<HashMap<PathBuf, Option<Arc<Users>>>>,
     named: RefCell<NamedFiles>,
 }
 
@@ -46,7 +51,16 @@ fn file_mark(path: &Path) -> Option<FileMark> {
 
 impl<'a> Files<'a> {
     pub(crate) fn new(sources: &'a SourceMap, may_read: bool) -> Self {
-        Self { sources, may_read, system: OnceCell::new(), named: RefCell::default() }
+        Self { sources, may_read, system: OnceCell::new(), users: RefCell::default(), named: RefCell::default() }
+    }
+
+    /// The users of a file, which `load` reads the first time.
+    pub(super) fn users(
+        &self,
+        file: &Path,
+        load: impl FnOnce() -> Option<Arc<Users>>,
+    ) -> Option<Arc<Users>> {
+        self.users.borrow_mut().entry(file.to_owned()).or_insert_with(load).clone()
     }
 
     /// The authorities that the system trusts, read once for all upstreams.

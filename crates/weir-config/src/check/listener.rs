@@ -9,7 +9,7 @@ use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerHeaders};
 use super::{
-    CheckScope, UpstreamLookup, access_log, client_certificates, redirect, route, tls, warn_unreachable,
+    CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable,
 };
 use crate::config::{Interner, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -25,7 +25,7 @@ pub(super) fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
     let headers = headers::check_listener(text, diagnostics);
-    let routes = routes(name, text, &headers, around.upstreams, diagnostics);
+    let routes = routes(name, text, &headers, around, diagnostics);
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
     report_of_http(text, diagnostics);
@@ -51,16 +51,16 @@ fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
     headers: &ListenerHeaders,
-    upstreams: &UpstreamLookup<'_>,
+    around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
-    let mut check = |route| route::check(route, &text.value, headers, upstreams, &mut interner, diagnostics);
+    let mut check = |route| route::check(route, &text.value, headers, around, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
-        let mut route = Route::to_upstream("*", upstreams.find(upstream, diagnostics));
+        let mut route = Route::to_upstream("*", around.upstreams.find(upstream, diagnostics));
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();

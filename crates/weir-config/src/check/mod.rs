@@ -4,6 +4,7 @@
 
 mod listener;
 mod route;
+mod access;
 mod action;
 mod redirect;
 mod sockets;

@@ -5,7 +5,7 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerHeaders;
 use super::templates::TemplatePlace;
-use super::{UpstreamLookup, action, check_name, headers};
+use super::{CheckScope, access, action, check_name, headers};
 use crate::config::{
     Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
 };
@@ -17,8 +17,8 @@ use crate::value::{TemplateValue, Token};
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
-    around: &ListenerHeaders,
-    upstreams: &UpstreamLookup<'_>,
+    headers_around: &ListenerHeaders,
+    around: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Route {
@@ -26,7 +26,7 @@ pub(super) fn check(
     if let Some(name) = &value.name {
         check_name(name, "route", diagnostics);
     }
-    let action = action::check(text, upstreams, diagnostics);
+    let action = action::check(text, around.upstreams, diagnostics);
     report_of_other_protocol(text, listener.protocol, diagnostics);
     report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
     if matches!(action, RouteAction::Redirect(_) | RouteAction::Respond(_)) {
@@ -35,17 +35,18 @@ pub(super) fn check(
     let place = TemplatePlace::in_route(value);
     let settings = RouteSettings {
         rewrite: rewrite(text, diagnostics),
-        request_headers: around.request.followed_by(&headers::check_request(
+        request_headers: headers_around.request.followed_by(&headers::check_request(
             &value.request_headers,
             &place,
             diagnostics,
         )),
-        response_headers: around.response.followed_by(&headers::check_response(
+        response_headers: headers_around.response.followed_by(&headers::check_response(
             &value.response_headers,
             &place,
             diagnostics,
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
+        access: access::check(value, around, diagnostics).map(Box::new),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -292,7 +293,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 21] = [
+    const OF_HTTP: [&str; 22] = [
         "host",
         "path",
         "path_exact",
@@ -308,6 +309,7 @@ fn report_of_other_protocol(
         "request_headers",
         "response_headers",
         "cors",
+        "basic",
         "forward_host",
         "allow_connect",
         "grpc_web",

@@ -12,6 +12,7 @@ mod listener;
 mod access_log;
 mod route;
 mod cors;
+mod access;
 mod upstream;
 mod upstream_http2;
 mod grpc_status;
@@ -26,6 +27,7 @@ mod client_certificates;
 
 use std::sync::Arc;
 
+pub use access::{Access, BasicAuth};
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};

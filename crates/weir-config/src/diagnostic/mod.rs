@@ -91,6 +91,8 @@ pub enum DiagnosticKind {
     Conflict,
     /// The file of a certificate or a key cannot be used.
     Certificate,
+    /// The file of users or of the keys of tokens, or a hash, cannot be used.
+    Credentials,
     /// A warning: it has no effect.
     Unused,
     /// A warning: it is allowed, but probably not intended.
@@ -120,6 +122,7 @@ impl DiagnosticKind {
             Self::Duplicate => "duplicate",
             Self::Conflict => "conflict",
             Self::Certificate => "certificate",
+            Self::Credentials => "credentials",
             Self::Unused => "unused",
             Self::Suspicious => "suspicious",
         }

@@ -2,7 +2,7 @@
 //! secrets are in files, of which the config has only the names.
 
 use crate::key::Map;
-use crate::text::{CookieSecretText, Document, HeaderChangesText, ValueRule};
+use crate::text::{CookieSecretText, Document, HeaderChangesText, PasswordHashText, ValueRule};
 use crate::value::{HeaderTemplate, HeaderValue};
 
 /// Long enough to be read as a secret again.
@@ -27,6 +27,11 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             }
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
+            if let Some(basic) = &mut route.value.basic {
+                for (_, hash) in &mut basic.value.users.0 {
+                    hash.value = PasswordHashText(LEFT_OUT.into());
+                }
+            }
             if let Some(respond) = &mut route.value.respond {
                 hide(&mut respond.value.headers, hidden_template);
             }

@@ -15,9 +15,11 @@ mod health;
 mod affinity;
 mod route;
 mod cors;
+mod basic;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
+pub(crate) use basic::{BasicText, PasswordHashText};
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;

@@ -14,7 +14,7 @@ pub(super) const DATE_INTERVAL: Duration = Duration::from_secs(3600);
 const EXPIRY_WARNING_DAYS: u64 = 14;
 
 /// Detects that a file is another one than before; `None` while there is none.
-pub(super) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
+pub(crate) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// How long a certificate remains valid, if that is to be logged now: it expires soon, and was not logged with that many days.
 pub(super) fn days_to_tell(
@@ -48,7 +48,7 @@ pub(super) fn read_if_changed(
 }
 
 /// The stamp of a file as it is now.
-pub(super) fn stamp(path: &Path) -> FileStamp {
+pub(crate) fn stamp(path: &Path) -> FileStamp {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }

@@ -6,6 +6,6 @@ mod client_authorities;
 mod ocsp_responses;
 mod files;
 
-pub(crate) use files::seconds;
+pub(crate) use files::{FileStamp, seconds, stamp};
 pub(crate) use listener::keep_current as keep_listener_current;
 pub(crate) use upstream::keep_current as keep_upstream_current;

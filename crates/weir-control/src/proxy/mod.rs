@@ -23,6 +23,7 @@ use crate::access_log::AccessLogs;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
+use crate::credentials::PasswordThreads;
 use crate::figures::collect;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
@@ -75,6 +76,7 @@ pub struct Proxy {
     stop_control: Arc<Notify>,
     task_configs: UnboundedSender<TaskConfig>,
     checks: Option<ProbeThread>,
+    passwords: PasswordThreads,
     logs: Option<AccessLogs>,
     traces: Option<TraceExport>,
     trace_counts: Arc<TraceCounts>,

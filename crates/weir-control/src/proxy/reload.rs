@@ -88,6 +88,7 @@ impl Proxy {
         if let Some(logs) = &mut self.logs {
             logs.follow(config).map_err(StartError::AccessLog)?;
         }
+        self.passwords.follow(&snapshot)?;
         // From here on nothing can fail.
         let snapshot = Arc::new(snapshot);
         snapshot.prepare(&before);

@@ -19,6 +19,7 @@ use crate::admin;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
 use crate::commands::CommandSender;
+use crate::credentials::PasswordThreads;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets, OpenedSockets};
 use crate::live_rates::LiveRates;
@@ -84,8 +85,11 @@ impl Proxy {
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
+        let shared = Arc::new(share(&descriptors, senders));
+        let mut passwords = PasswordThreads::new(&shared.passwords);
+        passwords.follow(&snapshot)?;
         let mut proxy = Self {
-            shared: Arc::new(share(&descriptors, senders)),
+            shared,
             descriptors,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             inputs,
@@ -107,6 +111,7 @@ impl Proxy {
             stop_control: Arc::new(Notify::new()),
             task_configs,
             checks: None,
+            passwords,
             logs: Some(logs),
             reloads: Arc::default(),
             _registration: threads::register(),
@@ -254,6 +259,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
         room_requests: hand_over.iter().map(|_| RoomRequest::default()).collect(),
         hand_over: hand_over.into(),
         connections: ConnectionCount::new(descriptors.clients),
+        passwords: Arc::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         closed: AtomicUsize::new(0),

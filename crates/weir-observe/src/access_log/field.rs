@@ -77,6 +77,7 @@ fields! {
     ServerConnection "server_connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges ahead of this one in the queue; 0 without a queue.",
     Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
+    User "user" "User that the client has named (HTTP Basic), right or wrong.",
     TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name in the TLS handshake of the client (SNI).",
@@ -264,6 +265,7 @@ impl LogField {
             LogField::Host => LogValue::bytes(record.host),
             LogField::RequestId => LogValue::bytes(record.request_id),
             LogField::TraceId => LogValue::bytes(record.trace_id),
+            LogField::User => LogValue::bytes(record.user),
             LogField::UserAgent => {
                 LogValue::bytes(record.fields.request_field("user-agent").unwrap_or_default())
             }

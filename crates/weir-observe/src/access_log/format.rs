@@ -7,10 +7,10 @@ use super::field::LogField;
 
 /// The named formats and their texts.
 pub(super) const NAMED: &[(&str, &str)] = &[
-    ("common", "{client_address} - - [{time.clf}] \"{request_line}\" {status} {body_bytes_out}"),
+    ("common", "{client_address} - {user} [{time.clf}] \"{request_line}\" {status} {body_bytes_out}"),
     (
         "combined",
-        "{client_address} - - [{time.clf}] \"{request_line}\" {status} {body_bytes_out} \"{referer}\" \"{user_agent}\"",
+        "{client_address} - {user} [{time.clf}] \"{request_line}\" {status} {body_bytes_out} \"{referer}\" \"{user_agent}\"",
     ),
     (
         "httplog",

@@ -44,6 +44,8 @@ pub struct ExchangeRecord<'a> {
     pub request_id: &'a [u8],
     /// The id of its trace in hexadecimal; empty when traces are off.
     pub trace_id: &'a [u8],
+    /// The user that the client has named; empty when it has named none.
+    pub user: &'a [u8],
     /// Any other field of request or response.
     pub fields: &'a dyn FieldSource,
 
@@ -121,6 +123,7 @@ impl Default for ExchangeRecord<'_> {
             host: b"",
             request_id: b"",
             trace_id: b"",
+            user: b"",
             fields: &NoFields,
             status: None,
             grpc_status: None,

@@ -121,6 +121,13 @@ causes! {
     QueueEvicted "queue-evicted" "The place in a full queue went to a request of higher priority, or of a client with fewer.",
     QueueOverload "queue-overload" "The wait was longer than the target while the upstream was overloaded for good.",
 
+    // What a request has to prove.
+    CredentialsMissing "credentials-missing" "The request has no credentials, or some of another kind.",
+    CredentialsMalformed "credentials-malformed" "The credentials of the request are not well-formed, or it has several.",
+    CredentialsWrong "credentials-wrong" "There is no such user, or the password is another one.",
+    CredentialChecksPending "credential-checks-pending" "As many passwords of this client are being verified as may be.",
+    CredentialChecksFull "credential-checks-full" "As many passwords wait to be verified as may.",
+
     // Limits.
     TooManyConnections "too-many-connections" "The process has as many connections as it may.",
     TooManyListenerConnections "too-many-listener-connections" "The listener has as many connections as it may.",

@@ -186,6 +186,25 @@ rows! {
         "The method of the request is not allowed here.",
         "Routes match the request, but none of them allows the method.",
         "Add the method to one of these routes; `weir explain` with `-X` lists them.";
+    "credentials-missing": CredentialsMissing, Client, [Route], answer 401,
+        "Please log in.",
+        "The route wants a user and a password, and the request has none. Browsers ask for them when they get this response.",
+        "None if it is the first request of a client. Routes without `listener.NAME.route.basic` want none.";
+    "credentials-malformed": CredentialsMalformed, Client, [Route], answer 400,
+        "The credentials of the request cannot be read.",
+        "`Authorization` is not well-formed: not base64, without a colon, with control characters, longer than 1 KiB, or there is more than one.",
+        "Correct the client (RFC 7617).";
+    "credentials-wrong": CredentialsWrong, Client, [Route], answer 401,
+        "User or password are wrong.",
+        "There is no such user, or the password is another one; the log has the name as `{user}`.",
+        "Check the file of `listener.NAME.route.basic.users_file`, or `listener.NAME.route.basic.users`: `htpasswd -v FILE USER` verifies a password.";
+    "credential-checks-pending": CredentialChecksPending, Client, [Route], answer 429,
+        "Too many passwords to verify. Please try again in a moment.",
+        "As many different passwords of this client address are being verified as may be at once.",
+        "None while passwords are being guessed. If many users share the address, raise `listener.NAME.route.basic.remember`, or use hashes that are cheaper to compute.";
+    "credential-checks-full": CredentialChecksFull, Weir, [Route], answer 503, BUSY,
+        "As many passwords wait to be verified as may, or this one has waited for too long. Passwords that are known to be right are not affected.",
+        "None while passwords are being guessed. Otherwise raise `listener.NAME.route.basic.remember`, or use hashes that are cheaper to compute.";
     "request-connection-limit": TooManyConnections, Weir, [Request Route Connect], answer 503, BUSY,
         "The process is at its limit of connections.",
         "Raise `process.connections_max` and the limit of open files.";

@@ -12,7 +12,7 @@ use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, cors, fields, forwarded, grpc_fields, header_changes, trace};
+use super::{Ended, Exchange, cors, fields, forwarded, granted, grpc_fields, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
@@ -64,7 +64,8 @@ pub(crate) async fn failure(
     };
     let Some(page) = page else { return End::Closed };
     let ends = client.is_ending() || client.deadline.is_cut();
-    if failure.party == Party::Client || !stream.discard_body(client) || ends {
+    let is_orderly = failure.party != Party::Client || granted::is_about_credentials(failure.cause);
+    if !is_orderly || !stream.discard_body(client) || ends {
         // After an error of the client it is uncertain where its next request begins.
         stream.close_after();
     }
@@ -157,6 +158,11 @@ async fn send(
         let is_failure = exchange.record.failure.is_some();
         for (name, value) in answer.fields.iter().filter(|(name, _)| is_failure || leave(changes, name)) {
             out.field(name, value);
+        }
+        if let Some((access, failure)) =
+            route.and_then(|route| route.config.access.as_deref()).zip(exchange.record.failure)
+        {
+            granted::write_challenge(out, access, failure.cause);
         }
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
             cors::write(out, cors, exchange);

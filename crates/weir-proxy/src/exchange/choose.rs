@@ -124,9 +124,15 @@ pub(crate) fn connection_route<'a>(
     Ok(&listener.route_plans[id.index()])
 }
 
+/// Whether a browser asks what another request may do, on a route that answers that.
+#[inline]
+pub(crate) fn is_preflight(exchange: &Exchange, route: &RoutePlan) -> bool {
+    route.config.cors.is_some() && cors::is_preflight(exchange)
+}
+
 /// The upstream that the request goes to; `None` when the config itself has the answer.
 pub(crate) fn upstream(client: &Client, exchange: &mut Exchange, route: &RoutePlan) -> Option<usize> {
-    if route.config.cors.is_some() && cors::is_preflight(exchange) {
+    if is_preflight(exchange, route) {
         return None;
     }
     let chosen = match &route.config.action {

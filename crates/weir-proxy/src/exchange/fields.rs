@@ -15,7 +15,7 @@ use super::client::Client;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, cors, forwarded, grpc_fields, trace};
+use super::{Exchange, affinity, cors, forwarded, granted, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -166,6 +166,9 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     }
     if request.max_forwards(text).is_some() {
         drop = drop.with(FieldSet::of(&[FieldName::MaxForwards]));
+    }
+    if let Some(access) = &route.config.access {
+        drop = drop.with(granted::withheld(access));
     }
     let changes = &route.config.request_headers;
     let others = request.connection().others();

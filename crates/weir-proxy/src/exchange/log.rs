@@ -10,7 +10,7 @@ use weir_traffic::route::query_value;
 
 use super::client::Client;
 use super::stream::ClientEnd;
-use super::{Exchange, forwarded, grpc_call};
+use super::{Exchange, forwarded, granted, grpc_call};
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::worker_config::WorkerConfig;
@@ -107,6 +107,7 @@ fn with_record(
         host: if whole { request.host().of(text) } else { b"" },
         request_id: &record.request_id,
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
+        user: granted::user(exchange),
         fields: &Heads { exchange },
         status: (record.status != 0).then_some(record.status),
         grpc_status: grpc_call::final_status(exchange).map(GrpcStatus::name),

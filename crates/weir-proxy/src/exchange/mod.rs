@@ -7,6 +7,7 @@ mod report;
 mod admit;
 mod respond;
 mod upgrade;
+mod access;
 pub(crate) mod tcp;
 mod queue;
 pub(crate) mod attempt;
@@ -23,6 +24,7 @@ mod template;
 pub(crate) mod fields;
 mod cors;
 mod affinity;
+pub(crate) mod granted;
 pub(crate) mod finish;
 mod plans;
 mod outcome;
@@ -53,6 +55,7 @@ use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
+use granted::Granted;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
 use outcome::AttemptHistory;
@@ -115,6 +118,12 @@ async fn carry(
         grpc_web::begin(exchange);
     }
     grpc::limit_time(client, exchange, route);
+    if let Some(access) = route.access.as_deref()
+        && !choose::is_preflight(exchange, route)
+    {
+        // On the heap, since it is rare and would make every exchange larger.
+        Box::pin(access::admit(client, stream, exchange, listener, route, access)).await?;
+    }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::without_server(client, stream, exchange, route).await;
     };
@@ -241,6 +250,8 @@ pub(crate) struct Exchange {
     pub(crate) retry_after: Option<u32>,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
+    /// What is known of the client, on a route that asks for that.
+    pub(crate) granted: Option<Box<Granted>>,
 
     pub(crate) waits: Waits,
     pub(crate) record: Record,
@@ -269,6 +280,7 @@ impl Exchange {
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
             grpc: None,
+            granted: None,
             waits: Waits::new(),
             record: Record::new(),
             attempt_trace: AttemptTrace::new(),
@@ -295,6 +307,7 @@ impl Exchange {
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
         self.grpc = None;
+        self.granted = None;
         self.record.reset();
         self.attempt_trace.reset();
         self.tunnel_trace = None;

@@ -14,7 +14,7 @@ use weir_traffic::route::query_value;
 use super::client::Client;
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, forwarded};
+use super::{Exchange, forwarded, granted};
 use crate::net::peer::Peer;
 use crate::net::tls::facts::TlsFacts;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
@@ -137,6 +137,7 @@ impl<'a> TemplateValues<'a> {
                 let digits = exchange.record.trace.id_digits();
                 out.extend_from_slice(digits.as_ref().map_or(&b""[..], |digits| digits.as_slice()));
             }
+            TemplateValue::User => out.extend_from_slice(granted::user(exchange)),
             TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
             TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),
             TemplateValue::Status if self.status == 0 => {}

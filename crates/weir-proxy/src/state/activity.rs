@@ -19,6 +19,8 @@ pub enum Activity {
     Memory,
     /// The rest of a request head.
     Head,
+    /// The verdict about the credentials of the request.
+    Credentials,
     /// A slot on a server.
     Queue,
     /// A connection to a server.
@@ -47,6 +49,7 @@ impl Activity {
             Activity::ProxyHeader => Phase::Accept,
             Activity::Handshake | Activity::Hello => Phase::Tls,
             Activity::Memory | Activity::Head => Phase::Request,
+            Activity::Credentials => Phase::Route,
             Activity::Queue => Phase::Queue,
             Activity::Connecting => Phase::Connect,
             Activity::RequestBody | Activity::ServerTakes if !answered => Phase::Send,
@@ -86,6 +89,7 @@ impl Activity {
             Activity::Streams => "its streams",
             Activity::Memory => "a buffer of Weir to become free",
             Activity::Head => "the rest of the request head",
+            Activity::Credentials => "the verdict about the credentials of the request",
             Activity::Queue => "a server with a free slot",
             Activity::Connecting => "the connection to the server",
             Activity::RequestBody => "the client to send more of the request body",

@@ -14,6 +14,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
 use weir_traffic::split::WeightedSplit;
 
+use super::access::{AccessPlan, AccessPlans};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
@@ -103,6 +104,8 @@ pub struct ListenerPlan {
 pub struct RoutePlan {
     /// The route in the config.
     pub config: Arc<Route>,
+    /// What is asked of clients.
+    pub access: Option<Box<AccessPlan>>,
     pub(crate) split: Option<WeightedSplit>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
@@ -239,7 +242,11 @@ impl ListenerPlan {
 fn route_plans(config: &Listener, inputs: &PlanInputs, before: Option<&ListenerPlan>) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
     let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
-    let plan = |route: &Arc<Route>| RoutePlan::new(route, inputs, before.get(&*route.name).copied());
+    let mut access = AccessPlans::default();
+    let plan = |route: &Arc<Route>| {
+        let before = before.get(&*route.name).copied();
+        RoutePlan { access: access.of(route), ..RoutePlan::new(route, inputs, before) }
+    };
     config.routes.iter().map(plan).collect()
 }
 
@@ -315,6 +322,7 @@ impl RoutePlan {
         };
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
+            access: None,
             split,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

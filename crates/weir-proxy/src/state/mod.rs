@@ -20,6 +20,7 @@ pub(crate) mod connection_id;
 pub mod log_batches;
 pub(crate) mod stripped_fields;
 pub(crate) mod wait_limits;
+pub mod access;
 pub(crate) mod method_set;
 pub(crate) mod ramp;
 pub(crate) mod last_change;

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use weir_traffic::limit::ConnectionCount;
 
+use super::access::password_checks::PasswordChecks;
 use super::snapshot::ListenerState;
 use crate::net::peer::Peer;
 
@@ -22,6 +23,8 @@ pub struct Shared {
     pub room_requests: Box<[RoomRequest]>,
     /// Client connections of the process, with their limit.
     pub connections: ConnectionCount,
+    /// Passwords that are to be verified.
+    pub passwords: Arc<PasswordChecks>,
     /// Whether it is known that the process stops soon; it goes on as before.
     pub stop_announced: AtomicBool,
     /// Whether the process stops: idle connections end, no new ones are accepted.

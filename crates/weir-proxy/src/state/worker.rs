@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weir_observe::{Failure, WorkerShard};
 
+use super::access::password_checks::RecentVerdicts;
 use super::connection_list::ConnectionList;
 use super::exchange_budget::ExchangeBudget;
 use super::inbox_budget::InboxBudget;
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     pub(crate) exchanges: ExchangeBudget,
     /// Bytes of bodies that wait for a reader.
     pub(crate) inbox: InboxBudget,
+    /// Passwords that were verified lately.
+    pub(crate) passwords: RefCell<RecentVerdicts>,
     /// Heard when a connection ends.
     pub(crate) room: Notify,
     pub(crate) evictions: EvictionLog,
@@ -117,6 +120,7 @@ impl Worker {
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
+            passwords: RefCell::default(),
             room: Notify::new(),
             evictions: EvictionLog::default(),
             drained: Notify::new(),

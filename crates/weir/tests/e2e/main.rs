@@ -12,6 +12,7 @@ mod http1;
 mod http2;
 mod tcp;
 mod routing;
+mod access;
 mod exchange;
 mod upstream;
 mod resilience;

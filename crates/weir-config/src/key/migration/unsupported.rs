@@ -43,16 +43,12 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     unsupported(
         "Authentication of users",
         &[
-            "auth_basic",
-            "auth_basic_user_file",
             "auth_request",
-            "basic_auth",
             "forward_auth",
             "ext_authz",
             "jwt",
             "jwt_authn",
             "auth_jwt",
-            "userlist",
             "digest_auth",
         ],
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",

@@ -160,6 +160,7 @@ fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
         hand_over: Box::new([]),
         room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
+        passwords: Arc::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         closed: std::sync::atomic::AtomicUsize::new(0),

@@ -1,0 +1,33 @@
+//! End of phase Route: what a route asks of its clients before it takes their requests.
+//!
+//! Rare and on the heap: an exchange of a route that asks for nothing never comes here.
+
+mod basic;
+
+use super::client::Client;
+use super::granted::Granted;
+use super::stream::ClientStream;
+use super::{Ended, Exchange};
+use crate::state::access::AccessPlan;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+
+/// Asks for everything that the route wants to know.
+///
+/// # Errors
+/// When something is missing or wrong, or the client leaves meanwhile.
+pub(super) async fn admit(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &RoutePlan,
+    access: &AccessPlan,
+) -> Result<(), Ended> {
+    exchange.granted = Some(Box::new(Granted::default()));
+    if let Some(config) = route.config.access.as_ref().and_then(|access| access.basic.as_ref())
+        && let Some(users) = &access.users
+    {
+        basic::admit(client, stream, exchange, listener, config, &users.now()).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! What routes ask of their clients, ready for use, and the verdicts that are remembered.
+//!
+//! Computing the hash of a password takes longer than a worker may: `password_checks` is the seam to threads of the control plane.
+
+mod plan;
+pub mod password_checks;
+pub(crate) mod verdicts;
+mod digest;
+
+pub(crate) use digest::{CredentialDigest, DigestKey};
+pub(crate) use plan::AccessPlans;
+pub use plan::{AccessPlan, LiveUsers};

@@ -1,0 +1,3 @@
+//! What routes ask of their clients: passwords, tokens, and the word of another server.
+
+mod basic;
