@@ -76,9 +76,12 @@ mod tests {
 
     #[test]
     fn names_and_passwords() {
-        for (text, user, password) in
-            [("ann:s3cret", "ann", "s3cret"), (":", "", ""), ("ann:a:b:", "ann", "a:b:"), ("\u{e4}:\u{df}", "\u{e4}", "\u{df}")]
-        {
+        for (text, user, password) in [
+            ("ann:s3cret", "ann", "s3cret"),
+            (":", "", ""),
+            ("ann:a:b:", "ann", "a:b:"),
+            ("\u{e4}:\u{df}", "\u{e4}", "\u{df}"),
+        ] {
             assert_eq!(parsed(&encoded(text)), Some(Ok((user.to_owned(), password.to_owned()))), "{text}");
         }
         assert_eq!(parsed("bAsIc  YTpi "), Some(Ok(("a".to_owned(), "b".to_owned()))));

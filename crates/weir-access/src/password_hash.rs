@@ -42,12 +42,36 @@ impl fmt::Debug for PasswordHash {
 
 #[derive(Clone, PartialEq, Eq)]
 enum Scheme {
-    Bcrypt { cost: u32, salt: [u8; 16], hash: [u8; 23] },
-    Argon2 { algorithm: u8, version: u32, kib: u32, passes: u32, lanes: u32, salt: Box<[u8]>, hash: Box<[u8]> },
+    Bcrypt {
+        cost: u32,
+        salt: [u8; 16],
+        hash: [u8; 23],
+    },
+    Argon2 {
+        algorithm: u8,
+        version: u32,
+        kib: u32,
+        passes: u32,
+        lanes: u32,
+        salt: Box<[u8]>,
+        hash: Box<[u8]>,
+    },
     Sha1([u8; 20]),
-    Md5 { magic: &'static str, salt: Box<str>, hash: Box<str> },
-    Sha256 { rounds: u32, salt: Box<str>, hash: Box<str> },
-    Sha512 { rounds: u32, salt: Box<str>, hash: Box<str> },
+    Md5 {
+        magic: &'static str,
+        salt: Box<str>,
+        hash: Box<str>,
+    },
+    Sha256 {
+        rounds: u32,
+        salt: Box<str>,
+        hash: Box<str>,
+    },
+    Sha512 {
+        rounds: u32,
+        salt: Box<str>,
+        hash: Box<str>,
+    },
 }
 
 /// How well a hash protects a password once the file is stolen.
@@ -89,7 +113,8 @@ impl PasswordHash {
     /// # Errors
     /// What is wrong with it; never with the text itself.
     pub fn parse(text: &str) -> Result<Self, HashError> {
-        let scheme = if let Some(rest) = ["$2a$", "$2b$", "$2y$"].iter().find_map(|id| text.strip_prefix(id)) {
+        let scheme = if let Some(rest) = ["$2a$", "$2b$", "$2y$"].iter().find_map(|id| text.strip_prefix(id))
+        {
             bcrypt_of(rest)?
         } else if text.starts_with("$argon2") {
             argon2_of(text)?
@@ -191,7 +216,7 @@ fn bcrypt_of(rest: &str) -> Result<Scheme, HashError> {
     let hash = decode(hash)?.try_into().map_err(|_| MALFORMED)?;
     match cost {
         ..BCRYPT_COST_MIN => Err(MALFORMED),
-        ..=BCRYPT_COST_MAX => Ok(Scheme::Bcrypt { cost, salt, hash }),
+        BCRYPT_COST_MIN..=BCRYPT_COST_MAX => Ok(Scheme::Bcrypt { cost, salt, hash }),
         _ => Err(HashError::TooExpensive("the cost of bcrypt is at most 16")),
     }
 }
@@ -349,12 +374,21 @@ mod tests {
             ("$2y$5$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm", Malformed("bcrypt")),
             ("$2y$03$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm", Malformed("bcrypt")),
             ("$2y$05$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZf", Malformed("bcrypt")),
-            ("$2y$17$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm", TooExpensive("the cost of bcrypt is at most 16")),
-            ("$2y$05$\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", Malformed("bcrypt")),
+            (
+                "$2y$17$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm",
+                TooExpensive("the cost of bcrypt is at most 16"),
+            ),
+            (
+                "$2y$05$\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+                Malformed("bcrypt"),
+            ),
             ("{SHA}AAAA", Malformed("SHA-1")),
             ("$apr1$toolongsalt$X9vbpH4taQ4tEcVud0Gi8.", Malformed("MD5")),
             ("$apr1$i/Nwo5cp$X9vbpH4taQ4tEcVud0Gi8", Malformed("MD5")),
-            ("$5$rounds=5000000$salt$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.", TooExpensive("at most 1000000 rounds")),
+            (
+                "$5$rounds=5000000$salt$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.",
+                TooExpensive("at most 1000000 rounds"),
+            ),
             ("$5$rounds=x$salt$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.", Malformed("SHA-256")),
             ("$6$salt$short", Malformed("SHA-512")),
             ("$argon2x$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR", Malformed("Argon2")),

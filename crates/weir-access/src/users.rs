@@ -46,7 +46,9 @@ impl std::fmt::Display for UserProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}: ", self.line)?;
         match &self.kind {
-            UserProblemKind::NoUser => f.write_str("this is not a user and the hash of a password, `USER:HASH`"),
+            UserProblemKind::NoUser => {
+                f.write_str("this is not a user and the hash of a password, `USER:HASH`")
+            }
             UserProblemKind::Hash(error) => error.fmt(f),
             UserProblemKind::Again(name) => write!(f, "the user `{name}` is in the file twice"),
         }
@@ -135,9 +137,13 @@ mod tests {
         let text = format!("# people\n\nann:{BCRYPT}\r\n  bob:{SHA}:a comment:of two\ncy:{BCRYPT}\n");
         let users = Users::parse(&text).unwrap();
         assert_eq!((users.len(), users.weak(), users.is_empty()), (3, 1, false));
-        for (name, hash, is_known) in
-            [("ann", BCRYPT, true), ("bob", SHA, true), ("dora", BCRYPT, false), ("", BCRYPT, false), ("ANN", BCRYPT, false)]
-        {
+        for (name, hash, is_known) in [
+            ("ann", BCRYPT, true),
+            ("bob", SHA, true),
+            ("dora", BCRYPT, false),
+            ("", BCRYPT, false),
+            ("ANN", BCRYPT, false),
+        ] {
             let user = users.find(name.as_bytes());
             assert_eq!((user.hash.map(PasswordHash::text), user.is_known), (Some(hash), is_known), "{name}");
         }

@@ -27,7 +27,8 @@ pub fn doubt_about_users(users: &Users) -> Option<String> {
     }
     let weak = users.weak();
     (weak > 0).then(|| {
-        let (count, of) = (users.len(), if weak == 1 { "user has a weak hash" } else { "users have weak hashes" });
+        let (count, of) =
+            (users.len(), if weak == 1 { "user has a weak hash" } else { "users have weak hashes" });
         format!("{weak} of {count} {of} (SHA-1 or MD5)")
     })
 }

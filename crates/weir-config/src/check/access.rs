@@ -42,10 +42,8 @@ fn check_basic(
             diagnostics.push(diagnostic.label(file.span, "the file"));
             None
         }
-        (Some(named), None) => {
-            file.as_deref().and_then(|file| users_in(named, file, around, diagnostics))
-        }
-        (None, Some(at)) => Some(Arc::new(users_of(&users.0, at, diagnostics))),
+        (Some(named), None) => file.as_deref().and_then(|file| users_in(named, file, around, diagnostics)),
+        (None, Some(at)) => Some(Arc::new(users_of(&users.0, at, text.is_sound, diagnostics))),
         (None, None) => {
             if text.is_missing("users_file") && text.is_missing("users") {
                 let message = "`basic` has no users";
@@ -76,6 +74,7 @@ fn check_basic(
 fn users_of(
     users: &[(Spanned<Box<str>>, Spanned<PasswordHashText>)],
     at: SourceSpan,
+    is_sound: bool,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Users {
     let mut hashes: Vec<(Box<[u8]>, PasswordHash)> = Vec::new();
@@ -93,7 +92,7 @@ fn users_of(
             }
         }
     }
-    let is_whole = hashes.len() == users.len();
+    let is_whole = is_sound && hashes.len() == users.len();
     let users = Users::of(hashes);
     if let Some(doubt) = doubt_about_users(&users).filter(|_| is_whole) {
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, at, doubt));

@@ -51,15 +51,17 @@ fn file_mark(path: &Path) -> Option<FileMark> {
 
 impl<'a> Files<'a> {
     pub(crate) fn new(sources: &'a SourceMap, may_read: bool) -> Self {
-        Self { sources, may_read, system: OnceCell::new(), users: RefCell::default(), named: RefCell::default() }
+        Self {
+            sources,
+            may_read,
+            system: OnceCell::new(),
+            users: RefCell::default(),
+            named: RefCell::default(),
+        }
     }
 
     /// The users of a file, which `load` reads the first time.
-    pub(super) fn users(
-        &self,
-        file: &Path,
-        load: impl FnOnce() -> Option<Arc<Users>>,
-    ) -> Option<Arc<Users>> {
+    pub(super) fn users(&self, file: &Path, load: impl FnOnce() -> Option<Arc<Users>>) -> Option<Arc<Users>> {
         self.users.borrow_mut().entry(file.to_owned()).or_insert_with(load).clone()
     }
 

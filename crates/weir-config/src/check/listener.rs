@@ -8,9 +8,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerHeaders};
-use super::{
-    CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable,
-};
+use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
 use crate::config::{Interner, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};

@@ -61,7 +61,7 @@ fn keys_of_other_products_are_explained() {
         ("[listener.web]", "alpn = \"h2\"", "`listener.NAME.http2.enabled`"),
         ("[upstream.app]", "grpc = true", "`protocol = \"h2\"` or `\"h2c\"`"),
         ("[[listener.web.route]]", "grpc_pass = \"app\"", "`upstream.NAME.protocol`"),
-        ("[[listener.web.route]]", "basicAuth = {}", "`basic = { users_file"),
+        ("[[listener.web.route]]", "basicAuth = {}", "`listener.NAME.route.basic`"),
         ("", "worker_processes = 4", "`workers` in `[process]`"),
         ("", "maxconn = 4", "`connections_max`"),
         ("[process]", "nbthread = 4", "`process.workers`"),

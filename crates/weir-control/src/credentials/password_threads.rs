@@ -37,7 +37,8 @@ impl PasswordThreads {
     /// When a thread cannot be started.
     pub(crate) fn follow(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let mut routes = snapshot.listeners.iter().flat_map(|listener| &listener.route_plans);
-        let has_users = routes.any(|route| route.access.as_ref().is_some_and(|access| access.users.is_some()));
+        let has_users =
+            routes.any(|route| route.access.as_ref().is_some_and(|access| access.users.is_some()));
         if self.are_started || !has_users {
             return Ok(());
         }

@@ -37,7 +37,8 @@ pub(crate) async fn keep_current(users: Arc<LiveUsers>, file: Arc<Path>, reload:
             }
             Some(Ok(_)) | None => {}
             Some(Err(problems)) => {
-                let reason = problems.iter().take(TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
+                let reason =
+                    problems.iter().take(TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
                 tracing::error!(
                     file = %file.display(), reason,
                     "a file of users has changed and cannot be used; the users of before stay"

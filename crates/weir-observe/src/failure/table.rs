@@ -192,7 +192,7 @@ rows! {
         "None if it is the first request of a client. Routes without `listener.NAME.route.basic` want none.";
     "credentials-malformed": CredentialsMalformed, Client, [Route], answer 400,
         "The credentials of the request cannot be read.",
-        "`Authorization` is not well-formed: not base64, without a colon, with control characters, longer than 1 KiB, or there is more than one.",
+        "The `Authorization` of the request is not well-formed: not base64, without a colon, with control characters, longer than 1 KiB, or there is more than one.",
         "Correct the client (RFC 7617).";
     "credentials-wrong": CredentialsWrong, Client, [Route], answer 401,
         "User or password are wrong.",

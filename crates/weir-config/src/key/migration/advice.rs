@@ -131,10 +131,7 @@ pub(super) const ADVICE: &[Advice] = &[
         &["ssl_verify_client", "ssl_client_certificate", "ssl_crl", "crl_file", "client_auth"],
         "client certificates are `client_certificates = { ca = \"clients.pem\", crl = \"revoked.pem\" }` of `tls`",
     ),
-    advice(
-        &["auth_basic", "auth_basic_user_file", "basic_auth", "userlist", "http_basic_auth"],
-        "a route asks for passwords with `basic = { users_file = \"htpasswd\" }`",
-    ),
+    advice(&["http_basic_auth"], "a route asks for passwords with `basic = { users_file = \"htpasswd\" }`"),
     advice(&["return", "respond"], "a route responds without a server with `respond` or `redirect`"),
     advice(
         &["redirect", "redir"],

@@ -66,6 +66,7 @@ pub struct PasswordChecks {
     arrived: Condvar,
 }
 
+#[derive(Default)]
 struct CheckState {
     waiting: VecDeque<PasswordCheck>,
     /// Who waits for each check, one that runs included.
@@ -79,18 +80,6 @@ struct CheckState {
 impl std::fmt::Debug for CheckState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CheckState").field("waiting", &self.waiting.len()).finish_non_exhaustive()
-    }
-}
-
-impl Default for CheckState {
-    fn default() -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            waiters: HashMap::new(),
-            clients: HashMap::new(),
-            recent: RecentVerdicts::default(),
-            is_over: false,
-        }
     }
 }
 
@@ -186,7 +175,8 @@ impl PasswordChecks {
                 state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let is_awaited = |waiters: &Vec<oneshot::Sender<bool>>| waiters.iter().any(|one| !one.is_closed());
+            let is_awaited =
+                |waiters: &Vec<oneshot::Sender<bool>>| waiters.iter().any(|one| !one.is_closed());
             if state.waiters.get(&check.digest).is_some_and(is_awaited) {
                 return Some(check);
             }
@@ -286,7 +276,10 @@ mod tests {
         assert_eq!(checks.lock().waiting.len(), 2, "the same credentials are verified once");
         run(&checks);
         assert_eq!((right.try_recv(), again.try_recv(), wrong.try_recv()), (Ok(true), Ok(true), Ok(false)));
-        assert_eq!((known(ask(&checks, 3, "s3cret")), known(ask(&checks, 3, "secret"))), (Some(true), Some(false)));
+        assert_eq!(
+            (known(ask(&checks, 3, "s3cret")), known(ask(&checks, 3, "secret"))),
+            (Some(true), Some(false))
+        );
         assert!(checks.lock().waiters.is_empty() && checks.lock().clients.is_empty());
     }
 

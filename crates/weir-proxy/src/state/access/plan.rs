@@ -26,10 +26,7 @@ pub struct LiveUsers {
 
 impl LiveUsers {
     fn new(basic: &BasicAuth) -> Self {
-        Self {
-            watched: basic.file.clone().zip(basic.reload),
-            users: ArcSwap::new(Arc::clone(&basic.users)),
-        }
+        Self { watched: basic.file.clone().zip(basic.reload), users: ArcSwap::new(Arc::clone(&basic.users)) }
     }
 
     /// The users now.

@@ -4,7 +4,9 @@ use data_encoding::BASE64;
 
 use crate::harness::http2::start_with;
 use crate::harness::scripts::tunnelling;
-use crate::harness::{Client, Http2Client, Origin, Response, Weir, config_with, eventually, temporary_folder};
+use crate::harness::{
+    Client, Http2Client, Origin, Response, Weir, config_with, eventually, temporary_folder,
+};
 
 /// Of `s3cret`, each made by `htpasswd`.
 const BCRYPT: &str = "$2y$05$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm";
@@ -150,26 +152,27 @@ fn http_2() {
 #[test]
 fn upgrades_redirects_and_fixed_answers_are_behind_it_and_preflights_are_not() {
     let origin = tunnelling();
-    let settings = format!(
+    let settings =
         "listener.web.route = [
-            {{ path = \"/\", upstream = \"app\", basic = {{ users_file = \"users\" }}, cors = {{ origins = [\"https://app.test\"], credentials = true }} }},
-            {{ path = \"/to\", redirect = {{ to = \"https://b.test/\" }}, basic = {{ users_file = \"users\" }} }},
-            {{ path = \"/text\", respond = {{ body = \"hello\" }}, basic = {{ users_file = \"users\" }} }},
-         ]"
-    );
+            { path = \"/\", upstream = \"app\", basic = { users_file = \"users\" }, cors = { origins = [\"https://app.test\"], credentials = true } },
+            { path = \"/to\", redirect = { to = \"https://b.test/\" }, basic = { users_file = \"users\" } },
+            { path = \"/text\", respond = { body = \"hello\" }, basic = { users_file = \"users\" } },
+         ]";
     let folder = temporary_folder();
     std::fs::write(folder.path().join("users"), format!("ann:{BCRYPT}\n")).expect("it is written");
-    let weir = Weir::start_in(folder, &config_with(&[origin.named("a")], &settings));
+    let weir = Weir::start_in(folder, &config_with(&[origin.named("a")], settings));
     let right = basic("ann:s3cret");
     assert_eq!((fetch(&weir, "/to", "").status, fetch(&weir, "/text", "").status), (401, 401));
-    assert_eq!((fetch(&weir, "/to", &right).status, fetch(&weir, "/text", &right).text()), (308, "hello".into()));
+    assert_eq!(
+        (fetch(&weir, "/to", &right).status, fetch(&weir, "/text", &right).text()),
+        (308, "hello".into())
+    );
     let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
     assert_eq!(fetch(&weir, "/", upgrade).status, 401);
     assert_eq!(fetch(&weir, "/", &format!("{upgrade}{right}")).status, 101);
     let cors = "Origin: https://app.test\r\n";
-    let preflight = format!(
-        "OPTIONS / HTTP/1.1\r\nHost: a.test\r\n{cors}Access-Control-Request-Method: PUT\r\n\r\n"
-    );
+    let preflight =
+        format!("OPTIONS / HTTP/1.1\r\nHost: a.test\r\n{cors}Access-Control-Request-Method: PUT\r\n\r\n");
     assert_eq!(Client::exchange(weir.web(), &preflight).status, 204);
     // A script may learn that it has to log in.
     let response = fetch(&weir, "/", cors);
@@ -189,7 +192,10 @@ fn a_body_that_comes_with_wrong_credentials_is_dropped() {
     let mut client = Client::connect(weir.web());
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(client.response().status, 401);
-    client.send(format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n{}\r\nhello", basic("ann:s3cret")));
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n{}\r\nhello",
+        basic("ann:s3cret")
+    ));
     assert_eq!(client.response().status, 200);
     assert_eq!(origin.last_request().text(), "hello");
     // One that is still to come ends the connection.

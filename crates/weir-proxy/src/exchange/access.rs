@@ -2,12 +2,10 @@
 //!
 //! Rare and on the heap: an exchange of a route that asks for nothing never comes here.
 
-mod basic;
-
 use super::client::Client;
 use super::granted::Granted;
 use super::stream::ClientStream;
-use super::{Ended, Exchange};
+use super::{Ended, Exchange, basic_auth};
 use crate::state::access::AccessPlan;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
@@ -27,7 +25,7 @@ pub(super) async fn admit(
     if let Some(config) = route.config.access.as_ref().and_then(|access| access.basic.as_ref())
         && let Some(users) = &access.users
     {
-        basic::admit(client, stream, exchange, listener, config, &users.now()).await?;
+        basic_auth::admit(client, stream, exchange, listener, config, &users.now()).await?;
     }
     Ok(())
 }

@@ -12,9 +12,9 @@ use weir_config::BasicAuth;
 use weir_http::FieldName;
 use weir_observe::{Cause, Failure, Phase};
 
-use crate::exchange::client::Client;
-use crate::exchange::stream::ClientStream;
-use crate::exchange::{Ended, Exchange, forwarded};
+use super::client::Client;
+use super::stream::ClientStream;
+use super::{Ended, Exchange, forwarded};
 use crate::net::clock;
 use crate::state::access::CredentialDigest;
 use crate::state::access::password_checks::{CheckRefused, PasswordAnswer, PasswordCheck};
@@ -131,8 +131,11 @@ async fn wait(
 
 /// The failure when no verdict has come in time.
 fn too_late(client: &mut Client) -> Failure {
-    let cause =
-        if client.deadline.ends_with_ceiling() { Cause::ExchangeTimedOut } else { Cause::CredentialChecksFull };
+    let cause = if client.deadline.ends_with_ceiling() {
+        Cause::ExchangeTimedOut
+    } else {
+        Cause::CredentialChecksFull
+    };
     let passed = Failure::weir(Phase::Route, cause);
     client.deadline.cut_failure(Phase::Route).unwrap_or(passed)
 }
