@@ -11,8 +11,12 @@ mod users;
 mod password_hash;
 mod crypt;
 
+// Signed tokens and the keys that they are verified with.
+mod token;
+
 mod constant_time;
 
 pub use basic::{BasicCredentials, CREDENTIALS_BYTES_MAX, MalformedCredentials};
 pub use password_hash::{HashError, PasswordHash, Strength};
+pub use token::{Algorithm, Algorithms, Claims, KeyProblem, KeySet, SignedToken, TimeProblem, TokenError};
 pub use users::{User, UserProblem, UserProblemKind, Users};

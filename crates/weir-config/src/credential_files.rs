@@ -1,11 +1,11 @@
-//! Files of users with their passwords: read when a config names them, and again when they have changed.
+//! Files of users with their passwords, and of the keys of tokens: read when a config names them, and again when they have changed.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_access::Users;
+use weir_access::{KeySet, Users};
 
 /// Bytes of a file: more than 100 000 users have.
 const BYTES_MAX: u64 = 16 << 20;
@@ -18,6 +18,16 @@ pub fn load_users(file: &Path) -> Result<Arc<Users>, Vec<String>> {
     let text = read(file).map_err(|error| vec![error])?;
     let users = Users::parse(&text);
     users.map(Arc::new).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+/// Reads a file of keys.
+///
+/// # Errors
+/// Everything that is wrong with it, each in one sentence.
+pub fn load_keys(file: &Path) -> Result<Arc<KeySet>, Vec<String>> {
+    let text = read(file).map_err(|error| vec![error])?;
+    let keys = KeySet::parse(&text);
+    keys.map(Arc::new).map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
 /// What is allowed in these users, but probably not intended.

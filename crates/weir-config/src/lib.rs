@@ -45,17 +45,18 @@ pub use config::{
     BodyRule, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
     CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
     CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders,
-    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe,
+    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
     KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown,
     OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol,
     ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId,
     RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol,
-    SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    SplitTarget, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies, Upstream,
+    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WorkerCount,
 };
 pub use config_file::ConfigFile;
-pub use credential_files::{doubt_about_users, load_users};
+pub use credential_files::{doubt_about_users, load_keys, load_users};
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};
 pub use load::CheckedConfig;

@@ -13,8 +13,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 use weir_config::Dns;
 
+use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
-use crate::{certificates, credentials, ejection};
+use crate::{certificates, ejection};
+use weir_proxy::state::access::LiveFile;
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
@@ -41,7 +43,7 @@ enum TaskKey {
     Name(usize),
     Certificates(usize),
     UpstreamTls(usize),
-    Users(usize),
+    Credentials(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -87,7 +89,7 @@ impl BackgroundTasks {
                 self.tasks.insert(key, task);
             }
         }
-        self.follow_users(snapshot, &mut before);
+        self.follow_credentials(snapshot, &mut before);
         for plan in &snapshot.upstreams {
             if let Some(client_config) = &plan.tls {
                 let key = TaskKey::UpstreamTls(address(client_config));
@@ -100,20 +102,30 @@ impl BackgroundTasks {
         self.review(snapshot);
     }
 
-    /// Follows the files of users of all routes.
-    fn follow_users(&mut self, snapshot: &Snapshot, before: &mut HashMap<TaskKey, OwnedTask>) {
+    /// Follows the files of users and keys of all routes.
+    fn follow_credentials(&mut self, snapshot: &Snapshot, before: &mut HashMap<TaskKey, OwnedTask>) {
         for listener in &snapshot.listeners {
-            let plans = listener.route_plans.iter().filter_map(|route| route.access.as_ref());
-            for users in plans.filter_map(|access| access.users.as_ref()) {
-                let Some((file, reload)) = &users.watched else { continue };
-                let watch = || {
-                    let users = credentials::keep_users_current(Arc::clone(users), Arc::clone(file), *reload);
-                    tokio::spawn(users).into()
-                };
-                let key = TaskKey::Users(address(users));
-                self.tasks.entry(key).or_insert_with(|| before.remove(&key).unwrap_or_else(watch));
+            for access in listener.route_plans.iter().filter_map(|route| route.access.as_ref()) {
+                self.follow_file(access.users.as_ref(), &credentials::USERS, before);
+                self.follow_file(access.keys.as_ref(), &credentials::KEYS, before);
             }
         }
+    }
+
+    fn follow_file<T: PartialEq + Send + Sync + 'static>(
+        &mut self,
+        live: Option<&Arc<LiveFile<T>>>,
+        kind: &CredentialKind<T>,
+        before: &mut HashMap<TaskKey, OwnedTask>,
+    ) {
+        let Some(live) = live else { return };
+        let Some((file, reload)) = &live.watched else { return };
+        let key = TaskKey::Credentials(address(live));
+        let start = || {
+            let (live, file) = (Arc::clone(live), Arc::clone(file));
+            tokio::spawn(credentials::keep_current(live, file, *reload, kind.clone())).into()
+        };
+        self.tasks.entry(key).or_insert_with(|| before.remove(&key).unwrap_or_else(start));
     }
 
     /// Has the names of the servers resolved.

@@ -21,7 +21,10 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
     ("weir-proxy", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
-    ("weir-control", &["weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"]),
+    (
+        "weir-control",
+        &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"],
+    ),
     ("weir-stats", &[]),
     ("weir-sim", &["weir-stats", "weir-traffic"]),
     ("weir-lab", &["weir-observe", "weir-stats"]),

@@ -1,4 +1,4 @@
-//! What requests to a route have to prove: users with passwords.
+//! What requests to a route have to prove: users with passwords, tokens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use weir_access::{PasswordHash, Users};
 
 use super::CheckScope;
-use crate::config::{Access, BasicAuth};
-use crate::credential_files::{doubt_about_users, load_users};
+use crate::config::{Access, BasicAuth, JwtAuth, TokenSource};
+use crate::credential_files::{doubt_about_users, load_keys, load_users};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{BasicText, PasswordHashText, RouteText};
+use crate::text::{BasicText, JwtText, PasswordHashText, RouteText};
 
 /// Lines of a file that are reported.
 const PROBLEMS_MAX: usize = 20;
@@ -24,8 +24,16 @@ pub(super) fn check(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Access> {
-    let basic = route.basic.as_ref()?;
-    Some(Access { basic: Some(check_basic(basic, around, diagnostics)) })
+    let basic = route.basic.as_ref().map(|basic| check_basic(basic, around, diagnostics));
+    let jwt = route.jwt.as_ref().map(|jwt| check_jwt(jwt, around, diagnostics));
+    if let (Some(_), Some(JwtAuth { source: TokenSource::Authorization, .. }), Some(text)) =
+        (&basic, &jwt, &route.jwt)
+    {
+        let message = "`basic` and `jwt` cannot both be in `Authorization`";
+        let help = "leave one out, or have the token in a cookie: `from = \"cookie.NAME\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("from"), message).help(help));
+    }
+    (basic.is_some() || jwt.is_some()).then_some(Access { basic, jwt })
 }
 
 fn check_basic(
@@ -111,29 +119,81 @@ fn users_in(
         return None;
     }
     around.files.users(file, || {
-        let shown = file.display();
-        match load_users(file) {
-            Ok(users) => {
-                if let Some(doubt) = doubt_about_users(&users) {
-                    let message = format!("`{shown}`: {doubt}");
-                    diagnostics
-                        .push(Diagnostic::new(DiagnosticKind::Suspicious, named.span, message).help(HELP));
-                }
-                Some(users)
-            }
-            Err(problems) => {
-                let more = problems.len().saturating_sub(PROBLEMS_MAX);
-                for problem in problems.iter().take(PROBLEMS_MAX) {
-                    let message = format!("`{shown}`: {problem}");
-                    diagnostics
-                        .push(Diagnostic::new(DiagnosticKind::Credentials, named.span, message).help(HELP));
-                }
-                if more > 0 {
-                    let message = format!("`{shown}`: {more} more lines cannot be used");
-                    diagnostics.push(Diagnostic::new(DiagnosticKind::Credentials, named.span, message));
-                }
-                None
-            }
+        let users =
+            load_users(file).map_err(|problems| report(named, file, &problems, HELP, diagnostics)).ok()?;
+        if let Some(doubt) = doubt_about_users(&users) {
+            let message = format!("`{}`: {doubt}", file.display());
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, named.span, message).help(HELP));
         }
+        Some(users)
     })
+}
+
+/// Reports what is wrong with a file.
+fn report(
+    named: &Spanned<Box<str>>,
+    file: &Path,
+    problems: &[String],
+    help: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let shown = file.display();
+    for problem in problems.iter().take(PROBLEMS_MAX) {
+        let message = format!("`{shown}`: {problem}");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Credentials, named.span, message).help(help));
+    }
+    if problems.len() > PROBLEMS_MAX {
+        let message = format!("`{shown}`: {} more lines cannot be used", problems.len() - PROBLEMS_MAX);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Credentials, named.span, message));
+    }
+}
+
+fn check_jwt(
+    text: &SpannedTable<JwtText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> JwtAuth {
+    const HELP: &str = "write a JWK Set: `{\"keys\": [...]}`, as issuers publish it below `jwks_uri`";
+    let value = &text.value;
+    let file: Arc<Path> =
+        value.keys_file.as_ref().map(|file| around.files.path(file)).unwrap_or_default().into();
+    let keys = value.keys_file.as_ref().filter(|_| around.files.may_read).and_then(|named| {
+        around.files.keys(&file, || {
+            load_keys(&file).map_err(|problems| report(named, &file, &problems, HELP, diagnostics)).ok()
+        })
+    });
+    let names_secrets = value.algorithms.0.iter().any(|algorithm| algorithm.value.name().starts_with("HS"));
+    if let (Some(keys), Some(named)) = (&keys, &value.keys_file)
+        && keys.has_secret()
+        && !names_secrets
+    {
+        let message =
+            format!("`{}`: secrets in it are of no use: `algorithms` has none of HMAC", file.display());
+        let help = "name them if tokens are signed by a secret, as in `algorithms = [\"HS256\"]`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, named.span, message).help(help));
+    }
+    for scope in value.scopes.iter().filter(|scope| !is_scope(&scope.value)) {
+        let message = format!("`{}` is not one scope (RFC 6749 section 3.3)", scope.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, scope.span, message));
+    }
+    JwtAuth {
+        keys: keys.unwrap_or_default(),
+        file,
+        reload: value.reload,
+        algorithms: value.algorithms.0.iter().map(|algorithm| algorithm.value.to_algorithm()).collect(),
+        issuers: value.issuer.iter().flat_map(|issuers| issuers.0.clone()).collect(),
+        audiences: value.audience.iter().flat_map(|audiences| audiences.0.clone()).collect(),
+        leeway: value.leeway,
+        expiry_required: value.expiry_required,
+        source: value.from.clone(),
+        claims: value.claims.0.iter().map(|(name, values)| (name.value.clone(), values.0.clone())).collect(),
+        scopes: value.scopes.iter().map(|scope| scope.value.clone()).collect(),
+        realm: value.realm.0.clone(),
+        forward_credentials: value.forward_credentials,
+    }
+}
+
+/// Whether a text is one scope, which can stand between quotes.
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_access::Users;
+use weir_access::{KeySet, Users};
 
 use crate::certificate::{Authorities, CertificateError};
 use crate::key::Spanned;
@@ -20,6 +20,8 @@ pub(crate) struct Files<'a> {
     system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
     /// Files of users, each read once.
     users: RefCell<HashMap<PathBuf, Option<Arc<Users>>>>,
+    /// Files of the keys of tokens, each read once.
+    keys: RefCell<HashMap<PathBuf, Option<Arc<KeySet>>>>,
     named: RefCell<NamedFiles>,
 }
 
@@ -56,6 +58,7 @@ impl<'a> Files<'a> {
             may_read,
             system: OnceCell::new(),
             users: RefCell::default(),
+            keys: RefCell::default(),
             named: RefCell::default(),
         }
     }
@@ -63,6 +66,15 @@ impl<'a> Files<'a> {
     /// The users of a file, which `load` reads the first time.
     pub(super) fn users(&self, file: &Path, load: impl FnOnce() -> Option<Arc<Users>>) -> Option<Arc<Users>> {
         self.users.borrow_mut().entry(file.to_owned()).or_insert_with(load).clone()
+    }
+
+    /// The keys of a file, which `load` reads the first time.
+    pub(super) fn keys(
+        &self,
+        file: &Path,
+        load: impl FnOnce() -> Option<Arc<KeySet>>,
+    ) -> Option<Arc<KeySet>> {
+        self.keys.borrow_mut().entry(file.to_owned()).or_insert_with(load).clone()
     }
 
     /// The authorities that the system trusts, read once for all upstreams.

@@ -293,7 +293,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 22] = [
+    const OF_HTTP: [&str; 23] = [
         "host",
         "path",
         "path_exact",
@@ -310,6 +310,7 @@ fn report_of_other_protocol(
         "response_headers",
         "cors",
         "basic",
+        "jwt",
         "forward_host",
         "allow_connect",
         "grpc_web",

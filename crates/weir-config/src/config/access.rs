@@ -4,13 +4,99 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_access::Users;
+use weir_access::{Algorithm, Algorithms, KeySet, Users};
+
+use crate::key::choice;
 
 /// What a request has to prove before a route takes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Access {
     /// A user and a password.
     pub basic: Option<BasicAuth>,
+    /// A signed token.
+    pub jwt: Option<JwtAuth>,
+}
+
+/// `jwt`: signed tokens (RFC 7519).
+#[derive(Debug, Clone, PartialEq)]
+pub struct JwtAuth {
+    /// The keys; none when the config was read without its files.
+    pub keys: Arc<KeySet>,
+    /// The file that they are from.
+    pub file: Arc<Path>,
+    /// How often the file is checked for changes.
+    pub reload: Option<Duration>,
+    /// The algorithms that count.
+    pub algorithms: Algorithms,
+    /// One of these has issued it; empty: any.
+    pub issuers: Vec<Box<str>>,
+    /// It is for one of these; empty: for anything.
+    pub audiences: Vec<Box<str>>,
+    /// How much clocks may differ.
+    pub leeway: Duration,
+    /// Whether it must expire.
+    pub expiry_required: bool,
+    /// Where it is in a request.
+    pub source: TokenSource,
+    /// Claims that it must have, each with one of these values.
+    pub claims: Vec<(Box<str>, Vec<Box<str>>)>,
+    /// Scopes that it must have.
+    pub scopes: Vec<Box<str>>,
+    /// The name of what it is for.
+    pub realm: Box<str>,
+    /// Whether servers get the credentials.
+    pub forward_credentials: bool,
+}
+
+/// Where a token is in a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenSource {
+    /// In `Authorization`, with the scheme `Bearer`.
+    Authorization,
+    /// In the header of this name, in lower case.
+    Header(Box<str>),
+    /// In this cookie.
+    Cookie(Box<str>),
+    /// In this parameter of the query.
+    QueryParameter(Box<str>),
+}
+
+choice! {
+    /// An algorithm of a signature (RFC 7518 section 3.1, RFC 8037).
+    pub enum TokenAlgorithm {
+        /// RSA with PKCS #1 v1.5 and SHA-256
+        #[default]
+        Rs256 = "RS256",
+        /// RSA with PKCS #1 v1.5 and SHA-384
+        Rs384 = "RS384",
+        /// RSA with PKCS #1 v1.5 and SHA-512
+        Rs512 = "RS512",
+        /// RSA with PSS and SHA-256
+        Ps256 = "PS256",
+        /// RSA with PSS and SHA-384
+        Ps384 = "PS384",
+        /// RSA with PSS and SHA-512
+        Ps512 = "PS512",
+        /// ECDSA with P-256 and SHA-256
+        Es256 = "ES256",
+        /// ECDSA with P-384 and SHA-384
+        Es384 = "ES384",
+        /// Ed25519
+        EdDsa = "EdDSA",
+        /// HMAC with SHA-256
+        Hs256 = "HS256",
+        /// HMAC with SHA-384
+        Hs384 = "HS384",
+        /// HMAC with SHA-512
+        Hs512 = "HS512",
+    }
+}
+
+impl TokenAlgorithm {
+    /// As those know it that verify.
+    pub(crate) fn to_algorithm(self) -> Algorithm {
+        Algorithm::named(self.name()).expect("both have the names of RFC 7518: a test compares them")
+    }
 }
 
 /// `basic`: HTTP Basic authentication (RFC 7617).
@@ -34,5 +120,19 @@ impl Access {
     /// Whether servers get the `Authorization` of the client.
     pub fn forwards_credentials(&self) -> bool {
         self.basic.as_ref().is_none_or(|basic| basic.forward_credentials)
+            && self.jwt.as_ref().is_none_or(|jwt| jwt.forward_credentials)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Bounds, ConfigValue as _, ValueKind};
+
+    #[test]
+    fn the_algorithms_are_those_that_can_be_verified() {
+        let ValueKind::Choice(words) = TokenAlgorithm::kind(Bounds::NONE) else { panic!("it is a choice") };
+        let known: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+        assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), known);
     }
 }

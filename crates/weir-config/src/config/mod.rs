@@ -27,7 +27,7 @@ mod client_certificates;
 
 use std::sync::Arc;
 
-pub use access::{Access, BasicAuth};
+pub use access::{Access, BasicAuth, JwtAuth, TokenAlgorithm, TokenSource};
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};

@@ -15,6 +15,7 @@ mod health;
 mod affinity;
 mod route;
 mod cors;
+mod jwt;
 mod basic;
 mod matching;
 
@@ -25,6 +26,7 @@ pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
+pub(crate) use jwt::JwtText;
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
 pub(crate) use proxy_protocol::ProxyProtocolText;

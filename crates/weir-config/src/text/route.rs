@@ -5,6 +5,7 @@ use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::basic::BasicText;
 use super::cors::CorsText;
+use super::jwt::JwtText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
@@ -66,6 +67,8 @@ section! {
         cors: SpannedTable<CorsText> = optional;
         /// Users with passwords: who else asks is answered 401.
         basic: SpannedTable<BasicText> = optional, like "nginx `auth_basic`, HAProxy `http-request auth`, Traefik `basicAuth`";
+        /// A signed token: requests without one are answered 401.
+        jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// The priority in the queue of the upstream when its servers are all full.

@@ -28,6 +28,8 @@ macro_rules! values {
             QueryParameter(Box<str>),
             /// What a group of `path_regex` has matched.
             MatchGroup(Box<str>),
+            /// A claim of the token.
+            TokenClaim(Box<str>),
         }
 
         /// Name, value, scope and meaning of every value without parameters.
@@ -64,7 +66,7 @@ values! {
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" Request "Id of the request.",
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
-    User "user" Request "User that `basic` of the route has let in.",
+    User "user" Request "User that `basic` of the route has let in, or `sub` of the token.",
     TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" Request "Server name in the TLS handshake of the client (SNI).",
@@ -81,6 +83,7 @@ const RESPONSE_HEADER: &str = "response.header.";
 const COOKIE: &str = "cookie.";
 const QUERY_PARAMETER: &str = "query.";
 const MATCH_GROUP: &str = "match.";
+const TOKEN_CLAIM: &str = "jwt.";
 
 impl TemplateValue {
     /// The value that a placeholder names.
@@ -104,6 +107,9 @@ impl TemplateValue {
         if let Some(group) = parameter(MATCH_GROUP) {
             return Ok(TemplateValue::MatchGroup(group.into()));
         }
+        if let Some(claim) = parameter(TOKEN_CLAIM) {
+            return Ok(TemplateValue::TokenClaim(claim.into()));
+        }
         let names = PLAIN.iter().map(|(name, ..)| *name).chain(["header.NAME", "cookie.NAME", "query.NAME"]);
         let error = ValueError::new(format!("there is no placeholder `{{{name}}}`"));
         Err(match did_you_mean(name, names) {
@@ -120,6 +126,7 @@ impl TemplateValue {
             TemplateValue::Cookie(name) => format!("{COOKIE}{name}"),
             TemplateValue::QueryParameter(name) => format!("{QUERY_PARAMETER}{name}"),
             TemplateValue::MatchGroup(name) => format!("{MATCH_GROUP}{name}"),
+            TemplateValue::TokenClaim(name) => format!("{TOKEN_CLAIM}{name}"),
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
                 row.map_or_else(String::new, |(name, ..)| (*name).to_owned())
@@ -154,6 +161,7 @@ pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static 
         ("response.header.NAME", "A header of the response of the server; of several, the first."),
         ("cookie.NAME", "A cookie of the request."),
         ("query.NAME", "A parameter of the query, as sent."),
+        ("jwt.NAME", "A claim of the token that `jwt` of the route has verified; members of a list have commas between them."),
         (
             "match.GROUP",
             "What a group of `path_regex` has matched, by its name or number; 0 is the whole match.",

@@ -1,7 +1,7 @@
-//! Users and passwords, away from the workers: files that change, and the threads that compute slow hashes.
+//! Users, passwords and keys, away from the workers: files that change, and the threads that compute slow hashes.
 
-mod users;
+mod files;
 mod password_threads;
 
+pub(crate) use files::{CredentialKind, KEYS, USERS, keep_current};
 pub(crate) use password_threads::PasswordThreads;
-pub(crate) use users::keep_current as keep_users_current;

@@ -28,6 +28,8 @@ macro_rules! fields {
             Cookie(Box<str>),
             /// A parameter of the query, as sent.
             QueryParameter(Box<str>),
+            /// A claim of the token.
+            TokenClaim(Box<str>),
         }
 
         /// Name, field and meaning of every placeholder without parameters.
@@ -77,7 +79,7 @@ fields! {
     ServerConnection "server_connection" "`new` or `reused`: the server connection of the last attempt.",
     QueuePosition "queue_position" "Exchanges ahead of this one in the queue; 0 without a queue.",
     Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
-    User "user" "User that the client has named (HTTP Basic), right or wrong.",
+    User "user" "User that the client has named (HTTP Basic), right or wrong, or `sub` of its token (JWT).",
     TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name in the TLS handshake of the client (SNI).",
@@ -255,6 +257,7 @@ impl LogField {
             LogField::QueryParameter(name) => {
                 LogValue::bytes(record.fields.query_parameter(name).unwrap_or_default())
             }
+            LogField::TokenClaim(name) => LogValue::bytes(record.fields.claim(name).unwrap_or_default()),
             LogField::Cookie(name) => LogValue::bytes(record.fields.cookie(name).unwrap_or_default()),
             LogField::Version => LogValue::bytes(record.version),
             LogField::RequestLine if record.method.is_empty() => LogValue::Absent,

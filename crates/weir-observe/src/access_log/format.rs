@@ -96,6 +96,7 @@ impl LogTemplate {
             ("response.header.NAME".to_owned(), "A header of the response."),
             ("cookie.NAME".to_owned(), "A cookie of the request."),
             ("query.NAME".to_owned(), "A parameter of the query, as sent."),
+            ("jwt.NAME".to_owned(), "A claim of the token (JWT) of the request."),
         ])
     }
 

@@ -145,6 +145,9 @@ fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some(cookie) = name.strip_prefix("cookie.") {
         return parameter_name(cookie, column).map(LogField::Cookie);
     }
+    if let Some(claim) = name.strip_prefix("jwt.") {
+        return parameter_name(claim, column).map(LogField::TokenClaim);
+    }
     if let Some(parameter) = name.strip_prefix("query.") {
         return parameter_name(parameter, column).map(LogField::QueryParameter);
     }

@@ -192,6 +192,11 @@ pub trait FieldSource {
 
     /// The value of a parameter of the query, as sent.
     fn query_parameter(&self, name: &str) -> Option<&[u8]>;
+
+    /// A claim of the token of the request.
+    fn claim(&self, _name: &str) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// No fields at all.

@@ -125,6 +125,13 @@ causes! {
     CredentialsMissing "credentials-missing" "The request has no credentials, or some of another kind.",
     CredentialsMalformed "credentials-malformed" "The credentials of the request are not well-formed, or it has several.",
     CredentialsWrong "credentials-wrong" "There is no such user, or the password is another one.",
+    TokenMissing "token-missing" "The request has no token.",
+    TokenMalformed "token-malformed" "The token of the request is none.",
+    TokenUntrusted "token-untrusted" "The token of the request is not signed by a key that counts.",
+    TokenExpired "token-expired" "The token of the request has expired.",
+    TokenEarly "token-early" "The token of the request is not valid yet.",
+    TokenForOthers "token-for-others" "The token of the request has another issuer, or is for another service.",
+    TokenInsufficient "token-insufficient" "The token of the request lacks a claim or a scope.",
     CredentialChecksPending "credential-checks-pending" "As many passwords of this client are being verified as may be.",
     CredentialChecksFull "credential-checks-full" "As many passwords wait to be verified as may.",
 

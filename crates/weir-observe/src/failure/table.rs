@@ -198,6 +198,34 @@ rows! {
         "User or password are wrong.",
         "There is no such user, or the password is another one; the log has the name as `{user}`.",
         "Check the file of `listener.NAME.route.basic.users_file`, or `listener.NAME.route.basic.users`: `htpasswd -v FILE USER` verifies a password.";
+    "token-missing": TokenMissing, Client, [Route], answer 401,
+        "Please log in.",
+        "The route wants a signed token (JWT), and the request has none where `listener.NAME.route.jwt.from` says.",
+        "None if it is the first request of a client. Otherwise check how the client sends its token.";
+    "token-malformed": TokenMalformed, Client, [Route], answer 401,
+        "The token cannot be read. Please log in again.",
+        "What the request has in place of a token is none: not three parts of base64url, no JSON, without `alg`, or with an extension (`crit`).",
+        "Correct the client or the issuer (RFC 7519).";
+    "token-untrusted": TokenUntrusted, Client, [Route], answer 401,
+        "The token is not valid. Please log in again.",
+        "The token is not signed by one of the keys, by an algorithm that counts.",
+        "Check that the file of `listener.NAME.route.jwt.keys_file` has the present keys of the issuer, and that `listener.NAME.route.jwt.algorithms` has the `alg` of the token. None while tokens are being forged.";
+    "token-expired": TokenExpired, Client, [Route], answer 401,
+        "The token has expired. Please log in again.",
+        "The token has expired, or does not say when it does.",
+        "None if clients get a new token then. Compare the clocks of this machine and of the issuer, or raise `listener.NAME.route.jwt.leeway`. For tokens without `exp`, set `listener.NAME.route.jwt.expiry_required`.";
+    "token-early": TokenEarly, Client, [Route], answer 401,
+        "The token is not valid yet.",
+        "The token is valid from a time in the future on (`nbf`).",
+        "Compare the clocks of this machine and of the issuer, or raise `listener.NAME.route.jwt.leeway`.";
+    "token-for-others": TokenForOthers, Client, [Route], answer 401,
+        "The token is not for this service.",
+        "The token has another issuer than `listener.NAME.route.jwt.issuer`, or is not for `listener.NAME.route.jwt.audience`.",
+        "Compare these keys with `iss` and `aud` of the token.";
+    "token-insufficient": TokenInsufficient, Client, [Route], answer 403,
+        "This is not allowed.",
+        "The token is valid, but lacks a claim of `listener.NAME.route.jwt.claims` or a scope of `listener.NAME.route.jwt.scopes`.",
+        "None if the user may not do this. Otherwise grant the role or the scope at the issuer.";
     "credential-checks-pending": CredentialChecksPending, Client, [Route], answer 429,
         "Too many passwords to verify. Please try again in a moment.",
         "As many different passwords of this client address are being verified as may be at once.",

@@ -5,7 +5,7 @@
 use super::client::Client;
 use super::granted::Granted;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, basic_auth};
+use super::{Ended, Exchange, basic_auth, jwt_auth};
 use crate::state::access::AccessPlan;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
@@ -22,10 +22,12 @@ pub(super) async fn admit(
     access: &AccessPlan,
 ) -> Result<(), Ended> {
     exchange.granted = Some(Box::new(Granted::default()));
-    if let Some(config) = route.config.access.as_ref().and_then(|access| access.basic.as_ref())
-        && let Some(users) = &access.users
-    {
-        basic_auth::admit(client, stream, exchange, listener, config, &users.now()).await?;
+    let Some(config) = &route.config.access else { return Ok(()) };
+    if let (Some(basic), Some(users)) = (&config.basic, &access.users) {
+        basic_auth::admit(client, stream, exchange, listener, basic, &users.now()).await?;
+    }
+    if let (Some(jwt), Some(keys)) = (&config.jwt, &access.keys) {
+        jwt_auth::admit(client, exchange, jwt, &keys.now())?;
     }
     Ok(())
 }

@@ -61,6 +61,10 @@ impl FieldSource for Heads<'_> {
         let text = &self.exchange.request_text[..];
         query_value(self.exchange.request.query()?.of(text), name.as_bytes())
     }
+
+    fn claim(&self, name: &str) -> Option<&[u8]> {
+        granted::claim(self.exchange, name)
+    }
 }
 
 fn with_record(

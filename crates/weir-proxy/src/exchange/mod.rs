@@ -9,6 +9,7 @@ mod respond;
 mod upgrade;
 mod access;
 mod basic_auth;
+mod jwt_auth;
 pub(crate) mod tcp;
 mod queue;
 pub(crate) mod attempt;

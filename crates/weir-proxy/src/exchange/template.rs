@@ -137,6 +137,9 @@ impl<'a> TemplateValues<'a> {
                 let digits = exchange.record.trace.id_digits();
                 out.extend_from_slice(digits.as_ref().map_or(&b""[..], |digits| digits.as_slice()));
             }
+            TemplateValue::TokenClaim(name) => {
+                out.extend_from_slice(granted::claim(exchange, name).unwrap_or_default());
+            }
             TemplateValue::User => out.extend_from_slice(granted::user(exchange)),
             TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
             TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),

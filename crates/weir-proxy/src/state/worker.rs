@@ -10,9 +10,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use weir_access::SignedToken;
 use weir_observe::{Failure, WorkerShard};
 
 use super::access::password_checks::RecentVerdicts;
+use super::access::verdicts::Verdicts;
 use super::connection_list::ConnectionList;
 use super::exchange_budget::ExchangeBudget;
 use super::inbox_budget::InboxBudget;
@@ -31,6 +33,9 @@ const SHED_AGAIN: Duration = Duration::from_millis(100);
 
 /// Buffers that one exchange may hold: one for what the client sends, one for what the server sends.
 const BUFFERS_PER_EXCHANGE: u32 = 2;
+
+/// Bytes of the claims of tokens that are remembered.
+const TOKEN_BYTES_MAX: usize = 4 << 20;
 
 /// Interval of the log line about closed idle connections.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
@@ -71,6 +76,8 @@ pub(crate) struct Worker {
     pub(crate) inbox: InboxBudget,
     /// Passwords that were verified lately.
     pub(crate) passwords: RefCell<RecentVerdicts>,
+    /// Tokens whose signature was verified.
+    pub(crate) tokens: RefCell<Verdicts<Rc<SignedToken>>>,
     /// Heard when a connection ends.
     pub(crate) room: Notify,
     pub(crate) evictions: EvictionLog,
@@ -121,6 +128,7 @@ impl Worker {
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             passwords: RefCell::default(),
+            tokens: RefCell::new(Verdicts::new(TOKEN_BYTES_MAX)),
             room: Notify::new(),
             evictions: EvictionLog::default(),
             drained: Notify::new(),

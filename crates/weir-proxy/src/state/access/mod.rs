@@ -9,4 +9,4 @@ mod digest;
 
 pub(crate) use digest::{CredentialDigest, DigestKey};
 pub(crate) use plan::AccessPlans;
-pub use plan::{AccessPlan, LiveUsers};
+pub use plan::{AccessPlan, LiveFile};

@@ -6,54 +6,76 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use weir_access::Users;
-use weir_config::{BasicAuth, Route};
+use weir_access::{KeySet, Users};
+use weir_config::Route;
 
 /// What a route asks of its clients.
 #[derive(Debug)]
 pub struct AccessPlan {
     /// The users of `basic`.
-    pub users: Option<Arc<LiveUsers>>,
+    pub users: Option<Arc<LiveFile<Users>>>,
+    /// The keys of `jwt`.
+    pub keys: Option<Arc<LiveFile<KeySet>>>,
 }
 
-/// Users, replaced when their file changes.
+/// The content of a file, replaced when the file changes.
 #[derive(Debug)]
-pub struct LiveUsers {
+pub struct LiveFile<T> {
     /// The file, and how often it is checked.
     pub watched: Option<(Arc<Path>, Duration)>,
-    users: ArcSwap<Users>,
+    content: ArcSwap<T>,
 }
 
-impl LiveUsers {
-    fn new(basic: &BasicAuth) -> Self {
-        Self { watched: basic.file.clone().zip(basic.reload), users: ArcSwap::new(Arc::clone(&basic.users)) }
+impl<T> LiveFile<T> {
+    /// The content now.
+    pub fn now(&self) -> Arc<T> {
+        self.content.load_full()
     }
 
-    /// The users now.
-    pub fn now(&self) -> Arc<Users> {
-        self.users.load_full()
-    }
-
-    /// Uses others from now on.
-    pub fn replace(&self, users: Arc<Users>) {
-        self.users.store(users);
+    /// Uses another content from now on.
+    pub fn replace(&self, content: Arc<T>) {
+        self.content.store(content);
     }
 }
 
-/// Makes the plans of the routes of one listener: those with the same file share its users.
+/// Makes the plans of the routes of one listener: those with the same file share its content.
 #[derive(Default)]
 pub(crate) struct AccessPlans {
-    users: HashMap<(usize, Option<Duration>), Arc<LiveUsers>>,
+    users: SharedFiles<Users>,
+    keys: SharedFiles<KeySet>,
+}
+
+/// Files by their content and how often they are checked.
+struct SharedFiles<T>(HashMap<(usize, Option<Duration>), Arc<LiveFile<T>>>);
+
+impl<T> Default for SharedFiles<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> SharedFiles<T> {
+    fn of(
+        &mut self,
+        content: &Arc<T>,
+        file: Option<&Arc<Path>>,
+        reload: Option<Duration>,
+    ) -> Arc<LiveFile<T>> {
+        let watched = file.cloned().zip(reload);
+        let key = (Arc::as_ptr(content).addr(), reload.filter(|_| file.is_some()));
+        let make = || Arc::new(LiveFile { watched, content: ArcSwap::new(Arc::clone(content)) });
+        Arc::clone(self.0.entry(key).or_insert_with(make))
+    }
 }
 
 impl AccessPlans {
     /// The plan of a route; `None` where nothing is asked.
     pub(crate) fn of(&mut self, route: &Route) -> Option<Box<AccessPlan>> {
         let access = route.access.as_ref()?;
-        let users = access.basic.as_ref().map(|basic| {
-            let key = (Arc::as_ptr(&basic.users).addr(), basic.reload.filter(|_| basic.file.is_some()));
-            Arc::clone(self.users.entry(key).or_insert_with(|| Arc::new(LiveUsers::new(basic))))
-        });
-        Some(Box::new(AccessPlan { users }))
+        let users =
+            |basic: &weir_config::BasicAuth| self.users.of(&basic.users, basic.file.as_ref(), basic.reload);
+        let users = access.basic.as_ref().map(users);
+        let keys = |jwt: &weir_config::JwtAuth| self.keys.of(&jwt.keys, Some(&jwt.file), jwt.reload);
+        Some(Box::new(AccessPlan { users, keys: access.jwt.as_ref().map(keys) }))
     }
 }

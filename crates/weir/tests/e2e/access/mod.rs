@@ -1,3 +1,4 @@
 //! What routes ask of their clients: passwords, tokens, and the word of another server.
 
 mod basic;
+mod jwt;

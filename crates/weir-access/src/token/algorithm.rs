@@ -1,0 +1,83 @@
+//! The algorithms of signatures (RFC 7518 section 3.1, RFC 8037).
+
+/// Declares the algorithms with their names.
+macro_rules! algorithms {
+    ($($variant:ident $name:literal $doc:literal,)+) => {
+        /// An algorithm of a signature.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Algorithm {
+            $(#[doc = $doc] $variant,)+
+        }
+
+        impl Algorithm {
+            /// All of them.
+            pub const ALL: &[Algorithm] = &[$(Algorithm::$variant,)+];
+
+            /// The name in a token.
+            pub const fn name(self) -> &'static str {
+                match self { $(Algorithm::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+algorithms! {
+    Rs256 "RS256" "RSA with PKCS #1 v1.5 and SHA-256.",
+    Rs384 "RS384" "RSA with PKCS #1 v1.5 and SHA-384.",
+    Rs512 "RS512" "RSA with PKCS #1 v1.5 and SHA-512.",
+    Ps256 "PS256" "RSA with PSS and SHA-256.",
+    Ps384 "PS384" "RSA with PSS and SHA-384.",
+    Ps512 "PS512" "RSA with PSS and SHA-512.",
+    Es256 "ES256" "ECDSA with P-256 and SHA-256.",
+    Es384 "ES384" "ECDSA with P-384 and SHA-384.",
+    EdDsa "EdDSA" "Ed25519.",
+    Hs256 "HS256" "HMAC with SHA-256: whoever can verify a token can make one.",
+    Hs384 "HS384" "HMAC with SHA-384: whoever can verify a token can make one.",
+    Hs512 "HS512" "HMAC with SHA-512: whoever can verify a token can make one.",
+}
+
+impl Algorithm {
+    /// The algorithm of this name.
+    pub fn named(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
+    }
+}
+
+/// A set of algorithms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Algorithms(u16);
+
+impl Algorithms {
+    /// Whether it has this one.
+    pub const fn contains(self, algorithm: Algorithm) -> bool {
+        self.0 & 1 << algorithm as u16 != 0
+    }
+
+    /// A number for the set.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+}
+
+impl FromIterator<Algorithm> for Algorithms {
+    fn from_iter<T: IntoIterator<Item = Algorithm>>(all: T) -> Self {
+        Self(all.into_iter().fold(0, |bits, algorithm| bits | 1 << algorithm as u16))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_sets() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::named(algorithm.name()), Some(*algorithm));
+            let only: Algorithms = [*algorithm].into_iter().collect();
+            assert_eq!(Algorithm::ALL.iter().filter(|other| only.contains(**other)).count(), 1);
+        }
+        for name in ["none", "None", "rs256", "ES256K", "ES512", ""] {
+            assert_eq!(Algorithm::named(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Signed tokens: the signature is verified once, what the token says with every request.
+//!
+//! A signature takes some ten microseconds, which a worker can spare. Must not believe a token about how it is to be verified.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use weir_access::{KeySet, SignedToken, TimeProblem, TokenError};
+use weir_config::{JwtAuth, TokenSource};
+use weir_http::{Field, FieldName};
+use weir_observe::{Cause, Failure, Phase};
+use weir_traffic::affinity::cookie_value;
+use weir_traffic::route::query_value;
+
+use super::Exchange;
+use super::client::Client;
+use crate::net::clock;
+
+/// For how long a signature is remembered at most.
+const REMEMBERED_MAX: Duration = Duration::from_secs(3600);
+
+/// The scheme of tokens (RFC 6750 section 2.1), with the space behind it.
+const SCHEME: &[u8] = b"bearer ";
+
+/// Admits a request with a token that is valid for the route.
+pub(super) fn admit(
+    client: &Client,
+    exchange: &mut Exchange,
+    config: &JwtAuth,
+    keys: &KeySet,
+) -> Result<(), Failure> {
+    let refused = |cause| Failure::client(Phase::Route, cause);
+    let text = find(exchange, &config.source).map_err(refused)?;
+    let now = clock::unix_now().as_secs_f64();
+    let token = verify(client, text, config, keys, now).map_err(refused)?;
+    let outcome = check(&token, config, now);
+    let granted = exchange.granted.get_or_insert_default();
+    if outcome.is_ok() && granted.user.is_empty() {
+        granted.user.extend_from_slice(token.claims.text("sub").unwrap_or_default().as_bytes());
+    }
+    granted.token = Some(token);
+    outcome.map_err(refused)
+}
+
+/// The text of the token.
+fn find<'a>(exchange: &'a Exchange, source: &TokenSource) -> Result<&'a [u8], Cause> {
+    let (request, text) = (&exchange.request, &exchange.request_text[..]);
+    let fields = request.fields();
+    let value = match source {
+        TokenSource::Authorization => {
+            let value = only(fields.all(FieldName::Authorization), text)?;
+            let scheme = value.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
+            scheme.map(|scheme| value[scheme.len()..].trim_ascii())
+        }
+        TokenSource::Header(name) => Some(only(fields.all_by_name(text, name), text)?),
+        TokenSource::Cookie(name) => {
+            let mut cookies = fields.all(FieldName::Cookie);
+            cookies.find_map(|field| cookie_value(field.value.of(text), name.as_bytes()))
+        }
+        TokenSource::QueryParameter(name) => {
+            request.query().and_then(|query| query_value(query.of(text), name.as_bytes()))
+        }
+    };
+    value.filter(|value| !value.is_empty()).ok_or(Cause::TokenMissing)
+}
+
+/// The value of the only one of these fields: of several, Weir and the server might not believe the same one.
+fn only<'a, 'f>(mut fields: impl Iterator<Item = &'f Field>, text: &'a [u8]) -> Result<&'a [u8], Cause> {
+    match (fields.next(), fields.next()) {
+        (None, _) => Err(Cause::TokenMissing),
+        (Some(field), None) => Ok(field.value.of(text)),
+        (Some(_), Some(_)) => Err(Cause::CredentialsMalformed),
+    }
+}
+
+/// The token, if one of the keys has signed it.
+fn verify(
+    client: &Client,
+    text: &[u8],
+    config: &JwtAuth,
+    keys: &KeySet,
+    now: f64,
+) -> Result<Rc<SignedToken>, Cause> {
+    let worker = &client.worker;
+    // All that the verdict hangs on: it ends with the keys that it was found with.
+    let algorithms = config.algorithms.bits().to_be_bytes();
+    let digest = worker.shared.passwords.key.digest(&[b"jwt", keys.id(), &algorithms, text]);
+    if let Some(token) = worker.tokens.borrow().get(digest, client.now) {
+        return Ok(Rc::clone(token));
+    }
+    let token = SignedToken::verify(text, keys, config.algorithms).map_err(|error| match error {
+        TokenError::Malformed => Cause::TokenMalformed,
+        TokenError::Algorithm | TokenError::Key | TokenError::Signature => Cause::TokenUntrusted,
+    })?;
+    let token = Rc::new(token);
+    let left = token.claims.expires().map_or(f64::MAX, |expires| expires + config.leeway.as_secs_f64() - now);
+    let kept =
+        Duration::try_from_secs_f64(left.max(0.0)).map_or(REMEMBERED_MAX, |left| left.min(REMEMBERED_MAX));
+    let weight = token.claims.bytes() + size_of::<SignedToken>();
+    worker.tokens.borrow_mut().insert(digest, Rc::clone(&token), clock::now() + kept, weight);
+    Ok(token)
+}
+
+/// What the route wants to read in a token.
+fn check(token: &SignedToken, config: &JwtAuth, now: f64) -> Result<(), Cause> {
+    let claims = &token.claims;
+    claims.check_time(now, config.leeway.as_secs_f64(), config.expiry_required).map_err(|problem| {
+        match problem {
+            TimeProblem::Expired => Cause::TokenExpired,
+            TimeProblem::NotYet => Cause::TokenEarly,
+        }
+    })?;
+    let is_one_of = |name, wanted: &[Box<str>]| wanted.is_empty() || claims.has_one_of(name, wanted);
+    if !is_one_of("iss", &config.issuers) || !is_one_of("aud", &config.audiences) {
+        return Err(Cause::TokenForOthers);
+    }
+    let has_claims = config.claims.iter().all(|(name, wanted)| claims.has_one_of(name, wanted));
+    let has_scopes = config.scopes.iter().all(|scope| claims.has_scope(scope));
+    if has_claims && has_scopes { Ok(()) } else { Err(Cause::TokenInsufficient) }
+}
