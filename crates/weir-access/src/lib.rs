@@ -18,5 +18,7 @@ mod constant_time;
 
 pub use basic::{BasicCredentials, CREDENTIALS_BYTES_MAX, MalformedCredentials};
 pub use password_hash::{HashError, PasswordHash, Strength};
-pub use token::{Algorithm, Algorithms, Claims, KeyProblem, KeySet, SignedToken, TimeProblem, TokenError};
+pub use token::{
+    Algorithms, Claims, KeyProblem, KeySet, SignatureAlgorithm, SignedToken, TimeProblem, TokenError,
+};
 pub use users::{User, UserProblem, UserProblemKind, Users};

@@ -5,17 +5,17 @@ macro_rules! algorithms {
     ($($variant:ident $name:literal $doc:literal,)+) => {
         /// An algorithm of a signature.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Algorithm {
+        pub enum SignatureAlgorithm {
             $(#[doc = $doc] $variant,)+
         }
 
-        impl Algorithm {
+        impl SignatureAlgorithm {
             /// All of them.
-            pub const ALL: &[Algorithm] = &[$(Algorithm::$variant,)+];
+            pub const ALL: &[SignatureAlgorithm] = &[$(SignatureAlgorithm::$variant,)+];
 
             /// The name in a token.
             pub const fn name(self) -> &'static str {
-                match self { $(Algorithm::$variant => $name,)+ }
+                match self { $(SignatureAlgorithm::$variant => $name,)+ }
             }
         }
     };
@@ -36,10 +36,10 @@ algorithms! {
     Hs512 "HS512" "HMAC with SHA-512: whoever can verify a token can make one.",
 }
 
-impl Algorithm {
+impl SignatureAlgorithm {
     /// The algorithm of this name.
-    pub fn named(name: &str) -> Option<Algorithm> {
-        Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
+    pub fn named(name: &str) -> Option<SignatureAlgorithm> {
+        SignatureAlgorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
     }
 }
 
@@ -49,7 +49,7 @@ pub struct Algorithms(u16);
 
 impl Algorithms {
     /// Whether it has this one.
-    pub const fn contains(self, algorithm: Algorithm) -> bool {
+    pub const fn contains(self, algorithm: SignatureAlgorithm) -> bool {
         self.0 & 1 << algorithm as u16 != 0
     }
 
@@ -59,8 +59,8 @@ impl Algorithms {
     }
 }
 
-impl FromIterator<Algorithm> for Algorithms {
-    fn from_iter<T: IntoIterator<Item = Algorithm>>(all: T) -> Self {
+impl FromIterator<SignatureAlgorithm> for Algorithms {
+    fn from_iter<T: IntoIterator<Item = SignatureAlgorithm>>(all: T) -> Self {
         Self(all.into_iter().fold(0, |bits, algorithm| bits | 1 << algorithm as u16))
     }
 }
@@ -71,13 +71,13 @@ mod tests {
 
     #[test]
     fn names_and_sets() {
-        for algorithm in Algorithm::ALL {
-            assert_eq!(Algorithm::named(algorithm.name()), Some(*algorithm));
+        for algorithm in SignatureAlgorithm::ALL {
+            assert_eq!(SignatureAlgorithm::named(algorithm.name()), Some(*algorithm));
             let only: Algorithms = [*algorithm].into_iter().collect();
-            assert_eq!(Algorithm::ALL.iter().filter(|other| only.contains(**other)).count(), 1);
+            assert_eq!(SignatureAlgorithm::ALL.iter().filter(|other| only.contains(**other)).count(), 1);
         }
         for name in ["none", "None", "rs256", "ES256K", "ES512", ""] {
-            assert_eq!(Algorithm::named(name), None, "{name}");
+            assert_eq!(SignatureAlgorithm::named(name), None, "{name}");
         }
     }
 }

@@ -13,7 +13,7 @@ use aws_lc_rs::{hmac, signature};
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};
 
-use super::Algorithm;
+use super::SignatureAlgorithm;
 
 /// Keys of one set at most.
 const KEYS_MAX: usize = 64;
@@ -45,7 +45,7 @@ impl fmt::Debug for KeySet {
 struct VerifyingKey {
     id: Option<Box<str>>,
     /// The only algorithm that it is for, if it says so.
-    algorithm: Option<Algorithm>,
+    algorithm: Option<SignatureAlgorithm>,
     material: Material,
 }
 
@@ -139,7 +139,7 @@ impl KeySet {
     /// Whether one of the keys has signed `message`; `None` when none of them can have.
     pub(super) fn verify(
         &self,
-        algorithm: Algorithm,
+        algorithm: SignatureAlgorithm,
         key_id: Option<&str>,
         message: &[u8],
         signature: &[u8],
@@ -174,7 +174,7 @@ impl VerifyingKey {
         }
         let algorithm = match text("alg") {
             None => None,
-            Some(name) => match Algorithm::named(name) {
+            Some(name) => match SignatureAlgorithm::named(name) {
                 Some(algorithm) => Some(algorithm),
                 None => return Ok(None),
             },
@@ -188,8 +188,10 @@ impl VerifyingKey {
     }
 
     /// Whether a signature by this algorithm can be of this key.
-    fn fits(&self, algorithm: Algorithm) -> bool {
-        use Algorithm::{EdDsa, Es256, Es384, Hs256, Hs384, Hs512, Ps256, Ps384, Ps512, Rs256, Rs384, Rs512};
+    fn fits(&self, algorithm: SignatureAlgorithm) -> bool {
+        use SignatureAlgorithm::{
+            EdDsa, Es256, Es384, Hs256, Hs384, Hs512, Ps256, Ps384, Ps512, Rs256, Rs384, Rs512,
+        };
         let is_of_kind = match self.material {
             Material::Rsa { .. } => matches!(algorithm, Rs256 | Rs384 | Rs512 | Ps256 | Ps384 | Ps512),
             Material::P256(_) => algorithm == Es256,
@@ -250,7 +252,7 @@ impl Material {
         }))
     }
 
-    fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    fn verify(&self, algorithm: SignatureAlgorithm, message: &[u8], signature: &[u8]) -> bool {
         match self {
             Material::Rsa { modulus, exponent } => {
                 let key = RsaPublicKeyComponents { n: &**modulus, e: &**exponent };
@@ -261,8 +263,8 @@ impl Material {
             Material::Ed25519(key) => of_public(&ED25519, key, message, signature),
             Material::Secret(secret) => {
                 let hash = match algorithm {
-                    Algorithm::Hs256 => hmac::HMAC_SHA256,
-                    Algorithm::Hs384 => hmac::HMAC_SHA384,
+                    SignatureAlgorithm::Hs256 => hmac::HMAC_SHA256,
+                    SignatureAlgorithm::Hs384 => hmac::HMAC_SHA384,
                     _ => hmac::HMAC_SHA512,
                 };
                 hmac::verify(&hmac::Key::new(hash, secret), message, signature).is_ok()
@@ -280,14 +282,14 @@ fn of_public(
     UnparsedPublicKey::new(algorithm, key).verify(message, signature).is_ok()
 }
 
-fn rsa(algorithm: Algorithm) -> Option<&'static RsaParameters> {
+fn rsa(algorithm: SignatureAlgorithm) -> Option<&'static RsaParameters> {
     Some(match algorithm {
-        Algorithm::Rs256 => &RSA_PKCS1_2048_8192_SHA256,
-        Algorithm::Rs384 => &RSA_PKCS1_2048_8192_SHA384,
-        Algorithm::Rs512 => &RSA_PKCS1_2048_8192_SHA512,
-        Algorithm::Ps256 => &RSA_PSS_2048_8192_SHA256,
-        Algorithm::Ps384 => &RSA_PSS_2048_8192_SHA384,
-        Algorithm::Ps512 => &RSA_PSS_2048_8192_SHA512,
+        SignatureAlgorithm::Rs256 => &RSA_PKCS1_2048_8192_SHA256,
+        SignatureAlgorithm::Rs384 => &RSA_PKCS1_2048_8192_SHA384,
+        SignatureAlgorithm::Rs512 => &RSA_PKCS1_2048_8192_SHA512,
+        SignatureAlgorithm::Ps256 => &RSA_PSS_2048_8192_SHA256,
+        SignatureAlgorithm::Ps384 => &RSA_PSS_2048_8192_SHA384,
+        SignatureAlgorithm::Ps512 => &RSA_PSS_2048_8192_SHA512,
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@ mod jwk;
 mod claims;
 mod algorithm;
 
-pub use algorithm::{Algorithm, Algorithms};
+pub use algorithm::{Algorithms, SignatureAlgorithm};
 pub use claims::{Claims, TimeProblem};
 pub use jwk::{KeyProblem, KeySet};
 pub use signed::{SignedToken, TokenError};

@@ -3,7 +3,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};
 
-use super::{Algorithm, Algorithms, Claims, KeySet};
+use super::{Algorithms, Claims, KeySet, SignatureAlgorithm};
 
 /// A token whose signature was verified.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,7 @@ impl SignedToken {
             return Err(TokenError::Malformed);
         }
         let name = header.get("alg").and_then(Value::as_str).ok_or(TokenError::Malformed)?;
-        let algorithm = Algorithm::named(name).filter(|algorithm| allowed.contains(*algorithm));
+        let algorithm = SignatureAlgorithm::named(name).filter(|algorithm| allowed.contains(*algorithm));
         let algorithm = algorithm.ok_or(TokenError::Algorithm)?;
         let key_id = match header.get("kid") {
             None => None,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn all() -> Algorithms {
-        Algorithm::ALL.iter().copied().collect()
+        SignatureAlgorithm::ALL.iter().copied().collect()
     }
 
     fn header(algorithm: &str) -> String {
@@ -175,7 +175,8 @@ mod tests {
             let verified = SignedToken::verify(token.as_bytes(), &keys, all()).unwrap();
             assert_eq!(verified.claims.text("sub"), Some("ann"), "{algorithm}");
             // Not one that is not allowed, nor one whose claims or signature are others.
-            let others = Algorithm::ALL.iter().copied().filter(|other| other.name() != algorithm).collect();
+            let others =
+                SignatureAlgorithm::ALL.iter().copied().filter(|other| other.name() != algorithm).collect();
             assert_eq!(SignedToken::verify(token.as_bytes(), &keys, others), Err(TokenError::Algorithm));
             let (signed, signature) = token.rsplit_once('.').unwrap();
             let forged = format!(

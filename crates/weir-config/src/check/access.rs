@@ -1,4 +1,4 @@
-//! What requests to a route have to prove: users with passwords, tokens.
+//! What requests to a route have to prove: users with passwords, tokens, the word of another server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,12 +6,13 @@ use std::sync::Arc;
 use weir_access::{PasswordHash, Users};
 
 use super::CheckScope;
-use crate::config::{Access, BasicAuth, JwtAuth, TokenSource};
+use crate::config::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenSource, UpstreamIndex};
 use crate::credential_files::{doubt_about_users, load_keys, load_users};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{BasicText, JwtText, PasswordHashText, RouteText};
+use crate::text::{BasicText, ForwardAuthText, JwtText, PasswordHashText, RouteText};
+use crate::value::HeaderName;
 
 /// Lines of a file that are reported.
 const PROBLEMS_MAX: usize = 20;
@@ -33,7 +34,9 @@ pub(super) fn check(
         let help = "leave one out, or have the token in a cookie: `from = \"cookie.NAME\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("from"), message).help(help));
     }
-    (basic.is_some() || jwt.is_some()).then_some(Access { basic, jwt })
+    let forward = route.forward_auth.as_ref().map(|forward| check_forward(forward, around, diagnostics));
+    let asks = basic.is_some() || jwt.is_some() || forward.is_some();
+    asks.then_some(Access { basic, jwt, forward })
 }
 
 fn check_basic(
@@ -196,4 +199,54 @@ fn check_jwt(
 /// Whether a text is one scope, which can stand between quotes.
 fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+}
+
+fn check_forward(
+    text: &SpannedTable<ForwardAuthText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> ForwardAuth {
+    let ForwardAuthText {
+        upstream,
+        path,
+        forward_host,
+        request_headers,
+        response_headers,
+        body_size,
+        fail_open,
+    } = &text.value;
+    let found = upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    for name in response_headers.iter().filter(|name| is_of_connection(name)) {
+        let message =
+            format!("`{}` cannot be taken from an answer: it is about framing or the connection", &**name);
+        let at = text.key_at("response_headers");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message));
+    }
+    ForwardAuth {
+        upstream: found.unwrap_or(UpstreamIndex(0)),
+        path: path.0.clone(),
+        forward_host: forward_host.clone(),
+        request_headers: request_headers.clone(),
+        response_headers: response_headers.clone(),
+        body_size: *body_size,
+        fail_open: *fail_open,
+    }
+}
+
+/// Whether a header is written anew for each connection.
+fn is_of_connection(name: &HeaderName) -> bool {
+    const OF_CONNECTION: [&str; 11] = [
+        "host",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "expect",
+        "content-encoding",
+    ];
+    OF_CONNECTION.contains(&&**name)
 }

@@ -293,7 +293,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 23] = [
+    const OF_HTTP: [&str; 24] = [
         "host",
         "path",
         "path_exact",
@@ -311,6 +311,7 @@ fn report_of_other_protocol(
         "cors",
         "basic",
         "jwt",
+        "forward_auth",
         "forward_host",
         "allow_connect",
         "grpc_web",

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_access::{Algorithm, Algorithms, KeySet, Users};
+use weir_access::{Algorithms, KeySet, SignatureAlgorithm, Users};
 
+use super::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
+use crate::value::{HeaderName, Size};
 
 /// What a request has to prove before a route takes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +17,27 @@ pub struct Access {
     pub basic: Option<BasicAuth>,
     /// A signed token.
     pub jwt: Option<JwtAuth>,
+    /// The word of another server.
+    pub forward: Option<ForwardAuth>,
+}
+
+/// `forward_auth`: a server of another upstream decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForwardAuth {
+    /// The upstream.
+    pub upstream: UpstreamIndex,
+    /// The target of the question: a path, with or without a query.
+    pub path: Box<str>,
+    /// The `Host` of the question.
+    pub forward_host: ForwardHost,
+    /// The headers of the client that it has; `None`: all that are of use.
+    pub request_headers: Option<Vec<HeaderName>>,
+    /// Headers of the answer that the request gets, and that no client may send.
+    pub response_headers: Vec<HeaderName>,
+    /// The body of an answer at most.
+    pub body_size: Size,
+    /// Whether requests pass without an answer.
+    pub fail_open: bool,
 }
 
 /// `jwt`: signed tokens (RFC 7519).
@@ -94,8 +117,8 @@ choice! {
 
 impl TokenAlgorithm {
     /// As those know it that verify.
-    pub(crate) fn to_algorithm(self) -> Algorithm {
-        Algorithm::named(self.name()).expect("both have the names of RFC 7518: a test compares them")
+    pub(crate) fn to_algorithm(self) -> SignatureAlgorithm {
+        SignatureAlgorithm::named(self.name()).expect("both have the names of RFC 7518: a test compares them")
     }
 }
 
@@ -132,7 +155,7 @@ mod tests {
     #[test]
     fn the_algorithms_are_those_that_can_be_verified() {
         let ValueKind::Choice(words) = TokenAlgorithm::kind(Bounds::NONE) else { panic!("it is a choice") };
-        let known: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+        let known: Vec<_> = SignatureAlgorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
         assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), known);
     }
 }

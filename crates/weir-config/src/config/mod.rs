@@ -13,6 +13,7 @@ mod access_log;
 mod route;
 mod cors;
 mod access;
+mod destination;
 mod upstream;
 mod upstream_http2;
 mod grpc_status;
@@ -27,13 +28,14 @@ mod client_certificates;
 
 use std::sync::Arc;
 
-pub use access::{Access, BasicAuth, JwtAuth, TokenAlgorithm, TokenSource};
+pub use access::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenAlgorithm, TokenSource};
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
+pub use destination::{ForwardHost, UpstreamIndex};
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
 pub use grpc_status::GrpcStatusName;
@@ -50,8 +52,8 @@ pub use process::{
     ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings,
-    RouteTimeouts, SplitTarget, UpstreamIndex,
+    FixedResponse, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings, RouteTimeouts,
+    SplitTarget,
 };
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};

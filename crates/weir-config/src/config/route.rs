@@ -8,13 +8,9 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Access, Cors};
+use super::{Access, Cors, ForwardHost, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
-
-/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpstreamIndex(pub usize);
 
 /// One rule of a listener: the requests that it matches and its action.
 #[derive(Debug, Clone, PartialEq)]
@@ -233,18 +229,6 @@ impl HeaderChanges {
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }
-}
-
-/// The `Host` that a server gets.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum ForwardHost {
-    /// The one from the client.
-    #[default]
-    Keep,
-    /// The address of the server as in the config.
-    Server,
-    /// This one.
-    Literal(Box<str>),
 }
 
 section! {

@@ -16,6 +16,7 @@ mod affinity;
 mod route;
 mod cors;
 mod jwt;
+mod forward_auth;
 mod basic;
 mod matching;
 
@@ -25,6 +26,7 @@ pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
+pub(crate) use forward_auth::ForwardAuthText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use jwt::JwtText;
 pub(crate) use listener::{HstsText, ListenerText};

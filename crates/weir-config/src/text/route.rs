@@ -5,6 +5,7 @@ use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::basic::BasicText;
 use super::cors::CorsText;
+use super::forward_auth::ForwardAuthText;
 use super::jwt::JwtText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
@@ -69,6 +70,8 @@ section! {
         basic: SpannedTable<BasicText> = optional, like "nginx `auth_basic`, HAProxy `http-request auth`, Traefik `basicAuth`";
         /// A signed token: requests without one are answered 401.
         jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
+        /// Another upstream decides about each request.
+        forward_auth: SpannedTable<ForwardAuthText> = optional, like "nginx `auth_request`, Traefik `forwardAuth`, Envoy `ext_authz`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// The priority in the queue of the upstream when its servers are all full.

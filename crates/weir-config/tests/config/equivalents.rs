@@ -78,7 +78,7 @@ fn missing_features_are_reported() {
         ("[listener.web]", "digest_auth = \"x\""),
         ("[listener.web]", "gzip = true"),
         ("[listener.web]", "compression = true"),
-        ("[[listener.web.route]]", "extAuthz = {}"),
+        ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "rateLimit = {}"),
         ("[[listener.web.route]]", "root = \"/srv\""),
         ("[[listener.web.route]]", "proxy_cache = \"a\""),

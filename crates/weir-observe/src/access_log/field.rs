@@ -80,6 +80,9 @@ fields! {
     QueuePosition "queue_position" "Exchanges ahead of this one in the queue; 0 without a queue.",
     Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
     User "user" "User that the client has named (HTTP Basic), right or wrong, or `sub` of its token (JWT).",
+    AuthStatus "auth.status" "Status of the answer to `forward_auth`.",
+    AuthReason "auth.reason" "Reason code when `forward_auth` had no answer.",
+    AuthTime "auth.time" "Time of `forward_auth` in microseconds; it is part of `phase.route`.",
     TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name in the TLS handshake of the client (SNI).",
@@ -269,6 +272,9 @@ impl LogField {
             LogField::RequestId => LogValue::bytes(record.request_id),
             LogField::TraceId => LogValue::bytes(record.trace_id),
             LogField::User => LogValue::bytes(record.user),
+            LogField::AuthStatus => LogValue::number(record.auth.and_then(|auth| auth.status)),
+            LogField::AuthReason => LogValue::word(record.auth.and_then(|auth| auth.reason)),
+            LogField::AuthTime => LogValue::number(record.auth.map(|auth| auth.micros)),
             LogField::UserAgent => {
                 LogValue::bytes(record.fields.request_field("user-agent").unwrap_or_default())
             }

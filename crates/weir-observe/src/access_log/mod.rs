@@ -16,6 +16,6 @@ mod timestamp;
 mod tests;
 
 pub use format::{FormatError, LogTemplate};
-pub use record::{ExchangeRecord, FieldSource, NoFields, OpenConnections, TlsRecord};
+pub use record::{AuthRecord, ExchangeRecord, FieldSource, NoFields, OpenConnections, TlsRecord};
 pub use termination::Termination;
 pub use timestamp::UnixMicros;

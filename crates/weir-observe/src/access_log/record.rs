@@ -46,6 +46,8 @@ pub struct ExchangeRecord<'a> {
     pub trace_id: &'a [u8],
     /// The user that the client has named; empty when it has named none.
     pub user: &'a [u8],
+    /// The outcome of `forward_auth`; `None` when nothing was asked.
+    pub auth: Option<AuthRecord>,
     /// Any other field of request or response.
     pub fields: &'a dyn FieldSource,
 
@@ -124,6 +126,7 @@ impl Default for ExchangeRecord<'_> {
             request_id: b"",
             trace_id: b"",
             user: b"",
+            auth: None,
             fields: &NoFields,
             status: None,
             grpc_status: None,
@@ -145,6 +148,17 @@ impl Default for ExchangeRecord<'_> {
             load: OpenConnections::default(),
         }
     }
+}
+
+/// The outcome of a question to the server that decides about requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AuthRecord {
+    /// The status of its answer.
+    pub status: Option<u16>,
+    /// Why there was none.
+    pub reason: Option<&'static str>,
+    /// How long it took, in microseconds.
+    pub micros: u32,
 }
 
 /// The result of a TLS handshake.

@@ -76,6 +76,7 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         request_id: b"01J9ZK",
         trace_id: b"4bf92f3577b34da6a3ce929d0e0e4736",
         user: b"",
+        auth: None,
         fields,
         status: Some(200),
         grpc_status: None,

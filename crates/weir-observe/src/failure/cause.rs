@@ -132,6 +132,9 @@ causes! {
     TokenEarly "token-early" "The token of the request is not valid yet.",
     TokenForOthers "token-for-others" "The token of the request has another issuer, or is for another service.",
     TokenInsufficient "token-insufficient" "The token of the request lacks a claim or a scope.",
+    AuthFailed "auth-failed" "The server that decides about requests gave no answer that can be used.",
+    AuthTimedOut "auth-timed-out" "The server that decides about requests did not answer in time.",
+    AuthUnavailable "auth-unavailable" "No server that decides about requests is available.",
     CredentialChecksPending "credential-checks-pending" "As many passwords of this client are being verified as may be.",
     CredentialChecksFull "credential-checks-full" "As many passwords wait to be verified as may.",
 

@@ -226,6 +226,15 @@ rows! {
         "This is not allowed.",
         "The token is valid, but lacks a claim of `listener.NAME.route.jwt.claims` or a scope of `listener.NAME.route.jwt.scopes`.",
         "None if the user may not do this. Otherwise grant the role or the scope at the issuer.";
+    "auth-failed": AuthFailed, Server, [Route], answer 502, UNREACHED,
+        "The upstream of `listener.NAME.route.forward_auth` gave no answer: it could not be reached, broke off, or its answer was longer than `listener.NAME.route.forward_auth.body_size`. The log has the reason as `{auth.reason}`.",
+        "Check the servers of that upstream. With `listener.NAME.route.forward_auth.fail_open`, requests pass without an answer.";
+    "auth-timed-out": AuthTimedOut, Server, [Route], answer 504, TOO_SLOW,
+        "The upstream of `listener.NAME.route.forward_auth` did not answer in time. The log has the reason as `{auth.reason}`.",
+        "Check the load of that upstream, or raise its `upstream.NAME.timeouts.response`.";
+    "auth-unavailable": AuthUnavailable, Server, [Route], answer 503, UNAVAILABLE,
+        "No server of the upstream of `listener.NAME.route.forward_auth` is available: all are down or full. The log has the reason as `{auth.reason}`.",
+        "Check the state of the servers of that upstream, and its queue.";
     "credential-checks-pending": CredentialChecksPending, Client, [Route], answer 429,
         "Too many passwords to verify. Please try again in a moment.",
         "As many different passwords of this client address are being verified as may be at once.",

@@ -102,6 +102,23 @@ pub(crate) async fn without_server(
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
+/// Passes on the answer of a server that has decided against the request.
+///
+/// # Errors
+/// When the client does not take the answer.
+pub(crate) async fn of_other(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    answer: &Answer<'_>,
+) -> Result<End, Ended> {
+    if !stream.discard_body(client) {
+        stream.close_after();
+    }
+    let sent = send(client, stream, exchange, answer).await;
+    sent.map(|()| End::Done).map_err(Ended::Failed)
+}
+
 /// Answers a TRACE or OPTIONS that may go no further.
 ///
 /// # Errors

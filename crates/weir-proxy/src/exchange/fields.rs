@@ -147,6 +147,9 @@ pub(crate) fn write_request<W: FieldWriter>(
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
     }
+    if plans.route.config.access.is_some() {
+        granted::write_fields(out, exchange, changes);
+    }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
 
@@ -167,7 +170,8 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     if request.max_forwards(text).is_some() {
         drop = drop.with(FieldSet::of(&[FieldName::MaxForwards]));
     }
-    if let Some(access) = &route.config.access {
+    let access = route.config.access.as_deref();
+    if let Some(access) = access {
         drop = drop.with(granted::withheld(access));
     }
     let changes = &route.config.request_headers;
@@ -185,12 +189,14 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || stripped.is_some_and(|stripped| stripped.covers(name))
             || call.is_some_and(|call| grpc_fields::replaces_in_request(call, name))
             || is_changed_away(changes, name)
+            || access.is_some_and(|access| granted::is_given(access, name))
     };
     let ask = underscores
         || others
         || own_id.is_some()
         || stripped.is_some()
         || call.is_some()
+        || access.is_some()
         || !changes.is_empty();
     let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     let filter = Filter {

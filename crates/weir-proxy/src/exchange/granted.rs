@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use weir_access::SignedToken;
-use weir_config::{Access, JwtAuth};
+use weir_config::{Access, HeaderChanges, JwtAuth};
 use weir_http::{FieldName, FieldSet, FieldWriter};
+use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::Exchange;
+use super::header_changes::leave;
 
 /// What is known of a client.
 #[derive(Debug, Default)]
@@ -16,6 +18,28 @@ pub(crate) struct Granted {
     pub(crate) user: Vec<u8>,
     /// Its token, whose signature is right.
     pub(crate) token: Option<Rc<SignedToken>>,
+    /// What another server has said of it, and adds to its request.
+    pub(crate) auth: Option<AuthRecord>,
+    pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Whether only the server that decides about requests may give fields of this name.
+pub(super) fn is_given(access: &Access, name: &[u8]) -> bool {
+    let mut given = access.forward.iter().flat_map(|forward| &forward.response_headers);
+    given.any(|given| given.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Adds the fields that the server that decides about requests has given to this one.
+pub(super) fn write_fields(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
+    let fields = exchange.granted.iter().flat_map(|granted| &granted.fields);
+    for (name, value) in fields.filter(|(name, _)| leave(changes, name)) {
+        out.field(name, value);
+    }
+}
+
+/// What that server has said, for the log.
+pub(super) fn auth(exchange: &Exchange) -> Option<AuthRecord> {
+    exchange.granted.as_ref()?.auth
 }
 
 /// The user that the client has named; empty without one.

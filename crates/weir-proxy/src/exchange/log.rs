@@ -112,6 +112,7 @@ fn with_record(
         request_id: &record.request_id,
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         user: granted::user(exchange),
+        auth: granted::auth(exchange),
         fields: &Heads { exchange },
         status: (record.status != 0).then_some(record.status),
         grpc_status: grpc_call::final_status(exchange).map(GrpcStatus::name),

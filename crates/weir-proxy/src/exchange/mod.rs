@@ -10,6 +10,7 @@ mod upgrade;
 mod access;
 mod basic_auth;
 mod jwt_auth;
+mod forward_auth;
 pub(crate) mod tcp;
 mod queue;
 pub(crate) mod attempt;
@@ -123,8 +124,11 @@ async fn carry(
     if let Some(access) = route.access.as_deref()
         && !choose::is_preflight(exchange, route)
     {
+        let asked = access::Asked { config: &config, listener, route, access };
         // On the heap, since it is rare and would make every exchange larger.
-        Box::pin(access::admit(client, stream, exchange, listener, route, access)).await?;
+        if let Some(end) = Box::pin(access::admit(client, stream, servers, exchange, asked)).await? {
+            return Ok(end);
+        }
     }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::without_server(client, stream, exchange, route).await;

@@ -106,6 +106,8 @@ pub struct RoutePlan {
     pub config: Arc<Route>,
     /// What is asked of clients.
     pub access: Option<Box<AccessPlan>>,
+    /// The way to the server that decides about requests.
+    pub(crate) auth_route: Option<Box<RoutePlan>>,
     pub(crate) split: Option<WeightedSplit>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
@@ -245,9 +247,18 @@ fn route_plans(config: &Listener, inputs: &PlanInputs, before: Option<&ListenerP
     let mut access = AccessPlans::default();
     let plan = |route: &Arc<Route>| {
         let before = before.get(&*route.name).copied();
-        RoutePlan { access: access.of(route), ..RoutePlan::new(route, inputs, before) }
+        let auth_route = auth_route(route, inputs).map(Box::new);
+        RoutePlan { access: access.of(route), auth_route, ..RoutePlan::new(route, inputs, before) }
     };
     config.routes.iter().map(plan).collect()
+}
+
+/// The way to the server that decides about the requests of a route.
+fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
+    let forward = route.access.as_ref()?.forward.as_ref()?;
+    let mut to_server = Route::to_upstream(&route.name, forward.upstream);
+    to_server.forward_host = forward.forward_host.clone();
+    Some(RoutePlan::new(&Arc::new(to_server), inputs, None))
 }
 
 /// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
@@ -323,6 +334,7 @@ impl RoutePlan {
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             access: None,
+            auth_route: None,
             split,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

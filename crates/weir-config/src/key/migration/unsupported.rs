@@ -42,7 +42,7 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     ),
     unsupported(
         "Authentication of users",
-        &["auth_request", "forward_auth", "ext_authz", "digest_auth"],
+        &["digest_auth"],
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(

@@ -2,3 +2,4 @@
 
 mod basic;
 mod jwt;
+mod forward_auth;
