@@ -24,6 +24,9 @@ use crate::state::snapshot::ListenerPlan;
 /// How long an exchange waits for the verdict about its password.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// When a client may try again that was turned away for too many passwords.
+const RETRY_SECONDS: u32 = 2;
+
 const fn refused(cause: Cause) -> Failure {
     Failure::client(Phase::Route, cause)
 }
@@ -42,7 +45,11 @@ pub(super) async fn admit(
         granted.user.extend_from_slice(credentials.user());
     }
     let address = forwarded::client_address(client, exchange, listener);
-    let (digest, answer) = ask(client, address, &credentials, config, users)?;
+    let (digest, answer) = ask(client, address, &credentials, config, users).inspect_err(|failure| {
+        if matches!(failure.cause, Cause::CredentialChecksPending | Cause::CredentialChecksFull) {
+            exchange.retry_after = Some(RETRY_SECONDS);
+        }
+    })?;
     let is_right = match answer {
         PasswordAnswer::Known(is_right) => is_right,
         PasswordAnswer::Coming(verdict) => {

@@ -159,11 +159,11 @@ fn inner_exchange(
     let goes = |field: &&Field| {
         let name = field.name.of(text);
         let is_wanted = |wanted: &Vec<HeaderName>| wanted.iter().any(|one| is_named(one, name));
-        !FieldSet::REQUEST_HOP.contains(field.known)
-            && !(others && request.is_named_by_connection(text, field))
-            && forward.request_headers.as_ref().is_none_or(is_wanted)
-            && !is_left_out(name)
-            && !forward.response_headers.iter().any(|given| is_named(given, name))
+        let is_dropped = FieldSet::REQUEST_HOP.contains(field.known)
+            || (others && request.is_named_by_connection(text, field))
+            || is_left_out(name)
+            || forward.response_headers.iter().any(|given| is_named(given, name));
+        !is_dropped && forward.request_headers.as_ref().is_none_or(is_wanted)
     };
     let mut uri = Vec::new();
     match request.target_form() {

@@ -9,7 +9,6 @@ use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::Exchange;
-use super::header_changes::leave;
 
 /// What is known of a client.
 #[derive(Debug, Default)]
@@ -29,10 +28,12 @@ pub(super) fn is_given(access: &Access, name: &[u8]) -> bool {
     given.any(|given| given.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Adds the fields that the server that decides about requests has given to this one.
+/// Adds the fields that the server that decides about requests has given to this one. What is removed is removed of clients' requests, as on routes
+/// where that server is not asked.
 pub(super) fn write_fields(out: &mut impl FieldWriter, exchange: &Exchange, changes: &HeaderChanges) {
     let fields = exchange.granted.iter().flat_map(|granted| &granted.fields);
-    for (name, value) in fields.filter(|(name, _)| leave(changes, name)) {
+    let is_set = |name: &[u8]| changes.set.iter().any(|(set, _)| set.as_bytes().eq_ignore_ascii_case(name));
+    for (name, value) in fields.filter(|(name, _)| !is_set(name)) {
         out.field(name, value);
     }
 }

@@ -248,9 +248,9 @@ mod tests {
         }
     }
 
-    fn known(answer: Result<PasswordAnswer, CheckRefused>) -> Option<bool> {
+    fn known(answer: &Result<PasswordAnswer, CheckRefused>) -> Option<bool> {
         match answer {
-            Ok(PasswordAnswer::Known(is_right)) => Some(is_right),
+            Ok(PasswordAnswer::Known(is_right)) => Some(*is_right),
             _ => None,
         }
     }
@@ -277,7 +277,7 @@ mod tests {
         run(&checks);
         assert_eq!((right.try_recv(), again.try_recv(), wrong.try_recv()), (Ok(true), Ok(true), Ok(false)));
         assert_eq!(
-            (known(ask(&checks, 3, "s3cret")), known(ask(&checks, 3, "secret"))),
+            (known(&ask(&checks, 3, "s3cret")), known(&ask(&checks, 3, "secret"))),
             (Some(true), Some(false))
         );
         assert!(checks.lock().waiters.is_empty() && checks.lock().clients.is_empty());

@@ -242,7 +242,11 @@ fn guessing_does_not_hold_up_others() {
     let done = std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
     let verified = done.matches("credentials-wrong").count();
     assert!(verified < 8, "{verified} of 8 guesses were verified meanwhile");
-    let statuses: Vec<u16> = flood.iter_mut().map(|client| client.response().status).collect();
+    let responses: Vec<Response> = flood.iter_mut().map(Client::response).collect();
+    for response in &responses {
+        assert_eq!(response.field("retry-after").is_some(), response.status == 429);
+    }
+    let statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
     let count = |status: u16| statuses.iter().filter(|found| **found == status).count();
     assert!(count(429) > 20 && count(401) >= 8 && count(429) + count(401) == 40, "{statuses:?}");
     eventually("refusals are counted", || {

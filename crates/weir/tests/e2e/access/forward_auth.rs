@@ -42,6 +42,7 @@ fn start(origin: &Origin, judges: &str, keys: &str) -> Weir {
              listener.web.access_log.format = \"{{status}} {{reason}} {{auth.status}} {{auth.reason}} {{server}}\"
              listener.web.access_log.output = \"file:{{dir}}/access.log\"
              listener.web.http2.prior_knowledge = \"allowed\"
+             listener.web.request_headers.remove = [\"x-group\"]
              upstream.auth.servers = [{judges}]
              [[listener.web.route]]
              path = \"/\"
@@ -206,7 +207,7 @@ fn without_an_answer_nothing_passes() {
     let broken = Origin::answering("HTTP/1.1 2x0 Oh\r\n\r\n");
     let closed = format!("\"{CLOSED_PORT}\"");
     for (judges, wish, keys, status, reason, inner) in [
-        (closed.clone(), "", "", 502, "auth-failed", "connect-refused"),
+        (closed, "", "", 502, "auth-failed", "connect-refused"),
         (broken.entry(), "", "", 502, "auth-failed", "response-bad-status-line"),
         (silent.entry(), "", "", 504, "auth-timed-out", "response-timeout"),
         (judge.entry(), "long", "", 502, "auth-failed", "response-excess-data"),
