@@ -8,9 +8,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerHeaders};
-use super::{
-    CheckScope, UpstreamLookup, access_log, client_certificates, redirect, route, tls, warn_unreachable,
-};
+use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
 use crate::config::{Interner, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -25,7 +23,7 @@ pub(super) fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
     let headers = headers::check_listener(text, diagnostics);
-    let routes = routes(name, text, &headers, around.upstreams, diagnostics);
+    let routes = routes(name, text, &headers, around, diagnostics);
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
     report_of_http(text, diagnostics);
@@ -51,16 +49,16 @@ fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
     headers: &ListenerHeaders,
-    upstreams: &UpstreamLookup<'_>,
+    scope: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
-    let mut check = |route| route::check(route, &text.value, headers, upstreams, &mut interner, diagnostics);
+    let mut check = |route| route::check(route, &text.value, headers, scope, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
-        let mut route = Route::to_upstream("*", upstreams.find(upstream, diagnostics));
+        let mut route = Route::to_upstream("*", scope.upstreams.find(upstream, diagnostics));
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();

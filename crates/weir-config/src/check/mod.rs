@@ -22,6 +22,7 @@ mod client_certificates;
 mod access_log;
 mod admin;
 mod headers;
+mod static_files;
 mod templates;
 mod certificate_files;
 mod files;

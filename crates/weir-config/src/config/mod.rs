@@ -11,6 +11,7 @@ mod traces;
 mod listener;
 mod access_log;
 mod route;
+mod static_files;
 mod cors;
 mod upstream;
 mod upstream_http2;
@@ -51,6 +52,7 @@ pub use route::{
     FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings,
     RouteTimeouts, SplitTarget, UpstreamIndex,
 };
+pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{

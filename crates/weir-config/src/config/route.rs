@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::Cors;
+use super::{Cors, StaticFiles};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -137,6 +137,8 @@ pub enum RouteAction {
     Redirect(Redirect),
     /// The response comes from the config.
     Respond(Box<FixedResponse>),
+    /// The response is a file.
+    Files(Box<StaticFiles>),
 }
 
 /// One target of a weighted split.

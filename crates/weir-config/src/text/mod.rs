@@ -15,6 +15,7 @@ mod health;
 mod affinity;
 mod route;
 mod cors;
+mod files;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -22,6 +23,7 @@ pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
+pub(crate) use files::FilesText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;

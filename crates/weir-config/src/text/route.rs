@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::cors::CorsText;
+use super::files::FilesText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
@@ -50,6 +51,8 @@ section! {
         redirect: SpannedTable<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
         /// Action: the response comes from the config.
         respond: SpannedTable<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
+        /// Action: the response is a file of a folder; with `upstream` beside it, requests for which there is none go there.
+        files: SpannedTable<FilesText> = optional, like "nginx `root`, Caddy `file_server`, Apache httpd `DocumentRoot`";
 
         /// Whether `path` is removed before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
         strip_prefix: bool = false, like "Traefik `StripPrefix`";

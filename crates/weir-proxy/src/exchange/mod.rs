@@ -18,6 +18,7 @@ mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
+mod files;
 mod answer;
 mod template;
 pub(crate) mod fields;
@@ -115,6 +116,11 @@ async fn carry(
         grpc_web::begin(exchange);
     }
     grpc::limit_time(client, exchange, route);
+    if let Some(files) = &route.files
+        && files::answer(client, stream, exchange, route, files).await?
+    {
+        return Ok(End::Done);
+    }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::without_server(client, stream, exchange, route).await;
     };

@@ -6,6 +6,7 @@ pub(crate) mod failure_page;
 pub(crate) mod grpc_failure;
 pub(crate) mod fixed;
 pub(crate) mod redirect;
+pub(crate) mod files;
 pub(crate) mod last_hop;
 mod answer;
 

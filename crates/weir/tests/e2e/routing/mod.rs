@@ -6,3 +6,4 @@ mod routes;
 mod placeholders;
 mod cors;
 mod normal_paths;
+mod files;
