@@ -50,14 +50,14 @@ pub use process::{
 };
 pub use route::{
     FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings,
-    RouteTimeouts, SplitTarget, UpstreamIndex,
+    RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;

@@ -8,13 +8,9 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Cors, StaticFiles};
+use super::{Cors, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
-
-/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpstreamIndex(pub usize);
 
 /// One rule of a listener: the requests that it matches and its action.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,7 +18,7 @@ section! {
         index: Vec<Spanned<Box<str>>> = ["index.html"], like "nginx `index`, Apache httpd `DirectoryIndex`";
         /// The files that are tried in this order, as paths below `root`, with placeholders; `{path}` is the path of the request.
         /// `["{path}", "/index.html"]` suits an application that makes its pages in the browser.
-        try_files: NonEmpty<Spanned<FilePath>> = optional, like "nginx `try_files`, Caddy `try_files`";
+        try_files: NonEmpty<Spanned<TriedPath>> = optional, like "nginx `try_files`, Caddy `try_files`";
         /// Whether a folder without index file is answered with a list of what is in it.
         listing: bool = false, like "nginx `autoindex`, Caddy `file_server browse`";
         /// Encodings that are looked for beside each file (`app.js.br`, `.zst`, `.gz`), for clients that accept them; the preferred one
@@ -41,10 +41,10 @@ section! {
 
 /// The path of a file below the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FilePath(pub(crate) Template);
+pub(crate) struct TriedPath(pub(crate) Template);
 
 text_values! {
-    FilePath, parse_file_path, |value: &FilePath| value.0.to_string(), TextFormat {
+    TriedPath, parse_tried_path, |value: &TriedPath| value.0.to_string(), TextFormat {
         name: "file path",
         article: "a path below `root`",
         examples: &["{path}", "{path}.html", "/index.html"],
@@ -53,7 +53,7 @@ text_values! {
     };
 }
 
-fn parse_file_path(text: &str) -> Result<FilePath, ValueError> {
+fn parse_tried_path(text: &str) -> Result<TriedPath, ValueError> {
     if let Some((at, wrong)) = text.char_indices().find(|(_, c)| c.is_control()) {
         return Err(ValueError::new(format!("{wrong:?} is not allowed in a path")).range(at..at + 1));
     }
@@ -70,7 +70,7 @@ fn parse_file_path(text: &str) -> Result<FilePath, ValueError> {
             help
         }));
     }
-    text.parse().map(FilePath)
+    text.parse().map(TriedPath)
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn file_paths_are_read_and_printed() {
         for text in ["{path}", "{path}/index.html", "/index.html", "/sites/{host}{path}", "/a {{b}}"] {
-            assert_eq!(parse_file_path(text).unwrap().0.to_string(), text);
+            assert_eq!(parse_tried_path(text).unwrap().0.to_string(), text);
         }
         for (text, message) in [
             ("", "`` begins with neither `/` nor `{path}`"),
@@ -91,7 +91,7 @@ mod tests {
             ("/{pat}", "there is no placeholder `{pat}`"),
         ] {
             assert_eq!(
-                parse_file_path(text).map_err(|error| error.message),
+                parse_tried_path(text).map_err(|error| error.message),
                 Err(message.to_owned()),
                 "{text}"
             );

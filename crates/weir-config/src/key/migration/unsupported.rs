@@ -62,7 +62,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         &[
             "gzip",
             "gzip_types",
-            "gzip_static",
             "brotli",
             "zstd",
             "compress",
@@ -83,25 +82,8 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
             "cache",
             "cache_use",
             "cache_store",
-            "open_file_cache",
         ],
         "use a cache such as Varnish behind Weir or in front of it",
-    ),
-    unsupported(
-        "Files from disk",
-        &[
-            "root",
-            "alias",
-            "index",
-            "try_files",
-            "autoindex",
-            "file_server",
-            "files",
-            "static",
-            "document_root",
-            "expires",
-        ],
-        "use a file server as an upstream",
     ),
     unsupported(
         "Custom error pages",

@@ -1,3 +1,5 @@
+//! Bodies from files: their order, both ways out, files that become shorter, and disks that are waited for.
+
 use std::path::Path;
 use std::task::Waker;
 

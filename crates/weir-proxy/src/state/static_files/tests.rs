@@ -1,3 +1,5 @@
+//! Open files: how long they are used, what of them is kept, their forms and types.
+
 use std::path::Path;
 
 use weir_config::{Config, RouteAction};
