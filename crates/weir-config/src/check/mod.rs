@@ -23,6 +23,7 @@ mod access_log;
 mod admin;
 mod headers;
 mod static_files;
+mod error_pages;
 mod templates;
 mod certificate_files;
 mod files;

@@ -3,9 +3,9 @@
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
-use super::headers::ListenerHeaders;
+use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{CheckScope, action, check_name, headers};
+use super::{CheckScope, action, check_name, error_pages, headers};
 use crate::config::{
     Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
 };
@@ -17,7 +17,7 @@ use crate::value::{TemplateValue, Token};
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
-    around: &ListenerHeaders,
+    around: &ListenerDefaults,
     scope: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -33,7 +33,7 @@ pub(super) fn check(
         RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
         RouteAction::Respond(_) => report_without_server(text, "respond", diagnostics),
         RouteAction::Files(files) if files.otherwise.is_none() => {
-            report_without_server(text, "files", diagnostics)
+            report_without_server(text, "files", diagnostics);
         }
         RouteAction::Files(_) | RouteAction::Upstream(_) | RouteAction::Split(_) => {}
     }
@@ -51,6 +51,11 @@ pub(super) fn check(
             diagnostics,
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
+        error_pages: [
+            error_pages::check(value.error_pages.as_ref(), scope.files, diagnostics),
+            around.error_pages.clone(),
+        ]
+        .concat(),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -299,7 +304,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 22] = [
+    const OF_HTTP: [&str; 23] = [
         "host",
         "path",
         "path_exact",
@@ -316,6 +321,7 @@ fn report_of_other_protocol(
         "request_headers",
         "response_headers",
         "cors",
+        "error_pages",
         "forward_host",
         "allow_connect",
         "grpc_web",

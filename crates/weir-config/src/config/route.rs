@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Cors, StaticFiles, UpstreamIndex};
+use super::{Cors, ErrorPage, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -36,6 +36,8 @@ pub struct RouteSettings {
     pub response_headers: HeaderChanges,
     /// What scripts of other origins may do. Default: nothing is said about that.
     pub cors: Option<Box<Cors>>,
+    /// Pages in place of Weir's own, the first that fits; those of the listener included.
+    pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
     /// Which requests leave the queue of the upstream first.
@@ -87,6 +89,7 @@ impl Default for RouteSettings {
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             cors: None,
+            error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,

@@ -16,6 +16,7 @@ mod affinity;
 mod route;
 mod cors;
 mod files;
+mod error_page;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -23,6 +24,7 @@ pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
+pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
 pub(crate) use files::FilesText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use listener::{HstsText, ListenerText};

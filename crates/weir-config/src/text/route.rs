@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::cors::CorsText;
+use super::error_page::ErrorPagesText;
 use super::files::FilesText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
@@ -66,6 +67,8 @@ section! {
         response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
         /// What scripts of other origins may do in a browser.
         cors: SpannedTable<CorsText> = optional;
+        /// Pages in place of Weir's own; the first that is for the status counts.
+        error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// The priority in the queue of the upstream when its servers are all full.

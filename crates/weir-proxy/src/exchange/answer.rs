@@ -12,7 +12,7 @@ use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, cors, fields, forwarded, grpc_fields, header_changes, trace};
+use super::{Ended, Exchange, cors, error_pages, fields, forwarded, grpc_fields, header_changes, trace};
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::{MemoryBody, MemoryTrailers};
@@ -55,7 +55,12 @@ pub(crate) async fn failure(
         None => {
             let accept = exchange.request.fields().first(FieldName::Accept);
             let accept = accept.map(|field| field.value.of(&exchange.request_text));
-            failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after)
+            let page =
+                failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after);
+            let listener = client.listener.plan();
+            page.map(|page| {
+                error_pages::instead_of_own(client, stream, exchange, &listener, (reported, page))
+            })
         }
         Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });

@@ -15,7 +15,7 @@ use crate::net::buffer::{Buffer, BufferStock};
 use crate::net::file::{DiskFile, DiskWait};
 
 /// Bytes that are moved inside the kernel at a time.
-const CHUNK: u64 = 512 * 1024;
+const CHUNK: u64 = 1024 * 1024;
 
 /// What a body is made of.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use self::pipe::{BULK_MIN, Pipe, PipeError, PipeMove};
 use crate::net::quantum::Quantum;
 
 /// So many bytes of a file, whose pages go to the socket as they are, take the time of one byte that is copied.
-const FILE_BYTES_PER_COPIED: usize = 8;
+const FILE_BYTES_PER_COPIED: usize = 16;
 
 /// The side that a pending relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

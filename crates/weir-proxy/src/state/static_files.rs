@@ -76,13 +76,13 @@ impl FilesPlan {
                     let name = [path, encoding.suffix().as_bytes()].concat();
                     match self.root().open(&name, may_wait) {
                         Ok(FolderEntry::File(file)) => {
-                            beside.push((encoding, OpenFile::new(file, encoding.name())?))
+                            beside.push((encoding, OpenFile::new(file, encoding.name())))
                         }
                         Err(OpenError::WouldWait) => return Err(OpenError::WouldWait),
                         Ok(FolderEntry::Folder(_)) | Err(_) => {}
                     }
                 }
-                let mut opened = OpenFile::new(file, "")?;
+                let mut opened = OpenFile::new(file, "");
                 opened.media_type = self.media_type(path);
                 opened.beside = beside;
                 Ok(FolderItem::File(opened))
@@ -147,7 +147,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    fn new(file: DiskFile, suffix: &str) -> Result<Self, OpenError> {
+    fn new(file: DiskFile, suffix: &str) -> Self {
         let FileState { len, modified, .. } = file.state;
         let mut etag = b"\"".to_vec();
         digits::hexadecimal(&mut etag, u64::try_from(modified).unwrap_or(0));
@@ -159,7 +159,7 @@ impl OpenFile {
         }
         etag.push(b'"');
         let modified = u64::try_from(modified / NANOS_PER_SECOND).unwrap_or(0);
-        Ok(Self {
+        Self {
             file,
             etag: etag.into(),
             modified,
@@ -167,7 +167,7 @@ impl OpenFile {
             media_type: Box::default(),
             content: None,
             beside: Vec::new(),
-        })
+        }
     }
 
     /// Its size.

@@ -29,6 +29,10 @@ pub(super) const ADVICE: &[Advice] = &[
         "open files are kept by default; `valid` in `files` of a route says how long",
     ),
     advice(&["expires"], "set `Cache-Control` in `response_headers` of the route"),
+    advice(
+        &["errorfiles", "errorloc", "http_errors"],
+        "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`",
+    ),
     advice(&["mode", "stream", "tcp"], "a listener for any TCP protocol has `protocol = \"tcp\"`"),
     advice(
         &["location", "routes", "routers", "rule", "rules", "handle"],

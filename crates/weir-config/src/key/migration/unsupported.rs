@@ -86,20 +86,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "use a cache such as Varnish behind Weir or in front of it",
     ),
     unsupported(
-        "Custom error pages",
-        &[
-            "error_page",
-            "proxy_intercept_errors",
-            "errorfile",
-            "errorfiles",
-            "errorloc",
-            "http_errors",
-            "errors",
-            "handle_errors",
-        ],
-        "Weir's own responses have the header `weir-reason`; a server can send the page",
-    ),
-    unsupported(
         "FastCGI, uwsgi and SCGI",
         &[
             "fastcgi_pass",

@@ -7,3 +7,4 @@ mod placeholders;
 mod cors;
 mod normal_paths;
 mod files;
+mod error_pages;
