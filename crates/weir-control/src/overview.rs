@@ -57,6 +57,11 @@ impl Sources {
         }
     }
 
+    /// The config in use, ready for the data path.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
     /// Whether the process is about to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.shared.stop_announced.load(Ordering::Relaxed)
@@ -187,6 +192,7 @@ impl Sources {
             protocol: if config.protocol == ListenerProtocol::Tcp { "tcp" } else { "http" },
             has_tls: config.tls.is_some(),
             connections_max: config.connections_max,
+            maintenance: plan.state.maintenance(),
             routes: routes.map(|(plan, figures)| route_overview(snapshot, &plan.config, figures)).collect(),
             rates: recent.rates,
             history: recent.history,
@@ -295,6 +301,7 @@ fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
             let targets: &mut dyn Iterator<Item = usize> = match &route.config.action {
                 RouteAction::Upstream(upstream) => &mut std::iter::once(upstream.0),
                 RouteAction::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
+                RouteAction::Files(files) => &mut files.otherwise.iter().map(|upstream| upstream.0),
                 RouteAction::Redirect(_) | RouteAction::Respond(_) => &mut std::iter::empty(),
             };
             for target in targets {
@@ -333,6 +340,13 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
         }
         RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
         RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
+        RouteAction::Files(files) => {
+            let root = files.root.display();
+            match files.otherwise.map(|upstream| name(upstream.0)) {
+                Some(name) => (format!("files of {root}, others to {name}"), vec![name]),
+                None => (format!("files of {root}"), Vec::new()),
+            }
+        }
     };
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
     RouteOverview { name, matches, action, upstreams, stats: figures }

@@ -1,8 +1,4 @@
-//! Where a request goes: an upstream, and the host that its server is told.
-
-/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpstreamIndex(pub usize);
+//! The host that a server is told.
 
 /// The `Host` that a server gets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

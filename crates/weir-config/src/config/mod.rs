@@ -11,6 +11,8 @@ mod traces;
 mod listener;
 mod access_log;
 mod route;
+mod static_files;
+mod error_page;
 mod cors;
 mod access;
 mod destination;
@@ -35,9 +37,10 @@ pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, Clie
 pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
-pub use destination::{ForwardHost, UpstreamIndex};
+pub use destination::ForwardHost;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
+pub use error_page::{ErrorPage, PagePart, PageText};
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
@@ -55,11 +58,12 @@ pub use route::{
     FixedResponse, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings, RouteTimeouts,
     SplitTarget,
 };
+pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;

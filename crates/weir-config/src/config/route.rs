@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Access, Cors, ForwardHost, UpstreamIndex};
+use super::{Access, Cors, ErrorPage, ForwardHost, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -38,6 +38,8 @@ pub struct RouteSettings {
     pub cors: Option<Box<Cors>>,
     /// What requests have to prove. Default: nothing.
     pub access: Option<Box<Access>>,
+    /// Pages in place of Weir's own, the first that fits; those of the listener included.
+    pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
     /// Which requests leave the queue of the upstream first.
@@ -90,6 +92,7 @@ impl Default for RouteSettings {
             response_headers: HeaderChanges::default(),
             cors: None,
             access: None,
+            error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,
@@ -136,6 +139,8 @@ pub enum RouteAction {
     Redirect(Redirect),
     /// The response comes from the config.
     Respond(Box<FixedResponse>),
+    /// The response is a file.
+    Files(Box<StaticFiles>),
 }
 
 /// One target of a weighted split.

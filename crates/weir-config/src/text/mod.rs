@@ -18,6 +18,8 @@ mod cors;
 mod jwt;
 mod forward_auth;
 mod basic;
+mod files;
+mod error_page;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -26,6 +28,8 @@ pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
+pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
+pub(crate) use files::FilesText;
 pub(crate) use forward_auth::ForwardAuthText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use jwt::JwtText;

@@ -86,6 +86,11 @@ const MATCH_GROUP: &str = "match.";
 const TOKEN_CLAIM: &str = "jwt.";
 
 impl TemplateValue {
+    /// The value that a placeholder of this name stands for.
+    pub(crate) fn from_name(name: &str) -> Option<TemplateValue> {
+        Self::named(name).ok()
+    }
+
     /// The value that a placeholder names.
     fn named(name: &str) -> Result<TemplateValue, ValueError> {
         if let Some((_, value, ..)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {

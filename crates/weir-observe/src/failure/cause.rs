@@ -138,6 +138,12 @@ causes! {
     CredentialChecksPending "credential-checks-pending" "As many passwords of this client are being verified as may be.",
     CredentialChecksFull "credential-checks-full" "As many passwords wait to be verified as may.",
 
+    // Files.
+    FileMissing "file-missing" "There is no file at the path, or none that may be served.",
+    FileForbidden "file-forbidden" "The process may not read the file, or the folder has no index file.",
+    FileFailed "file-failed" "The file could not be opened or read.",
+    DiskTimedOut "disk-timed-out" "The disk did not answer in time.",
+
     // Limits.
     TooManyConnections "too-many-connections" "The process has as many connections as it may.",
     TooManyListenerConnections "too-many-listener-connections" "The listener has as many connections as it may.",
@@ -148,6 +154,7 @@ causes! {
     DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",
 
     // Operation.
+    Maintenance "maintenance" "The operator has put the listener into maintenance.",
     Drained "drained" "Weir is shutting down, or the listener or server is being removed.",
     ServerDown "server-down" "The server was marked down while the exchange ran.",
     Killed "killed" "The operator ended the connection.",

@@ -2,38 +2,53 @@
 //!
 //! Rare and on the heap: an exchange of a route that asks for nothing never comes here.
 
+use std::pin::Pin;
 use std::rc::Rc;
 
 use super::client::Client;
 use super::granted::Granted;
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, answer, basic_auth, forward_auth, jwt_auth};
+use super::{End, Ended, Exchange, answer, basic_auth, choose, forward_auth, jwt_auth};
 use crate::state::access::AccessPlan;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::Servers;
 
-/// What asks.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) config: &'a Rc<WorkerConfig>,
-    pub(super) listener: &'a ListenerPlan,
-    pub(super) route: &'a RoutePlan,
-    pub(super) access: &'a AccessPlan,
+/// The config of the exchange, its listener and its route.
+type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
+
+/// `None` when the request may pass, else the end of its exchange.
+type Admission = Result<Option<End>, Ended>;
+
+/// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
+/// exchange larger.
+#[inline]
+pub(super) fn questions<'a>(
+    client: &'a mut Client,
+    stream: &'a mut impl ClientStream,
+    servers: &'a mut impl Servers,
+    exchange: &'a mut Exchange,
+    asked: Asked<'a>,
+) -> Option<Pin<Box<impl Future<Output = Admission>>>> {
+    let access = asked.2.access.as_deref()?;
+    if choose::is_preflight(exchange, asked.2) {
+        return None;
+    }
+    Some(Box::pin(admit(client, stream, servers, exchange, asked, access)))
 }
 
-/// Asks for everything that the route wants to know; `None` when the request may pass, else the end of its exchange.
+/// Asks for everything that the route wants to know.
 ///
 /// # Errors
 /// When something is missing or wrong, or the client leaves meanwhile.
-pub(super) async fn admit(
+async fn admit(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
     exchange: &mut Exchange,
-    asked: Asked<'_>,
-) -> Result<Option<End>, Ended> {
-    let Asked { config, listener, route, access } = asked;
+    (config, listener, route): Asked<'_>,
+    access: &AccessPlan,
+) -> Admission {
     exchange.granted = Some(Box::new(Granted::default()));
     let Some(settings) = &route.config.access else { return Ok(None) };
     if let (Some(basic), Some(users)) = (&settings.basic, &access.users) {

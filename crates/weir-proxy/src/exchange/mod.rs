@@ -5,6 +5,7 @@
 
 mod report;
 mod admit;
+mod intercept;
 mod respond;
 mod upgrade;
 mod access;
@@ -22,7 +23,9 @@ mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
+mod files;
 mod answer;
+mod error_pages;
 mod template;
 pub(crate) mod fields;
 mod cors;
@@ -117,18 +120,17 @@ async fn carry(
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
-    if route.config.grpc_web {
-        grpc_web::begin(exchange);
-    }
+    grpc_web::begin(exchange, route);
     grpc::limit_time(client, exchange, route);
-    if let Some(access) = route.access.as_deref()
-        && !choose::is_preflight(exchange, route)
+    if let Some(questions) = access::questions(client, stream, servers, exchange, (&config, listener, route))
+        && let Some(end) = questions.await?
     {
-        let asked = access::Asked { config: &config, listener, route, access };
-        // On the heap, since it is rare and would make every exchange larger.
-        if let Some(end) = Box::pin(access::admit(client, stream, servers, exchange, asked)).await? {
-            return Ok(end);
-        }
+        return Ok(end);
+    }
+    if let Some(files) = &route.files
+        && files::answer(client, stream, exchange, route, files).await?
+    {
+        return Ok(End::Done);
     }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::without_server(client, stream, exchange, route).await;
@@ -180,6 +182,9 @@ async fn carry(
     // Relay: the response on its way to the client, and what is left of the request on its way to the server.
     if exchange.switches_protocols() {
         return upgrade::run(client, stream, exchange, plans, serving).await;
+    }
+    if let Some(page) = intercept::page(exchange, plans) {
+        return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);

@@ -21,6 +21,7 @@ use super::inbox_budget::InboxBudget;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
+use super::static_files::OpenFiles;
 use super::worker_config::{LocalListener, WorkerConfig};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
@@ -72,6 +73,8 @@ pub(crate) struct Worker {
     connection_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
     pub(crate) exchanges: ExchangeBudget,
+    /// Files that routes serve.
+    pub(crate) open_files: OpenFiles,
     /// Bytes of bodies that wait for a reader.
     pub(crate) inbox: InboxBudget,
     /// Passwords that were verified lately.
@@ -126,6 +129,7 @@ impl Worker {
             connection_list: ConnectionList::default(),
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
+            open_files: OpenFiles::new(),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             passwords: RefCell::default(),
             tokens: RefCell::new(Verdicts::new(TOKEN_BYTES_MAX)),

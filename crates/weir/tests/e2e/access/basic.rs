@@ -150,16 +150,18 @@ fn http_2() {
 }
 
 #[test]
-fn upgrades_redirects_and_fixed_answers_are_behind_it_and_preflights_are_not() {
+fn every_action_is_behind_it_and_preflights_are_not() {
     let origin = tunnelling();
     let settings =
         "listener.web.route = [
             { path = \"/\", upstream = \"app\", basic = { users_file = \"users\" }, cors = { origins = [\"https://app.test\"], credentials = true } },
             { path = \"/to\", redirect = { to = \"https://b.test/\" }, basic = { users_file = \"users\" } },
+            { path = \"/files\", strip_prefix = true, files = { root = \"{dir}\" }, basic = { users_file = \"users\" }, error_pages = [{ status = 401, html = \"page.html\" }] },
             { path = \"/text\", respond = { body = \"hello\" }, basic = { users_file = \"users\" } },
          ]";
     let folder = temporary_folder();
     std::fs::write(folder.path().join("users"), format!("ann:{BCRYPT}\n")).expect("it is written");
+    std::fs::write(folder.path().join("page.html"), "own page").expect("it is written");
     let weir = Weir::start_in(folder, &config_with(&[origin.named("a")], settings));
     let right = basic("ann:s3cret");
     assert_eq!((fetch(&weir, "/to", "").status, fetch(&weir, "/text", "").status), (401, 401));
@@ -167,6 +169,10 @@ fn upgrades_redirects_and_fixed_answers_are_behind_it_and_preflights_are_not() {
         (fetch(&weir, "/to", &right).status, fetch(&weir, "/text", &right).text()),
         (308, "hello".into())
     );
+    let response = fetch(&weir, "/files/page.html", "Accept: text/html\r\n");
+    assert_eq!((response.status, response.text()), (401, "own page".to_owned()));
+    assert_eq!(response.field("www-authenticate"), Some("Basic realm=\"Restricted\", charset=\"UTF-8\""));
+    assert_eq!(fetch(&weir, "/files/page.html", &right).status, 200);
     let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
     assert_eq!(fetch(&weir, "/", upgrade).status, 401);
     assert_eq!(fetch(&weir, "/", &format!("{upgrade}{right}")).status, 101);
