@@ -50,10 +50,10 @@ pub use config::{
     ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls,
     LogLevel, LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection, PagePart, PageText, PathForm,
     PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority,
-    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction,
-    RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles,
-    SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies, Upstream,
-    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestBuffering, RequestId, RetrySettings,
+    Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget,
+    StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies,
+    Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
     WorkerCount,
 };
 pub use config_file::ConfigFile;
