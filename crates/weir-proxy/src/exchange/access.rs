@@ -18,7 +18,7 @@ use crate::upstream::stream::Servers;
 type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
 
 /// `None` when the request may pass, else the end of its exchange.
-type Admission = Result<Option<End>, Ended>;
+type AccessOutcome = Result<Option<End>, Ended>;
 
 /// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
 /// exchange larger.
@@ -29,7 +29,7 @@ pub(super) fn questions<'a>(
     servers: &'a mut impl Servers,
     exchange: &'a mut Exchange,
     asked: Asked<'a>,
-) -> Option<Pin<Box<impl Future<Output = Admission>>>> {
+) -> Option<Pin<Box<impl Future<Output = AccessOutcome>>>> {
     let access = asked.2.access.as_deref()?;
     if choose::is_preflight(exchange, asked.2) {
         return None;
@@ -48,7 +48,7 @@ async fn admit(
     exchange: &mut Exchange,
     (config, listener, route): Asked<'_>,
     access: &AccessPlan,
-) -> Admission {
+) -> AccessOutcome {
     exchange.granted = Some(Box::new(Granted::default()));
     let Some(settings) = &route.config.access else { return Ok(None) };
     if let (Some(basic), Some(users)) = (&settings.basic, &access.users) {

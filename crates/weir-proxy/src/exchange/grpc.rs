@@ -15,7 +15,7 @@ use super::grpc_call::GrpcCall;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
-use super::{Ended, Exchange};
+use super::{Ended, Exchange, grpc_web};
 use crate::net::clock::{self, Instant};
 use crate::state::activity::Activity;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
@@ -26,9 +26,16 @@ use crate::upstream::stream::ServerStream;
 /// The longest wait before another attempt that a server may ask for: longer ones are told to the client.
 const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
+/// The request has its route, which may make it a call, and limits its time.
+#[inline]
+pub(super) fn on_route(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
+    grpc_web::begin(exchange, route);
+    limit_time(client, exchange, route);
+}
+
 /// Limits the time of the exchange: as its route says, and a call as its client says.
 #[inline(always)]
-pub(super) fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
+fn limit_time(client: &mut Client, exchange: &mut Exchange, route: &RoutePlan) {
     let of_route = route.config.timeouts.exchange;
     let limit = match exchange.grpc {
         None => of_route,

@@ -121,8 +121,7 @@ async fn carry(
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
-    grpc_web::begin(exchange, route);
-    grpc::limit_time(client, exchange, route);
+    grpc::on_route(client, exchange, route);
     if let Some(questions) = access::questions(client, stream, servers, exchange, (&config, listener, route))
         && let Some(end) = questions.await?
     {
