@@ -58,6 +58,7 @@ pub(super) fn check(
         .concat(),
         forward_host: value.forward_host.clone(),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()),
+        buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
         grpc_web: value.grpc_web,
@@ -277,13 +278,14 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 11] = [
+    const KEYS: [&str; 12] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
         "forward_host",
         "buffer_requests",
+        "buffer_responses",
         "queue_priority",
         "allow_connect",
         "grpc_web",
@@ -306,7 +308,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 24] = [
+    const OF_HTTP: [&str; 25] = [
         "host",
         "path",
         "path_exact",
@@ -326,6 +328,7 @@ fn report_of_other_protocol(
         "error_pages",
         "forward_host",
         "buffer_requests",
+        "buffer_responses",
         "allow_connect",
         "grpc_web",
         "upgrades",
