@@ -7,7 +7,8 @@ use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
 use super::{CheckScope, action, check_name, error_pages, headers};
 use crate::config::{
-    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
+    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, PageText, Route, RouteAction,
+    RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -110,7 +111,10 @@ fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
     let RouteSettings { request_headers, response_headers, .. } = settings;
     let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
     let in_action = match action {
-        RouteAction::Respond(fixed) => fixed.headers.iter().any(|(_, value)| value.values().any(is_group)),
+        RouteAction::Respond(fixed) => {
+            let mut in_body = fixed.body_with_values.iter().flat_map(PageText::values);
+            in_body.any(is_group) || fixed.headers.iter().any(|(_, value)| value.values().any(is_group))
+        }
         RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
         RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => false,

@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Cors, ErrorPage, StaticFiles, UpstreamIndex};
+use super::{Cors, ErrorPage, PageText, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -192,8 +192,10 @@ impl Redirect {
 pub struct FixedResponse {
     /// 200 to 599.
     pub status: u16,
-    /// The body, sent unchanged; empty for 204, 205 and 304. Default: empty.
+    /// The body; empty for 204, 205 and 304. Default: empty.
     pub body: Box<str>,
+    /// The body with values of the exchange, if it has any.
+    pub body_with_values: Option<PageText>,
     /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
     pub content_type: HeaderValue,
     /// Further headers.

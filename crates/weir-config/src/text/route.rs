@@ -129,7 +129,8 @@ section! {
     pub(crate) struct RespondText at "listener.NAME.route.respond" {
         /// The status code.
         status: u16 = 200, in 200..=599;
-        /// The body, sent unchanged.
+        /// The body, with [placeholders](#placeholders), whose values are escaped where the type is HTML or JSON; braces around anything else
+        /// are text.
         body: Box<str> = "";
         /// The `Content-Type` of a body that is not empty.
         content_type: HeaderValue = "text/plain; charset=utf-8";
