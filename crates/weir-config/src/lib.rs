@@ -50,11 +50,11 @@ pub use config::{
     ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls,
     LogLevel, LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection, PagePart, PageText, PathForm,
     PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority,
-    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestBuffering, RequestId, RetrySettings,
-    Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget,
-    StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies,
-    Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WorkerCount,
+    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestBuffering, RequestId, ResponseBuffering,
+    RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol,
+    SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings,
+    TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
+    UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use credential_files::{doubt_about_users, load_keys, load_users};
