@@ -45,7 +45,7 @@ pub use config::{
     CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
     Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, GrpcProbe,
     GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup,
-    Leniency, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    Leniency, Limit, LimitRate, LimitUse, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection,
     PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion,
     QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId, RetrySettings, Route,
@@ -60,6 +60,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue,
+    ProgressLimit, RequestRate, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue,
     Token, ValueError, parse_duration, print_duration,
 };

@@ -21,6 +21,7 @@ mod tls;
 mod client_certificates;
 mod access_log;
 mod admin;
+mod limit;
 mod headers;
 mod templates;
 mod certificate_files;
@@ -51,10 +52,11 @@ pub(crate) fn check(
     let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamLookup::new(&names);
+    let limits = limit::LimitLookup::new(document, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", diagnostics);
-        let around = CheckScope { document, files, upstreams: &upstream_names };
+        let around = CheckScope { document, files, upstreams: &upstream_names, limits: &limits };
         listeners.push(Arc::new(listener::check(name, text, &around, diagnostics)));
     }
     let (upstreams, mut interner) = (document.upstream.0.iter(), Interner::default());
@@ -64,6 +66,7 @@ pub(crate) fn check(
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", diagnostics);
     }
+    let limits = limits.into_limits(document, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
@@ -90,6 +93,7 @@ pub(crate) fn check(
         recorder: recorder.clone(),
         metrics: metrics.clone(),
         traces,
+        limits,
         listeners,
         upstreams,
     }
@@ -100,6 +104,7 @@ struct CheckScope<'a> {
     document: &'a Document,
     files: &'a Files<'a>,
     upstreams: &'a UpstreamLookup<'a>,
+    limits: &'a limit::LimitLookup,
 }
 
 /// The names of the upstreams, and which of them are used.

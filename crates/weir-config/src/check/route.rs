@@ -5,9 +5,9 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerHeaders;
 use super::templates::TemplatePlace;
-use super::{UpstreamLookup, action, check_name, headers};
+use super::{CheckScope, action, check_name, headers};
 use crate::config::{
-    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
+    Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, Route, RouteAction, RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -18,7 +18,8 @@ pub(super) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
     around: &ListenerHeaders,
-    upstreams: &UpstreamLookup<'_>,
+    limited_by: &[LimitUse],
+    scope: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Route {
@@ -26,7 +27,7 @@ pub(super) fn check(
     if let Some(name) = &value.name {
         check_name(name, "route", diagnostics);
     }
-    let action = action::check(text, upstreams, diagnostics);
+    let action = action::check(text, scope.upstreams, diagnostics);
     report_of_other_protocol(text, listener.protocol, diagnostics);
     report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
     if matches!(action, RouteAction::Redirect(_) | RouteAction::Respond(_)) {
@@ -35,6 +36,7 @@ pub(super) fn check(
     let place = TemplatePlace::in_route(value);
     let settings = RouteSettings {
         rewrite: rewrite(text, diagnostics),
+        limited_by: scope.limits.of_route(limited_by, &value.limited_by, &action, diagnostics),
         request_headers: around.request.followed_by(&headers::check_request(
             &value.request_headers,
             &place,
@@ -292,7 +294,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 21] = [
+    const OF_HTTP: [&str; 22] = [
         "host",
         "path",
         "path_exact",
@@ -305,6 +307,7 @@ fn report_of_other_protocol(
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
+        "limited_by",
         "request_headers",
         "response_headers",
         "cors",

@@ -12,6 +12,7 @@ mod listener;
 mod access_log;
 mod route;
 mod cors;
+mod limit;
 mod upstream;
 mod upstream_http2;
 mod grpc_status;
@@ -37,6 +38,7 @@ pub use ejection::OutlierEjection;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
+pub use limit::{Limit, LimitRate, LimitUse};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
@@ -81,6 +83,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
+    /// The limits by key, in the order of the text; names are unique.
+    pub limits: Vec<Arc<Limit>>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::Cors;
+use super::{Cors, LimitUse};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -34,6 +34,8 @@ pub struct Route {
 pub struct RouteSettings {
     /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
+    /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
+    pub limited_by: Vec<LimitUse>,
     /// Changes to the headers of the request before it goes to the server.
     pub request_headers: HeaderChanges,
     /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
@@ -88,6 +90,7 @@ impl Default for RouteSettings {
     fn default() -> Self {
         Self {
             rewrite: None,
+            limited_by: Vec::new(),
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             cors: None,

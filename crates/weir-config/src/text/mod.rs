@@ -15,6 +15,7 @@ mod health;
 mod affinity;
 mod route;
 mod cors;
+mod limit;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -23,6 +24,7 @@ pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
+pub(crate) use limit::LimitText;
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
 pub(crate) use proxy_protocol::ProxyProtocolText;

@@ -72,6 +72,8 @@ pub struct ExchangeRecord<'a> {
     pub attempts: u32,
     /// Whether the last attempt reused an idle connection; `None` when there was no attempt.
     pub reused: Option<bool>,
+    /// Name of the limit by key that has refused or delayed the request; empty when none has.
+    pub limit: &'a str,
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
     /// The outcome of affinity; `None` without affinity or response.
@@ -134,6 +136,7 @@ impl Default for ExchangeRecord<'_> {
             server: "",
             attempts: 0,
             reused: None,
+            limit: "",
             queue_position: 0,
             kept: None,
             tls: None,

@@ -193,6 +193,14 @@ rows! {
         "Too many connections. Please try again in a moment.",
         "The client address is at its limit of connections.",
         "Raise `listener.NAME.connections_per_client_max`.";
+    "rate-limited": RateLimited, Weir, [Route], answer 429,
+        "Too many requests. Please try again later.",
+        "The key of the request, such as its client address, has made more requests than a limit allows, or is blocked by it.",
+        "`weir ctl limits` shows the keys that are refused most. Raise `limit.NAME.rate` or `limit.NAME.burst` if they are legitimate; `limit.NAME.dry_run` tries a limit.";
+    "concurrency-limited": ConcurrencyLimited, Weir, [Route], answer 429,
+        "Too many requests at once. Please try again later.",
+        "The key of the request, such as its client address, has as many requests at once as a limit allows.",
+        "Raise `limit.NAME.concurrent` if such clients are legitimate.";
     "route-timeout": TimedOut, Weir, [Route], answer 503, UNAVAILABLE,
         "The choice of a route took longer than its time limit.",
         "Check the CPU time of the workers for overload.";

@@ -9,7 +9,7 @@ use weir_traffic::route::RouteRequest;
 
 use super::client::Client;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, cors, fields, forwarded};
+use super::{Ended, Exchange, cors, fields, forwarded, limits};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -70,6 +70,9 @@ pub(crate) fn route<'a>(
     let Some(id) = listener.routes.lookup(&exchange.routable(client, listener)) else {
         if exchange.request.upgrade().is_some() {
             stream.close_after();
+        }
+        if let Some(limits) = &listener.limits {
+            limits::pass_without_route(client, stream, exchange, listener, limits)?;
         }
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };

@@ -120,6 +120,7 @@ fn with_record(
         server: server.unwrap_or(""),
         attempts: record.attempts,
         reused: (record.attempts > 0).then_some(record.reused),
+        limit: exchange.limited.by.as_ref().map_or("", |plan| &plan.config.name),
         queue_position: record.queue_position,
         kept: record.kept,
         tls: stream.tls().map(|tls| tls.record()),

@@ -14,6 +14,8 @@ mod connect;
 mod choose;
 pub(crate) mod retry;
 mod private;
+mod limits;
+mod pause;
 mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
@@ -35,6 +37,7 @@ pub(crate) mod stream;
 pub(crate) mod client;
 mod grpc_fields;
 mod grpc_call;
+mod limited;
 mod header_changes;
 pub(crate) mod waits;
 
@@ -55,6 +58,7 @@ use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
+use limited::Limited;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -115,7 +119,11 @@ async fn carry(
         grpc_web::begin(exchange);
     }
     grpc::limit_time(client, exchange, route);
-    let Some(upstream_index) = choose::upstream(client, exchange, route) else {
+    let chosen = choose::upstream(client, exchange, route);
+    if let Some(limits) = &route.limits {
+        limits::pass(client, stream, exchange, listener, route, limits).await?;
+    }
+    let Some(upstream_index) = chosen else {
         return answer::without_server(client, stream, exchange, route).await;
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
@@ -154,7 +162,7 @@ async fn carry(
                 drop(serving.slot);
                 if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
                     // On the heap, since it is rare and would make every exchange larger.
-                    Box::pin(grpc::hold_back(client, stream, exchange, time)).await?;
+                    Box::pin(pause::hold(client, stream, exchange, time)).await?;
                 }
             }
             Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
@@ -239,6 +247,8 @@ pub(crate) struct Exchange {
     pub(crate) rendered_headers: RenderedHeaders,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
+    /// What limits by key have to do with it.
+    pub(crate) limited: Limited,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
 
@@ -268,6 +278,7 @@ impl Exchange {
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
+            limited: Limited::default(),
             grpc: None,
             waits: Waits::new(),
             record: Record::new(),
@@ -294,6 +305,9 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
+        if self.limited.is_any() {
+            self.limited.reset();
+        }
         self.grpc = None;
         self.record.reset();
         self.attempt_trace.reset();

@@ -104,7 +104,7 @@ impl<'a> TemplateValues<'a> {
         has_value
     }
 
-    fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+    pub(super) fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
         let Self { client, exchange, listener, .. } = self;
         let (request, text) = (&exchange.request, &exchange.request_text[..]);
         let query = || request.query().map_or(&b""[..], |query| query.of(text));

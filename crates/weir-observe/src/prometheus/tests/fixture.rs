@@ -131,6 +131,32 @@ impl MetricSource for &Fixture {
     }
 }
 
+impl LimitPart for FixtureLimit {
+    fn name(&self) -> &str {
+        "per-client"
+    }
+
+    fn shards(&self) -> &PerWorker<LimitShard> {
+        &self.0
+    }
+
+    fn keys(&self) -> usize {
+        7
+    }
+
+    fn keys_max(&self) -> usize {
+        100_000
+    }
+
+    fn evictions(&self) -> u64 {
+        1
+    }
+
+    fn waiting(&self) -> u32 {
+        2
+    }
+}
+
 impl ListenerPart for FixtureListener {
     fn name(&self) -> &str {
         &self.name
