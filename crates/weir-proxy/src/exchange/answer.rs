@@ -55,14 +55,16 @@ pub(crate) async fn failure(
         None => {
             let accept = exchange.request.fields().first(FieldName::Accept);
             let accept = accept.map(|field| field.value.of(&exchange.request_text));
-            failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after)
+            let status = exchange.limited.status_of_refusal();
+            failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after, status)
         }
         Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
             failed.into_answer(grpc_fields::own_response_type(exchange))
         }),
     };
-    let Some(page) = page else { return End::Closed };
+    let Some(mut page) = page else { return End::Closed };
+    exchange.limited.write_refusal(&mut page, exchange.grpc.is_some());
     let ends = client.is_ending() || client.deadline.is_cut();
     if failure.party == Party::Client || !stream.discard_body(client) || ends {
         // After an error of the client it is uncertain where its next request begins.

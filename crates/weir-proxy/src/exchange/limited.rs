@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use super::MEMORY_KEPT_MAX;
 use crate::net::clock::Instant;
+use crate::responder::Answer;
 use crate::state::limit::{LimitAnswer, LimitHold, LimitPlan};
+
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// The limits of one exchange.
 #[derive(Debug, Default)]
@@ -33,6 +37,29 @@ impl Limited {
     pub(super) fn settle(&mut self, status: u16, now: Instant) {
         for hold in self.holds.drain(..) {
             hold.plan.count_response(hold.key, status, now);
+        }
+    }
+
+    /// The status that the limit wants for its refusals; `None` when none has refused the exchange.
+    pub(super) fn status_of_refusal(&self) -> Option<u16> {
+        self.refusal.and(self.by.as_ref()).map(|plan| plan.config.status)
+    }
+
+    /// Adds to the answer what a client may know of the limit that has refused it: when it may come again, in fields of HTTP
+    /// (draft-ietf-httpapi-ratelimit-headers) or of gRPC (its retry design, A6).
+    pub(super) fn write_refusal(&self, answer: &mut Answer<'_>, is_grpc: bool) {
+        let (Some(LimitAnswer::OverRate { retry_ns }), Some(plan)) = (self.refusal, &self.by) else { return };
+        if is_grpc {
+            let millis = retry_ns.div_ceil(1_000_000);
+            answer.fields.push((b"grpc-retry-pushback-ms", millis.to_string().into_bytes().into()));
+        }
+        if let Some(rate) = plan.config.rate.filter(|_| plan.config.fields) {
+            // The name needs no escapes: it is letters, digits and a few signs.
+            let (name, quota) = (&plan.config.name, rate.burst);
+            let window = rate.tokens.refill_ns().div_ceil(SECOND_NS);
+            let reset = retry_ns.div_ceil(SECOND_NS);
+            answer.fields.push((b"RateLimit-Policy", format!("\"{name}\";q={quota};w={window}").into_bytes().into()));
+            answer.fields.push((b"RateLimit", format!("\"{name}\";r=0;t={reset}").into_bytes().into()));
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
-use crate::prometheus::{BucketBounds, ListenerPart, MetricSource, UpstreamPart};
-use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
+use crate::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
+use crate::shard::{LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
 use crate::stats::{CertificateStats, Stats};
 
 #[derive(Default)]
@@ -13,7 +13,10 @@ pub(super) struct Fixture {
     pub(super) buckets: BucketBounds,
     pub(super) listeners: Vec<FixtureListener>,
     pub(super) upstreams: Vec<FixtureUpstream>,
+    pub(super) limits: Vec<FixtureLimit>,
 }
+
+pub(super) struct FixtureLimit(PerWorker<LimitShard>);
 
 #[derive(Default)]
 pub(super) struct FixtureListener {
@@ -70,8 +73,12 @@ impl Fixture {
                 is_in_panic: false,
             }
         };
+        let limit = LimitShard::default();
+        limit.passed.add(90);
+        limit.refused.add(10);
         Self {
             general,
+            limits: vec![FixtureLimit([Arc::new(limit)].into_iter().collect())],
             buckets: BucketBounds::default(),
             listeners: listeners.iter().enumerate().map(listener).collect(),
             upstreams: upstreams.iter().enumerate().map(upstream).collect(),
@@ -116,6 +123,14 @@ impl MetricSource for &Fixture {
 
     fn listener(&self, index: usize) -> &dyn ListenerPart {
         &self.listeners[index]
+    }
+
+    fn limits(&self) -> usize {
+        self.limits.len()
+    }
+
+    fn limit(&self, index: usize) -> &dyn LimitPart {
+        &self.limits[index]
     }
 
     fn upstreams(&self) -> usize {
