@@ -45,13 +45,13 @@ pub use config::{
     CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
     Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, GrpcProbe,
     GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup,
-    Leniency, Limit, LimitRate, LimitUse, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
-    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection,
-    PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion,
-    QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId, RetrySettings, Route,
-    RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget,
-    TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    KeyLimit, Leniency, LimitRate, LimitUse, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
+    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown,
+    OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol,
+    ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId,
+    RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol,
+    SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
@@ -60,6 +60,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, RequestRate, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue,
-    Token, ValueError, parse_duration, print_duration,
+    ProgressLimit, RequestFrequency, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope,
+    TemplateValue, Token, ValueError, parse_duration, print_duration,
 };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use weir_observe::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
 use weir_observe::{
-    CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats, UpstreamShard,
+    CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats,
+    UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
 

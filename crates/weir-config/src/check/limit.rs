@@ -6,13 +6,13 @@ use std::sync::Arc;
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::{RateError, TokenRate};
 
-use super::templates::{self, TemplatePlace};
 use super::check_name;
-use crate::config::{Limit, LimitRate, LimitUse, RouteAction, UpstreamIndex};
+use super::templates::{self, TemplatePlace};
+use crate::config::{KeyLimit, LimitRate, LimitUse, RouteAction, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::text::{Document, LimitText};
-use crate::value::TemplateScope;
+use crate::value::{TemplateScope, TemplateValue};
 
 /// Limits that one listener, route or upstream may name: each is looked up for every request.
 const NAMED_MAX: usize = 16;
@@ -27,9 +27,9 @@ pub(super) fn names(names: &LimitNames) -> Vec<Box<str>> {
 
 /// The limits by their names, which of them are used, and those of each upstream.
 pub(super) struct LimitLookup {
-    limits: Vec<Arc<Limit>>,
+    limits: Vec<Arc<KeyLimit>>,
     used: Vec<Cell<bool>>,
-    of_upstreams: Vec<Vec<Arc<Limit>>>,
+    of_upstreams: Vec<Vec<Arc<KeyLimit>>>,
 }
 
 impl LimitLookup {
@@ -48,8 +48,8 @@ impl LimitLookup {
     }
 
     /// The limits of these names.
-    fn named(&self, names: &LimitNames, diagnostics: &mut Vec<Diagnostic>) -> Vec<Arc<Limit>> {
-        let mut found: Vec<Arc<Limit>> = Vec::new();
+    fn named(&self, names: &LimitNames, diagnostics: &mut Vec<Diagnostic>) -> Vec<Arc<KeyLimit>> {
+        let mut found: Vec<Arc<KeyLimit>> = Vec::new();
         let names = names.as_ref().map_or(&[][..], |names| &names.0);
         if let Some(name) = names.get(NAMED_MAX) {
             let message = format!("more than {NAMED_MAX} limits in one place");
@@ -93,7 +93,7 @@ impl LimitLookup {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<LimitUse> {
         let mut uses = around.to_vec();
-        let mut add = |limit: &Arc<Limit>, upstream: Option<UpstreamIndex>| {
+        let mut add = |limit: &Arc<KeyLimit>, upstream: Option<UpstreamIndex>| {
             let covers = |known: &LimitUse| {
                 Arc::ptr_eq(&known.limit, limit) && (known.upstream.is_none() || known.upstream == upstream)
             };
@@ -117,7 +117,11 @@ impl LimitLookup {
 
     /// All limits, in the order of the text; warns of those that are not used, unless a name that could not be found may have been meant
     /// for one.
-    pub(super) fn into_limits(self, document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Vec<Arc<Limit>> {
+    pub(super) fn into_limits(
+        self,
+        document: &Document,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Arc<KeyLimit>> {
         let all_found = diagnostics.iter().all(|diagnostic| diagnostic.kind != DiagnosticKind::UnknownName);
         for ((name, _), used) in document.limit.0.iter().zip(&self.used) {
             if all_found && !used.get() {
@@ -129,12 +133,26 @@ impl LimitLookup {
     }
 }
 
-fn check(name: &Spanned<Box<str>>, text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Limit {
+fn check(
+    name: &Spanned<Box<str>>,
+    text: &SpannedTable<LimitText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> KeyLimit {
     let value = &text.value;
     let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
-    templates::check(&value.key.value, value.key.span, &place, diagnostics);
+    match value.key.value.values().find(|value| matches!(value, TemplateValue::MatchGroup(_))) {
+        Some(group) => {
+            let message = format!("`{{{}}}` has no value here: a limit belongs to no route", group.name());
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message));
+        }
+        None => templates::check(&value.key.value, value.key.span, &place, diagnostics),
+    }
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
-    if value.rate.is_none() && value.concurrent.is_none() && text.is_missing("rate") && text.is_missing("concurrent") {
+    if value.rate.is_none()
+        && value.concurrent.is_none()
+        && text.is_missing("rate")
+        && text.is_missing("concurrent")
+    {
         let message = format!("the limit `{}` has neither `rate` nor `concurrent`", name.value);
         let help = "write for example `rate = \"10/s\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message).help(help));
@@ -157,7 +175,7 @@ fn check(name: &Spanned<Box<str>>, text: &SpannedTable<LimitText>, diagnostics: 
         let message = "`delay` and `block` exclude each other";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).label(label, "the block"));
     }
-    Limit {
+    KeyLimit {
         name: name.value.clone(),
         key: value.key.value.clone(),
         prefixes: AddressPrefixes::new(value.prefix.ipv4 as u8, value.prefix.ipv6 as u8).unwrap_or_default(),

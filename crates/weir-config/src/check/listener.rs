@@ -8,9 +8,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerHeaders};
-use super::{
-    CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable,
-};
+use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
 use crate::config::{Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -60,9 +58,8 @@ fn routes(
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
-    let mut check = |route| {
-        route::check(route, &text.value, headers, limited_by, around, &mut interner, diagnostics)
-    };
+    let mut check =
+        |route| route::check(route, &text.value, headers, limited_by, around, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
         let mut route = Route::to_upstream("*", around.upstreams.find(upstream, diagnostics));

@@ -7,7 +7,8 @@ use super::headers::ListenerHeaders;
 use super::templates::TemplatePlace;
 use super::{CheckScope, action, check_name, headers};
 use crate::config::{
-    Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, Route, RouteAction, RouteSettings,
+    Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, Route, RouteAction,
+    RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};

@@ -1,16 +1,13 @@
 //! `[limit.NAME]`: how many requests each key may make.
 
-use std::sync::Arc;
-
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::TokenRate;
 
-use super::UpstreamIndex;
-use crate::value::{RequestRate, StatusRange, Template, TemplateValue};
+use crate::value::{RequestFrequency, StatusRange, Template, TemplateValue};
 
 /// How many requests each key may make, in a time or at once.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limit {
+pub struct KeyLimit {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
     /// What has a limit of its own: each value that this text comes to. Without values in it, all requests together.
@@ -37,7 +34,7 @@ pub struct Limit {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LimitRate {
     /// The rate as written.
-    pub rate: RequestRate,
+    pub rate: RequestFrequency,
     /// Requests at once after a pause.
     pub burst: u32,
     /// All of it, ready for use.
@@ -46,16 +43,7 @@ pub struct LimitRate {
     pub delays: bool,
 }
 
-/// A limit where it is used.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LimitUse {
-    /// The limit.
-    pub limit: Arc<Limit>,
-    /// Only of requests to this upstream; `None`: of all.
-    pub upstream: Option<UpstreamIndex>,
-}
-
-impl Limit {
+impl KeyLimit {
     /// Whether the key is the address of the client and nothing else.
     pub fn is_by_address(&self) -> bool {
         self.key.parts().len() == 1 && self.key.values().eq([&TemplateValue::ClientAddress])

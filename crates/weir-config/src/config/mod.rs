@@ -38,7 +38,7 @@ pub use ejection::OutlierEjection;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
-pub use limit::{Limit, LimitRate, LimitUse};
+pub use limit::{KeyLimit, LimitRate};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
@@ -50,8 +50,8 @@ pub use process::{
     ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings,
-    RouteTimeouts, SplitTarget, UpstreamIndex,
+    FixedResponse, ForwardHost, HeaderChanges, LimitUse, QueuePriority, Redirect, Route, RouteAction,
+    RouteSettings, RouteTimeouts, SplitTarget, UpstreamIndex,
 };
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
@@ -84,7 +84,7 @@ pub struct Config {
     /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
     /// The limits by key, in the order of the text; names are unique.
-    pub limits: Vec<Arc<Limit>>,
+    pub limits: Vec<Arc<KeyLimit>>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Cors, LimitUse};
+use super::{Cors, KeyLimit};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -27,6 +27,15 @@ pub struct Route {
     pub action: RouteAction,
     /// The rest, shared between routes with equal settings: its fields are read and set as if they were here.
     pub settings: Arc<RouteSettings>,
+}
+
+/// A limit where it is used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitUse {
+    /// The limit.
+    pub limit: Arc<KeyLimit>,
+    /// Only of requests to this upstream; `None`: of all.
+    pub upstream: Option<UpstreamIndex>,
 }
 
 /// The settings of a route other than its match and its action.

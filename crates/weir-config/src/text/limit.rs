@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::key::{OneOrMany, Spanned, TextFormat, section, text_values};
-use crate::value::{RequestRate, StatusRange, Template};
+use crate::value::{RequestFrequency, StatusRange, Template};
 
 section! {
     /// How many requests each key may make: in a time (`rate`), at once (`concurrent`), or both. It holds where `limited_by` of a listener, a
@@ -16,7 +16,7 @@ section! {
         /// The networks that count as one client in `{client_address}`.
         prefix: LimitPrefixes = {}, like "HAProxy `ipmask`, Traefik `ipStrategy.ipv6Subnet`";
         /// Requests per time.
-        rate: Spanned<RequestRate> = optional, like "nginx `rate=`, HAProxy `http_req_rate`, Envoy `token_bucket`, Traefik `average`";
+        rate: Spanned<RequestFrequency> = optional, like "nginx `rate=`, HAProxy `http_req_rate`, Envoy `token_bucket`, Traefik `average`";
         /// Requests that a key may make at once after a pause. Without it, the number in `rate`.
         burst: u32 = optional, in 1..=1_000_000_000, like "nginx `burst=`, Envoy `max_tokens`, Traefik `burst`";
         /// The longest time that a request of a burst waits for its turn, so that servers get requests evenly, at the pace of `rate`; one that
@@ -28,7 +28,7 @@ section! {
         /// range, or a list of both.
         count_status: OneOrMany<StatusRange> = optional, like "HAProxy `http_err_rate`, `http_fail_rate`";
         /// Requests of a key at once, tunnels included.
-        concurrent: u32 = optional, in 1..=10_000_000, like "nginx `limit_conn`, Traefik `inFlightReq`";
+        concurrent: u32 = optional, in 1..=10_000_000, like "Traefik `inFlightReq`";
         /// The status of refusals.
         status: u16 = 429, in 400..=599, like "nginx `limit_req_status`, HAProxy `deny_status`";
         /// Whether refusals by `rate` have the fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), beside
@@ -53,7 +53,7 @@ section! {
 }
 
 text_values! {
-    RequestRate, str::parse, |value: &RequestRate| value.to_string(), TextFormat {
+    RequestFrequency, str::parse, |value: &RequestFrequency| value.to_string(), TextFormat {
         name: "request rate",
         article: "a rate of requests",
         examples: &["10/s", "100/m", "5/10s"],

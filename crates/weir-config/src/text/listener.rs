@@ -47,7 +47,7 @@ section! {
         /// `trusted_proxies` do not count, since they carry many clients. Off by default, since a whole office may share one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
         /// Limits on all of its requests, by their names in `[limit.NAME]`: one or a list. Requests that no route takes count as well.
-        limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, `limit_conn`; HAProxy `http-request track-sc0`";
+        limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, HAProxy `http-request track-sc0`";
         /// Whether a request is cancelled when its client closes the connection or its half of it (FIN, `close_notify`) before the response
         /// has begun: it leaves the queue, or its server connection is closed; the log says 499. With `false`, clients that half-close on
         /// purpose (`nc -N`, some scripts) get their response, but requests of clients that have disconnected are still served.

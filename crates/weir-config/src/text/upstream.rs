@@ -12,8 +12,8 @@ use crate::config::{
     UpstreamHttp2, UpstreamLimits, UpstreamTimeouts,
 };
 use crate::key::{
-    Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, TreeReader,
-    ValueKind, choice, section, text_values,
+    Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat,
+    TreeReader, ValueKind, choice, section, text_values,
 };
 use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};

@@ -40,9 +40,9 @@ fn assert_said(table: &str, line: &str, expected_kind: DiagnosticKind, expected:
 fn keys_of_other_products_are_explained() {
     for (table, line, expected) in [
         ("[listener.web]", "limit_conn = 10", "`listener.NAME.connections_per_client_max`"),
-        ("[listener.web]", "limit_req = 10", "`[limit.NAME]`"),
+        ("[listener.web]", "limit_req = 10", "`listener.NAME.limited_by`"),
         ("[[listener.web.route]]", "rateLimit = {}", "`[limit.NAME]`"),
-        ("", "stick-table = {}", "`[limit.NAME]`"),
+        ("", "stick-table = {}", "`limit`"),
         ("[listener.web]", "maxconn = 10", "`listener.NAME.connections_max`"),
         ("[listener.web]", "send_timeout = \"3s\"", "`listener.NAME.timeouts.send`"),
         ("[listener.web]", "ssl_certificate = \"a.pem\"", "`tls"),

@@ -196,7 +196,7 @@ rows! {
     "rate-limited": RateLimited, Weir, [Route], answer 429,
         "Too many requests. Please try again later.",
         "The key of the request, such as its client address, has made more requests than a limit allows, or is blocked by it.",
-        "`weir ctl limits` shows the keys that are refused most. Raise `limit.NAME.rate` or `limit.NAME.burst` if they are legitimate; `limit.NAME.dry_run` tries a limit.";
+        "Look at the keys that are refused most with `weir ctl limits`. Raise `limit.NAME.rate` or `limit.NAME.burst` if they are legitimate; `limit.NAME.dry_run` tries a limit.";
     "concurrency-limited": ConcurrencyLimited, Weir, [Route], answer 429,
         "Too many requests at once. Please try again later.",
         "The key of the request, such as its client address, has as many requests at once as a limit allows.",

@@ -58,7 +58,9 @@ impl Limited {
             let (name, quota) = (&plan.config.name, rate.burst);
             let window = rate.tokens.refill_ns().div_ceil(SECOND_NS);
             let reset = retry_ns.div_ceil(SECOND_NS);
-            answer.fields.push((b"RateLimit-Policy", format!("\"{name}\";q={quota};w={window}").into_bytes().into()));
+            answer
+                .fields
+                .push((b"RateLimit-Policy", format!("\"{name}\";q={quota};w={window}").into_bytes().into()));
             answer.fields.push((b"RateLimit", format!("\"{name}\";r=0;t={reset}").into_bytes().into()));
         }
     }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_config::Limit;
+use weir_config::KeyLimit;
 use weir_observe::{LimitShard, PerWorker};
 use weir_traffic::limit::{ClientKey, ClientLimit, RateLimit, TopKey, TopKeys};
 
@@ -20,7 +20,7 @@ const WAITING_MAX: u32 = 10_000;
 #[derive(Debug)]
 pub struct LimitPlan {
     /// The limit in the config.
-    pub config: Arc<Limit>,
+    pub config: Arc<KeyLimit>,
     /// What goes on in the next config.
     pub state: Arc<LimitState>,
 }
@@ -69,7 +69,7 @@ pub(crate) enum LimitAnswer {
 
 impl LimitPlan {
     /// `before`: the limit of this name in the config of before.
-    pub(super) fn new(config: &Arc<Limit>, workers: usize, before: Option<&LimitPlan>) -> LimitPlan {
+    pub(super) fn new(config: &Arc<KeyLimit>, workers: usize, before: Option<&LimitPlan>) -> LimitPlan {
         let table = before.filter(|before| has_same_table(&before.config, config));
         let table = table.map(|before| Arc::clone(&before.state.table));
         let state = LimitState {
@@ -190,7 +190,7 @@ impl LimitPlan {
 }
 
 impl LimitTable {
-    fn new(config: &Limit) -> LimitTable {
+    fn new(config: &KeyLimit) -> LimitTable {
         LimitTable {
             hasher: RandomState::new(),
             epoch: clock::now(),
@@ -202,9 +202,9 @@ impl LimitTable {
 }
 
 /// Whether the keys of one config mean the same in another.
-fn has_same_table(before: &Limit, config: &Limit) -> bool {
-    let rate = |limit: &Limit| limit.rate.map(|rate| rate.tokens);
-    let shape = |limit: &Limit| (rate(limit), limit.concurrent, limit.keys_max, limit.prefixes);
+fn has_same_table(before: &KeyLimit, config: &KeyLimit) -> bool {
+    let rate = |limit: &KeyLimit| limit.rate.map(|rate| rate.tokens);
+    let shape = |limit: &KeyLimit| (rate(limit), limit.concurrent, limit.keys_max, limit.prefixes);
     shape(before) == shape(config) && before.key == config.key
 }
 

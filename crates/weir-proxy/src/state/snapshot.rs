@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use weir_config::{Config, Dns, Limit, Process};
+use weir_config::{Config, Dns, KeyLimit, Process};
 use weir_observe::prometheus::BucketBounds;
 
 pub use super::limit::LimitPlan;
@@ -69,7 +69,7 @@ impl Drop for SnapshotCount {
 
 /// The plans of the limits by key: those that stay the same are kept.
 fn limits(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Vec<Arc<LimitPlan>> {
-    let plan = |limit: &Arc<Limit>| match before.and_then(|before| before.limit(&limit.name)) {
+    let plan = |limit: &Arc<KeyLimit>| match before.and_then(|before| before.limit(&limit.name)) {
         Some(plan) if is_same(&plan.config, limit) => Arc::clone(plan),
         known => Arc::new(LimitPlan::new(limit, inputs.workers, known.map(|plan| &**plan))),
     };

@@ -149,7 +149,10 @@ mod tests {
         ] {
             assert_eq!(table.get(address.parse().unwrap()), expected, "{address}");
         }
-        assert_eq!(AddressTable::new([(network("0.0.0.0/0"), 1)]).get("255.255.255.255".parse().unwrap()), Some(1));
+        assert_eq!(
+            AddressTable::new([(network("0.0.0.0/0"), 1)]).get("255.255.255.255".parse().unwrap()),
+            Some(1)
+        );
         assert_eq!(AddressTable::default().get("10.0.0.1".parse().unwrap()), None);
     }
 

@@ -126,11 +126,7 @@ impl RateLimit {
     /// Buckets for about `keys_max` keys at once, taken at once: [`RateLimit::BYTES_PER_KEY`] for each.
     pub fn new(rate: TokenRate, keys_max: usize) -> RateLimit {
         let sets = keys_max.saturating_mul(BUCKETS_PER_KEY).div_ceil(WAYS).max(1);
-        RateLimit {
-            rate,
-            sets: (0..sets).map(|_| Set::default()).collect(),
-            evictions: AtomicU64::new(0),
-        }
+        RateLimit { rate, sets: (0..sets).map(|_| Set::default()).collect(), evictions: AtomicU64::new(0) }
     }
 
     /// The memory of a table for each key that it is made for.

@@ -210,7 +210,11 @@ fn errors_are_spent_after_they_have_happened() {
     (0..5).for_each(|_| blocking.spend(key(1), SECOND_NS));
     assert_eq!(blocking.check(key(1), SECOND_NS).map_err(|wait| wait / SECOND_NS), Err(60));
     blocking.spend(key(1), 30 * SECOND_NS);
-    assert_eq!(blocking.check(key(1), 30 * SECOND_NS).map_err(|wait| wait / SECOND_NS), Err(31), "blocked once");
+    assert_eq!(
+        blocking.check(key(1), 30 * SECOND_NS).map_err(|wait| wait / SECOND_NS),
+        Err(31),
+        "blocked once"
+    );
     assert_eq!(blocking.check(key(1), 62 * SECOND_NS), Ok(()));
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
 use crate::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
-use crate::shard::{LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
+use crate::shard::{
+    LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
+};
 use crate::stats::{CertificateStats, Stats};
 
 #[derive(Default)]

@@ -8,7 +8,7 @@ use super::{ValueError, parse_duration, print_duration};
 
 /// A number of requests per time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RequestRate {
+pub struct RequestFrequency {
     /// How many.
     pub requests: u32,
     /// In which time: a millisecond to a day.
@@ -18,20 +18,24 @@ pub struct RequestRate {
 /// The longest time.
 const PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
-impl FromStr for RequestRate {
+impl FromStr for RequestFrequency {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let wrong = |message: String| ValueError::new(message).help("write for example `10/s`, `100/m` or `5/10s`");
+        let wrong =
+            |message: String| ValueError::new(message).help("write for example `10/s`, `100/m` or `5/10s`");
         let Some((number, unit)) = text.split_once('/') else {
             return Err(wrong(format!("`{text}` is not a rate of requests: it has no `/`")));
         };
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         let requests = number.parse::<u32>().ok().filter(|_| is_number);
         let Some(requests) = requests.filter(|requests| (1..=1_000_000_000).contains(requests)) else {
-            return Err(wrong(format!("`{number}` is not a number from 1 to 1000000000")).range(0..number.len()));
+            return Err(
+                wrong(format!("`{number}` is not a number from 1 to 1000000000")).range(0..number.len())
+            );
         };
-        let whole = if unit.starts_with(|c: char| c.is_ascii_digit()) { unit.to_owned() } else { format!("1{unit}") };
+        let whole =
+            if unit.starts_with(|c: char| c.is_ascii_digit()) { unit.to_owned() } else { format!("1{unit}") };
         let period = parse_duration(&whole).ok().filter(|period| !period.is_zero() && *period <= PERIOD_MAX);
         let Some(period) = period else {
             let message = format!("`{unit}` is not a time of at most a day");
@@ -44,7 +48,7 @@ impl FromStr for RequestRate {
     }
 }
 
-impl fmt::Display for RequestRate {
+impl fmt::Display for RequestFrequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let period = print_duration(self.period);
         let unit = period.strip_prefix('1').filter(|unit| unit.bytes().all(|byte| byte.is_ascii_lowercase()));
@@ -63,14 +67,15 @@ mod tests {
             ("100/m", 100, 60_000),
             ("1000/h", 1_000, 3_600_000),
             ("5/10s", 5, 10_000),
-            ("1/1m30s", 1, 90_000),
+            ("1/90s", 1, 90_000),
             ("1/d", 1, 86_400_000),
             ("2/100ms", 2, 100),
         ] {
-            let rate = RequestRate { requests, period: Duration::from_millis(millis) };
+            let rate = RequestFrequency { requests, period: Duration::from_millis(millis) };
             assert_eq!((text.parse(), rate.to_string().as_str()), (Ok(rate), text));
         }
-        assert_eq!("10/1s".parse::<RequestRate>().unwrap().to_string(), "10/s");
+        assert_eq!("1/1m30s".parse::<RequestFrequency>().unwrap().to_string(), "1/90s");
+        assert_eq!("10/1s".parse::<RequestFrequency>().unwrap().to_string(), "10/s");
     }
 
     #[test]
@@ -86,7 +91,7 @@ mod tests {
             ("1/0s", "`0s` is not a time of at most a day", Some(2..4)),
             ("1000000000/1ms", "`1000000000/1ms` is more than a billion requests a second", None),
         ] {
-            let error = text.parse::<RequestRate>().expect_err(text);
+            let error = text.parse::<RequestFrequency>().expect_err(text);
             assert_eq!((error.message.as_str(), error.range), (message, range), "{text}");
         }
     }
