@@ -40,18 +40,19 @@ pub use certificate::{
     RevocationLists,
 };
 pub use config::{
-    AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
-    ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
-    Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, GrpcProbe,
-    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup,
-    KeyLimit, Leniency, LimitRate, LimitUse, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
-    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown,
-    OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol,
-    ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId,
-    RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol,
-    SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    AcceptFrom, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule,
+    CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
+    CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
+    CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders,
+    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe,
+    KeyExchangeGroup, KeyLimit, Leniency, LimitRate, LimitUse, ListAction, ListEntries, Listener,
+    ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls,
+    LogLevel, LogLineFormat, LogSettings, Metrics, NetworkEntry, OnDown, OutlierEjection, PathForm,
+    PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority,
+    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction,
+    RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, TlsVersion,
+    TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
+    UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

@@ -9,7 +9,7 @@ use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerHeaders};
 use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
-use crate::config::{Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
+use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -23,8 +23,9 @@ pub(super) fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
     let headers = headers::check_listener(text, diagnostics);
+    let lists = around.lists.named(&[], &text.value.lists, diagnostics);
     let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
-    let routes = routes(name, text, &headers, &limited_by, around, diagnostics);
+    let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
     report_of_http(text, diagnostics);
@@ -39,6 +40,7 @@ pub(super) fn check(
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
+        lists,
         limited_by,
         response_headers: headers.response,
         routes: routes.into_iter().map(Arc::new).collect(),
@@ -51,7 +53,7 @@ fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
     headers: &ListenerHeaders,
-    limited_by: &[LimitUse],
+    rules: (&[Arc<AccessList>], &[LimitUse]),
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
@@ -59,11 +61,12 @@ fn routes(
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
     let mut check =
-        |route| route::check(route, &text.value, headers, limited_by, around, &mut interner, diagnostics);
+        |route| route::check(route, &text.value, headers, rules, around, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
         let mut route = Route::to_upstream("*", around.upstreams.find(upstream, diagnostics));
-        route.limited_by = around.limits.of_route(limited_by, &None, &route.action, diagnostics);
+        route.lists = rules.0.to_vec();
+        route.limited_by = around.limits.of_route(rules.1, &None, &route.action, diagnostics);
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();
@@ -188,6 +191,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
     }
     let of_listener = [
         "http2",
+        "lists",
         "limited_by",
         "lenient",
         "paths",

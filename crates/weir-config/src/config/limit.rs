@@ -3,10 +3,11 @@
 use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::TokenRate;
 
-use crate::value::{RequestFrequency, StatusRange, Template, TemplateValue};
+use super::list::is_client_address;
+use crate::value::{RequestFrequency, StatusRange, Template};
 
 /// How many requests each key may make, in a time or at once.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyLimit {
     /// The name in the config, in logs and in metrics.
     pub name: Box<str>,
@@ -31,7 +32,7 @@ pub struct KeyLimit {
 }
 
 /// Requests per time, with a burst.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitRate {
     /// The rate as written.
     pub rate: RequestFrequency,
@@ -46,7 +47,7 @@ pub struct LimitRate {
 impl KeyLimit {
     /// Whether the key is the address of the client and nothing else.
     pub fn is_by_address(&self) -> bool {
-        self.key.parts().len() == 1 && self.key.values().eq([&TemplateValue::ClientAddress])
+        is_client_address(&self.key)
     }
 
     /// Whether requests count by the statuses of their responses.

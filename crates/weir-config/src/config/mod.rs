@@ -13,6 +13,7 @@ mod access_log;
 mod route;
 mod cors;
 mod limit;
+mod list;
 mod upstream;
 mod upstream_http2;
 mod grpc_status;
@@ -39,6 +40,8 @@ pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
 pub use limit::{KeyLimit, LimitRate};
+pub(crate) use list::is_client_address;
+pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,

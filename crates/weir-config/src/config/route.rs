@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Cors, KeyLimit};
+use super::{AccessList, Cors, KeyLimit};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -43,6 +43,8 @@ pub struct LimitUse {
 pub struct RouteSettings {
     /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
+    /// The lists that its requests are looked up in: those of its listener, then its own. Default: none.
+    pub lists: Vec<Arc<AccessList>>,
     /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
     pub limited_by: Vec<LimitUse>,
     /// Changes to the headers of the request before it goes to the server.
@@ -99,6 +101,7 @@ impl Default for RouteSettings {
     fn default() -> Self {
         Self {
             rewrite: None,
+            lists: Vec::new(),
             limited_by: Vec::new(),
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),

@@ -46,6 +46,8 @@ section! {
         /// The maximum number of connections from one client: an IPv4 address or an IPv6 network of 64 bits. Connections from
         /// `trusted_proxies` do not count, since they carry many clients. Off by default, since a whole office may share one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
+        /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list.
+        lists: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `http-request deny if { src -f }`";
         /// Limits on all of its requests, by their names in `[limit.NAME]`: one or a list. Requests that no route takes count as well.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, HAProxy `http-request track-sc0`";
         /// Whether a request is cancelled when its client closes the connection or its half of it (FIN, `close_notify`) before the response
@@ -111,6 +113,7 @@ impl ListenerText {
             fast_open: self.fast_open,
             connections_max: self.connections_max,
             connections_per_client_max: self.connections_per_client_max,
+            lists: Vec::new(),
             limited_by: Vec::new(),
             abort_on_close: self.abort_on_close,
             tls: None,

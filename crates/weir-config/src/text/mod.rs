@@ -16,6 +16,7 @@ mod affinity;
 mod route;
 mod cors;
 mod limit;
+mod list;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -25,6 +26,7 @@ pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use limit::LimitText;
+pub(crate) use list::ListText;
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
 pub(crate) use proxy_protocol::ProxyProtocolText;

@@ -64,6 +64,7 @@ values! {
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" Request "Id of the request.",
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
+    Tag "tag" Request "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
     TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" Request "Server name in the TLS handshake of the client (SNI).",

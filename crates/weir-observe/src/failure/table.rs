@@ -193,6 +193,10 @@ rows! {
         "Too many connections. Please try again in a moment.",
         "The client address is at its limit of connections.",
         "Raise `listener.NAME.connections_per_client_max`.";
+    "access-denied": AccessDenied, Weir, [Route], answer 403,
+        "Access denied.",
+        "A list of the config, named in `lists` of the listener or the route, denies the client address or another key of the request.",
+        "Take the entry out of `list.NAME` or its file if the client is legitimate, or add a more specific one to a list with `action = \"allow\"`.";
     "rate-limited": RateLimited, Weir, [Route], answer 429,
         "Too many requests. Please try again later.",
         "The key of the request, such as its client address, has made more requests than a limit allows, or is blocked by it.",

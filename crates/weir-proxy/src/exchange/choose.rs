@@ -9,7 +9,7 @@ use weir_traffic::route::RouteRequest;
 
 use super::client::Client;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, cors, fields, forwarded, limits};
+use super::{Ended, Exchange, access, cors, fields, forwarded};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -71,8 +71,8 @@ pub(crate) fn route<'a>(
         if exchange.request.upgrade().is_some() {
             stream.close_after();
         }
-        if let Some(limits) = &listener.limits {
-            limits::pass_without_route(client, stream, exchange, listener, limits)?;
+        if let Some(rules) = &listener.rules {
+            access::pass_without_route(client, stream, exchange, listener, rules)?;
         }
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };

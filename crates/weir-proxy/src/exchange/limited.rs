@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_config::AccessList;
+
 use super::MEMORY_KEPT_MAX;
 use crate::net::clock::Instant;
 use crate::responder::Answer;
@@ -19,17 +21,26 @@ pub(crate) struct Limited {
     pub(super) asked: Vec<(usize, u64)>,
     /// The text of a key.
     pub(super) text: Vec<u8>,
-    /// The limit that has refused or delayed it.
-    pub(super) by: Option<Arc<LimitPlan>>,
-    /// Why it was refused.
+    /// The limit or list that has refused or delayed it.
+    pub(super) by: Option<RuleInForce>,
+    /// What the limit has said that has refused it.
     pub(super) refusal: Option<LimitAnswer>,
+    /// What a list says of it.
+    pub(super) tag: Vec<u8>,
+}
+
+/// A limit or a list that has stopped a request.
+#[derive(Debug, Clone)]
+pub(super) enum RuleInForce {
+    Limit(Arc<LimitPlan>),
+    List(Arc<AccessList>),
 }
 
 impl Limited {
     /// Whether any limit has to do with it.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
-        !self.holds.is_empty() || self.by.is_some()
+        !self.holds.is_empty() || self.by.is_some() || !self.tag.is_empty()
     }
 
     /// The exchange is over: counts its response where limits count responses, and gives back its places.
@@ -40,15 +51,31 @@ impl Limited {
         }
     }
 
-    /// The status that the limit wants for its refusals; `None` when none has refused the exchange.
+    /// The status that the limit or the list wants for its refusals; `None` when none has refused the exchange.
     pub(super) fn status_of_refusal(&self) -> Option<u16> {
-        self.refusal.and(self.by.as_ref()).map(|plan| plan.config.status)
+        match self.by.as_ref()? {
+            RuleInForce::Limit(plan) => self.refusal.map(|_| plan.config.status),
+            RuleInForce::List(list) => Some(list.status),
+        }
+    }
+
+    /// The name of the limit or the list that has refused or delayed it; empty without one.
+    pub(super) fn name(&self) -> &str {
+        match &self.by {
+            Some(RuleInForce::Limit(plan)) => &plan.config.name,
+            Some(RuleInForce::List(list)) => &list.name,
+            None => "",
+        }
     }
 
     /// Adds to the answer what a client may know of the limit that has refused it: when it may come again, in fields of HTTP
     /// (draft-ietf-httpapi-ratelimit-headers) or of gRPC (its retry design, A6).
     pub(super) fn write_refusal(&self, answer: &mut Answer<'_>, is_grpc: bool) {
-        let (Some(LimitAnswer::OverRate { retry_ns }), Some(plan)) = (self.refusal, &self.by) else { return };
+        let (Some(LimitAnswer::OverRate { retry_ns }), Some(RuleInForce::Limit(plan))) =
+            (self.refusal, &self.by)
+        else {
+            return;
+        };
         if is_grpc {
             let millis = retry_ns.div_ceil(1_000_000);
             answer.fields.push((b"grpc-retry-pushback-ms", millis.to_string().into_bytes().into()));
@@ -71,6 +98,7 @@ impl Limited {
         self.asked.clear();
         self.text.clear();
         self.text.shrink_to(MEMORY_KEPT_MAX);
+        self.tag.clear();
         (self.by, self.refusal) = (None, None);
     }
 }

@@ -11,6 +11,7 @@ use weir_http::digits;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::limited::RuleInForce;
 use super::stream::ClientStream;
 use super::template::TemplateValues;
 use super::{Ended, Exchange, forwarded, pause};
@@ -20,54 +21,24 @@ use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// Where keys are looked up.
 #[derive(Clone, Copy)]
-struct KeyPlace<'a> {
-    listener: &'a ListenerPlan,
-    route: Option<&'a RoutePlan>,
+pub(super) struct KeyPlace<'a> {
+    pub(super) listener: &'a ListenerPlan,
+    pub(super) route: Option<&'a RoutePlan>,
 }
 
-/// Asks the limits of a route, and waits for the turn of the request where they say so.
+/// Asks the limits: the longest wait that one of them wants, in nanoseconds.
 ///
 /// # Errors
-/// When a limit refuses the request, or the client leaves while it waits.
-pub(super) async fn pass(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
-    route: &RoutePlan,
-    limits: &[LimitInUse],
-) -> Result<(), Ended> {
-    let wait_ns = ask(client, stream, exchange, KeyPlace { listener, route: Some(route) }, limits)?;
-    if wait_ns > 0 {
-        // On the heap, since it is rare and would make every exchange larger.
-        Box::pin(wait(client, stream, exchange, wait_ns)).await?;
-    }
-    Ok(())
-}
-
-/// Asks the limits of a listener for a request that no route takes.
-///
-/// # Errors
-/// When one refuses it.
-#[cold]
-pub(super) fn pass_without_route(
-    client: &Client,
-    stream: &impl ClientStream,
-    exchange: &mut Exchange,
-    listener: &ListenerPlan,
-    limits: &[LimitInUse],
-) -> Result<(), Failure> {
-    ask(client, stream, exchange, KeyPlace { listener, route: None }, limits).map(|_wait_ns| ())
-}
-
-/// The longest wait that a limit asks for, in nanoseconds.
-fn ask(
+/// When one refuses the request.
+pub(super) fn ask(
     client: &Client,
     stream: &impl ClientStream,
     exchange: &mut Exchange,
     place: KeyPlace<'_>,
     limits: &[LimitInUse],
 ) -> Result<u64, Failure> {
+    // What was asked for the request before stays taken.
+    exchange.limited.asked.clear();
     let mut longest_ns = 0;
     for (index, limit) in limits.iter().enumerate() {
         if limit.upstream.is_some() && limit.upstream != exchange.record.upstream {
@@ -85,7 +56,7 @@ fn ask(
                 shard.delayed.increment();
                 if wait_ns > longest_ns {
                     longest_ns = wait_ns;
-                    exchange.limited.by = Some(Arc::clone(plan));
+                    exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
                 }
             }
             _ if plan.config.dry_run => {
@@ -201,19 +172,22 @@ fn refuse(
     exchange.limited.holds.clear();
     // The upstream has not seen the request.
     exchange.record.upstream = None;
-    (exchange.limited.by, exchange.limited.refusal) = (Some(Arc::clone(plan)), Some(refusal));
+    exchange.limited.by = Some(RuleInForce::Limit(Arc::clone(plan)));
+    exchange.limited.refusal = Some(refusal);
     Failure::weir(Phase::Route, cause)
 }
 
 /// Waits for the turn of the request.
-#[cold]
-async fn wait(
+///
+/// # Errors
+/// When too many wait, or the client leaves meanwhile.
+pub(super) async fn wait(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     wait_ns: u64,
 ) -> Result<(), Ended> {
-    let Some(plan) = exchange.limited.by.clone() else { return Ok(()) };
+    let Some(RuleInForce::Limit(plan)) = exchange.limited.by.clone() else { return Ok(()) };
     let Some(_turn) = plan.wait() else {
         plan.state.shards.of(client.worker.index).refused.increment();
         let refusal = LimitAnswer::OverRate { retry_ns: wait_ns };

@@ -14,6 +14,7 @@ mod connect;
 mod choose;
 pub(crate) mod retry;
 mod private;
+mod access;
 mod limits;
 mod pause;
 mod grpc;
@@ -120,8 +121,8 @@ async fn carry(
     }
     grpc::limit_time(client, exchange, route);
     let chosen = choose::upstream(client, exchange, route);
-    if let Some(limits) = &route.limits {
-        limits::pass(client, stream, exchange, listener, route, limits).await?;
+    if let Some(rules) = &route.rules {
+        access::pass(client, stream, exchange, listener, route, rules).await?;
     }
     let Some(upstream_index) = chosen else {
         return answer::without_server(client, stream, exchange, route).await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{LimitUse, Listener, ListenerProtocol, PathForm, Route, RouteAction};
+use weir_config::{AccessList, LimitUse, Listener, ListenerProtocol, PathForm, Route, RouteAction};
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
@@ -81,8 +81,8 @@ pub struct ListenerPlan {
     pub(crate) routes: RouteTable,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
-    /// The limits by key on requests that no route takes; routes have those of the listener, too.
-    pub(crate) limits: Option<Box<[LimitInUse]>>,
+    /// The lists and limits for requests that no route takes; routes have those of the listener, too.
+    pub(crate) rules: Option<Box<RequestRules>>,
     /// The routes, in the order of the config.
     pub route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, from any client.
@@ -101,14 +101,21 @@ pub struct ListenerPlan {
     own_id_header: Option<Box<[u8]>>,
 }
 
+/// The lists that requests are looked up in, and the limits that they are under.
+#[derive(Debug)]
+pub(crate) struct RequestRules {
+    pub(crate) lists: Vec<Arc<AccessList>>,
+    pub(crate) limits: Box<[LimitInUse]>,
+}
+
 /// A route, ready for use.
 #[derive(Debug)]
 pub struct RoutePlan {
     /// The route in the config.
     pub config: Arc<Route>,
     pub(crate) split: Option<WeightedSplit>,
-    /// The limits by key on its requests.
-    pub(crate) limits: Option<Box<[LimitInUse]>>,
+    /// The lists and limits for its requests.
+    pub(crate) rules: Option<Box<RequestRules>>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
     /// What each worker counts.
@@ -167,7 +174,7 @@ impl ListenerPlan {
                     empty_extension: config.lenient.empty_chunk_extension,
                 },
             },
-            limits: limits_in_use(&config.limited_by, limits),
+            rules: request_rules(&config.lists, &config.limited_by, limits),
             route_plans: route_plans(config, inputs, limits, before),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
@@ -255,13 +262,18 @@ fn route_plans(
     config.routes.iter().map(plan).collect()
 }
 
-/// The plans of the limits that a listener or a route names.
-fn limits_in_use(uses: &[LimitUse], limits: &[Arc<LimitPlan>]) -> Option<Box<[LimitInUse]>> {
+/// The lists and limits that a listener or a route names, if there are any.
+fn request_rules(
+    lists: &[Arc<AccessList>],
+    uses: &[LimitUse],
+    limits: &[Arc<LimitPlan>],
+) -> Option<Box<RequestRules>> {
     let plan = |one: &LimitUse| {
         let plan = limits.iter().find(|plan| plan.config.name == one.limit.name)?;
         Some(LimitInUse { plan: Arc::clone(plan), upstream: one.upstream.map(|upstream| upstream.0) })
     };
-    (!uses.is_empty()).then(|| uses.iter().filter_map(plan).collect())
+    let limits = uses.iter().filter_map(plan).collect();
+    (!lists.is_empty() || !uses.is_empty()).then(|| Box::new(RequestRules { lists: lists.to_vec(), limits }))
 }
 
 /// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
@@ -342,7 +354,7 @@ impl RoutePlan {
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             split,
-            limits: limits_in_use(&config.limited_by, limits),
+            rules: request_rules(&config.lists, &config.limited_by, limits),
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             config: Arc::clone(config),

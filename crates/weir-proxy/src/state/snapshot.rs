@@ -13,6 +13,7 @@ use weir_config::{Config, Dns, KeyLimit, Process};
 use weir_observe::prometheus::BucketBounds;
 
 pub use super::limit::LimitPlan;
+pub(crate) use super::listener::RequestRules;
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};

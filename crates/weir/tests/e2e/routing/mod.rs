@@ -5,4 +5,5 @@
 mod routes;
 mod placeholders;
 mod cors;
+mod access_lists;
 mod normal_paths;
