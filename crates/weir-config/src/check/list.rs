@@ -78,17 +78,21 @@ impl ListLookup {
         found
     }
 
-    /// Warns of lists that are not used, unless a name that could not be found may have been meant for one.
-    pub(super) fn warn_unused(&self, document: &Document, diagnostics: &mut Vec<Diagnostic>) {
-        if diagnostics.iter().any(|diagnostic| diagnostic.kind == DiagnosticKind::UnknownName) {
-            return;
-        }
+    /// All lists, in the order of the text; warns of those that are not used, unless a name that could not be found may have been meant for
+    /// one.
+    pub(super) fn into_lists(
+        self,
+        document: &Document,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Arc<AccessList>> {
+        let all_found = diagnostics.iter().all(|diagnostic| diagnostic.kind != DiagnosticKind::UnknownName);
         for ((name, _), used) in document.list.0.iter().zip(&self.used) {
-            if !used.get() {
+            if all_found && !used.get() {
                 let message = format!("the list `{}` is not used: no `lists` names it", name.value);
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, name.span, message));
             }
         }
+        self.lists
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn check(
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", diagnostics);
     }
-    lists.warn_unused(document, diagnostics);
+    let lists = lists.into_lists(document, diagnostics);
     let limits = limits.into_limits(document, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if document.listener.0.is_empty() && text.is_missing("listener") {
@@ -97,6 +97,7 @@ pub(crate) fn check(
         recorder: recorder.clone(),
         metrics: metrics.clone(),
         traces,
+        lists,
         limits,
         listeners,
         upstreams,

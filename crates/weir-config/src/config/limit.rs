@@ -50,6 +50,17 @@ impl KeyLimit {
         is_client_address(&self.key)
     }
 
+    /// What each key may do, in a few words.
+    pub fn rule(&self) -> String {
+        let rate = self.rate.map(|LimitRate { rate, burst, delays, .. }| {
+            let counted = if self.counts_responses() { " with certain statuses" } else { "" };
+            let waits = if delays { ", delayed" } else { "" };
+            format!("{rate}{counted}, burst {burst}{waits}")
+        });
+        let concurrent = self.concurrent.map(|count| format!("{count} at once"));
+        rate.into_iter().chain(concurrent).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether requests count by the statuses of their responses.
     pub fn counts_responses(&self) -> bool {
         !self.count_status.is_empty()

@@ -86,6 +86,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
+    /// The lists of addresses and other keys, in the order of the text; names are unique.
+    pub lists: Vec<Arc<AccessList>>,
     /// The limits by key, in the order of the text; names are unique.
     pub limits: Vec<Arc<KeyLimit>>,
     /// The listeners, at least one, in the order of the text; names are unique.

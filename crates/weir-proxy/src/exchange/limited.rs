@@ -8,6 +8,7 @@ use super::MEMORY_KEPT_MAX;
 use crate::net::clock::Instant;
 use crate::responder::Answer;
 use crate::state::limit::{LimitAnswer, LimitHold, LimitPlan};
+use crate::state::snapshot::rule_name;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -66,6 +67,14 @@ impl Limited {
             Some(RuleInForce::List(list)) => &list.name,
             None => "",
         }
+    }
+
+    /// The same in words, as snapshots have them.
+    pub(super) fn rule_name(&self) -> Option<String> {
+        Some(match self.by.as_ref()? {
+            RuleInForce::Limit(plan) => rule_name("limit", &plan.config.name),
+            RuleInForce::List(list) => rule_name("list", &list.name),
+        })
     }
 
     /// Adds to the answer what a client may know of the limit that has refused it: when it may come again, in fields of HTTP

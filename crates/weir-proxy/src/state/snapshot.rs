@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub listeners: Vec<Arc<ListenerPlan>>,
     /// The limits by key, in the order of the config.
     pub limits: Vec<Arc<LimitPlan>>,
+    /// What may refuse a request, in words: the limits, then the lists.
+    pub rule_names: Vec<Box<str>>,
     /// The upstreams, in the order of the config.
     pub upstreams: Vec<Arc<UpstreamPlan>>,
     /// The places of both by name.
@@ -75,6 +77,16 @@ fn limits(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Ve
         known => Arc::new(LimitPlan::new(limit, inputs.workers, known.map(|plan| &**plan))),
     };
     config.limits.iter().map(plan).collect()
+}
+
+fn rule_names(config: &Config) -> Vec<Box<str>> {
+    let limits = config.limits.iter().map(|limit| rule_name("limit", &limit.name));
+    limits.chain(config.lists.iter().map(|list| rule_name("list", &list.name))).map(Box::from).collect()
+}
+
+/// A limit or a list in words.
+pub(crate) fn rule_name(kind: &str, name: &str) -> String {
+    format!("{kind} `{name}`")
 }
 
 impl Snapshot {
@@ -122,6 +134,7 @@ impl Snapshot {
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
             limits,
+            rule_names: rule_names(config),
             upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {
                 weir_config::HistogramBuckets::Auto => BucketBounds::default(),

@@ -7,7 +7,7 @@ use crate::harness::http2::H2C;
 use crate::harness::scripts::{echo, echo_gated};
 use crate::harness::watchdog::now;
 use crate::harness::websocket::{open_tunnel, switch_and_return_bytes};
-use crate::harness::{Client, Gate, Http2Client, Origin, Response, Weir, config_with, eventually};
+use crate::harness::{Client, Gate, Http2Client, Origin, Response, Weir, config_with, eventually, run};
 
 /// A config in which every request is under the limit `one` with these keys.
 fn config(origin: &Origin, limit: &str) -> String {
@@ -287,6 +287,41 @@ fn over_http2_and_as_a_grpc_call() {
     );
     let pushback = call.field("grpc-retry-pushback-ms").and_then(|value| value.parse::<u32>().ok());
     assert!(matches!(pushback, Some(3_500_000..=3_600_000)), "{pushback:?}");
+}
+
+#[test]
+fn operators_see_the_keys_that_are_refused() {
+    let origin = echo();
+    let weir = start(&origin, "rate = \"1/h\", key = \"{header.x-user}@{host}\", burst = 1");
+    for (user, requests) in [("ann", 5), ("bob", 2), ("eve", 1)] {
+        for _ in 0..requests {
+            get(&weir, "/", &format!("X-User: {user}\r\n"));
+        }
+    }
+    let limit = &weir.admin_json("/api/limits")[0];
+    assert_eq!(limit["refused"], weir.admin_json("/api/overview")["limits"][0]["refused"]);
+    for (name, value) in [("passed", 3), ("refused", 5), ("keys", 3), ("keys_max", 100_000), ("evictions", 0)]
+    {
+        assert_eq!(limit[name], value, "{name}");
+    }
+    let top: Vec<_> = limit["top"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| (key["key"].as_str().unwrap(), key["count"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(top, [("ann@a.test", 4), ("bob@a.test", 1)]);
+    let admin = weir.address("admin").to_string();
+    let shown = run(&["ctl", "limits", "--admin", &admin]);
+    let expected = "one: 1/h, burst 1 by {header.x-user}@{host}\n  requests  3 passed, 0 delayed, 5 refused\n  keys      3 of 100000\n  refused   4 times";
+    assert!(shown.stdout.starts_with(expected) && shown.stdout.contains("ann@a.test"), "{shown:?}");
+    assert_eq!(run(&["ctl", "limits", "none", "--admin", &admin]).code, Some(2));
+    let page = Client::get(weir.address("admin"), "/").text();
+    assert!(page.contains("ann@a.test") && page.contains("1/h, burst 1"), "{page}");
+    let refused = get(&weir, "/", "X-User: ann\r\nAccept: application/json\r\n");
+    let id = serde_json::from_str::<serde_json::Value>(&refused.text()).unwrap()["request_id"].as_str().unwrap().to_owned();
+    let why = run(&["why", &id, "--admin", &admin]);
+    assert!(why.stdout.contains("stopped by") && why.stdout.contains("limit `one`"), "{why:?}");
 }
 
 /// Two workers, and requests for the same keys on both: together they pass what the limit says, and no token twice.
