@@ -59,10 +59,11 @@ fn paragraph(limit: &Value, keys: usize) -> String {
     }
     text.push('\n');
     for key in limit["top"].as_array().into_iter().flatten().take(keys) {
-        let ago = key["last_ms_ago"].as_u64().unwrap_or(0).div_ceil(1_000);
+        let number = |name: &str| key[name].as_u64().unwrap_or(0);
+        let ago = number("last_ms_ago").div_ceil(1_000);
         text.push_str(&format!(
             "  refused   {} times, {ago}s ago: {}\n",
-            shown(&key["count"]),
+            number("count"),
             shown(&key["key"])
         ));
     }

@@ -28,6 +28,7 @@ pub(super) fn check(
     let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
+    check_connection_rate(text, diagnostics);
     report_of_http(text, diagnostics);
     warn_limits(text, diagnostics);
     warn_request_id(text, diagnostics);
@@ -158,6 +159,14 @@ fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnos
     if text.value.trusted_proxies.unix && has_no_unix_socket(text) {
         let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at("trusted_proxies"), message));
+    }
+}
+
+/// A rate of connections is one whose burst refills within a day.
+fn check_connection_rate(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(rate) = &text.value.connections_per_client_rate else { return };
+    if let Err(error) = rate.value.tokens() {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, rate.span, error.to_string()));
     }
 }
 

@@ -158,6 +158,7 @@ fn of_listener_key(first: &str) -> Effect {
         | "fast_open"
         | "connections_max"
         | "connections_per_client_max"
+        | "connections_per_client_rate"
         | "tls"
         | "proxy_protocol"
         | "http2"

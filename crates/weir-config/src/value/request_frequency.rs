@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use weir_traffic::limit::{RateError, TokenRate};
+
 use super::{ValueError, parse_duration, print_duration};
 
 /// A number of requests per time.
@@ -13,6 +15,16 @@ pub struct RequestFrequency {
     pub requests: u32,
     /// In which time: a millisecond to a day.
     pub period: Duration,
+}
+
+impl RequestFrequency {
+    /// The rate, with as many at once after a pause as it has in its time.
+    ///
+    /// # Errors
+    /// When it is out of range.
+    pub fn tokens(self) -> Result<TokenRate, RateError> {
+        TokenRate::new(self.requests, self.period, self.requests)
+    }
 }
 
 /// The longest time.

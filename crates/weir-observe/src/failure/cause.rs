@@ -125,6 +125,7 @@ causes! {
     TooManyConnections "too-many-connections" "The process has as many connections as it may.",
     TooManyListenerConnections "too-many-listener-connections" "The listener has as many connections as it may.",
     TooManyClientConnections "too-many-client-connections" "This client address has as many connections as it may.",
+    ClientConnectionRate "client-connection-rate" "This client address opens as many connections in the time as it may.",
     AccessDenied "access-denied" "A list of the config denies the request.",
     RateLimited "rate-limited" "The key of the request has made as many requests in the time as its limit allows.",
     ConcurrencyLimited "concurrency-limited" "The key of the request has as many requests at once as its limit allows.",

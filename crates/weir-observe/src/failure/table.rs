@@ -61,6 +61,9 @@ rows! {
     "client-connection-limit": TooManyClientConnections, Weir, [Accept], log 429, GONE,
         "The connection was closed without a response: the client address is at its limit of connections.",
         "Raise `listener.NAME.connections_per_client_max`; if the address is a proxy of yours, add it to `listener.NAME.trusted_proxies`, or enable the PROXY protocol on it.";
+    "client-connection-rate": ClientConnectionRate, Weir, [Accept], log 429, GONE,
+        "The connection was closed without a response: the client address has opened as many connections in the time as it may.",
+        "Raise `listener.NAME.connections_per_client_rate` if such clients are legitimate.";
     "accept-descriptor-limit": DescriptorLimit, Weir, [Accept], log 503, GONE,
         "No connection could be accepted: the process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_config::KeyLimit;
+use weir_config::{KeyLimit, RequestFrequency};
 use weir_observe::{LimitShard, PerWorker};
 use weir_traffic::limit::{ClientKey, ClientLimit, RateLimit, TopKey, TopKeys};
 
@@ -43,6 +43,36 @@ pub struct LimitState {
     top: PerWorker<Mutex<TopKeys>>,
     /// Requests that wait for their turn.
     waiting: AtomicU32,
+}
+
+/// Connections that each client may open in a time.
+#[derive(Debug)]
+pub(crate) struct ConnectionRate {
+    /// The rate in the config.
+    rate: RequestFrequency,
+    hasher: RandomState,
+    epoch: Instant,
+    clients: RateLimit,
+}
+
+/// Clients that the table of a listener is made for.
+const CLIENTS_MAX: usize = 100_000;
+
+impl ConnectionRate {
+    /// The table goes on from the listener of this name in the config of before, if its rate is the same.
+    pub(super) fn new(rate: RequestFrequency, before: Option<&Arc<ConnectionRate>>) -> Option<Arc<Self>> {
+        if let Some(before) = before.filter(|before| before.rate == rate) {
+            return Some(Arc::clone(before));
+        }
+        let clients = RateLimit::new(rate.tokens().ok()?, CLIENTS_MAX);
+        Some(Arc::new(Self { rate, hasher: RandomState::new(), epoch: clock::now(), clients }))
+    }
+
+    /// Whether the client may open a connection now.
+    pub(crate) fn admits(&self, client: ClientKey, now: Instant) -> bool {
+        let key = self.hasher.hash_one(client.number());
+        self.clients.try_take(key, now.nanos_since(self.epoch)).is_ok()
+    }
 }
 
 /// What is known of the keys.

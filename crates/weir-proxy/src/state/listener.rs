@@ -14,7 +14,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
 use weir_traffic::split::WeightedSplit;
 
-use super::limit::{LimitInUse, LimitPlan};
+use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
@@ -81,6 +81,8 @@ pub struct ListenerPlan {
     pub(crate) routes: RouteTable,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
+    /// The connections that each client may open in a time.
+    pub(crate) connection_rate: Option<Arc<ConnectionRate>>,
     /// The lists and limits for requests that no route takes; routes have those of the listener, too.
     pub(crate) rules: Option<Box<RequestRules>>,
     /// The routes, in the order of the config.
@@ -174,6 +176,9 @@ impl ListenerPlan {
                     empty_extension: config.lenient.empty_chunk_extension,
                 },
             },
+            connection_rate: config.connections_per_client_rate.and_then(|rate| {
+                ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
+            }),
             rules: request_rules(&config.lists, &config.limited_by, limits),
             route_plans: route_plans(config, inputs, limits, before),
             routes: config.route_table(),

@@ -319,9 +319,33 @@ fn operators_see_the_keys_that_are_refused() {
     let page = Client::get(weir.address("admin"), "/").text();
     assert!(page.contains("ann@a.test") && page.contains("1/h, burst 1"), "{page}");
     let refused = get(&weir, "/", "X-User: ann\r\nAccept: application/json\r\n");
-    let id = serde_json::from_str::<serde_json::Value>(&refused.text()).unwrap()["request_id"].as_str().unwrap().to_owned();
+    let id = serde_json::from_str::<serde_json::Value>(&refused.text()).unwrap()["request_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let why = run(&["why", &id, "--admin", &admin]);
     assert!(why.stdout.contains("stopped by") && why.stdout.contains("limit `one`"), "{why:?}");
+}
+
+/// As many connections as the rate are served; the next is closed without a response, on every kind of listener.
+#[test]
+fn connections_in_a_time() {
+    let origin = echo();
+    for protocol in ["http", "tcp"] {
+        let keys = format!(
+            "listener.web.connections_per_client_rate = \"3/h\"\nlistener.web.protocol = \"{protocol}\"\nprocess.workers = 2"
+        );
+        let weir = Weir::start(&config_with(&[origin.named("a")], &keys));
+        let mut served = [0; 3].map(|_| Client::connect(weir.web()));
+        assert!(served.iter_mut().all(|client| client.fetch("/a").status == 200));
+        let mut refused = Client::connect(weir.web());
+        refused.assert_closed();
+        eventually("it is counted", || {
+            weir.metrics().all("weir_listener_failures_total", &["reason=\"client-connection-rate\""])
+                == [1.0]
+        });
+        assert_eq!(served[0].fetch("/b").status, 200, "open connections go on");
+    }
 }
 
 /// Two workers, and requests for the same keys on both: together they pass what the limit says, and no token twice.
