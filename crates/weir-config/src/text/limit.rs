@@ -23,7 +23,7 @@ section! {
         /// would wait longer is refused. Off: requests of a burst go on at once.
         delay: Option<Duration> = "off", in 1..=600_000, like "nginx `limit_req` without `nodelay`";
         /// How long a key is refused everything once it was over `rate`. Off: until `rate` allows a request again.
-        block: Option<Duration> = "off", in 1..=86_400_000, like "HAProxy `stick-table` with `expire`, `http-request deny if { sc_get_gpc0(0) gt 0 }`";
+        block: Option<Duration> = "off", in 1..=86_400_000, like "HAProxy `stick-table expire`";
         /// Only requests whose response has one of these statuses count towards `rate`: a key that is over it is refused everything. One, a
         /// range, or a list of both.
         count_status: OneOrMany<StatusRange> = optional, like "HAProxy `http_err_rate`, `http_fail_rate`";

@@ -50,7 +50,7 @@ section! {
         /// Further ones are closed as soon as they are accepted. Connections from `trusted_proxies` do not count.
         connections_per_client_rate: Option<Spanned<RequestFrequency>> = "off", like "HAProxy `src_conn_rate`";
         /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list.
-        lists: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `http-request deny if { src -f }`";
+        lists: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `allow`, `deny`; HAProxy `http-request deny`";
         /// Limits on all of its requests, by their names in `[limit.NAME]`: one or a list. Requests that no route takes count as well.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, HAProxy `http-request track-sc0`";
         /// Whether a request is cancelled when its client closes the connection or its half of it (FIN, `close_notify`) before the response
