@@ -157,7 +157,7 @@ fn entries<'a>(
     written: impl Iterator<Item = (&'a str, SourceSpan, bool)>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ListEntries {
-    let (mut networks, mut known, mut texts) = (Vec::new(), Vec::new(), HashMap::new());
+    let (mut networks, mut known, mut texts) = (Vec::new(), HashMap::new(), HashMap::new());
     let mut errors = 0;
     for (count, (entry, span, in_file)) in written.enumerate() {
         let mut words = entry.splitn(2, char::is_whitespace);
@@ -181,8 +181,10 @@ fn entries<'a>(
         } else if are_networks {
             match parse_network(key) {
                 Ok(network) => {
-                    networks.push((network, known.len() as u32));
-                    known.push(NetworkEntry { bits: bits(network), tag });
+                    // Most entries of a list say the same.
+                    let next = known.len() as u32;
+                    let place = *known.entry(NetworkEntry { bits: bits(network), tag }).or_insert(next);
+                    networks.push((network, place));
                 }
                 Err(error) => report(error),
             }
@@ -194,7 +196,12 @@ fn entries<'a>(
         }
     }
     match are_networks {
-        true => ListEntries::Networks(AddressTable::new(networks), known),
+        true => {
+            let mut known: Vec<(NetworkEntry, u32)> = known.into_iter().collect();
+            known.sort_by_key(|(_, place)| *place);
+            let known = known.into_iter().map(|(entry, _)| entry).collect();
+            ListEntries::Networks(AddressTable::new(networks), known)
+        }
         false => ListEntries::Texts(texts),
     }
 }

@@ -29,14 +29,14 @@ pub struct AccessList {
 /// The entries of a list: networks, or texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListEntries {
-    /// Networks of clients. The table has the places of their texts and how many bits they have.
+    /// Networks of clients. The table has the places of what is known of them, which most have in common.
     Networks(AddressTable, Vec<NetworkEntry>),
     /// Keys that are compared whole, with their texts.
     Texts(HashMap<Box<[u8]>, Box<str>>),
 }
 
 /// What is known of a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NetworkEntry {
     /// The bits of the network, of 128: one of IPv4 has 96 more.
     pub bits: u8,

@@ -1,7 +1,7 @@
 //! Many networks, and what the longest one that contains an address stands for.
 //!
 //! Networks that lie in each other are cut into ranges that do not overlap, sorted by where they begin: a lookup is one binary search, 17 steps among
-//! 100 000 networks, and the table takes 8 bytes a range for IPv4 and 24 for IPv6.
+//! 100 000 networks, and a network takes two ranges at most, of 12 bytes for IPv4 and 32 for IPv6.
 
 use std::net::IpAddr;
 

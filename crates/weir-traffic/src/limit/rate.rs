@@ -4,8 +4,8 @@
 //! I.371). When more keys come than the table holds, the fullest bucket is replaced: a key that has hardly used its own loses next to nothing,
 //! and no key is refused because of others.
 //!
-//! A key is 64 bits of a hash that clients cannot predict. Each set of buckets has a lock of its own beside them on the same cache lines, held for some
-//! 20 ns: threads meet on it only when they ask for keys of one set at the same moment.
+//! A key is 64 bits of a hash that clients cannot predict. Each set of buckets has a lock of its own beside them on the same cache lines, held for
+//! some instructions: threads meet on it only when they ask for keys of one set at the same moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
