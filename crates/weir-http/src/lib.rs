@@ -18,6 +18,7 @@ pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloPro
 pub use message::auth::authenticates_connection;
 pub use message::authority::Authority;
 pub use message::body::BodyLength;
+pub use message::conditional::{ConditionOutcome, Validators, parse_date};
 pub use message::connection::ConnectionOptions;
 pub use message::date::{DATE_BYTES, date};
 pub use message::field_set::FieldSet;
@@ -28,10 +29,12 @@ pub use message::forwarded::{
     write_forwarded, x_forwarded_for,
 };
 pub use message::limits::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
+pub use message::media_type::media_type;
 pub use message::method::Method;
 pub use message::name::FieldName;
 pub use message::path::{EncodedSlashRule, PathRules, write_normal_path};
 pub use message::priority::Priority;
+pub use message::range::{ByteRange, RangeSelection, select_ranges};
 pub use message::request::{Expectation, RequestHead};
 pub use message::response::ResponseHead;
 pub use message::rule::Rule;

@@ -105,6 +105,7 @@ impl LimitLookup {
         let upstreams: Vec<UpstreamIndex> = match action {
             RouteAction::Upstream(upstream) => vec![*upstream],
             RouteAction::Split(parts) => parts.iter().map(|part| part.upstream).collect(),
+            RouteAction::Files(files) => files.otherwise.into_iter().collect(),
             RouteAction::Redirect(_) | RouteAction::Respond(_) => Vec::new(),
         };
         for upstream in upstreams {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::headers::{self, ListenerHeaders};
+use super::headers::{self, ListenerDefaults};
 use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
 use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -22,7 +22,7 @@ pub(super) fn check(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
-    let headers = headers::check_listener(text, diagnostics);
+    let headers = headers::check_listener(text, around.files, diagnostics);
     let lists = around.lists.named(&[], &text.value.lists, diagnostics);
     let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
     let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
@@ -44,6 +44,7 @@ pub(super) fn check(
         lists,
         limited_by,
         response_headers: headers.response,
+        error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),
         tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, diagnostics)),
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
@@ -53,24 +54,25 @@ pub(super) fn check(
 fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
-    headers: &ListenerHeaders,
+    headers: &ListenerDefaults,
     rules: (&[Arc<AccessList>], &[LimitUse]),
-    around: &CheckScope<'_>,
+    scope: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
     let mut check =
-        |route| route::check(route, &text.value, headers, rules, around, &mut interner, diagnostics);
+        |route| route::check(route, &text.value, headers, rules, scope, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
-        let mut route = Route::to_upstream("*", around.upstreams.find(upstream, diagnostics));
+        let mut route = Route::to_upstream("*", scope.upstreams.find(upstream, diagnostics));
         route.lists = rules.0.to_vec();
-        route.limited_by = around.limits.of_route(rules.1, &None, &route.action, diagnostics);
+        route.limited_by = scope.limits.of_route(rules.1, &None, &route.action, diagnostics);
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();
+        route.error_pages = headers.error_pages.clone();
         routes.push(route);
         places.push(upstream.span);
     }
@@ -210,6 +212,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "request_headers",
         "response_headers",
         "hsts",
+        "error_pages",
     ];
     let of_listener = of_listener.map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];

@@ -24,6 +24,8 @@ mod admin;
 mod limit;
 mod list;
 mod headers;
+mod static_files;
+mod error_pages;
 mod templates;
 mod certificate_files;
 mod files;

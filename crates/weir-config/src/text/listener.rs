@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::error_page::ErrorPagesText;
 use super::{HeaderChangesText, ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
@@ -84,6 +85,8 @@ section! {
         response_headers: HeaderChangesText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
         /// `Strict-Transport-Security` (RFC 6797): browsers use TLS for this host from then on, whatever link they follow. Needs `tls`.
         hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";
+        /// Pages in place of Weir's own, on all routes; those of a route come first.
+        error_pages: ErrorPagesText = optional, like "nginx `error_page`, HAProxy `errorfile`";
         /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
     }
@@ -131,6 +134,7 @@ impl ListenerText {
             forwarded: self.forwarded,
             request_id: self.request_id.value,
             response_headers: HeaderChanges::default(),
+            error_pages: Vec::new(),
             access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),
         }

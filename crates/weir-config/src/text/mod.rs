@@ -17,6 +17,8 @@ mod route;
 mod cors;
 mod limit;
 mod list;
+mod files;
+mod error_page;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -24,6 +26,8 @@ pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
+pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
+pub(crate) use files::FilesText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use limit::LimitText;
 pub(crate) use list::ListText;

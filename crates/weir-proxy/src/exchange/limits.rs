@@ -121,7 +121,7 @@ fn write_key(
                         let address = forwarded::client_address(client, exchange, place.listener);
                         digits::address(out, plan.config.prefixes.network(address));
                     }
-                    value => values.write_value(value, out),
+                    value => values.write_one(value, out),
                 }
                 has_value |= out.len() > start;
                 // No value can end like another and begin like the next.

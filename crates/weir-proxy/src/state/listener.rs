@@ -16,6 +16,7 @@ use weir_traffic::split::WeightedSplit;
 
 use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
+use super::static_files::FilesPlan;
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
 use crate::net::tls::client_certificates::{CertificateFields, fields_without};
@@ -118,6 +119,8 @@ pub struct RoutePlan {
     pub(crate) split: Option<WeightedSplit>,
     /// The lists and limits for its requests.
     pub(crate) rules: Option<Box<RequestRules>>,
+    /// The files that it serves.
+    pub(crate) files: Option<Arc<FilesPlan>>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
     /// What each worker counts.
@@ -354,12 +357,20 @@ impl RoutePlan {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
                 Some(WeightedSplit::new(&weights).expect("the config check has seen the weights"))
             }
-            RouteAction::Upstream(_) | RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
+            RouteAction::Upstream(_)
+            | RouteAction::Redirect(_)
+            | RouteAction::Respond(_)
+            | RouteAction::Files(_) => None,
+        };
+        let files = match &config.action {
+            RouteAction::Files(files) => Some(Arc::new(FilesPlan::new(files))),
+            _ => None,
         };
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             split,
             rules: request_rules(&config.lists, &config.limited_by, limits),
+            files,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             config: Arc::clone(config),

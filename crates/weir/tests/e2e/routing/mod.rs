@@ -7,3 +7,5 @@ mod placeholders;
 mod cors;
 mod access_lists;
 mod normal_paths;
+mod files;
+mod error_pages;
