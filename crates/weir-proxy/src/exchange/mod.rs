@@ -112,7 +112,6 @@ async fn carry(
     stream.receive(client, exchange, listener).await?;
     trace::begin(client, exchange, listener, &config);
     admit::request(client, stream, exchange, listener)?;
-
     if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
         return answer::as_last_hop(client, stream, exchange).await;
     }

@@ -316,7 +316,7 @@ fn operators_see_the_keys_that_are_refused() {
     let expected = "one: 1/h, burst 1 by {header.x-user}@{host}\n  requests  3 passed, 0 delayed, 5 refused\n  keys      3 of 100000\n  refused   4 times";
     assert!(shown.stdout.starts_with(expected) && shown.stdout.contains("ann@a.test"), "{shown:?}");
     assert_eq!(run(&["ctl", "limits", "none", "--admin", &admin]).code, Some(2));
-    let page = Client::get(weir.address("admin"), "/").text();
+    let page = Client::get_by_address(weir.address("admin"), "/").text();
     assert!(page.contains("ann@a.test") && page.contains("1/h, burst 1"), "{page}");
     let refused = get(&weir, "/", "X-User: ann\r\nAccept: application/json\r\n");
     let id = serde_json::from_str::<serde_json::Value>(&refused.text()).unwrap()["request_id"]
