@@ -1,6 +1,8 @@
 //! The files that a config names: their paths, and whether they have changed since the check.
 
 use std::cell::{OnceCell, RefCell};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +39,7 @@ impl ListFiles {
         let mut read = |name: &Spanned<Box<str>>| {
             let folder = Path::new(&sources.file(name.span.file).name).parent();
             let path = folder.unwrap_or(Path::new("")).join(&*name.value);
-            match std::fs::read_to_string(&path) {
+            match read_bounded(&path) {
                 Ok(text) => Some(sources.add(path.display().to_string(), text)),
                 Err(error) => {
                     let message = format!("`{}` cannot be read: {error}", path.display());
@@ -55,6 +57,18 @@ impl ListFiles {
             files.iter().filter_map(&mut read).collect()
         });
         Self(lists.collect())
+    }
+}
+
+/// The largest file of a list: a million networks.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(LIST_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match read as u64 > LIST_BYTES_MAX {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB")),
+        false => Ok(text),
     }
 }
 

@@ -8,11 +8,11 @@ use weir_traffic::limit::{RateError, TokenRate};
 
 use super::check_name;
 use super::templates::{self, TemplatePlace};
-use crate::config::{KeyLimit, LimitRate, LimitUse, RouteAction, UpstreamIndex};
+use crate::config::{KeyLimit, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::text::{Document, LimitText};
-use crate::value::{TemplateScope, TemplateValue};
+use crate::value::{Template, TemplateScope, TemplateValue};
 
 /// Limits that one listener, route or upstream may name: each is looked up for every request.
 const NAMED_MAX: usize = 16;
@@ -131,6 +131,40 @@ impl LimitLookup {
             }
         }
         self.limits
+    }
+}
+
+/// Reports limits and lists whose keys, or whose counting, need requests, on a listener that has none.
+pub(super) fn report_of_http(
+    listener: &Spanned<Box<str>>,
+    routes: &[Route],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut told: Vec<String> = Vec::new();
+    let mut report = |what: String, why: &str| {
+        if !told.contains(&what) {
+            let message = format!("{what} cannot hold for the listener `{}`: {why}", listener.value);
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, listener.span, message));
+            told.push(what);
+        }
+    };
+    let of_request =
+        |key: &Template| key.values().find(|value| !value.is_of_connection()).map(TemplateValue::name);
+    let without = |name: String| format!("a connection of TCP has no `{{{name}}}`");
+    for route in routes {
+        for limit in route.limited_by.iter().map(|one| &one.limit) {
+            let what = format!("the limit `{}`", limit.name);
+            if let Some(name) = of_request(&limit.key) {
+                report(what, &without(name));
+            } else if limit.counts_responses() {
+                report(what, "a connection of TCP has no responses that `count_status` could count");
+            }
+        }
+        for list in &route.lists {
+            if let Some(name) = of_request(&list.key) {
+                report(format!("the list `{}`", list.name), &without(name));
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerDefaults};
-use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
+use super::{CheckScope, access_log, client_certificates, limit, redirect, route, tls, warn_unreachable};
 use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -26,6 +26,9 @@ pub(super) fn check(
     let lists = around.lists.named(&[], &text.value.lists, diagnostics);
     let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
     let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
+    if text.value.protocol == ListenerProtocol::Tcp {
+        limit::report_of_http(name, &routes, diagnostics);
+    }
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
     check_connection_rate(text, diagnostics);
@@ -202,8 +205,6 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
     }
     let of_listener = [
         "http2",
-        "lists",
-        "limited_by",
         "lenient",
         "paths",
         "trusted_proxies",

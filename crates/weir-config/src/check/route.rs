@@ -310,7 +310,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 25] = [
+    const OF_HTTP: [&str; 23] = [
         "host",
         "path",
         "path_exact",
@@ -324,8 +324,6 @@ fn report_of_other_protocol(
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
-        "lists",
-        "limited_by",
         "request_headers",
         "response_headers",
         "cors",

@@ -11,7 +11,7 @@ use weir_observe::{Cause, Failure, Phase};
 use super::client::Client;
 use super::limited::RuleInForce;
 use super::limits::{self, KeyPlace};
-use super::stream::ClientStream;
+use super::stream::ClientEnd;
 use super::template::TemplateValues;
 use super::{Ended, Exchange, forwarded, pause};
 use crate::net::clock;
@@ -28,7 +28,7 @@ static TARPITTED: AtomicU32 = AtomicU32::new(0);
 /// When it is refused, or the client leaves while it waits.
 pub(super) async fn pass(
     client: &mut Client,
-    stream: &mut impl ClientStream,
+    stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
     listener: &ListenerPlan,
     route: &RoutePlan,
@@ -63,7 +63,7 @@ pub(super) async fn pass(
 #[cold]
 pub(super) fn pass_without_route(
     client: &Client,
-    stream: &impl ClientStream,
+    stream: &impl ClientEnd,
     exchange: &mut Exchange,
     listener: &ListenerPlan,
     rules: &RequestRules,
@@ -79,7 +79,7 @@ pub(super) fn pass_without_route(
 /// The list that decides about a request: that with the most specific entry, of equal ones the first. Notes the tag of the first that has one.
 fn decide<'a>(
     client: &Client,
-    stream: &impl ClientStream,
+    stream: &impl ClientEnd,
     exchange: &mut Exchange,
     place: KeyPlace<'_>,
     lists: &'a [Arc<AccessList>],

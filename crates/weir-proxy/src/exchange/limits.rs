@@ -12,7 +12,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
 use super::limited::RuleInForce;
-use super::stream::ClientStream;
+use super::stream::ClientEnd;
 use super::template::TemplateValues;
 use super::{Ended, Exchange, forwarded, pause};
 use crate::net::clock;
@@ -32,7 +32,7 @@ pub(super) struct KeyPlace<'a> {
 /// When one refuses the request.
 pub(super) fn ask(
     client: &Client,
-    stream: &impl ClientStream,
+    stream: &impl ClientEnd,
     exchange: &mut Exchange,
     place: KeyPlace<'_>,
     limits: &[LimitInUse],
@@ -84,7 +84,7 @@ pub(super) fn ask(
 #[inline]
 fn key(
     client: &Client,
-    stream: &impl ClientStream,
+    stream: &impl ClientEnd,
     exchange: &mut Exchange,
     place: KeyPlace<'_>,
     plan: &LimitPlan,
@@ -93,20 +93,23 @@ fn key(
         return Some(plan.hash_address(forwarded::client_address(client, exchange, place.listener)));
     }
     let mut text = std::mem::take(&mut exchange.limited.text);
-    let has_value = write_key(client, stream, exchange, place, plan, &mut text);
+    let has_value = write_key(client, stream, exchange, place, plan, (&mut text, false));
     let key = has_value.then(|| plan.hash(&text));
     exchange.limited.text = text;
     key
 }
 
-/// Writes the text of a key; whether there is any.
+/// Bytes of a secret, such as a token, that operators see: enough to know which it is.
+const SHOWN_OF_SECRETS: usize = 4;
+
+/// Writes the text of a key; whether there is any. Where it is shown, secrets are cut.
 fn write_key(
     client: &Client,
-    stream: &impl ClientStream,
+    stream: &impl ClientEnd,
     exchange: &Exchange,
     place: KeyPlace<'_>,
     plan: &LimitPlan,
-    out: &mut Vec<u8>,
+    (out, is_shown): (&mut Vec<u8>, bool),
 ) -> bool {
     out.clear();
     let values = TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
@@ -124,6 +127,10 @@ fn write_key(
                     value => values.write_one(value, out),
                 }
                 has_value |= out.len() > start;
+                if is_shown && value.is_secret() && out.len() > start + SHOWN_OF_SECRETS {
+                    out.truncate(start + SHOWN_OF_SECRETS);
+                    out.extend_from_slice("\u{2026}".as_bytes());
+                }
                 // No value can end like another and begin like the next.
                 out.push(0);
             }
@@ -136,14 +143,14 @@ fn write_key(
 #[cold]
 fn note(
     client: &Client,
-    stream: &impl ClientStream,
+    stream: &impl ClientEnd,
     exchange: &mut Exchange,
     place: KeyPlace<'_>,
     plan: &LimitPlan,
     key: u64,
 ) {
     let mut text = std::mem::take(&mut exchange.limited.text);
-    write_key(client, stream, exchange, place, plan, &mut text);
+    write_key(client, stream, exchange, place, plan, (&mut text, true));
     text.retain(|byte| *byte != 0);
     plan.note_refusal(client.worker.index, key, &text, client.now);
     exchange.limited.text = text;
@@ -183,7 +190,7 @@ fn refuse(
 /// When too many wait, or the client leaves meanwhile.
 pub(super) async fn wait(
     client: &mut Client,
-    stream: &mut impl ClientStream,
+    stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
     wait_ns: u64,
 ) -> Result<(), Ended> {

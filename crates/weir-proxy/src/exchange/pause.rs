@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
-use super::stream::ClientStream;
+use super::stream::ClientEnd;
 use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::state::activity::Activity;
@@ -17,7 +17,7 @@ use crate::state::activity::Activity;
 /// When the client leaves meanwhile, or the time of the exchange is over.
 pub(super) async fn hold(
     client: &mut Client,
-    stream: &mut impl ClientStream,
+    stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
     time: Duration,
 ) -> Result<(), Ended> {

@@ -327,6 +327,55 @@ fn operators_see_the_keys_that_are_refused() {
     assert!(why.stdout.contains("stopped by") && why.stdout.contains("limit `one`"), "{why:?}");
 }
 
+#[test]
+fn secrets_in_keys_are_not_shown() {
+    let origin = echo();
+    let weir = start(&origin, "rate = \"1/h\", key = \"{header.x-api-key} {cookie.s} {header.x-user}\"");
+    for _ in 0..2 {
+        get(&weir, "/", "X-Api-Key: abcdefghij\r\nCookie: s=1234567\r\nX-User: eve-the-first\r\n");
+    }
+    let top = &weir.admin_json("/api/limits")[0]["top"];
+    assert_eq!(top[0]["key"], "abcd\u{2026} 1234\u{2026} eve-the-first");
+}
+
+/// A connection of a TCP listener counts as a request: by rate, and at once until it ends.
+#[test]
+fn connections_of_a_tcp_listener() {
+    let origin = echo();
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        "listener.web.protocol = \"tcp\"
+         listener.web.limited_by = [\"one\", \"two\"]
+         listener.web.lists = \"all\"
+         list.all = { action = \"tag\", entries = [\"127.0.0.0/8 here\"] }
+         limit.one = { rate = \"5/h\", key = \"{client_address} {tag}\" }
+         limit.two.concurrent = 2
+         process.workers = 2",
+    ));
+    let is_served = |client: &mut Client| {
+        let sent = client.send_what_is_taken("GET /a HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        sent.is_ok() && client.try_response_to("GET").is_ok()
+    };
+    let refused = |reason: &str| {
+        let labels = [&*format!("reason=\"{reason}\"")];
+        weir.metrics().all("weir_listener_failures_total", &labels).iter().sum::<f64>()
+    };
+    let [mut first, mut second] = [0; 2].map(|_| Client::connect(weir.web()));
+    assert!(is_served(&mut first) && is_served(&mut second));
+    Client::connect(weir.web()).assert_closed();
+    eventually("it is counted", || refused("concurrency-limited") == 1.0);
+    drop((first, second));
+    eventually("a place is free again", || is_served(&mut Client::connect(weir.web())));
+    // Those that had no place have given their tokens back.
+    eventually("the rate is used up", || {
+        let _served = is_served(&mut Client::connect(weir.web()));
+        refused("rate-limited") > 0.0
+    });
+    assert_eq!(weir.admin_json("/api/limits")[0]["top"][0]["key"], "127.0.0.1 here");
+    let tunnels = weir.metrics().sum("weir_listener_tunnels_total", &[]);
+    assert_eq!(tunnels, 5.0, "as many as the rate allows");
+}
+
 /// As many connections as the rate are served; the next is closed without a response, on every kind of listener.
 #[test]
 fn connections_in_a_time() {
