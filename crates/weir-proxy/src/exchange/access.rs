@@ -84,6 +84,7 @@ fn decide<'a>(
     place: KeyPlace<'_>,
     lists: &'a [Arc<AccessList>],
 ) -> Option<&'a Arc<AccessList>> {
+    exchange.limited.is_asked = true;
     let mut decides: Option<(u8, &Arc<AccessList>)> = None;
     for list in lists {
         let mut text = std::mem::take(&mut exchange.limited.text);

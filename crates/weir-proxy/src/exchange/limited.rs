@@ -16,6 +16,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The limits of one exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Limited {
+    /// Whether any was asked: one branch for exchanges without limits, which are most.
+    pub(super) is_asked: bool,
     /// What limits hold until it is over.
     pub(super) holds: Vec<LimitHold>,
     /// The limits that were asked, by their places, and the keys: what was taken is given back when a later one refuses.
@@ -38,12 +40,6 @@ pub(super) enum RuleInForce {
 }
 
 impl Limited {
-    /// Whether any limit has to do with it.
-    #[inline]
-    pub(super) fn is_any(&self) -> bool {
-        !self.holds.is_empty() || self.by.is_some() || !self.tag.is_empty()
-    }
-
     /// The exchange is over: counts its response where limits count responses, and gives back its places.
     #[cold]
     pub(super) fn settle(&mut self, status: u16, now: Instant) {
@@ -102,7 +98,9 @@ impl Limited {
     }
 
     /// Lets go of everything; keeps the memory.
+    #[cold]
     pub(super) fn reset(&mut self) {
+        self.is_asked = false;
         self.holds.clear();
         self.asked.clear();
         self.text.clear();

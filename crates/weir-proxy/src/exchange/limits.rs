@@ -129,7 +129,7 @@ fn write_key(
                 has_value |= out.len() > start;
                 if is_shown && value.is_secret() && out.len() > start + SHOWN_OF_SECRETS {
                     out.truncate(start + SHOWN_OF_SECRETS);
-                    out.extend_from_slice("\u{2026}".as_bytes());
+                    out.extend_from_slice(b"...");
                 }
                 // No value can end like another and begin like the next.
                 out.push(0);

@@ -316,7 +316,7 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
-        if self.limited.is_any() {
+        if self.limited.is_asked {
             self.limited.reset();
         }
         self.grpc = None;

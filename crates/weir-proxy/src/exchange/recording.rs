@@ -97,7 +97,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
     entry.server = index(record.server);
-    entry.stopped_by = if exchange.limited.is_any() { stopped_by(exchange, config) } else { NONE };
+    entry.stopped_by = if exchange.limited.is_asked { stopped_by(exchange, config) } else { NONE };
     entry.peer = client.peer;
     let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;

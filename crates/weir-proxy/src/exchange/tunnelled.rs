@@ -164,6 +164,7 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
+        exchange.limited.is_asked |= !self.holds.is_empty();
         exchange.limited.holds = std::mem::take(&mut self.holds);
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);

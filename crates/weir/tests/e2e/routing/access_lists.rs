@@ -154,3 +154,32 @@ fn errors_in_a_file_have_its_lines() {
     );
     assert!(text.contains("none.txt` cannot be read"), "{text}");
 }
+
+#[test]
+fn explain_names_the_lists_and_limits_of_a_request() {
+    let folder = temporary_folder();
+    let config = folder.path().join("weir.toml");
+    std::fs::write(
+        &config,
+        "listener.web = { address = \":0\", upstream = \"app\", lists = [\"bad\", \"keys\"], limited_by = \"one\" }
+         upstream.app = { servers = [\"127.0.0.1:1\"], limited_by = \"two\" }
+         list.bad = { action = \"deny\", entries = [\"192.0.2.0/24\"] }
+         list.keys = { action = \"allow\", key = \"{header.x-key}\", entries = [\"a\"] }
+         limit.one = { rate = \"10/s\", burst = 20 }
+         limit.two = { concurrent = 5, key = \"{host}\", dry_run = true }",
+    )
+    .unwrap();
+    let file = config.display().to_string();
+    let explained = run(&["explain", &file, "http://a.test/", "--from", "192.0.2.7"]);
+    for line in [
+        "list       bad (deny): the client is in it\n",
+        "list       keys (allow): by {header.x-key}\n",
+        "limit      one: 10/s, burst 20 by {client_address}\n",
+        "limit      two: 5 at once by {host}, as a dry run\n",
+    ] {
+        assert!(explained.stdout.contains(line), "{line}{}", explained.stdout);
+    }
+    let json = run(&["explain", &file, "http://a.test/", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json["lists"][0]["has_client"], &json["limits"][1]["name"]), (&false.into(), &"two".into()));
+}
