@@ -51,7 +51,7 @@ pub(super) async fn pass(
     }
     let wait_ns = limits::ask(client, stream, exchange, place, &rules.limits)?;
     if wait_ns > 0 {
-        Box::pin(limits::wait(client, stream, exchange, wait_ns)).await?;
+        Box::pin(limits::wait(client, stream, exchange, &rules.limits, wait_ns)).await?;
     }
     Ok(())
 }

@@ -73,7 +73,7 @@ pub(super) fn ask(
             let has_place = plan.config.concurrent.is_some() && !is_over;
             exchange.limited.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
         }
-        if !is_over && limits.len() > 1 {
+        if !is_over {
             exchange.limited.asked.push((index, key));
         }
     }
@@ -192,13 +192,14 @@ pub(super) async fn wait(
     client: &mut Client,
     stream: &mut impl ClientEnd,
     exchange: &mut Exchange,
+    limits: &[LimitInUse],
     wait_ns: u64,
 ) -> Result<(), Ended> {
     let Some(RuleInForce::Limit(plan)) = exchange.limited.by.clone() else { return Ok(()) };
     let Some(_turn) = plan.wait() else {
         plan.state.shards.of(client.worker.index).refused.increment();
         let refusal = LimitAnswer::OverRate { retry_ns: wait_ns };
-        return Err(refuse(exchange, &[], &plan, refusal).into());
+        return Err(refuse(exchange, limits, &plan, refusal).into());
     };
     pause::hold(client, stream, exchange, Duration::from_nanos(wait_ns)).await?;
     client.now = clock::now();

@@ -268,3 +268,85 @@ impl Drop for LimitHold {
 fn lock(top: &Mutex<TopKeys>) -> std::sync::MutexGuard<'_, TopKeys> {
     top.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weir_config::Config;
+
+    use super::*;
+
+    fn plan(keys: &str, before: Option<&LimitPlan>) -> Arc<LimitPlan> {
+        let text = format!(
+            "limit.one = {{ {keys} }}\nlistener.web = {{ address = \":0\", upstream = \"app\", limited_by = \"one\" }}\n\
+             upstream.app.servers = [\"a:80\"]"
+        );
+        let config = Config::parse(&text, "weir.toml").expect("a good config");
+        Arc::new(LimitPlan::new(&config.limits[0], 2, before))
+    }
+
+    #[test]
+    fn a_refusal_by_concurrency_gives_the_token_back() {
+        let plan = plan("rate = \"2/h\", concurrent = 1", None);
+        let (key, now) = (plan.hash(b"a"), clock::now());
+        assert_eq!(plan.ask(key, now), LimitAnswer::Pass { wait_ns: 0 });
+        for _ in 0..5 {
+            assert_eq!(plan.ask(key, now), LimitAnswer::OverConcurrency);
+        }
+        plan.release(key);
+        assert_eq!(plan.ask(key, now), LimitAnswer::Pass { wait_ns: 0 });
+        plan.release(key);
+        assert!(matches!(plan.ask(key, now), LimitAnswer::OverRate { .. }));
+        assert_eq!((plan.keys(), plan.evictions()), (1, 0));
+    }
+
+    #[test]
+    fn the_requests_that_wait_are_bounded() {
+        let plan = plan("rate = \"1/h\", delay = \"1m\"", None);
+        let mut waiting: Vec<WaitingTurn> = std::iter::from_fn(|| plan.wait()).collect();
+        assert_eq!((waiting.len(), plan.waiting()), (WAITING_MAX as usize, WAITING_MAX));
+        waiting.pop();
+        assert!(plan.wait().is_some() && plan.waiting() == WAITING_MAX - 1);
+        drop(waiting);
+        assert_eq!(plan.waiting(), 0);
+    }
+
+    /// A table of the same shape goes on; counters always do.
+    #[test]
+    fn a_table_goes_on_as_long_as_keys_mean_the_same() {
+        let first = plan("rate = \"1/h\"", None);
+        let (key, now) = (first.hash(b"a"), clock::now());
+        first.ask(key, now);
+        first.state.shards.of(1).passed.increment();
+        for (keys, goes_on) in [
+            ("rate = \"1/h\", status = 503, dry_run = true, count_status = 404", true),
+            ("rate = \"1/h\", block = \"1m\"", false),
+            ("rate = \"2/h\"", false),
+            ("rate = \"1/h\", key = \"{host}\"", false),
+            ("rate = \"1/h\", prefix.ipv4 = 24", false),
+            ("rate = \"1/h\", keys_max = 7", false),
+            ("rate = \"1/h\", concurrent = 1", false),
+        ] {
+            let next = plan(keys, Some(&first));
+            let is_over = matches!(next.ask(key, now), LimitAnswer::OverRate { .. });
+            assert_eq!(is_over && next.hash(b"a") == key, goes_on, "{keys}");
+            assert_eq!(next.state.shards.used().map(|shard| shard.passed.value()).sum::<u64>(), 1, "{keys}");
+        }
+    }
+
+    #[test]
+    fn connections_have_a_rate() {
+        let rate: RequestFrequency = "2/h".parse().unwrap();
+        let clients = ConnectionRate::new(rate, None).unwrap();
+        let client = |text: &str| ClientKey::from(text.parse::<IpAddr>().unwrap());
+        let now = clock::now() + Duration::from_secs(1);
+        let admits = |rate: &ConnectionRate, text| rate.admits(client(text), now);
+        assert_eq!([0; 3].map(|_| admits(&clients, "192.0.2.1")), [true, true, false]);
+        assert!(admits(&clients, "192.0.2.2"));
+        let next = ConnectionRate::new(rate, Some(&clients)).unwrap();
+        assert!(!admits(&next, "192.0.2.1"));
+        let other = ConnectionRate::new("3/h".parse().unwrap(), Some(&clients)).unwrap();
+        assert!(admits(&other, "192.0.2.1"));
+    }
+}
