@@ -67,6 +67,8 @@ pub struct WorkerShard {
     pub traces_sampled: Counter,
     /// Exchanges that were to be sampled and passed unsampled, since too many were.
     pub traces_limited: Counter,
+    /// Request bodies that were taken in before a server got them: whole in memory, whole with the help of a file, in part.
+    pub bodies_buffered: [Counter; 3],
     /// Sampled exchanges dropped because too many waited to be sent.
     pub traces_dropped: Counter,
     /// One part per listener, in the order of the config.
@@ -109,6 +111,7 @@ impl WorkerShard {
             log_lines_dropped: Counter::new(),
             traces_sampled: Counter::new(),
             traces_limited: Counter::new(),
+            bodies_buffered: [const { Counter::new() }; 3],
             traces_dropped: Counter::new(),
             listeners,
             upstreams,

@@ -76,6 +76,8 @@ pub struct ProcessStats {
     pub virtual_bytes: u64,
     /// When it was started, in microseconds since 1970.
     pub started_micros: u64,
+    /// Bytes that bodies of requests have in temporary files.
+    pub temporary_file_bytes: u64,
 }
 
 /// The counts of reloads of the config.
@@ -251,6 +253,7 @@ pub struct WorkerStats {
     pub traces_sampled: u64,
     pub traces_limited: u64,
     pub traces_dropped: u64,
+    pub bodies_buffered: [u64; 3],
 }
 
 impl WorkerStats {
@@ -272,6 +275,7 @@ impl WorkerStats {
             traces_sampled: shard.traces_sampled.value(),
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
+            bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }
     }
 }

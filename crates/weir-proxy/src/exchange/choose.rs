@@ -9,7 +9,7 @@ use weir_traffic::route::RouteRequest;
 
 use super::client::Client;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, access, cors, fields, forwarded};
+use super::{Ended, Exchange, access, cors, fields, forwarded, grpc_web};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -91,6 +91,9 @@ pub(crate) fn route<'a>(
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
+    if route.config.grpc_web {
+        grpc_web::begin(exchange);
+    }
     Ok(route)
 }
 

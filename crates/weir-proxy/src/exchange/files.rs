@@ -48,11 +48,10 @@ pub(super) async fn answer(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     route: &RoutePlan,
-    files: &Arc<FilesPlan>,
 ) -> Result<bool, Ended> {
     // As long as a file may be the answer, the upstream has not seen the request.
     let upstream = exchange.record.upstream.take();
-    let is_answered = serve(client, stream, exchange, route, files).await?;
+    let is_answered = serve(client, stream, exchange, route).await?;
     exchange.record.upstream = upstream.filter(|_| !is_answered);
     Ok(is_answered)
 }
@@ -62,8 +61,8 @@ async fn serve(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     route: &RoutePlan,
-    files: &Arc<FilesPlan>,
 ) -> Result<bool, Ended> {
+    let Some(files) = &route.files else { return Ok(false) };
     let has_upstream = files.config.otherwise.is_some();
     if !matches!(exchange.request.method(), Method::Get | Method::Head) {
         return match has_upstream {

@@ -8,6 +8,7 @@ mod large_bodies;
 mod grpc;
 mod grpc_web;
 mod backpressure;
+mod buffering;
 mod early_response;
 mod last_bytes;
 mod client_disconnect;
