@@ -254,6 +254,7 @@ pub struct WorkerStats {
     pub traces_limited: u64,
     pub traces_dropped: u64,
     pub bodies_buffered: [u64; 3],
+    pub responses_buffered: [u64; 2],
 }
 
 impl WorkerStats {
@@ -275,6 +276,7 @@ impl WorkerStats {
             traces_sampled: shard.traces_sampled.value(),
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
+            responses_buffered: shard.responses_buffered.each_ref().map(Counter::value),
             bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }
     }
