@@ -41,20 +41,21 @@ pub use certificate::{
     RevocationLists,
 };
 pub use config::{
-    AcceptFrom, Access, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BasicAuth,
-    BodyRule, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
-    CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
-    CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, ErrorPage, FileEncoding, FixedResponse,
+    AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings,
+    BasicAuth, BodyRule, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification,
+    Collector, CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret,
+    Cors, CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, ErrorPage, FileEncoding, FixedResponse,
     ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck,
-    HealthProbe, HistogramBuckets, HttpProbe, JwtAuth, KeyExchangeGroup, Leniency, Listener,
-    ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls,
-    LogLevel, LogLineFormat, LogSettings, Metrics, OnDown, OutlierEjection, PagePart, PageText, PathForm,
-    PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority,
-    QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestBuffering, RequestId, ResponseBuffering,
-    RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol,
-    SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings,
-    TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
-    UpstreamTimeouts, UpstreamTls, WorkerCount,
+    HealthProbe, HistogramBuckets, HttpProbe, JwtAuth, KeyExchangeGroup, KeyLimit, Leniency, LimitRate,
+    LimitUse, ListAction, ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
+    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics,
+    NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings,
+    PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings,
+    Redirect, ReloadTrigger, RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route,
+    RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget,
+    StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies,
+    Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WorkerCount,
 };
 pub use config_file::ConfigFile;
 pub use credential_files::{doubt_about_users, load_keys, load_users};
@@ -64,6 +65,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue,
-    Token, ValueError, parse_duration, print_duration,
+    ProgressLimit, RequestFrequency, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope,
+    TemplateValue, Token, ValueError, parse_duration, print_duration,
 };

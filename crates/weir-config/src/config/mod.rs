@@ -16,6 +16,8 @@ mod error_page;
 mod cors;
 mod access;
 mod destination;
+mod limit;
+mod list;
 mod upstream;
 mod upstream_http2;
 mod grpc_status;
@@ -44,6 +46,9 @@ pub use error_page::{ErrorPage, PagePart, PageText};
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
+pub use limit::{KeyLimit, LimitRate};
+pub(crate) use list::is_client_address;
+pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
@@ -55,8 +60,8 @@ pub use process::{
     ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    FixedResponse, HeaderChanges, QueuePriority, Redirect, RequestBuffering, ResponseBuffering, Route,
-    RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
+    FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
+    Route, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
@@ -89,6 +94,10 @@ pub struct Config {
     pub metrics: Metrics,
     /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
+    /// The lists of addresses and other keys, in the order of the text; names are unique.
+    pub lists: Vec<Arc<AccessList>>,
+    /// The limits by key, in the order of the text; names are unique.
+    pub limits: Vec<Arc<KeyLimit>>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -9,12 +9,11 @@ use super::grpc_call::GrpcCall;
 use super::grpc_fields;
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::grpc_web::{GrpcWebRequest, GrpcWebResponse};
-use crate::state::snapshot::RoutePlan;
 
 /// Makes a request of gRPC-Web a call, on a route that translates it.
-#[inline]
-pub(super) fn begin(exchange: &mut Exchange, route: &RoutePlan) {
-    if route.config.grpc_web && exchange.grpc.is_none() {
+#[cold]
+pub(super) fn begin(exchange: &mut Exchange) {
+    if exchange.grpc.is_none() {
         exchange.grpc = GrpcCall::of_web(&exchange.request, &exchange.request_text);
     }
 }

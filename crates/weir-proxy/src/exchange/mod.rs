@@ -9,7 +9,7 @@ mod intercept;
 mod response_buffering;
 mod respond;
 mod upgrade;
-mod access;
+mod proof;
 mod basic_auth;
 mod jwt_auth;
 mod forward_auth;
@@ -21,6 +21,9 @@ mod connect;
 mod choose;
 pub(crate) mod retry;
 mod private;
+mod access;
+mod limits;
+mod pause;
 mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
@@ -45,6 +48,7 @@ pub(crate) mod client;
 mod grpc_fields;
 pub(crate) mod granted;
 mod grpc_call;
+mod limited;
 mod header_changes;
 pub(crate) mod waits;
 
@@ -66,6 +70,7 @@ use client::Client;
 use granted::Granted;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
+use limited::Limited;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -115,15 +120,18 @@ async fn carry(
     stream.receive(client, exchange, listener).await?;
     trace::begin(client, exchange, listener, &config);
     admit::request(client, stream, exchange, listener)?;
-
     if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
         return answer::as_last_hop(client, stream, exchange).await;
     }
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
-    grpc::on_route(client, exchange, route);
-    if let Some(questions) = access::questions(client, stream, servers, exchange, (&config, listener, route))
+    grpc::limit_time(client, exchange, route);
+    let chosen = choose::upstream(client, exchange, route);
+    if let Some(rules) = &route.rules {
+        access::pass(client, stream, exchange, listener, route, rules).await?;
+    }
+    if let Some(questions) = proof::questions(client, stream, servers, exchange, (&config, listener, route))
         && let Some(end) = questions.await?
     {
         return Ok(end);
@@ -131,7 +139,7 @@ async fn carry(
     if route.files.is_some() && files::answer(client, stream, exchange, route).await? {
         return Ok(End::Done);
     }
-    let Some(upstream_index) = choose::upstream(client, exchange, route) else {
+    let Some(upstream_index) = chosen else {
         return answer::without_server(client, stream, exchange, route).await;
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
@@ -140,7 +148,6 @@ async fn carry(
     if request_buffering::is_wanted(exchange, route) {
         Box::pin(request_buffering::take_request(client, stream, exchange, route)).await?;
     }
-
     let mut history = AttemptHistory::new();
     let mut kept = None;
     let (location, mut serving) = loop {
@@ -168,7 +175,7 @@ async fn carry(
                 drop(serving.slot);
                 if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
                     // On the heap, since it is rare and would make every exchange larger.
-                    Box::pin(grpc::hold_back(client, stream, exchange, time)).await?;
+                    Box::pin(pause::hold(client, stream, exchange, time)).await?;
                 }
             }
             Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
@@ -273,6 +280,8 @@ pub(crate) struct Exchange {
     pub(crate) rendered_headers: RenderedHeaders,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
+    /// What limits by key have to do with it.
+    pub(crate) limited: Limited,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
     /// What is known of the client, on a route that asks for that.
@@ -305,6 +314,7 @@ impl Exchange {
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
+            limited: Limited::default(),
             grpc: None,
             granted: None,
             waits: Waits::new(),
@@ -333,6 +343,9 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
+        if self.limited.is_asked {
+            self.limited.reset();
+        }
         self.grpc = None;
         self.granted = None;
         self.record.reset();

@@ -146,6 +146,7 @@ impl<'a> TemplateValues<'a> {
                 out.extend_from_slice(granted::claim(exchange, name).unwrap_or_default());
             }
             TemplateValue::User => out.extend_from_slice(granted::user(exchange)),
+            TemplateValue::Tag => out.extend_from_slice(&exchange.limited.tag),
             TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
             TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),
             TemplateValue::Status if self.status == 0 => {}

@@ -1,0 +1,70 @@
+//! End of phase Route: what a route asks of its clients before it takes their requests.
+//!
+//! Rare and on the heap: an exchange of a route that asks for nothing never comes here.
+
+use std::pin::Pin;
+use std::rc::Rc;
+
+use super::client::Client;
+use super::granted::Granted;
+use super::stream::ClientStream;
+use super::{End, Ended, Exchange, answer, basic_auth, choose, forward_auth, jwt_auth};
+use crate::state::access::AccessPlan;
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::state::worker_config::WorkerConfig;
+use crate::upstream::stream::Servers;
+
+/// The config of the exchange, its listener and its route.
+type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
+
+/// `None` when the request may pass, else the end of its exchange.
+type AccessOutcome = Result<Option<End>, Ended>;
+
+/// Everything that the route wants to know, to be waited for; `None` where it asks for nothing. On the heap, since it is rare and would make every
+/// exchange larger.
+#[inline]
+pub(super) fn questions<'a>(
+    client: &'a mut Client,
+    stream: &'a mut impl ClientStream,
+    servers: &'a mut impl Servers,
+    exchange: &'a mut Exchange,
+    asked: Asked<'a>,
+) -> Option<Pin<Box<impl Future<Output = AccessOutcome>>>> {
+    let access = asked.2.access.as_deref()?;
+    if choose::is_preflight(exchange, asked.2) {
+        return None;
+    }
+    Some(Box::pin(admit(client, stream, servers, exchange, asked, access)))
+}
+
+/// Asks for everything that the route wants to know.
+///
+/// # Errors
+/// When something is missing or wrong, or the client leaves meanwhile.
+async fn admit(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+    (config, listener, route): Asked<'_>,
+    access: &AccessPlan,
+) -> AccessOutcome {
+    exchange.granted = Some(Box::new(Granted::default()));
+    // Until it is admitted, no upstream has seen the request.
+    let chosen = exchange.record.upstream.take();
+    let Some(settings) = &route.config.access else { return Ok(None) };
+    if let (Some(basic), Some(users)) = (&settings.basic, &access.users) {
+        basic_auth::admit(client, stream, exchange, listener, basic, &users.now()).await?;
+    }
+    if let (Some(jwt), Some(keys)) = (&settings.jwt, &access.keys) {
+        jwt_auth::admit(client, exchange, jwt, &keys.now())?;
+    }
+    if let (Some(forward), Some(way)) = (&settings.forward, route.auth_route.as_deref()) {
+        let question = forward_auth::AuthQuestion { config, listener, route: way, forward };
+        if let Some(denial) = forward_auth::ask(client, stream, servers, exchange, question).await? {
+            return answer::of_other(client, stream, exchange, &denial.answer()).await.map(Some);
+        }
+    }
+    exchange.record.upstream = chosen;
+    Ok(None)
+}
