@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use weir_http::Rule;
 
 use crate::affinity::AffinityOutcome;
+use crate::compression::CompressionShard;
 use crate::counter::{Counter, Gauge};
 use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
@@ -69,6 +70,8 @@ pub struct WorkerShard {
     pub traces_limited: Counter,
     /// Sampled exchanges dropped because too many waited to be sent.
     pub traces_dropped: Counter,
+    /// Bodies compressed and decompressed.
+    pub compression: CompressionShard,
     /// One part per listener, in the order of the config.
     pub listeners: Box<[Arc<ListenerShard>]>,
     /// One part per upstream, in the order of the config.
@@ -110,6 +113,7 @@ impl WorkerShard {
             traces_sampled: Counter::new(),
             traces_limited: Counter::new(),
             traces_dropped: Counter::new(),
+            compression: CompressionShard::default(),
             listeners,
             upstreams,
         }

@@ -64,6 +64,7 @@ fn routes(
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();
+        route.compression = text.value.compression.to_compression();
         routes.push(route);
         places.push(upstream.span);
     }
@@ -193,6 +194,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "request_headers",
         "response_headers",
         "hsts",
+        "compression",
     ];
     let of_listener = of_listener.map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];

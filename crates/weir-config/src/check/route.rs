@@ -46,6 +46,7 @@ pub(super) fn check(
             diagnostics,
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
+        compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -292,7 +293,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 21] = [
+    const OF_HTTP: [&str; 22] = [
         "host",
         "path",
         "path_exact",
@@ -308,6 +309,7 @@ fn report_of_other_protocol(
         "request_headers",
         "response_headers",
         "cors",
+        "compression",
         "forward_host",
         "allow_connect",
         "grpc_web",

@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::Cors;
+use super::{Compression, Cors};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -40,6 +40,8 @@ pub struct RouteSettings {
     pub response_headers: HeaderChanges,
     /// What scripts of other origins may do. Default: nothing is said about that.
     pub cors: Option<Box<Cors>>,
+    /// How responses are compressed. Default: not at all.
+    pub compression: Option<Box<Compression>>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
     /// Which requests leave the queue of the upstream first.
@@ -91,6 +93,7 @@ impl Default for RouteSettings {
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             cors: None,
+            compression: None,
             forward_host: ForwardHost::Keep,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,

@@ -15,10 +15,12 @@ mod health;
 mod affinity;
 mod route;
 mod cors;
+mod compression;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
 pub(crate) use client_certificates::ClientCertificatesText;
+pub(crate) use compression::CompressionSwitch;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;

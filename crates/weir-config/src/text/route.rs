@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
+use super::compression::CompressionSwitch;
 use super::cors::CorsText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
@@ -63,6 +64,8 @@ section! {
         response_headers: HeaderChangesText = {}, like "nginx `add_header`, HAProxy `http-response set-header`";
         /// What scripts of other origins may do in a browser.
         cors: SpannedTable<CorsText> = optional;
+        /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
+        compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Caddy `encode`, Traefik `compress`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// The priority in the queue of the upstream when its servers are all full.

@@ -3,6 +3,8 @@
 //! Takes slices, gives spans and values. Where a head begins and ends is decided by the protocol above.
 
 pub(crate) mod priority;
+pub(crate) mod coding;
+pub(crate) mod weight;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod auth;

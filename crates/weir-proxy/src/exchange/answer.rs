@@ -8,11 +8,12 @@ use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::End;
 use super::client::Client;
+use super::compression::{BodyCoding, OwnFields, ResponseOutline};
 use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, cors, fields, forwarded, grpc_fields, header_changes, trace};
+use super::{Ended, Exchange, compression, cors, fields, forwarded, grpc_fields, header_changes, trace};
 use crate::relay::Relay;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
@@ -135,6 +136,17 @@ async fn send(
         true => (Some(answer.body.len() as u64), &*answer.body),
     };
     let framed = if body.is_empty() { BodyLength::None } else { BodyLength::Known(body.len() as u64) };
+    exchange.response_relay = Relay::new();
+    exchange.body_coding = BodyCoding::AsItIs;
+    let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
+        None => (framed, length),
+        Some(route) => {
+            let outline = ResponseOutline::new(answer.status, exchange.request.method(), framed, length);
+            let own = OwnFields(&answer.fields);
+            let coding = compression::begin(client, exchange, (&config.snapshot, route), outline, &own);
+            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+        }
+    };
     let head = FinalHead {
         status: Status { code: answer.status, reason: status_text(answer.status).as_bytes() },
         content: Content::Body(framed, length),
@@ -155,9 +167,13 @@ async fn send(
         fields::write_id(out, exchange, listener, changes);
         // How long a failure may be kept, and what its page is, are not the matter of a route.
         let is_failure = exchange.record.failure.is_some();
-        for (name, value) in answer.fields.iter().filter(|(name, _)| is_failure || leave(changes, name)) {
+        let passes = |name: &[u8]| {
+            (is_failure || leave(changes, name)) && !compression::is_replaced(exchange.body_coding, name)
+        };
+        for (name, value) in answer.fields.iter().filter(|(name, _)| passes(name)) {
             out.field(name, value);
         }
+        compression::write(out, exchange, &OwnFields(&answer.fields), changes);
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
             cors::write(out, cors, exchange);
         }
@@ -168,7 +184,6 @@ async fn send(
     exchange.record.is_own_answer = true;
     exchange.record.status = answer.status;
     exchange.answered = true;
-    exchange.response_relay = Relay::new();
     exchange.waits.begin(&listener.client_wait_limits());
     send_body(client, stream, exchange, MemoryBody(body)).await
 }

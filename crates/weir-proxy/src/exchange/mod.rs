@@ -22,6 +22,7 @@ mod answer;
 mod template;
 pub(crate) mod fields;
 mod cors;
+pub(crate) mod compression;
 mod affinity;
 pub(crate) mod finish;
 mod plans;
@@ -53,6 +54,7 @@ use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use client::Client;
+use compression::BodyCoding;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
 use outcome::AttemptHistory;
@@ -231,6 +233,8 @@ pub(crate) struct Exchange {
     /// The head of the response as received; kept only when the access log asks for its fields.
     pub(crate) response_text: Vec<u8>,
     pub(crate) response_relay: Relay,
+    /// What becomes of the body of the response.
+    pub(crate) body_coding: BodyCoding,
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
     /// The server that the request belongs to by its cookies.
@@ -264,6 +268,7 @@ impl Exchange {
             response: ResponseHead::new(),
             response_text: Vec::new(),
             response_relay: Relay::new(),
+            body_coding: BodyCoding::AsItIs,
             answered: false,
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
@@ -291,6 +296,7 @@ impl Exchange {
         self.interim = 0;
         self.response.reset();
         self.response_relay = Relay::new();
+        self.body_coding = BodyCoding::AsItIs;
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;

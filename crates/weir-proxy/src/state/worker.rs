@@ -19,6 +19,7 @@ use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
 use super::worker_config::{LocalListener, WorkerConfig};
+use crate::compression::CodecStock;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
@@ -66,6 +67,8 @@ pub(crate) struct Worker {
     connection_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
     pub(crate) exchanges: ExchangeBudget,
+    /// Encoders and decoders of bodies.
+    pub(crate) codecs: Rc<CodecStock>,
     /// Bytes of bodies that wait for a reader.
     pub(crate) inbox: InboxBudget,
     /// Heard when a connection ends.
@@ -116,6 +119,7 @@ impl Worker {
             connection_list: ConnectionList::default(),
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
+            codecs: CodecStock::new(start.shard),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             room: Notify::new(),
             evictions: EvictionLog::default(),
