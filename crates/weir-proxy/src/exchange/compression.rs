@@ -350,18 +350,14 @@ fn write_vary(out: &mut impl FieldWriter, fields: &impl ResponseFields) {
     let named = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(ACCEPT_ENCODING);
     let members = || fields.values(VARY).flat_map(|value| value.split(|byte| *byte == b','));
     let is_named = members().any(|member| named(member.trim_ascii()));
+    let known = fields.values(VARY).filter(|known| !known.is_empty());
+    let more = (!is_named).then_some(ACCEPT_ENCODING);
     out.field_with(b"Vary", |value| {
-        for known in fields.values(VARY).filter(|known| !known.is_empty()) {
-            if !value.is_empty() {
+        for (at, names) in known.chain(more).enumerate() {
+            if at > 0 {
                 value.extend_from_slice(b", ");
             }
-            value.extend_from_slice(known);
-        }
-        if !is_named {
-            if !value.is_empty() {
-                value.extend_from_slice(b", ");
-            }
-            value.extend_from_slice(ACCEPT_ENCODING);
+            value.extend_from_slice(names);
         }
     });
 }
