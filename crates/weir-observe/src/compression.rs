@@ -78,8 +78,11 @@ pub struct CompressionShard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the field of the same name in CompressionShard")]
 pub struct CompressionStats {
+    #[serde(skip)]
     pub compressed: [u64; ContentCoding::COUNT],
+    #[serde(skip)]
     pub decompressed: [u64; ContentCoding::COUNT],
+    #[serde(skip)]
     pub refused: [u64; CompressionRefusal::COUNT],
     pub bytes_in: u64,
     pub bytes_out: u64,

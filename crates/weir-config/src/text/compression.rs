@@ -15,7 +15,7 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct CompressionText at "listener.NAME.route.compression" {
         /// The algorithms, the first choice first among those that a client wants equally (weights, `q=`).
-        algorithms: NonEmpty<CompressionAlgorithm> = ["zstd", "br", "gzip"], like "Caddy `encode`, Traefik `compress.encodings`";
+        algorithms: NonEmpty<CompressionAlgorithm> = ["zstd", "br", "gzip"], like "Traefik `compress.encodings`, HAProxy `compression algo`";
         /// The level of gzip: 1 is fast, 9 small. The output of each level is about as small as that of zlib at the same level.
         gzip_level: u32 = 4, in 1..=9, like "nginx `gzip_comp_level`";
         /// The level of Brotli. Higher ones than these are for files that are compressed in advance: they take a millisecond or more at a time.

@@ -79,7 +79,7 @@ section! {
         hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";
         /// Compression of responses, on all routes that have no `compression` of their own: `true` with the defaults, `false`, or a table. Off
         /// by default: a page that shows a secret beside text of the request can be read through TLS when it is compressed (BREACH).
-        compression: CompressionSwitch = false, like "nginx `gzip`, HAProxy `filter compression`, Caddy `encode`, Traefik `compress`";
+        compression: CompressionSwitch = false, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
         /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
     }

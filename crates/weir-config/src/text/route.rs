@@ -65,7 +65,7 @@ section! {
         /// What scripts of other origins may do in a browser.
         cors: SpannedTable<CorsText> = optional;
         /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
-        compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Caddy `encode`, Traefik `compress`";
+        compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// The priority in the queue of the upstream when its servers are all full.

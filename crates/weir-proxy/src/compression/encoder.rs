@@ -79,7 +79,7 @@ impl Encoder {
 }
 
 /// An encoder that would gather much before it encodes anything.
-trait Gathering {
+pub(super) trait Gathering {
     fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError>;
 }
 

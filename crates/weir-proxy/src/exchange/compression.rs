@@ -361,3 +361,89 @@ fn write_vary(out: &mut impl FieldWriter, fields: &impl ResponseFields) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_config::Config;
+    use weir_http::ContentCoding::{Brotli, Gzip};
+
+    use super::*;
+
+    /// The compression of a listener with these keys.
+    fn plan(keys: &str) -> Compression {
+        let text = format!(
+            "listener.web = {{ address = \":80\", upstream = \"app\", compression = {{ {keys} }} }}\n\
+             upstream.app.servers = [\"10.0.0.1:80\"]\n"
+        );
+        let config = Config::parse(&text, "test.toml").expect("the config is valid");
+        *config.listeners[0].routes[0].compression.clone().expect("it compresses")
+    }
+
+    /// What becomes of a response with these fields, one a line.
+    fn decided(plan: &Compression, accepts: &str, status: u16, length: Option<BodyLength>, head: &str) -> Decision {
+        let fields: Vec<(&[u8], &[u8])> = head
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+            .collect();
+        let accepted = || AcceptedCodings::parse(std::iter::once(accepts.as_bytes()));
+        decide(plan, accepted, ResponseOutline { status, length }, &OwnFields(&fields))
+    }
+
+    const HTML: &str = "Content-Type: text/html";
+    const LONG: Option<BodyLength> = Some(BodyLength::Known(10_240));
+    const UNKNOWN: Option<BodyLength> = Some(BodyLength::Unknown);
+
+    #[test]
+    fn what_becomes_of_each_response() {
+        use BodyCoding::{AsItIs, Compressed, Decompressed, NotModified, Varies};
+        use CompressionRefusal::{Encoded, MediaType, NotAccepted, Short, Unchangeable};
+        let usual = plan("algorithms = [\"br\", \"gzip\"]");
+        let decoding = plan("algorithms = [\"gzip\"], decompress = true, min_length = \"0B\"");
+        let encoded = "Content-Type: text/html\nContent-Encoding: gzip";
+        for (plan, accepts, status, length, head, coding, refusal) in [
+            (&usual, "gzip", 200, LONG, HTML, Compressed(Gzip), None),
+            (&usual, "gzip, br", 200, UNKNOWN, HTML, Compressed(Brotli), None),
+            (&usual, "gzip", 404, LONG, HTML, Compressed(Gzip), None),
+            (&usual, "", 200, LONG, HTML, Varies, Some(NotAccepted)),
+            (&usual, "zstd", 200, LONG, HTML, Varies, Some(NotAccepted)),
+            (&usual, "gzip", 200, Some(BodyLength::Known(1023)), HTML, AsItIs, Some(Short)),
+            (&usual, "gzip", 200, Some(BodyLength::Known(1024)), HTML, Compressed(Gzip), None),
+            (&decoding, "gzip", 200, Some(BodyLength::Known(1)), HTML, Compressed(Gzip), None),
+            (&usual, "gzip", 200, None, HTML, AsItIs, None),
+            (&usual, "gzip", 204, UNKNOWN, HTML, AsItIs, None),
+            (&usual, "gzip", 205, LONG, HTML, AsItIs, None),
+            (&usual, "gzip", 206, LONG, HTML, AsItIs, Some(Unchangeable)),
+            (&usual, "gzip", 200, LONG, "", AsItIs, Some(MediaType)),
+            (&usual, "gzip", 200, LONG, "Content-Type: image/png", AsItIs, Some(MediaType)),
+            (&usual, "gzip", 200, LONG, "Content-Type: text/event-stream", AsItIs, Some(MediaType)),
+            (&usual, "gzip", 200, LONG, "Content-Type: text/html\nCache-Control: a, no-transform", AsItIs, Some(Unchangeable)),
+            (&usual, "gzip", 200, LONG, "Content-Type: text/html\nContent-Range: bytes 0-1/2", AsItIs, Some(Unchangeable)),
+            (&usual, "br", 200, LONG, encoded, AsItIs, Some(Encoded)),
+            (&decoding, "br", 200, LONG, encoded, Decompressed(Gzip), None),
+            (&decoding, "gzip;q=0.1", 200, LONG, encoded, Varies, Some(Encoded)),
+            (&decoding, "", 200, LONG, "Content-Encoding: x-gzip", Decompressed(Gzip), None),
+            (&decoding, "", 200, LONG, "Content-Encoding: deflate", AsItIs, Some(Encoded)),
+            (&decoding, "", 200, LONG, "Content-Encoding: gzip, br", AsItIs, Some(Encoded)),
+            (&decoding, "", 200, LONG, "Content-Encoding: gzip\nContent-Encoding: br", AsItIs, Some(Encoded)),
+            (&decoding, "", 200, LONG, "Content-Encoding: gzip\nCache-Control: no-transform", AsItIs, Some(Unchangeable)),
+            (&usual, "gzip", 304, None, "", NotModified, None),
+            (&usual, "gzip", 304, None, HTML, NotModified, None),
+            (&usual, "gzip", 304, None, "Content-Type: image/png", AsItIs, None),
+            (&usual, "gzip", 304, None, "Cache-Control: no-transform", AsItIs, None),
+        ] {
+            let expected = Decision { coding, refusal };
+            assert_eq!(decided(plan, accepts, status, length, head), expected, "{status} {accepts} {head}");
+        }
+    }
+
+    #[test]
+    fn the_answer_to_head_is_decided_by_the_length_that_it_tells() {
+        let outline = |method, length, announced| ResponseOutline::new(200, method, length, announced).length;
+        assert_eq!(outline(Method::Head, BodyLength::None, Some(5)), Some(BodyLength::Known(5)));
+        assert_eq!(outline(Method::Head, BodyLength::None, None), Some(BodyLength::Unknown));
+        assert_eq!(outline(Method::Head, BodyLength::None, Some(0)), None);
+        assert_eq!(outline(Method::Get, BodyLength::None, None), None);
+        assert_eq!(outline(Method::Get, BodyLength::Known(5), Some(5)), Some(BodyLength::Known(5)));
+    }
+}

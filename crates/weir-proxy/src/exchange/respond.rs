@@ -151,7 +151,7 @@ fn poll<T: ServerStream>(
             if let Some(cause) = if sending { None } else { stream.poll_reset(cx, client) } {
                 return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
             }
-            (Activity::ResponseBody, exchange.response_relay.progress())
+            (Activity::ResponseBody, exchange.response_relay.taken())
         }
     };
     client.report(awaited, stream, exchange);

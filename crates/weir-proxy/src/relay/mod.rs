@@ -65,14 +65,9 @@ impl Relay {
         self.filter.is_some()
     }
 
-    /// Bytes of the body as it came, before it was changed.
+    /// Bytes of the body as it came, before it was changed: what shows that its sender goes on.
     pub(crate) fn taken(&self) -> u64 {
         self.filter.as_ref().map_or(self.moved, |running| running.consumed())
-    }
-
-    /// What shows that the source moves: bytes that a filter has taken, and those that went on.
-    pub(crate) fn progress(&self) -> u64 {
-        self.moved + self.filter.as_ref().map_or(0, |running| running.consumed())
     }
 
     /// Whether the last byte, with its framing, was written.

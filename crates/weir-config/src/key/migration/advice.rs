@@ -19,6 +19,10 @@ pub(super) const ADVICE: &[Advice] = &[
         &["backend", "backends", "cluster", "clusters", "services", "pool", "upstreams"],
         "a set of servers is declared as `[upstream.NAME]` with a list `servers`",
     ),
+    advice(
+        &["compress", "compressor", "encode", "brotli", "zstd", "deflate"],
+        "responses are compressed with `compression = true` of a listener or a route",
+    ),
     advice(&["mode", "stream", "tcp"], "a listener for any TCP protocol has `protocol = \"tcp\"`"),
     advice(
         &["location", "routes", "routers", "rule", "rules", "handle"],

@@ -58,20 +58,9 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(
-        "Compression",
-        &[
-            "gzip",
-            "gzip_types",
-            "gzip_static",
-            "brotli",
-            "zstd",
-            "compress",
-            "compression",
-            "compressor",
-            "encode",
-            "deflate",
-        ],
-        "compress in the servers: responses are forwarded unchanged",
+        "Files that are compressed in advance",
+        &["gzip_static", "brotli_static", "precompressed"],
+        "set `compression` of the listener or the route: responses are compressed as they pass",
     ),
     unsupported(
         "A cache",

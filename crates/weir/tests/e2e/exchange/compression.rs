@@ -331,6 +331,46 @@ fn a_piece_goes_out_when_no_other_follows() {
     }
 }
 
+/// A body with a length that is made slowly, and one without whose pieces follow each other within the interval of flushes.
+#[test]
+fn a_slow_body_goes_out_after_a_while() {
+    let gates = [Gate::new(), Gate::new()];
+    let [first, second] = gates.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            match conn.request()?.target() {
+                "/known" => {
+                    conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2000\r\n\r\nbegin ")?;
+                    first.wait("the client has the beginning");
+                    conn.send(" ".repeat(1994))?;
+                }
+                _ => {
+                    conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                    for piece in 0..50 {
+                        conn.send(format!("5\r\np{piece:02}, \r\n"))?;
+                    }
+                    second.wait("the client has what was sent");
+                    conn.send("0\r\n\r\n")?;
+                }
+            }
+        }
+    });
+    let weir = start(&origin, "true", "");
+    let pieces: String = (0..50).map(|piece| format!("p{piece:02}, ")).collect();
+    for (target, expected, gate) in [("/known", "begin ", &gates[0]), ("/pieces", &*pieces, &gates[1])] {
+        let mut client = Client::connect(weir.web());
+        client.send(format!("GET {target} HTTP/1.0\r\nHost: a.test\r\nAccept-Encoding: gzip\r\n\r\n"));
+        assert_eq!(client.head().fields.one("content-encoding"), Some("gzip"));
+        let mut received = Vec::new();
+        while decode("gzip", &received).0 != expected {
+            received.extend(client.take(1));
+        }
+        gate.open();
+        received.extend(client.take_to_end().0);
+        assert!(decode("gzip", &received).1);
+    }
+}
+
 #[test]
 fn event_streams_pass_unless_it_is_wanted() {
     let gate = Gate::new();
