@@ -42,16 +42,17 @@ pub use certificate::{
 pub use config::{
     AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Compression, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
-    Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders, GrpcProbe,
-    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, KeyExchangeGroup,
-    Leniency, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
-    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MediaPattern, Metrics, OnDown, OutlierEjection,
-    PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol, ProxyVersion,
-    QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestId, RetrySettings, Route,
-    RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget,
-    TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits,
-    UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount, is_event_stream,
+    CollectorUrl, Compression, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
+    CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, FixedResponse, ForwardHost, ForwardedHeaders,
+    GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe,
+    KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
+    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MediaPattern,
+    Metrics, OnDown, OutlierEjection, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
+    ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
+    RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server, ServerLeniency,
+    ServerProtocol, SplitTarget, TlsVersion, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2,
+    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    is_event_stream,
 };
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

@@ -4,7 +4,8 @@ use weir_http::ContentCoding;
 
 use crate::config::{Compression, MediaPattern};
 use crate::key::{
-    Bounds, ConfigSection, ConfigValue, NonEmpty, TextFormat, TreeReader, ValueKind, choice, section, text_values,
+    Bounds, ConfigSection, ConfigValue, NonEmpty, TextFormat, TreeReader, ValueKind, choice, section,
+    text_values,
 };
 use crate::source::{Tree, TreeNode};
 use crate::value::{Size, ValueError, is_token};
@@ -80,7 +81,9 @@ impl ConfigValue for CompressionSwitch {
 
     fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
         match &node.tree {
-            Tree::Table(_) => CompressionText::read(node, bounds, reader).map(|text| Self(Some(Box::new(text)))),
+            Tree::Table(_) => {
+                CompressionText::read(node, bounds, reader).map(|text| Self(Some(Box::new(text))))
+            }
             tree if ValueKind::Boolean.accepts(tree) => {
                 bool::read(node, bounds, reader).map(|is_on| Self(is_on.then(Box::default)))
             }
@@ -141,7 +144,8 @@ text_values! {
 }
 
 fn parse_media(text: &str) -> Result<MediaPattern, ValueError> {
-    let wrong = |message: String| ValueError::new(message).help("write for example `text/css`, `text/*` or `*`");
+    let wrong =
+        |message: String| ValueError::new(message).help("write for example `text/css`, `text/*` or `*`");
     if text == "*" {
         return Ok(MediaPattern { start: "".into(), end: Some("".into()) });
     }
@@ -180,7 +184,9 @@ mod tests {
         for text in ["text/css", "text/*", "application/*+json", "application/vnd.*", "*"] {
             assert_eq!(print_media(&parse_media(text).unwrap()), text);
         }
-        for text in ["", "text", "text/", "/css", "text/html;charset=utf-8", "text/a b", "*/*", "text/**", "a/b/c"] {
+        for text in
+            ["", "text", "text/", "/css", "text/html;charset=utf-8", "text/a b", "*/*", "text/**", "a/b/c"]
+        {
             assert!(parse_media(text).is_err(), "{text}");
         }
     }

@@ -34,10 +34,7 @@ impl ContentCoding {
     /// The coding of this name (RFC 9110 section 8.4.1.3: `x-gzip` is `gzip`).
     pub fn from_name(name: &[u8]) -> Option<Self> {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        Self::ALL
-            .into_iter()
-            .find(|coding| is(coding.name()))
-            .or_else(|| is("x-gzip").then_some(Self::Gzip))
+        Self::ALL.into_iter().find(|coding| is(coding.name())).or_else(|| is("x-gzip").then_some(Self::Gzip))
     }
 }
 
@@ -168,7 +165,10 @@ mod tests {
     #[test]
     fn every_coding_is_found_by_its_name() {
         for (index, coding) in ContentCoding::ALL.into_iter().enumerate() {
-            assert_eq!((ContentCoding::from_name(coding.name().as_bytes()), coding as usize), (Some(coding), index));
+            assert_eq!(
+                (ContentCoding::from_name(coding.name().as_bytes()), coding as usize),
+                (Some(coding), index)
+            );
         }
         assert_eq!(ContentCoding::from_name(b"deflate"), None);
     }

@@ -6,7 +6,7 @@ use weir_http::ContentCoding;
 use zlib_rs::{Inflate, InflateFlush, Status};
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
-use super::progress::{CodecError, Progress};
+use super::progress::{CodecError, CodecProgress};
 
 /// The window of gzip in bits, with its header and trailer.
 const GZIP_WINDOW_BITS: u8 = 15 + 16;
@@ -55,9 +55,9 @@ impl Decoder {
     }
 
     /// Takes some of `data` and fills some of `out`; done when all data is taken and nothing more comes of it.
-    pub(crate) fn step(&mut self, data: &[u8], out: &mut [u8]) -> Result<Progress, CodecError> {
+    pub(crate) fn step(&mut self, data: &[u8], out: &mut [u8]) -> Result<CodecProgress, CodecError> {
         if self.is_whole && data.is_empty() {
-            return Ok(Progress { consumed: 0, produced: 0, is_done: true });
+            return Ok(CodecProgress { consumed: 0, produced: 0, is_done: true });
         }
         let is_another = self.is_whole && self.has_begun;
         self.has_begun = true;
@@ -95,11 +95,12 @@ impl Decoder {
             }
             DecoderState::Zstd(state) => {
                 let (mut input, mut output) = (InBuffer::around(data), OutBuffer::around(out));
-                let left = state.decompress_stream(&mut output, &mut input).map_err(|_| CodecError::Broken)?;
+                let left =
+                    state.decompress_stream(&mut output, &mut input).map_err(|_| CodecError::Broken)?;
                 (input.pos(), output.pos(), left == 0)
             }
         };
         self.is_whole = is_whole;
-        Ok(Progress { consumed, produced, is_done: consumed == data.len() && produced < out.len() })
+        Ok(CodecProgress { consumed, produced, is_done: consumed == data.len() && produced < out.len() })
     }
 }

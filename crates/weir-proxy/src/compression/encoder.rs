@@ -10,7 +10,7 @@ use weir_http::ContentCoding;
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status};
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
-use super::progress::{CodecError, Progress};
+use super::progress::{CodecError, CodecProgress};
 
 /// The window of gzip in bits, with its header and trailer.
 const GZIP_WINDOW_BITS: i32 = 15 + 16;
@@ -69,7 +69,7 @@ impl Encoder {
         data: &[u8],
         operation: Operation,
         out: &mut [u8],
-    ) -> Result<Progress, CodecError> {
+    ) -> Result<CodecProgress, CodecError> {
         match self {
             Self::Gzip(encoder) => encoder.step(data, operation, out),
             Self::Brotli(encoder) => encoder.step(data, operation, out),
@@ -79,8 +79,13 @@ impl Encoder {
 }
 
 /// An encoder that would gather much before it encodes anything.
-pub(super) trait Gathering {
-    fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError>;
+pub(super) trait BlockEncoder {
+    fn step(
+        &mut self,
+        data: &[u8],
+        operation: Operation,
+        out: &mut [u8],
+    ) -> Result<CodecProgress, CodecError>;
 }
 
 /// Its input in blocks.
@@ -90,19 +95,24 @@ pub(crate) struct Blocks<E> {
     taken: usize,
 }
 
-impl<E: Gathering> Blocks<E> {
+impl<E: BlockEncoder> Blocks<E> {
     pub(super) fn new(encoder: E) -> Self {
         Self { encoder, taken: 0 }
     }
 
-    fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError> {
+    fn step(
+        &mut self,
+        data: &[u8],
+        operation: Operation,
+        out: &mut [u8],
+    ) -> Result<CodecProgress, CodecError> {
         let mut produced = 0;
         if operation == Operation::Write && self.taken == BLOCK_MAX {
             let ended = self.encoder.step(&[], Operation::Flush, out)?;
             produced = ended.produced;
             if !ended.is_done || produced == out.len() {
                 self.taken = if ended.is_done { 0 } else { BLOCK_MAX };
-                return Ok(Progress { consumed: 0, produced, is_done: false });
+                return Ok(CodecProgress { consumed: 0, produced, is_done: false });
             }
             self.taken = 0;
         }
@@ -110,7 +120,7 @@ impl<E: Gathering> Blocks<E> {
         let progress = self.encoder.step(block, operation, &mut out[produced..])?;
         self.taken = if operation == Operation::Write { self.taken + progress.consumed } else { 0 };
         let is_done = progress.is_done && progress.consumed == data.len();
-        Ok(Progress { produced: produced + progress.produced, is_done, ..progress })
+        Ok(CodecProgress { produced: produced + progress.produced, is_done, ..progress })
     }
 }
 
@@ -141,7 +151,12 @@ impl GzipEncoder {
         true
     }
 
-    fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError> {
+    fn step(
+        &mut self,
+        data: &[u8],
+        operation: Operation,
+        out: &mut [u8],
+    ) -> Result<CodecProgress, CodecError> {
         let flush = match operation {
             Operation::Write => DeflateFlush::NoFlush,
             Operation::Flush => DeflateFlush::SyncFlush,
@@ -157,7 +172,7 @@ impl GzipEncoder {
             Operation::Flush => produced < out.len(),
             Operation::Finish => status == Status::StreamEnd,
         };
-        Ok(Progress { consumed, produced, is_done })
+        Ok(CodecProgress { consumed, produced, is_done })
     }
 }
 
@@ -194,8 +209,13 @@ impl BrotliEncoder {
     }
 }
 
-impl Gathering for Box<BrotliEncoder> {
-    fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError> {
+impl BlockEncoder for Box<BrotliEncoder> {
+    fn step(
+        &mut self,
+        data: &[u8],
+        operation: Operation,
+        out: &mut [u8],
+    ) -> Result<CodecProgress, CodecError> {
         let wanted = match operation {
             Operation::Write => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
             Operation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
@@ -221,7 +241,7 @@ impl Gathering for Box<BrotliEncoder> {
             Operation::Flush => !self.0.has_more_output(),
             Operation::Finish => self.0.is_finished(),
         };
-        Ok(Progress { consumed, produced, is_done })
+        Ok(CodecProgress { consumed, produced, is_done })
     }
 }
 
@@ -253,23 +273,26 @@ impl ZstdEncoder {
     }
 }
 
-impl Gathering for ZstdEncoder {
-    fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError> {
+impl BlockEncoder for ZstdEncoder {
+    fn step(
+        &mut self,
+        data: &[u8],
+        operation: Operation,
+        out: &mut [u8],
+    ) -> Result<CodecProgress, CodecError> {
         let directive = match operation {
             Operation::Write => zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_continue,
             Operation::Flush => zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_flush,
             Operation::Finish => zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_end,
         };
         let (mut input, mut output) = (InBuffer::around(data), OutBuffer::around(out));
-        let left = self
-            .0
-            .compress_stream2(&mut output, &mut input, directive)
-            .map_err(|_| CodecError::Broken)?;
+        let left =
+            self.0.compress_stream2(&mut output, &mut input, directive).map_err(|_| CodecError::Broken)?;
         let (consumed, produced) = (input.pos(), output.pos());
         let is_done = match operation {
             Operation::Write => consumed == data.len(),
             Operation::Flush | Operation::Finish => left == 0,
         };
-        Ok(Progress { consumed, produced, is_done })
+        Ok(CodecProgress { consumed, produced, is_done })
     }
 }

@@ -83,7 +83,8 @@ impl CompressionLoad {
 
     /// Whether one more response may be compressed, at the last step.
     pub(super) fn may_begin(&self, budget: u32) -> bool {
-        let may = self.step.get() < STEP_MAX || self.spent.get() < budget_of(WINDOW.as_nanos() as u64, budget);
+        let may =
+            self.step.get() < STEP_MAX || self.spent.get() < budget_of(WINDOW.as_nanos() as u64, budget);
         self.has_refused.set(self.has_refused.get() || !may);
         may
     }
@@ -167,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_level_falls_by_half_and_then_to_the_lowest() {
-        for (level, expected) in [(9, [9, 5, 0, 0]), (4, [4, 2, 0, 0]), (1, [1, 1, 0, 0]), (0, [0, 0, 0, 0])] {
+        for (level, expected) in [(9, [9, 5, 0, 0]), (4, [4, 2, 0, 0]), (1, [1, 1, 0, 0]), (0, [0, 0, 0, 0])]
+        {
             assert_eq!([0, 1, 2, 3].map(|step| lowered(level, step)), expected);
         }
     }

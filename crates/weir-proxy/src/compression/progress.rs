@@ -2,7 +2,7 @@
 
 /// What a step has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct CodecProgress {
     /// How much of the input was taken.
     pub(crate) consumed: usize,
     /// How much of the room was filled.

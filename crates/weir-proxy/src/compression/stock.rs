@@ -11,7 +11,7 @@ use weir_observe::{CompressionRefusal, CompressionShard, WorkerShard};
 use super::decoder::Decoder;
 use super::encoder::{Blocks, BrotliEncoder, Encoder, GzipEncoder, Operation, ZstdEncoder};
 use super::load::{CompressionLoad, lowered};
-use super::progress::{CodecError, Progress};
+use super::progress::{CodecError, CodecProgress};
 use crate::net::clock::{self, Instant};
 
 /// Encoders that are kept for the next bodies, of each kind: enough for bodies that follow one another.
@@ -110,7 +110,9 @@ impl CodecStock {
                 let kept = kept.and_then(|mut encoder| encoder.begin(level).then_some(encoder));
                 Encoder::Gzip(kept.unwrap_or_else(|| GzipEncoder::new(level)))
             }
-            ContentCoding::Brotli => Encoder::Brotli(Blocks::new(Box::new(BrotliEncoder::new(level, length)))),
+            ContentCoding::Brotli => {
+                Encoder::Brotli(Blocks::new(Box::new(BrotliEncoder::new(level, length))))
+            }
             ContentCoding::Zstd => {
                 let kept = self.zstd.borrow_mut().pop();
                 let begun = ZstdEncoder::begin(kept, level, length);
@@ -170,7 +172,10 @@ impl CodecStock {
 
 impl std::fmt::Debug for CodecStock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CodecStock").field("open", &self.open).field("load", &self.load).finish_non_exhaustive()
+        f.debug_struct("CodecStock")
+            .field("open", &self.open)
+            .field("load", &self.load)
+            .finish_non_exhaustive()
     }
 }
 
@@ -193,7 +198,12 @@ impl CodecLease {
     ///
     /// # Errors
     /// When the body is broken or has ended too early.
-    pub(crate) fn step(&mut self, data: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, CodecError> {
+    pub(crate) fn step(
+        &mut self,
+        data: &[u8],
+        operation: Operation,
+        out: &mut [u8],
+    ) -> Result<CodecProgress, CodecError> {
         match &mut self.codec {
             Some(Codec::Encoder(encoder)) => encoder.step(data, operation, out),
             Some(Codec::Decoder(decoder)) => {

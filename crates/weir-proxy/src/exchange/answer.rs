@@ -7,8 +7,9 @@ use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::End;
+use super::body_coding::BodyCoding;
 use super::client::Client;
-use super::compression::{BodyCoding, OwnFields, ResponseOutline};
+use super::compression::{OwnFields, ResponseOutline};
 use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};

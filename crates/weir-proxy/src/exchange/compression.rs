@@ -5,11 +5,12 @@
 
 use weir_config::{Compression, HeaderChanges, is_event_stream};
 use weir_http::{
-    AcceptedCodings, BodyLength, ContentCoding, FieldName, Fields, FieldWriter, Method, depends_on_coding,
+    AcceptedCodings, BodyLength, ContentCoding, FieldName, FieldWriter, Fields, Method, depends_on_coding,
 };
 use weir_observe::CompressionRefusal;
 
 use super::Exchange;
+use super::body_coding::BodyCoding;
 use super::client::Client;
 use super::header_changes::{is_changed_away, leave};
 use super::plans::Plans;
@@ -23,46 +24,6 @@ const VARY: &str = "vary";
 
 /// The field that responses depend on which are compressed.
 const ACCEPT_ENCODING: &[u8] = b"Accept-Encoding";
-
-/// What becomes of the body of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum BodyCoding {
-    /// It passes, and would for every client.
-    #[default]
-    AsItIs,
-    /// It passes, but another client would get another one.
-    Varies,
-    /// There is none: the client is told that the one that it has is good, which may be a compressed one.
-    NotModified,
-    Compressed(ContentCoding),
-    Decompressed(ContentCoding),
-}
-
-impl BodyCoding {
-    /// Whether the body is another one than the server has sent.
-    pub(super) fn changes_body(self) -> bool {
-        matches!(self, Self::Compressed(_) | Self::Decompressed(_))
-    }
-
-    /// The length for the client of a body that has this one.
-    pub(super) fn of(self, length: BodyLength) -> BodyLength {
-        if self.changes_body() && length != BodyLength::None { BodyLength::Unknown } else { length }
-    }
-
-    /// Whether the length that the server has announced is that of another body.
-    pub(super) fn replaces_length(self) -> bool {
-        self.changes_body() || self == Self::NotModified
-    }
-
-    /// Its word in the access log.
-    pub(super) fn word(self) -> Option<&'static str> {
-        match self {
-            Self::Compressed(coding) => Some(coding.name()),
-            Self::Decompressed(_) => Some("decompressed"),
-            Self::AsItIs | Self::Varies | Self::NotModified => None,
-        }
-    }
-}
 
 /// The fields of a response, of a server or of Weir itself.
 pub(super) trait ResponseFields {
@@ -122,12 +83,12 @@ impl ResponseOutline {
 
 /// What is to become of a response, and why it passes as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Decision {
+struct CompressionDecision {
     coding: BodyCoding,
     refusal: Option<CompressionRefusal>,
 }
 
-impl Decision {
+impl CompressionDecision {
     const AS_IT_IS: Self = Self { coding: BodyCoding::AsItIs, refusal: None };
 
     const fn refused(coding: BodyCoding, refusal: CompressionRefusal) -> Self {
@@ -145,38 +106,40 @@ fn decide(
     accepted: impl FnOnce() -> AcceptedCodings,
     outline: ResponseOutline,
     fields: &impl ResponseFields,
-) -> Decision {
+) -> CompressionDecision {
     use CompressionRefusal::{Encoded, MediaType, NotAccepted, Short, Unchangeable};
     let is_of_type = fields.first("content-type").map(|value| plan.covers(value));
     if outline.status == 304 {
         // It seldom says what type the body has.
         let may_vary = is_of_type.unwrap_or(true) && !is_unchangeable(fields);
-        return Decision::of(if may_vary { BodyCoding::NotModified } else { BodyCoding::AsItIs });
+        return CompressionDecision::of(if may_vary { BodyCoding::NotModified } else { BodyCoding::AsItIs });
     }
     let Some(length) = outline.length.filter(|_| has_content(outline.status)) else {
-        return Decision::AS_IT_IS;
+        return CompressionDecision::AS_IT_IS;
     };
     if outline.status == 206 || is_unchangeable(fields) {
-        return Decision::refused(BodyCoding::AsItIs, Unchangeable);
+        return CompressionDecision::refused(BodyCoding::AsItIs, Unchangeable);
     }
     let mut codings = fields.values("content-encoding").filter(|value| !value.is_empty());
     if let Some(coding) = codings.next() {
         let known = ContentCoding::from_name(coding).filter(|_| plan.decompress && codings.next().is_none());
         return match known {
-            None => Decision::refused(BodyCoding::AsItIs, Encoded),
-            Some(coding) if accepted().accepts(coding) => Decision::refused(BodyCoding::Varies, Encoded),
-            Some(coding) => Decision::of(BodyCoding::Decompressed(coding)),
+            None => CompressionDecision::refused(BodyCoding::AsItIs, Encoded),
+            Some(coding) if accepted().accepts(coding) => {
+                CompressionDecision::refused(BodyCoding::Varies, Encoded)
+            }
+            Some(coding) => CompressionDecision::of(BodyCoding::Decompressed(coding)),
         };
     }
     if !is_of_type.unwrap_or(false) {
-        return Decision::refused(BodyCoding::AsItIs, MediaType);
+        return CompressionDecision::refused(BodyCoding::AsItIs, MediaType);
     }
     if matches!(length, BodyLength::Known(length) if length < plan.length_min) {
-        return Decision::refused(BodyCoding::AsItIs, Short);
+        return CompressionDecision::refused(BodyCoding::AsItIs, Short);
     }
     match accepted().preferred(plan.algorithms.iter().copied()) {
-        None => Decision::refused(BodyCoding::Varies, NotAccepted),
-        Some(coding) => Decision::of(BodyCoding::Compressed(coding)),
+        None => CompressionDecision::refused(BodyCoding::Varies, NotAccepted),
+        Some(coding) => CompressionDecision::of(BodyCoding::Compressed(coding)),
     }
 }
 
@@ -241,7 +204,7 @@ pub(super) fn begin(
                 let filter = CodingFilter::new(lease, mode, &client.worker.timers, client.now);
                 exchange.response_relay.set_filter(BodyFilter::Coding(filter));
             }
-            Some(Err(refusal)) => decision = Decision::refused(BodyCoding::Varies, refusal),
+            Some(Err(refusal)) => decision = CompressionDecision::refused(BodyCoding::Varies, refusal),
             None => {}
         }
     }
@@ -314,7 +277,9 @@ pub(super) fn write(
     if let BodyCoding::Compressed(coding) = coding {
         out.field(b"Content-Encoding", coding.name().as_bytes());
     }
-    if let Some(etag) = fields.first("etag").filter(|_| coding != BodyCoding::Varies && leave(changes, b"etag")) {
+    if let Some(etag) =
+        fields.first("etag").filter(|_| coding != BodyCoding::Varies && leave(changes, b"etag"))
+    {
         write_etag(out, exchange, coding, etag);
     }
     if leave(changes, VARY.as_bytes()) {
@@ -380,7 +345,13 @@ mod tests {
     }
 
     /// What becomes of a response with these fields, one a line.
-    fn decided(plan: &Compression, accepts: &str, status: u16, length: Option<BodyLength>, head: &str) -> Decision {
+    fn decided(
+        plan: &Compression,
+        accepts: &str,
+        status: u16,
+        length: Option<BodyLength>,
+        head: &str,
+    ) -> CompressionDecision {
         let fields: Vec<(&[u8], &[u8])> = head
             .lines()
             .filter_map(|line| line.split_once(": "))
@@ -417,8 +388,24 @@ mod tests {
             (&usual, "gzip", 200, LONG, "", AsItIs, Some(MediaType)),
             (&usual, "gzip", 200, LONG, "Content-Type: image/png", AsItIs, Some(MediaType)),
             (&usual, "gzip", 200, LONG, "Content-Type: text/event-stream", AsItIs, Some(MediaType)),
-            (&usual, "gzip", 200, LONG, "Content-Type: text/html\nCache-Control: a, no-transform", AsItIs, Some(Unchangeable)),
-            (&usual, "gzip", 200, LONG, "Content-Type: text/html\nContent-Range: bytes 0-1/2", AsItIs, Some(Unchangeable)),
+            (
+                &usual,
+                "gzip",
+                200,
+                LONG,
+                "Content-Type: text/html\nCache-Control: a, no-transform",
+                AsItIs,
+                Some(Unchangeable),
+            ),
+            (
+                &usual,
+                "gzip",
+                200,
+                LONG,
+                "Content-Type: text/html\nContent-Range: bytes 0-1/2",
+                AsItIs,
+                Some(Unchangeable),
+            ),
             (&usual, "br", 200, LONG, encoded, AsItIs, Some(Encoded)),
             (&decoding, "br", 200, LONG, encoded, Decompressed(Gzip), None),
             (&decoding, "gzip;q=0.1", 200, LONG, encoded, Varies, Some(Encoded)),
@@ -426,13 +413,21 @@ mod tests {
             (&decoding, "", 200, LONG, "Content-Encoding: deflate", AsItIs, Some(Encoded)),
             (&decoding, "", 200, LONG, "Content-Encoding: gzip, br", AsItIs, Some(Encoded)),
             (&decoding, "", 200, LONG, "Content-Encoding: gzip\nContent-Encoding: br", AsItIs, Some(Encoded)),
-            (&decoding, "", 200, LONG, "Content-Encoding: gzip\nCache-Control: no-transform", AsItIs, Some(Unchangeable)),
+            (
+                &decoding,
+                "",
+                200,
+                LONG,
+                "Content-Encoding: gzip\nCache-Control: no-transform",
+                AsItIs,
+                Some(Unchangeable),
+            ),
             (&usual, "gzip", 304, None, "", NotModified, None),
             (&usual, "gzip", 304, None, HTML, NotModified, None),
             (&usual, "gzip", 304, None, "Content-Type: image/png", AsItIs, None),
             (&usual, "gzip", 304, None, "Cache-Control: no-transform", AsItIs, None),
         ] {
-            let expected = Decision { coding, refusal };
+            let expected = CompressionDecision { coding, refusal };
             assert_eq!(decided(plan, accepts, status, length, head), expected, "{status} {accepts} {head}");
         }
     }

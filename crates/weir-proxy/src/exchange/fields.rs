@@ -11,8 +11,9 @@ use weir_http::{
 
 use weir_traffic::ServerId;
 
+use super::body_coding::BodyCoding;
 use super::client::Client;
-use super::compression::{BodyCoding, ReceivedFields};
+use super::compression::ReceivedFields;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;

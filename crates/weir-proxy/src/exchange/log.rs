@@ -8,8 +8,8 @@ use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, Uni
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
+use super::body_coding::BodyCoding;
 use super::client::Client;
-use super::compression::BodyCoding;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, grpc_call};
 use crate::net::clock;

@@ -321,7 +321,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 15),
+        ("worker", 23),
         ("trace", 3),
         ("listener", 25),
         ("upstream", 14),

@@ -195,14 +195,18 @@ fn text(len: usize, seed: u64) -> Vec<u8> {
 #[test]
 fn a_body_is_compressed_at_every_level_and_comes_back() {
     let body = text(300_000, 5);
-    for (kind, levels) in [(ContentCoding::Gzip, 0..=9), (ContentCoding::Brotli, 0..=6), (ContentCoding::Zstd, 0..=9)] {
+    for (kind, levels) in
+        [(ContentCoding::Gzip, 0..=9), (ContentCoding::Brotli, 0..=6), (ContentCoding::Zstd, 0..=9)]
+    {
         for level in levels {
             let length = (level % 2 == 0).then_some(body.len() as u64);
             let encoder = coding(kind, Some(level), FlushMode::Late, length);
-            let made = filter(encoder, &mut Pieces::new(body.chunks(16_384).map(<[u8]>::to_vec)), 9_000).unwrap();
+            let made =
+                filter(encoder, &mut Pieces::new(body.chunks(16_384).map(<[u8]>::to_vec)), 9_000).unwrap();
             assert!(made.len() < body.len() / 2, "{kind:?} {level}: {}", made.len());
             let decoder = coding(kind, None, FlushMode::Late, None);
-            let back = filter(decoder, &mut Pieces::new(made.chunks(1_000).map(<[u8]>::to_vec)), 9_000).unwrap();
+            let back =
+                filter(decoder, &mut Pieces::new(made.chunks(1_000).map(<[u8]>::to_vec)), 9_000).unwrap();
             assert!(back == body, "{kind:?} {level}");
         }
     }
@@ -224,7 +228,10 @@ fn an_empty_body_comes_back_empty() {
 fn what_is_broken_or_cut_is_an_error() {
     let body = text(50_000, 7);
     for kind in ContentCoding::ALL {
-        let encode = || filter(coding(kind, Some(4), FlushMode::Late, None), &mut Pieces::new([body.clone()]), 9_000).unwrap();
+        let encode = || {
+            filter(coding(kind, Some(4), FlushMode::Late, None), &mut Pieces::new([body.clone()]), 9_000)
+                .unwrap()
+        };
         let decode = |bytes: Vec<u8>| {
             filter(coding(kind, None, FlushMode::Late, None), &mut Pieces::new([bytes]), 9_000)
         };
@@ -232,16 +239,22 @@ fn what_is_broken_or_cut_is_an_error() {
         assert_eq!(whole, encode(), "an encoder that is used again makes the same");
         for len in [1, 5, whole.len() / 2, whole.len() - 1] {
             let outcome = decode(whole[..len].to_vec());
-            assert!(matches!(outcome, Err(RelayError::Broken(Rule::BrokenCoding))), "{kind:?} {len}: {outcome:?}");
+            assert!(
+                matches!(outcome, Err(RelayError::Broken(Rule::BrokenCoding))),
+                "{kind:?} {len}: {outcome:?}"
+            );
         }
         let garbage = [&whole[..], b"\0garbage behind it"].concat();
         assert!(decode(garbage).is_err(), "{kind:?}");
         assert!(decode(b"<html>not encoded at all</html>".to_vec()).is_err(), "{kind:?}");
     }
-    let mut wrong = filter(coding(ContentCoding::Gzip, Some(1), FlushMode::Late, None), &mut Pieces::new([body]), 9_000).unwrap();
+    let mut wrong =
+        filter(coding(ContentCoding::Gzip, Some(1), FlushMode::Late, None), &mut Pieces::new([body]), 9_000)
+            .unwrap();
     let at = wrong.len() - 6;
     wrong[at] ^= 1;
-    let outcome = filter(coding(ContentCoding::Gzip, None, FlushMode::Late, None), &mut Pieces::new([wrong]), 9_000);
+    let outcome =
+        filter(coding(ContentCoding::Gzip, None, FlushMode::Late, None), &mut Pieces::new([wrong]), 9_000);
     assert!(outcome.is_err(), "the checksum is compared");
 }
 
@@ -249,7 +262,12 @@ fn what_is_broken_or_cut_is_an_error() {
 fn members_in_a_row_are_one_body() {
     for kind in [ContentCoding::Gzip, ContentCoding::Zstd] {
         let part = |text: &str| {
-            filter(coding(kind, Some(1), FlushMode::Late, None), &mut Pieces::new([text.as_bytes().to_vec()]), 10).unwrap()
+            filter(
+                coding(kind, Some(1), FlushMode::Late, None),
+                &mut Pieces::new([text.as_bytes().to_vec()]),
+                10,
+            )
+            .unwrap()
         };
         let whole = [part("one, "), part("two")].concat();
         let back = filter(coding(kind, None, FlushMode::Late, None), &mut Pieces::new([whole]), 10).unwrap();

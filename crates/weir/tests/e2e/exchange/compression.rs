@@ -139,7 +139,9 @@ fn start(origin: &Origin, keys: &str, settings: &str) -> Weir {
 fn fetch(weir: &Weir, method: &str, target: &str, accepts: &str) -> Response {
     Client::exchange(
         weir.web(),
-        &format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: {accepts}\r\nConnection: close\r\n\r\n"),
+        &format!(
+            "{method} {target} HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: {accepts}\r\nConnection: close\r\n\r\n"
+        ),
     )
 }
 
@@ -257,7 +259,9 @@ fn a_client_of_http_1_0_gets_it_until_the_connection_closes() {
     let origin = origin();
     let weir = start(&origin, "true", "");
     let mut client = Client::connect(weir.web());
-    client.send("GET /page HTTP/1.0\r\nHost: a.test\r\nAccept-Encoding: gzip\r\nConnection: keep-alive\r\n\r\n");
+    client.send(
+        "GET /page HTTP/1.0\r\nHost: a.test\r\nAccept-Encoding: gzip\r\nConnection: keep-alive\r\n\r\n",
+    );
     let head = client.head();
     assert_compressed(&head.fields, "gzip");
     assert_eq!(head.fields.one("transfer-encoding"), None);
@@ -277,7 +281,10 @@ fn bodies_of_unknown_length_keep_their_trailers() {
 #[test]
 fn over_http2() {
     let origin = origin();
-    let (authority, weir) = start_with_tls(&origin, "listener.web.compression = { algorithms = [\"gzip\"], min_length = \"0B\" }");
+    let (authority, weir) = start_with_tls(
+        &origin,
+        "listener.web.compression = { algorithms = [\"gzip\"], min_length = \"0B\" }",
+    );
     let mut client = Http2Client::connect_tls(&authority, weir.web());
     for (target, accepts, coding) in
         [("/page", "gzip, br", Some("gzip")), ("/page", "br", None), ("/chunked", "gzip", Some("gzip"))]
@@ -340,12 +347,16 @@ fn a_slow_body_goes_out_after_a_while() {
         loop {
             match conn.request()?.target() {
                 "/known" => {
-                    conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2000\r\n\r\nbegin ")?;
+                    conn.send(
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2000\r\n\r\nbegin ",
+                    )?;
                     first.wait("the client has the beginning");
                     conn.send(" ".repeat(1994))?;
                 }
                 _ => {
-                    conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                    conn.send(
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    )?;
                     for piece in 0..50 {
                         conn.send(format!("5\r\np{piece:02}, \r\n"))?;
                     }
@@ -425,7 +436,10 @@ fn no_more_at_a_time_than_configured() {
     let mut second = Client::connect(weir.web());
     second.send("GET / HTTP/1.0\r\nHost: a.test\r\nAccept-Encoding: gzip\r\n\r\n");
     let head = second.head();
-    assert_eq!((head.fields.one("content-encoding"), head.fields.one("vary")), (None, Some("Accept-Encoding")));
+    assert_eq!(
+        (head.fields.one("content-encoding"), head.fields.one("vary")),
+        (None, Some("Accept-Encoding"))
+    );
     gate.open();
     assert!(decode("gzip", &first.take_to_end().0).1);
     assert_eq!(second.take_to_end().0, b"data: 1\n\ndata: 2\n\n");
@@ -439,7 +453,9 @@ fn a_body_is_decoded_for_a_client_that_cannot() {
     let weir = start(&origin, "{ decompress = true }", "");
     let response = fetch(&weir, "GET", "/gzipped", "br");
     assert_eq!(response.text(), page());
-    for (name, value) in [("content-encoding", None), ("etag", Some("W/\"z\"")), ("vary", Some("Accept-Encoding"))] {
+    for (name, value) in
+        [("content-encoding", None), ("etag", Some("W/\"z\"")), ("vary", Some("Accept-Encoding"))]
+    {
         assert_eq!(response.field(name), value, "{name}");
     }
     let head = fetch(&weir, "HEAD", "/gzipped", "br");
@@ -473,13 +489,18 @@ fn answers_of_weir_and_keys_of_routes() {
     ));
     let response = fetch(&weir, "GET", "/own", "gzip");
     assert_eq!(text_of(&response), "a line of an answer\n".repeat(100));
-    for (name, value) in [("content-encoding", Some("gzip")), ("etag", Some("W/\"r\"")), ("vary", Some("Accept-Encoding"))] {
+    for (name, value) in
+        [("content-encoding", Some("gzip")), ("etag", Some("W/\"r\"")), ("vary", Some("Accept-Encoding"))]
+    {
         assert_eq!(response.field(name), value, "{name}");
     }
     let head = fetch(&weir, "HEAD", "/own", "gzip");
     assert_eq!((head.field("content-encoding"), head.field("content-length")), (Some("gzip"), None));
     let response = fetch(&weir, "GET", "/own", "");
-    assert_eq!((response.field("content-length"), response.field("vary")), (Some("2000"), Some("Accept-Encoding")));
+    assert_eq!(
+        (response.field("content-length"), response.field("vary")),
+        (Some("2000"), Some("Accept-Encoding"))
+    );
     for (target, coding, vary) in [
         ("/page", None, Some("Accept")),
         ("/error", None, Some("Accept-Encoding")),
@@ -497,7 +518,8 @@ fn answers_of_weir_and_keys_of_routes() {
 #[test]
 fn under_load_levels_fall_and_then_responses_pass() {
     let origin = origin();
-    let weir = start(&origin, "{ algorithms = [\"br\"], brotli_level = 6 }", "process.compression_time = \"1%\"");
+    let weir =
+        start(&origin, "{ algorithms = [\"br\"], brotli_level = 6 }", "process.compression_time = \"1%\"");
     let mut client = Client::connect(weir.web());
     let mut passed = 0;
     eventually("one passes as it is", || {
