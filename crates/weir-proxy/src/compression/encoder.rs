@@ -176,8 +176,8 @@ impl GzipEncoder {
     }
 }
 
-/// The level of zlib-rs whose output is as small as that of zlib at `level`, by measurements of text and HTML: it takes half of the time or
-/// less. Its lowest level has no equal: it is twice as fast as the next, and a quarter larger.
+/// The level of zlib-rs whose output is as small as that of zlib at `level`, by measurements of text and HTML: it takes 0.4 to 0.9 of
+/// the time. Its lowest level has no equal: it is twice as fast as the next, and a quarter larger.
 const fn zlib_level(level: u32) -> i32 {
     match level {
         0 => 1,
