@@ -295,6 +295,7 @@ fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
             let targets: &mut dyn Iterator<Item = usize> = match &route.config.action {
                 RouteAction::Upstream(upstream) => &mut std::iter::once(upstream.0),
                 RouteAction::Split(parts) => &mut parts.iter().map(|part| part.upstream.0),
+                RouteAction::Files(files) => &mut files.otherwise.iter().map(|upstream| upstream.0),
                 RouteAction::Redirect(_) | RouteAction::Respond(_) => &mut std::iter::empty(),
             };
             for target in targets {
@@ -333,6 +334,13 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
         }
         RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
         RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),
+        RouteAction::Files(files) => {
+            let root = files.root.display();
+            match files.otherwise.map(|upstream| name(upstream.0)) {
+                Some(name) => (format!("files of {root}, others to {name}"), vec![name]),
+                None => (format!("files of {root}"), Vec::new()),
+            }
+        }
     };
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
     RouteOverview { name, matches, action, upstreams, stats: figures }

@@ -19,6 +19,7 @@ pub use message::auth::authenticates_connection;
 pub use message::authority::Authority;
 pub use message::body::BodyLength;
 pub use message::coding::{AcceptedCodings, ContentCoding, depends_on_coding};
+pub use message::conditional::{ConditionOutcome, Validators, parse_date};
 pub use message::connection::ConnectionOptions;
 pub use message::date::{DATE_BYTES, date};
 pub use message::field_set::FieldSet;
@@ -29,10 +30,12 @@ pub use message::forwarded::{
     write_forwarded, x_forwarded_for,
 };
 pub use message::limits::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
+pub use message::media_type::media_type;
 pub use message::method::Method;
 pub use message::name::FieldName;
 pub use message::path::{EncodedSlashRule, PathRules, write_normal_path};
 pub use message::priority::Priority;
+pub use message::range::{ByteRange, RangeSelection, select_ranges};
 pub use message::request::{Expectation, RequestHead};
 pub use message::response::ResponseHead;
 pub use message::rule::Rule;

@@ -46,7 +46,7 @@ pub use failure::{
     Cause, Closing, Failure, FailureExplanation, Party, Reason, config_keys_named, failures_markdown,
 };
 pub use histogram::{Histogram, HistogramSnapshot};
-pub use local_reply::{LocalReply, status_text};
+pub use local_reply::{LocalReply, escape_for, status_text};
 pub use overview::Overview;
 pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};

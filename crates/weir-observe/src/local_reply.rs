@@ -7,6 +7,14 @@ use crate::accept::ReplyFormat;
 use crate::access_log::escape;
 use crate::failure::Failure;
 
+/// Appends a value, escaped for the text of a page or of an object in this format.
+pub fn escape_for(format: ReplyFormat, value: &[u8], out: &mut Vec<u8>) {
+    match format {
+        ReplyFormat::Html => escape::html(value, out),
+        ReplyFormat::Json => escape::json(value, out),
+    }
+}
+
 /// The content of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalReply<'a> {

@@ -1,16 +1,17 @@
 //! The action of a route: exactly one, and a possible one.
 
 use super::templates::TemplatePlace;
-use super::{UpstreamLookup, headers, templates};
+use super::{Files, UpstreamLookup, headers, static_files, templates};
 use crate::config::{FixedResponse, Redirect, RouteAction, SplitTarget, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{RedirectText, RespondText, RouteText, SplitText};
 
-const ACTIONS: [&str; 4] = ["upstream", "split", "redirect", "respond"];
+const ACTIONS: [&str; 5] = ["upstream", "split", "redirect", "respond", "files"];
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
+    files: &Files<'_>,
     upstreams: &UpstreamLookup<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> RouteAction {
@@ -18,9 +19,11 @@ pub(super) fn check(
     match written[..] {
         [] if ACTIONS.into_iter().all(|key| text.is_missing(key)) => {
             let message = "the route has no action";
-            let help = "write one of `upstream`, `split`, `redirect` and `respond`";
+            let help = "write one of `upstream`, `split`, `redirect`, `respond` and `files`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
         }
+        // What is no file goes to the upstream.
+        ["upstream", "files"] => {}
         [first, second, ..] => {
             let message = format!("a route has one action; this one has `{first}` and `{second}`");
             let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
@@ -30,6 +33,11 @@ pub(super) fn check(
     }
     let value = &text.value;
     let place = TemplatePlace::in_route(value);
+    if let Some(served) = &value.files {
+        let upstream = value.upstream.as_ref();
+        let served = static_files::check(served, upstream, &place, files, upstreams, diagnostics);
+        return RouteAction::Files(Box::new(served));
+    }
     // All of them are checked, so that every error is found; the first counts.
     let upstream =
         value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::templates::{self, TemplatePlace};
-use crate::config::HeaderChanges;
+use super::{Files, error_pages};
+use crate::config::{ErrorPage, HeaderChanges};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -29,18 +30,20 @@ const FRAMING: [&str; 9] = [
 /// The help text for variables of other products where there is no exchange.
 const NO_EXCHANGE_HINT: &str = "Weir sends this request itself: there is no exchange that values could be of";
 
-/// The changes of a listener, on all its routes.
+/// What a listener settles for all its routes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ListenerHeaders {
+pub(super) struct ListenerDefaults {
     pub(super) request: HeaderChanges,
     pub(super) response: HeaderChanges,
+    pub(super) error_pages: Vec<ErrorPage>,
 }
 
 /// The changes of a listener, with `Strict-Transport-Security` if it wants that.
 pub(super) fn check_listener(
     text: &SpannedTable<ListenerText>,
+    files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> ListenerHeaders {
+) -> ListenerDefaults {
     let ListenerText { request_headers, response_headers, hsts, .. } = &text.value;
     let place = TemplatePlace { scope: TemplateScope::Request, pattern: None };
     let request = check_request(request_headers, &place, diagnostics);
@@ -48,7 +51,8 @@ pub(super) fn check_listener(
     if let Some(hsts) = hsts {
         response.set.extend(check_hsts(text, hsts, &response, diagnostics));
     }
-    ListenerHeaders { request, response }
+    let error_pages = error_pages::check(text.value.error_pages.as_ref(), files, diagnostics);
+    ListenerDefaults { request, response, error_pages }
 }
 
 /// The header for `hsts`.

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::headers::{self, ListenerHeaders};
-use super::{
-    CheckScope, UpstreamLookup, access_log, client_certificates, redirect, route, tls, warn_unreachable,
-};
+use super::headers::{self, ListenerDefaults};
+use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
 use crate::config::{Interner, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -24,8 +22,8 @@ pub(super) fn check(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
-    let headers = headers::check_listener(text, diagnostics);
-    let routes = routes(name, text, &headers, around.upstreams, diagnostics);
+    let headers = headers::check_listener(text, around.files, diagnostics);
+    let routes = routes(name, text, &headers, around, diagnostics);
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
     report_of_http(text, diagnostics);
@@ -41,6 +39,7 @@ pub(super) fn check(
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
         response_headers: headers.response,
+        error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),
         tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, diagnostics)),
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
@@ -50,21 +49,22 @@ pub(super) fn check(
 fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
-    headers: &ListenerHeaders,
-    upstreams: &UpstreamLookup<'_>,
+    headers: &ListenerDefaults,
+    scope: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
-    let mut check = |route| route::check(route, &text.value, headers, upstreams, &mut interner, diagnostics);
+    let mut check = |route| route::check(route, &text.value, headers, scope, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
-        let mut route = Route::to_upstream("*", upstreams.find(upstream, diagnostics));
+        let mut route = Route::to_upstream("*", scope.upstreams.find(upstream, diagnostics));
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();
         route.compression = text.value.compression.to_compression();
+        route.error_pages = headers.error_pages.clone();
         routes.push(route);
         places.push(upstream.span);
     }
@@ -195,6 +195,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "response_headers",
         "hsts",
         "compression",
+        "error_pages",
     ];
     let of_listener = of_listener.map(|key| (key, text.changed(key)));
     let of_timeouts = ["request", "request_body", "send", "idle"];

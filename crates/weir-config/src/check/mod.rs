@@ -22,6 +22,8 @@ mod client_certificates;
 mod access_log;
 mod admin;
 mod headers;
+mod static_files;
+mod error_pages;
 mod templates;
 mod certificate_files;
 mod files;

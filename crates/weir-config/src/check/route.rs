@@ -3,9 +3,9 @@
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
-use super::headers::ListenerHeaders;
+use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{UpstreamLookup, action, check_name, headers};
+use super::{CheckScope, action, check_name, error_pages, headers};
 use crate::config::{
     Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
 };
@@ -17,8 +17,8 @@ use crate::value::{TemplateValue, Token};
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
-    around: &ListenerHeaders,
-    upstreams: &UpstreamLookup<'_>,
+    around: &ListenerDefaults,
+    scope: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Route {
@@ -26,11 +26,16 @@ pub(super) fn check(
     if let Some(name) = &value.name {
         check_name(name, "route", diagnostics);
     }
-    let action = action::check(text, upstreams, diagnostics);
+    let action = action::check(text, scope.files, scope.upstreams, diagnostics);
     report_of_other_protocol(text, listener.protocol, diagnostics);
     report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
-    if matches!(action, RouteAction::Redirect(_) | RouteAction::Respond(_)) {
-        report_without_server(text, diagnostics);
+    match &action {
+        RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
+        RouteAction::Respond(_) => report_without_server(text, "respond", diagnostics),
+        RouteAction::Files(files) if files.otherwise.is_none() => {
+            report_without_server(text, "files", diagnostics);
+        }
+        RouteAction::Files(_) | RouteAction::Upstream(_) | RouteAction::Split(_) => {}
     }
     let place = TemplatePlace::in_route(value);
     let settings = RouteSettings {
@@ -47,6 +52,11 @@ pub(super) fn check(
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
         compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
+        error_pages: [
+            error_pages::check(value.error_pages.as_ref(), scope.files, diagnostics),
+            around.error_pages.clone(),
+        ]
+        .concat(),
         forward_host: value.forward_host.clone(),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
@@ -101,6 +111,7 @@ fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
     let in_action = match action {
         RouteAction::Respond(fixed) => fixed.headers.iter().any(|(_, value)| value.values().any(is_group)),
         RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
+        RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => false,
     };
     in_action || request_headers.values().any(is_group) || response_headers.values().any(is_group)
@@ -265,7 +276,7 @@ fn report_unreachable_path(
 }
 
 /// Reports keys that only mean something when the request goes to a server.
-fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) {
+fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
     const KEYS: [&str; 10] = [
         "strip_prefix",
         "replace_prefix",
@@ -278,8 +289,9 @@ fn report_without_server(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<D
         "upgrades",
         "timeouts",
     ];
-    let action = if text.value.redirect.is_some() { "redirect" } else { "respond" };
-    for key in KEYS {
+    let of_path = ["strip_prefix", "replace_prefix", "replace_regex"];
+    let is_used = |key: &&str| action == "files" && of_path.contains(key);
+    for key in KEYS.iter().copied().filter(|key| !is_used(key)) {
         if let Some(at) = text.changed(key) {
             let message = format!("`{key}` has no effect here: with `{action}`, no server gets the request");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
@@ -293,7 +305,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 22] = [
+    const OF_HTTP: [&str; 24] = [
         "host",
         "path",
         "path_exact",
@@ -303,6 +315,7 @@ fn report_of_other_protocol(
         "query",
         "redirect",
         "respond",
+        "files",
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
@@ -310,6 +323,7 @@ fn report_of_other_protocol(
         "response_headers",
         "cors",
         "compression",
+        "error_pages",
         "forward_host",
         "allow_connect",
         "grpc_web",

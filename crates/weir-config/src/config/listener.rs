@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{AccessLog, HeaderChanges, ListenerTls, Route};
+use super::{AccessLog, ErrorPage, HeaderChanges, ListenerTls, Route};
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
 use crate::value::{ByteRate, HeaderName, ListenAddress, ProgressLimit, Size, parse_network};
@@ -59,6 +59,8 @@ pub struct Listener {
     pub request_id: RequestId,
     /// Changes to the headers of responses that have no route; those of routes have them already.
     pub response_headers: HeaderChanges,
+    /// Pages of failures without a route; those of routes have them already.
+    pub error_pages: Vec<ErrorPage>,
     /// One line per exchange.
     pub access_log: AccessLog,
     /// The routes in the order of the text; at least one, no two of them tied.

@@ -11,6 +11,8 @@ mod traces;
 mod listener;
 mod access_log;
 mod route;
+mod static_files;
+mod error_page;
 mod cors;
 mod compression;
 mod upstream;
@@ -36,6 +38,7 @@ pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
+pub use error_page::{ErrorPage, PagePart, PageText};
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
@@ -51,13 +54,14 @@ pub use process::{
 };
 pub use route::{
     FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, Route, RouteAction, RouteSettings,
-    RouteTimeouts, SplitTarget, UpstreamIndex,
+    RouteTimeouts, SplitTarget,
 };
+pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstream::{
     OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerLeniency, Upstream,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
+    UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts,
 };
 pub use upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstream_tls::UpstreamTls;

@@ -8,13 +8,9 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Compression, Cors};
+use super::{Compression, Cors, ErrorPage, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
-
-/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpstreamIndex(pub usize);
 
 /// One rule of a listener: the requests that it matches and its action.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +38,8 @@ pub struct RouteSettings {
     pub cors: Option<Box<Cors>>,
     /// How responses are compressed. Default: not at all.
     pub compression: Option<Box<Compression>>,
+    /// Pages in place of Weir's own, the first that fits; those of the listener included.
+    pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
     /// Which requests leave the queue of the upstream first.
@@ -94,6 +92,7 @@ impl Default for RouteSettings {
             response_headers: HeaderChanges::default(),
             cors: None,
             compression: None,
+            error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,
@@ -140,6 +139,8 @@ pub enum RouteAction {
     Redirect(Redirect),
     /// The response comes from the config.
     Respond(Box<FixedResponse>),
+    /// The response is a file.
+    Files(Box<StaticFiles>),
 }
 
 /// One target of a weighted split.

@@ -18,6 +18,10 @@ use super::{
 use crate::key::{choice, section};
 use crate::value::{Percent, ProgressLimit, ServerAddress, Size};
 
+/// Index of an upstream in [`Config::upstreams`](crate::Config::upstreams).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamIndex(pub usize);
+
 /// A named set of servers with one balancer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {

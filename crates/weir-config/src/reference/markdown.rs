@@ -14,7 +14,7 @@ const INTRODUCTION: &str = include_str!("introduction.md");
 const SAMPLE: &str = include_str!("sample.toml");
 
 /// Tables that can occur in several places: they are described among the kinds of value.
-const SHARED: [&str; 3] = ["progress", "rule", "headers"];
+const SHARED: [&str; 4] = ["progress", "rule", "headers", "error_pages"];
 
 /// Tables of which there can be several in one place.
 const LISTS: [&str; 4] = [

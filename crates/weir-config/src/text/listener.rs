@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::error_page::ErrorPagesText;
 use super::{CompressionSwitch, HeaderChangesText, ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
@@ -80,6 +81,8 @@ section! {
         /// Compression of responses, on all routes that have no `compression` of their own: `true` with the defaults, `false`, or a table. Off
         /// by default: a page that shows a secret beside text of the request can be read through TLS when it is compressed (BREACH).
         compression: CompressionSwitch = false, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
+        /// Pages in place of Weir's own, on all routes; those of a route come first.
+        error_pages: ErrorPagesText = optional, like "nginx `error_page`, HAProxy `errorfile`";
         /// The access log of this listener, in place of the global one.
         access_log: SpannedTable<AccessLog> = optional, like "nginx `access_log`";
     }
@@ -124,6 +127,7 @@ impl ListenerText {
             forwarded: self.forwarded,
             request_id: self.request_id.value,
             response_headers: HeaderChanges::default(),
+            error_pages: Vec::new(),
             access_log: self.access_log.map_or(access_log, |own| own.value),
             routes: Vec::new(),
         }

@@ -16,6 +16,8 @@ mod affinity;
 mod route;
 mod cors;
 mod compression;
+mod files;
+mod error_page;
 mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
@@ -24,6 +26,8 @@ pub(crate) use compression::CompressionSwitch;
 pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
+pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
+pub(crate) use files::FilesText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;

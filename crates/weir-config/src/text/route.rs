@@ -5,6 +5,8 @@ use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::compression::CompressionSwitch;
 use super::cors::CorsText;
+use super::error_page::ErrorPagesText;
+use super::files::FilesText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
 use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
@@ -51,6 +53,8 @@ section! {
         redirect: SpannedTable<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
         /// Action: the response comes from the config.
         respond: SpannedTable<RespondText> = optional, like "nginx `return 200`, HAProxy `http-request return`";
+        /// Action: the response is a file of a folder; with `upstream` beside it, requests for which there is none go there.
+        files: SpannedTable<FilesText> = optional, like "nginx `root`, Caddy `file_server`, Apache httpd `DocumentRoot`";
 
         /// Whether `path` is removed before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
         strip_prefix: bool = false, like "Traefik `StripPrefix`";
@@ -66,6 +70,8 @@ section! {
         cors: SpannedTable<CorsText> = optional;
         /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
         compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
+        /// Pages in place of Weir's own; the first that is for the status counts.
+        error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// The priority in the queue of the upstream when its servers are all full.

@@ -82,6 +82,11 @@ const QUERY_PARAMETER: &str = "query.";
 const MATCH_GROUP: &str = "match.";
 
 impl TemplateValue {
+    /// The value that a placeholder of this name stands for.
+    pub(crate) fn from_name(name: &str) -> Option<TemplateValue> {
+        Self::named(name).ok()
+    }
+
     /// The value that a placeholder names.
     fn named(name: &str) -> Result<TemplateValue, ValueError> {
         if let Some((_, value, ..)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {

@@ -121,6 +121,12 @@ causes! {
     QueueEvicted "queue-evicted" "The place in a full queue went to a request of higher priority, or of a client with fewer.",
     QueueOverload "queue-overload" "The wait was longer than the target while the upstream was overloaded for good.",
 
+    // Files.
+    FileMissing "file-missing" "There is no file at the path, or none that may be served.",
+    FileForbidden "file-forbidden" "The process may not read the file, or the folder has no index file.",
+    FileFailed "file-failed" "The file could not be opened or read.",
+    DiskTimedOut "disk-timed-out" "The disk did not answer in time.",
+
     // Limits.
     TooManyConnections "too-many-connections" "The process has as many connections as it may.",
     TooManyListenerConnections "too-many-listener-connections" "The listener has as many connections as it may.",

@@ -184,8 +184,22 @@ rows! {
         "Add the protocol to `upgrades` of the route, if its servers speak it.";
     "method-not-allowed": MethodNotAllowed, Client, [Route], answer 405,
         "The method of the request is not allowed here.",
-        "Routes match the request, but none of them allows the method.",
-        "Add the method to one of these routes; `weir explain` with `-X` lists them.";
+        "The route serves files, which can only be read: with GET and HEAD.",
+        "None if clients have no business writing here. Otherwise name an `upstream` beside `files`, or add a route with this `method`.";
+    "file-missing": FileMissing, Weir, [Response], answer 404,
+        "Not found.",
+        "There is no such file below the `root` of the route, or none that is served: hidden names, links that lead outside and devices are not.",
+        "None if the file is not meant to exist. Otherwise compare the path with `listener.NAME.route.files.root`; `try_files` names what is sent instead.";
+    "file-forbidden": FileForbidden, Weir, [Response], answer 403,
+        "Access denied.",
+        "The system does not let Weir read the file, or the path is a folder without index file.",
+        "Give the user that Weir runs as the right to read the file and to enter the folders above it; for folders, see `index` and `listing` of `listener.NAME.route.files`.";
+    "file-failed": FileFailed, Weir, [Response Relay], answer 500, INTERNAL,
+        "The file could not be opened or read, or it became shorter while it was sent.",
+        "See the log of the system for errors of the disk. Replace files by renaming a new one over the old, which leaves responses under way whole.";
+    "disk-timeout": DiskTimedOut, Weir, [Response Relay], answer 504, TOO_SLOW,
+        "The disk that the file is on did not answer in 30 s.",
+        "Check the disk, or the network file system and its server.";
     "request-connection-limit": TooManyConnections, Weir, [Request Route Connect], answer 503, BUSY,
         "The process is at its limit of connections.",
         "Raise `process.connections_max` and the limit of open files.";

@@ -14,11 +14,13 @@ use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, compression, cors, fields, forwarded, grpc_fields, header_changes, trace};
-use crate::relay::Relay;
+use super::{
+    Ended, Exchange, compression, cors, error_pages, fields, forwarded, grpc_fields, header_changes, trace,
+};
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::{MemoryBody, MemoryTrailers};
+use crate::relay::{Relay, WaitingFor};
 use crate::responder::grpc_failure::GrpcFailure;
 use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::activity::Activity;
@@ -57,7 +59,12 @@ pub(crate) async fn failure(
         None => {
             let accept = exchange.request.fields().first(FieldName::Accept);
             let accept = accept.map(|field| field.value.of(&exchange.request_text));
-            failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after)
+            let page =
+                failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after);
+            let listener = client.listener.plan();
+            page.map(|page| {
+                error_pages::instead_of_own(client, stream, exchange, &listener, (reported, page))
+            })
         }
         Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
@@ -92,7 +99,7 @@ pub(crate) async fn without_server(
         _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
         RouteAction::Redirect(to) => redirect::answer(to, |template, out| values.write_url(template, out)),
         RouteAction::Respond(fixed) => fixed::answer(fixed, |template, out| values.write(template, out)),
-        RouteAction::Upstream(_) | RouteAction::Split(_) => {
+        RouteAction::Upstream(_) | RouteAction::Split(_) | RouteAction::Files(_) => {
             unreachable!("only routes without an upstream come here")
         }
     };
@@ -120,23 +127,52 @@ pub(crate) async fn as_last_hop(
     sent.map(|()| End::Done).map_err(Ended::Failed)
 }
 
-/// Sends an answer, with the changes that the route makes to the heads of responses; the listener where there is no route.
-async fn send(
+/// Sends an answer.
+pub(super) async fn send(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     answer: &Answer<'_>,
 ) -> Result<(), Failure> {
+    stage_head(client, stream, exchange, answer, answer.body.len() as u64);
+    let is_head = exchange.request.method() == Method::Head;
+    let body = if answer.may_have_body() && !is_head { &*answer.body } else { b"" };
+    send_body(client, stream, exchange, MemoryBody(body)).await
+}
+
+/// Sends the head of an answer, and `body` of `len` bytes behind it.
+pub(super) async fn send_with(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    answer: &Answer<'_>,
+    (len, body): (u64, impl Source),
+) -> Result<(), Failure> {
+    stage_head(client, stream, exchange, answer, len);
+    if exchange.request.method() == Method::Head {
+        return send_body(client, stream, exchange, MemoryBody(b"")).await;
+    }
+    send_body(client, stream, exchange, body).await
+}
+
+/// Stages the head of an answer with a body of `len` bytes, with the changes that the route makes to the heads of responses; the listener
+/// where there is no route.
+fn stage_head(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    answer: &Answer<'_>,
+    len: u64,
+) {
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
     let route = exchange.record.route.map(|index| &listener.route_plans[index]);
     let changes = route.map_or(&listener.config.response_headers, |route| &route.config.response_headers);
-    let (length, body) = match answer.may_have_body() {
-        false => (None, &b""[..]),
-        true if exchange.request.method() == Method::Head => (Some(answer.body.len() as u64), &b""[..]),
-        true => (Some(answer.body.len() as u64), &*answer.body),
+    let length = answer.may_have_body().then_some(len);
+    let framed = match length {
+        Some(len) if len > 0 && exchange.request.method() != Method::Head => BodyLength::Known(len),
+        _ => BodyLength::None,
     };
-    let framed = if body.is_empty() { BodyLength::None } else { BodyLength::Known(body.len() as u64) };
     exchange.response_relay = Relay::new();
     exchange.body_coding = BodyCoding::AsItIs;
     let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
@@ -186,7 +222,6 @@ async fn send(
     exchange.record.status = answer.status;
     exchange.answered = true;
     exchange.waits.begin(&listener.client_wait_limits());
-    send_body(client, stream, exchange, MemoryBody(body)).await
 }
 
 /// Ends a gRPC call whose response has begun, with trailers that tell the failure. `false`: its response can only be cut short, since it is
@@ -223,9 +258,12 @@ async fn send_body(
         match polled {
             Poll::Ready(outcome) => Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
             Poll::Pending => {
-                let sent = stream.taken();
-                client.report(Activity::ClientTakes, stream, exchange);
-                exchange.waits.poll_over(&mut client.deadline, Activity::ClientTakes, sent).map(Err)
+                let (awaited, moved) = match exchange.response_relay.waiting {
+                    WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
+                    WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
+                };
+                client.report(awaited, stream, exchange);
+                exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
             }
         }
     })

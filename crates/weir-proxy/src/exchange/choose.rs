@@ -100,7 +100,11 @@ fn check_upgrade(
         // parsed as another request (RFC 9931).
         stream.close_after();
     }
-    let has_servers = matches!(route.config.action, RouteAction::Upstream(_) | RouteAction::Split(_));
+    let has_servers = match &route.config.action {
+        RouteAction::Upstream(_) | RouteAction::Split(_) => true,
+        RouteAction::Files(files) => files.otherwise.is_some(),
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => false,
+    };
     // A client of HTTP/2 would take every success for a tunnel.
     let has_no_way_back = exchange.request.protocol().is_some();
     match has_no_way_back && !(is_wanted && has_servers) {
@@ -135,6 +139,7 @@ pub(crate) fn upstream(client: &Client, exchange: &mut Exchange, route: &RoutePl
             let split = route.split.as_ref()?;
             parts[split.choose(client.worker.random())].upstream.0
         }
+        RouteAction::Files(files) => files.otherwise?.0,
         RouteAction::Redirect(_) | RouteAction::Respond(_) => return None,
     };
     exchange.record.upstream = Some(chosen);

@@ -5,6 +5,7 @@
 
 mod report;
 mod admit;
+mod intercept;
 mod respond;
 mod upgrade;
 pub(crate) mod tcp;
@@ -18,7 +19,9 @@ mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
+mod files;
 mod answer;
+mod error_pages;
 mod template;
 pub(crate) mod fields;
 mod cors;
@@ -118,6 +121,11 @@ async fn carry(
         grpc_web::begin(exchange);
     }
     grpc::limit_time(client, exchange, route);
+    if let Some(files) = &route.files
+        && files::answer(client, stream, exchange, route, files).await?
+    {
+        return Ok(End::Done);
+    }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
         return answer::without_server(client, stream, exchange, route).await;
     };
@@ -168,6 +176,9 @@ async fn carry(
     // Relay: the response on its way to the client, and what is left of the request on its way to the server.
     if exchange.switches_protocols() {
         return upgrade::run(client, stream, exchange, plans, serving).await;
+    }
+    if let Some(page) = intercept::page(exchange, plans) {
+        return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);

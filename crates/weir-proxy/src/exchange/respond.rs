@@ -50,16 +50,9 @@ fn begin<T: ServerStream>(
     plans: Plans<'_>,
     serving: &mut RespondingServer<T>,
 ) {
-    let now = clock::now();
-    client.now = now;
-    exchange.record.spend(Phase::Response, now);
-    exchange.record.status = exchange.response.status();
+    account(client, exchange, plans, serving);
     exchange.answered = true;
-    exchange.replay_buffer.end();
-    let shard = server_shard(plans, serving);
-    shard.responses.record(exchange.record.status);
-    shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
-
+    let now = client.now;
     let method = exchange.request.method();
     let length = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
     // An answer that is whole already, to part of the request: nothing waits for what is left of that.
@@ -100,6 +93,24 @@ fn begin<T: ServerStream>(
         fields::write_response(out, client, exchange, plans, server, head);
     });
     serving.server.take_head();
+}
+
+/// Accounts for the head of the response.
+#[inline(always)]
+pub(super) fn account<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+) {
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Response, now);
+    exchange.record.status = exchange.response.status();
+    exchange.replay_buffer.end();
+    let shard = server_shard(plans, serving);
+    shard.responses.record(exchange.record.status);
+    shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
 }
 
 /// The length that the head of the response announces: that of its body, or what GET would have brought (HEAD, 304). 204 has none.

@@ -104,6 +104,11 @@ impl<'a> TemplateValues<'a> {
         has_value
     }
 
+    /// Appends one value as it is in the exchange.
+    pub(super) fn write_one(&self, value: &TemplateValue, out: &mut Vec<u8>) {
+        self.write_value(value, out);
+    }
+
     fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
         let Self { client, exchange, listener, .. } = self;
         let (request, text) = (&exchange.request, &exchange.request_text[..]);

@@ -15,6 +15,9 @@ use crate::net::pace::Pace;
 use crate::state::activity::Activity;
 use crate::state::wait_limits::WaitLimits;
 
+/// The longest wait for a disk that does not answer.
+const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
+
 /// The time that each party has left.
 #[derive(Debug)]
 pub(crate) struct Waits {
@@ -68,6 +71,7 @@ impl Waits {
             }
             let ends = match awaited {
                 Activity::ResponseHead => self.response.map(|limit| now + limit),
+                Activity::Disk => Some(now + DISK_WAIT_MAX),
                 _ => self.pace(awaited).map(|pace| pace.wait(now, moved)),
             };
             deadline.set_at(ends);
@@ -77,6 +81,7 @@ impl Waits {
             let phase = match awaited {
                 Activity::RequestBody | Activity::ServerTakes => Phase::Send,
                 Activity::ResponseHead => Phase::Response,
+                Activity::Disk if moved == 0 => Phase::Response,
                 _ => Phase::Relay,
             };
             if let Some(failure) = deadline.cut_failure(phase) {
@@ -89,6 +94,7 @@ impl Waits {
             let cause = if slow { Cause::BodyTooSlow } else { Cause::TimedOut };
             match awaited {
                 Activity::RequestBody | Activity::ClientTakes => Failure::client(phase, cause),
+                Activity::Disk => Failure::weir(phase, Cause::DiskTimedOut),
                 _ => Failure::server(phase, cause),
             }
         })

@@ -11,6 +11,7 @@ pub mod listening;
 pub mod socket;
 pub mod buffer;
 pub(crate) mod pipe;
+pub(crate) mod file;
 pub mod descriptors;
 pub(crate) mod pace;
 pub mod deadline;

@@ -286,6 +286,25 @@ impl Socket {
         }
     }
 
+    /// Sends bytes of a file, as many as the kernel takes now; `Ok(0)` is the end of the file.
+    pub(crate) fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        start: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut offset = start;
+            match rustix::fs::sendfile(self.fd()?, file, Some(&mut offset), len) {
+                Ok(len) => return Poll::Ready(Ok(len)),
+                Err(rustix::io::Errno::AGAIN) => ready!(self.poll_writable_again(cx))?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
     /// After a write found the socket full: forgets the old readiness, then waits for the next.
     fn poll_writable_again(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let is_new = !self.watches_writes;

@@ -1,6 +1,7 @@
 //! The two ends of a relay, whatever their protocol and framing.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -48,8 +49,26 @@ pub(crate) trait Source {
         None
     }
 
-    /// Counts bytes that were moved from the socket.
+    /// The part of a file that the next bytes are, when they can be moved from there inside the kernel.
+    fn file(&self) -> Option<FileSlice<'_>> {
+        None
+    }
+
+    /// Waits until the bytes of [`Source::file`] are in memory.
+    fn poll_resident(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Counts bytes that were moved from the socket or the file.
     fn skip(&mut self, _len: usize) {}
+}
+
+/// Some bytes of an open file.
+#[derive(Debug)]
+pub(crate) struct FileSlice<'a> {
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) start: u64,
+    pub(crate) len: usize,
 }
 
 /// Where body bytes go, with the framing of the wire added.

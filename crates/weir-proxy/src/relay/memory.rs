@@ -1,10 +1,10 @@
-//! A body, or its end, that is in memory, as a [`Source`].
+//! A body, or its end, that is in memory, as a [`Source`]; a [`Sink`] for bodies that go nowhere.
 
 use std::task::{Context, Poll};
 
 use weir_http::FieldWriter;
 
-use super::ends::{RelayError, Source};
+use super::ends::{RelayError, Sink, Source};
 
 /// What is left of a body.
 #[derive(Debug)]
@@ -61,5 +61,29 @@ impl Source for MemoryTrailers<'_> {
 
     fn write_trailers(&self, out: &mut impl FieldWriter) {
         self.0.iter().for_each(|(name, value)| out.field(name, value));
+    }
+}
+
+/// Takes everything and keeps nothing.
+#[derive(Debug)]
+pub(crate) struct NullSink;
+
+impl Sink for NullSink {
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        data.len()
+    }
+
+    fn finish(&mut self, _source: &impl Source) {}
+
+    fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        Poll::Ready(Ok(0))
     }
 }

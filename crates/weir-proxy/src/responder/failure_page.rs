@@ -25,6 +25,10 @@ pub(crate) fn answer(
     if let Some(seconds) = retry_after {
         answer = answer.with(b"Retry-After", seconds.to_string().into_bytes());
     }
+    if page.status == 405 {
+        // Only routes of files refuse a method (RFC 9110 section 15.5.6).
+        answer = answer.with(b"Allow", &b"GET, HEAD"[..]);
+    }
     answer.body = body.into();
     Some(answer)
 }

@@ -31,6 +31,8 @@ pub enum Activity {
     ResponseHead,
     /// The server's response body.
     ResponseBody,
+    /// The disk that a file is on.
+    Disk,
     /// The client, to take what is sent.
     ClientTakes,
     /// Either side of a tunnel.
@@ -50,10 +52,12 @@ impl Activity {
             Activity::Queue => Phase::Queue,
             Activity::Connecting => Phase::Connect,
             Activity::RequestBody | Activity::ServerTakes if !answered => Phase::Send,
+            Activity::Disk if !answered => Phase::Response,
             Activity::ResponseHead => Phase::Response,
             Activity::RequestBody
             | Activity::ServerTakes
             | Activity::ResponseBody
+            | Activity::Disk
             | Activity::ClientTakes
             | Activity::Tunnel => Phase::Relay,
             Activity::Ending => Phase::Finish,
@@ -88,6 +92,7 @@ impl Activity {
             Activity::Head => "the rest of the request head",
             Activity::Queue => "a server with a free slot",
             Activity::Connecting => "the connection to the server",
+            Activity::Disk => "the disk that the file is on",
             Activity::RequestBody => "the client to send more of the request body",
             Activity::ServerTakes => "the server to take more of the request",
             Activity::ResponseHead => "the head of the server's response",

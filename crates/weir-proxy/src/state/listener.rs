@@ -15,6 +15,7 @@ use weir_traffic::route::RouteTable;
 use weir_traffic::split::WeightedSplit;
 
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
+use super::static_files::FilesPlan;
 use super::upstream::UpstreamPlan;
 use crate::net::peer::Peer;
 use crate::net::tls::client_certificates::{CertificateFields, fields_without};
@@ -104,6 +105,8 @@ pub struct RoutePlan {
     /// The route in the config.
     pub config: Arc<Route>,
     pub(crate) split: Option<WeightedSplit>,
+    /// The files that it serves.
+    pub(crate) files: Option<Arc<FilesPlan>>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
     /// What each worker counts.
@@ -311,11 +314,19 @@ impl RoutePlan {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
                 Some(WeightedSplit::new(&weights).expect("the config check has seen the weights"))
             }
-            RouteAction::Upstream(_) | RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
+            RouteAction::Upstream(_)
+            | RouteAction::Redirect(_)
+            | RouteAction::Respond(_)
+            | RouteAction::Files(_) => None,
+        };
+        let files = match &config.action {
+            RouteAction::Files(files) => Some(Arc::new(FilesPlan::new(files))),
+            _ => None,
         };
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             split,
+            files,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             config: Arc::clone(config),

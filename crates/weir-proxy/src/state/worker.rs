@@ -18,6 +18,7 @@ use super::inbox_budget::InboxBudget;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
+use super::static_files::OpenFiles;
 use super::worker_config::{LocalListener, WorkerConfig};
 use crate::compression::CodecStock;
 use crate::net::buffer::BufferStock;
@@ -69,6 +70,8 @@ pub(crate) struct Worker {
     pub(crate) exchanges: ExchangeBudget,
     /// Encoders and decoders of bodies.
     pub(crate) codecs: Rc<CodecStock>,
+    /// Files that routes serve.
+    pub(crate) open_files: OpenFiles,
     /// Bytes of bodies that wait for a reader.
     pub(crate) inbox: InboxBudget,
     /// Heard when a connection ends.
@@ -120,6 +123,7 @@ impl Worker {
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             codecs: CodecStock::new(start.shard),
+            open_files: OpenFiles::new(),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             room: Notify::new(),
             evictions: EvictionLog::default(),

@@ -3,8 +3,8 @@
 //! Made by the same rules as on the data path; rendered by `text` and `json`.
 
 use weir_config::{
-    AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, Upstream,
-    UpstreamIndex,
+    AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, StaticFiles,
+    Upstream, UpstreamIndex,
 };
 use weir_http::{BodyLength, Expectation, FieldName, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
@@ -38,6 +38,8 @@ pub(super) enum Disposition<'a> {
     Redirect { redirect: &'a Redirect, location: String },
     /// The config has the answer.
     Respond(&'a FixedResponse),
+    /// The response is a file, if there is one; else this upstream has it.
+    Files { files: &'a StaticFiles, path: String, otherwise: Option<&'a Upstream> },
     /// It goes to one of these upstreams.
     Forward(ForwardedRequest<'a>),
 }
@@ -159,6 +161,12 @@ fn disposition<'a>(
             return Disposition::Redirect { redirect, location: location(redirect, request) };
         }
         RouteAction::Respond(fixed) => return Disposition::Respond(fixed),
+        RouteAction::Files(files) => {
+            let (target, _) = target(listener, route, request);
+            let path = target.split('?').next().unwrap_or_default().to_owned();
+            let otherwise = files.otherwise.map(|upstream| config.upstream(upstream));
+            return Disposition::Files { files, path, otherwise };
+        }
         RouteAction::Upstream(upstream) => vec![(*upstream, 100.0)],
         RouteAction::Split(parts) => {
             let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();

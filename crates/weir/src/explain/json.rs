@@ -48,7 +48,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
     format!("{object:#}\n")
 }
 
-/// One of five keys, and what stands there.
+/// One of six keys, and what stands there.
 fn ending(explanation: &RequestExplanation<'_>) -> (&'static str, Value) {
     match &explanation.disposition {
         Disposition::Refused(failure) => ("refused", refused(*failure)),
@@ -59,6 +59,15 @@ fn ending(explanation: &RequestExplanation<'_>) -> (&'static str, Value) {
         Disposition::Respond(fixed) => (
             "respond",
             json!({ "status": fixed.status, "content_type": &*fixed.content_type, "body": fixed.body }),
+        ),
+        Disposition::Files { files, path, otherwise } => (
+            "files",
+            json!({
+                "root": files.root,
+                "path": path,
+                "try_files": files.try_files.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "otherwise": otherwise.map(|upstream| &upstream.name),
+            }),
         ),
         Disposition::Forward(forward) => ("forward", forwarded(explanation, forward)),
     }

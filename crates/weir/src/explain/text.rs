@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{FixedResponse, ListenerProtocol, Redirect};
+use weir_config::{FixedResponse, ListenerProtocol, Redirect, StaticFiles, Upstream};
 use weir_observe::Failure;
 use weir_traffic::balance::ServerCandidate;
 use weir_traffic::route::{RouteOutcome, RouteRequest as _};
@@ -31,6 +31,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         }
         Disposition::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
         Disposition::Respond(fixed) => push_respond(&mut page, fixed),
+        Disposition::Files { files, path, otherwise } => push_files(&mut page, files, path, *otherwise),
         Disposition::Forward(forward) => push_forward(&mut page, explanation, forward),
     }
     page.0
@@ -112,6 +113,20 @@ fn push_respond(page: &mut ExplanationText, fixed: &FixedResponse) {
     page.line("answer", &format!("{} from the config, without a server", fixed.status));
     if !fixed.body.is_empty() {
         page.line("body", &format!("{} bytes of {}", fixed.body.len(), fixed.content_type));
+    }
+}
+
+fn push_files(page: &mut ExplanationText, files: &StaticFiles, path: &str, otherwise: Option<&Upstream>) {
+    page.line("files", &format!("below {}", files.root.display()));
+    page.line("path", path);
+    let tried: Vec<String> = files.try_files.iter().map(ToString::to_string).collect();
+    page.line("tried", &tried.join(", "));
+    match otherwise {
+        Some(upstream) => page.line(
+            "otherwise",
+            &format!("upstream {}, also for other methods than GET and HEAD", upstream.name),
+        ),
+        None => page.line("otherwise", "404; 405 for other methods than GET and HEAD"),
     }
 }
 

@@ -23,6 +23,20 @@ pub(super) const ADVICE: &[Advice] = &[
         &["compress", "compressor", "encode", "brotli", "zstd", "deflate"],
         "responses are compressed with `compression = true` of a listener or a route",
     ),
+    advice(
+        &["alias", "static", "document_root"],
+        "a route serves files with `files = { root = \"/path\" }`; `strip_prefix` removes its `path` first",
+    ),
+    advice(&["directory_listing"], "folders are listed with `listing = true` in `files` of a route"),
+    advice(
+        &["open_file_cache"],
+        "open files are kept by default; `valid` in `files` of a route says how long",
+    ),
+    advice(&["expires"], "set `Cache-Control` in `response_headers` of the route"),
+    advice(
+        &["errorfiles", "errorloc", "http_errors"],
+        "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`",
+    ),
     advice(&["mode", "stream", "tcp"], "a listener for any TCP protocol has `protocol = \"tcp\"`"),
     advice(
         &["location", "routes", "routers", "rule", "rules", "handle"],

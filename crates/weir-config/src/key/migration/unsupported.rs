@@ -58,11 +58,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(
-        "Files that are compressed in advance",
-        &["gzip_static", "brotli_static", "precompressed"],
-        "set `compression` of the listener or the route: responses are compressed as they pass",
-    ),
-    unsupported(
         "A cache",
         &[
             "proxy_cache",
@@ -72,39 +67,8 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
             "cache",
             "cache_use",
             "cache_store",
-            "open_file_cache",
         ],
         "use a cache such as Varnish behind Weir or in front of it",
-    ),
-    unsupported(
-        "Files from disk",
-        &[
-            "root",
-            "alias",
-            "index",
-            "try_files",
-            "autoindex",
-            "file_server",
-            "files",
-            "static",
-            "document_root",
-            "expires",
-        ],
-        "use a file server as an upstream",
-    ),
-    unsupported(
-        "Custom error pages",
-        &[
-            "error_page",
-            "proxy_intercept_errors",
-            "errorfile",
-            "errorfiles",
-            "errorloc",
-            "http_errors",
-            "errors",
-            "handle_errors",
-        ],
-        "Weir's own responses have the header `weir-reason`; a server can send the page",
     ),
     unsupported(
         "FastCGI, uwsgi and SCGI",

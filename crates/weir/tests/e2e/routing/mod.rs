@@ -6,3 +6,5 @@ mod routes;
 mod placeholders;
 mod cors;
 mod normal_paths;
+mod files;
+mod error_pages;

@@ -1,0 +1,120 @@
+//! `error_pages`: what clients see in place of Weir's own page of a failure.
+
+use crate::value::{StatusRange, TemplateValue};
+
+/// Pages for some statuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorPage {
+    /// The statuses.
+    pub status: Vec<StatusRange>,
+    /// For browsers.
+    pub html: Option<PageText>,
+    /// For programs.
+    pub json: Option<PageText>,
+    /// Whether responses of servers with one of the statuses are replaced, too.
+    pub of_servers: bool,
+}
+
+impl ErrorPage {
+    /// Whether it is for this status.
+    pub fn is_for(&self, status: u16) -> bool {
+        self.status.iter().any(|range| range.contains(status))
+    }
+}
+
+/// The text of a page, with what stands for values of the exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageText {
+    parts: Box<[PagePart]>,
+}
+
+/// A piece of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PagePart {
+    /// Text as it is.
+    Literal(Box<str>),
+    /// A value of the exchange.
+    Value(TemplateValue),
+    /// The usual phrase for the status.
+    Title,
+    /// The sentence for the client.
+    Detail,
+    /// The code of the reason.
+    Reason,
+}
+
+impl PageText {
+    /// Finds the placeholders in a text. Braces around anything else are text: styles and scripts are full of them.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (mut parts, mut literal) = (Vec::new(), 0);
+        let mut at = 0;
+        while let Some(found) = text[at..].find('{') {
+            let open = at + found;
+            at = open + 1;
+            let Some(len) = text[at..].find('}') else { break };
+            let Some(part) = PagePart::named(&text[at..at + len]) else { continue };
+            if literal < open {
+                parts.push(PagePart::Literal(text[literal..open].into()));
+            }
+            parts.push(part);
+            at += len + 1;
+            literal = at;
+        }
+        if literal < text.len() {
+            parts.push(PagePart::Literal(text[literal..].into()));
+        }
+        Self { parts: parts.into() }
+    }
+
+    /// Its pieces, one after the other.
+    pub fn parts(&self) -> &[PagePart] {
+        &self.parts
+    }
+}
+
+impl PagePart {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "title" => PagePart::Title,
+            "detail" => PagePart::Detail,
+            "reason" => PagePart::Reason,
+            name => PagePart::Value(TemplateValue::from_name(name)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_found_among_the_braces_of_styles_and_scripts() {
+        let literal = |text: &str| PagePart::Literal(text.into());
+        for (text, expected) in [
+            ("", vec![]),
+            ("body{color:red}", vec![literal("body{color:red}")]),
+            (
+                "a{b} {status}: {title}{{request_id}}",
+                vec![
+                    literal("a{b} "),
+                    PagePart::Value(TemplateValue::Status),
+                    literal(": "),
+                    PagePart::Title,
+                    literal("{"),
+                    PagePart::Value(TemplateValue::RequestId),
+                    literal("}"),
+                ],
+            ),
+            ("{reason}{detail}", vec![PagePart::Reason, PagePart::Detail]),
+            ("{", vec![literal("{")]),
+            ("{host", vec![literal("{host")]),
+            ("if(a){b={reason}}", vec![literal("if(a){b="), PagePart::Reason, literal("}")]),
+            (
+                "\u{e9}{header.x-a}",
+                vec![literal("\u{e9}"), PagePart::Value(TemplateValue::Header("x-a".into()))],
+            ),
+        ] {
+            assert_eq!(PageText::parse(text).parts(), expected, "{text}");
+        }
+    }
+}

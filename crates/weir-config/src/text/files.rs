@@ -1,0 +1,100 @@
+//! `files` of a route in the text.
+
+use std::time::Duration;
+
+use crate::config::{FileEncoding, SymlinkRule};
+use crate::key::{Map, NonEmpty, Spanned, TextFormat, section, text_values};
+use crate::value::{HeaderValue, Template, Token, ValueError};
+
+section! {
+    /// Files of a folder. GET and HEAD get the file that the path of the request names below `root`, with `ETag`, `Last-Modified`,
+    /// conditional requests and ranges (RFC 9110 sections 13 and 14); a folder is answered with its index file. With `upstream` beside
+    /// `files`, requests for which there is no file go to that upstream.
+    #[derive(Debug, Clone)]
+    pub(crate) struct FilesText at "listener.NAME.route.files" {
+        /// The folder, relative to the file of the config. Nothing outside of it is ever sent.
+        root: Spanned<Box<str>> = required, like "nginx `root`, Caddy `root`, Apache httpd `DocumentRoot`";
+        /// Names of the file that is sent for a folder, the first that exists.
+        index: Vec<Spanned<Box<str>>> = ["index.html"], like "nginx `index`, Apache httpd `DirectoryIndex`";
+        /// The files that are tried in this order, as paths below `root`, with placeholders; `{path}` is the path of the request.
+        /// `["{path}", "/index.html"]` suits an application that makes its pages in the browser.
+        try_files: NonEmpty<Spanned<TriedPath>> = optional, like "nginx `try_files`, Caddy `try_files`";
+        /// Whether a folder without index file is answered with a list of what is in it.
+        listing: bool = false, like "nginx `autoindex`, Caddy `file_server browse`";
+        /// Encodings that are looked for beside each file (`app.js.br`, `.zst`, `.gz`), for clients that accept them; the preferred one
+        /// first.
+        precompressed: Vec<FileEncoding> = [], like "nginx `gzip_static`, Caddy `precompressed`";
+        /// Which symbolic links are followed.
+        symlinks: SymlinkRule = "inside", like "nginx `disable_symlinks`, Apache httpd `FollowSymLinks`";
+        /// Whether files and folders are served whose names begin with a dot. `/.well-known` is in any case.
+        hidden: bool = false;
+        /// Media types by extension, beside the usual ones: `{ "conf" = "text/plain" }`.
+        types: Map<HeaderValue> = {}, like "nginx `types`, Apache httpd `AddType`";
+        /// The media type of files with any other extension.
+        default_type: HeaderValue = "application/octet-stream", like "nginx `default_type`";
+        /// The `charset` of text.
+        charset: Option<Token> = "utf-8", like "nginx `charset`, Apache httpd `AddDefaultCharset`";
+        /// How long an open file is used before it is looked at again; a change is seen after that time at the latest.
+        valid: Duration = "1s", in 0..=3_600_000, like "nginx `open_file_cache_valid`";
+    }
+}
+
+/// The path of a file below the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TriedPath(pub(crate) Template);
+
+text_values! {
+    TriedPath, parse_tried_path, |value: &TriedPath| value.0.to_string(), TextFormat {
+        name: "file path",
+        article: "a path below `root`",
+        examples: &["{path}", "{path}.html", "/index.html"],
+        pattern: r"^(\{path\}|/).*$",
+        about: "A path that begins with `/` or `{path}`, with [placeholders](#placeholders); `{{` and `}}` are braces.",
+    };
+}
+
+fn parse_tried_path(text: &str) -> Result<TriedPath, ValueError> {
+    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| c.is_control()) {
+        return Err(ValueError::new(format!("{wrong:?} is not allowed in a path")).range(at..at + 1));
+    }
+    if text.starts_with('=') {
+        let error = ValueError::new(format!("`{text}` is not a path"));
+        return Err(error.help("without a file the answer is 404, or that of `upstream`"));
+    }
+    if !text.starts_with('/') && !text.starts_with("{path}") {
+        let error = ValueError::new(format!("`{text}` begins with neither `/` nor `{{path}}`"));
+        let help = "paths begin below `root`: write `/index.html`, or `{path}.html`";
+        return Err(error.help(if text.starts_with('$') {
+            "the path of the request is `{path}`"
+        } else {
+            help
+        }));
+    }
+    text.parse().map(TriedPath)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_paths_are_read_and_printed() {
+        for text in ["{path}", "{path}/index.html", "/index.html", "/sites/{host}{path}", "/a {{b}}"] {
+            assert_eq!(parse_tried_path(text).unwrap().0.to_string(), text);
+        }
+        for (text, message) in [
+            ("", "`` begins with neither `/` nor `{path}`"),
+            ("$uri", "`$uri` begins with neither `/` nor `{path}`"),
+            ("=404", "`=404` is not a path"),
+            ("{host}/x", "`{host}/x` begins with neither `/` nor `{path}`"),
+            ("/a\nb", "'\\n' is not allowed in a path"),
+            ("/{pat}", "there is no placeholder `{pat}`"),
+        ] {
+            assert_eq!(
+                parse_tried_path(text).map_err(|error| error.message),
+                Err(message.to_owned()),
+                "{text}"
+            );
+        }
+    }
+}

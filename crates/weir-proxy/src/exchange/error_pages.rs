@@ -1,0 +1,48 @@
+//! Pages of the config for failures.
+
+use weir_config::PageText;
+use weir_http::FieldName;
+use weir_observe::{Failure, ReplyFormat, choose_format};
+
+use super::Exchange;
+use super::client::Client;
+use super::stream::ClientEnd;
+use super::template::TemplateValues;
+use crate::responder::Answer;
+use crate::responder::error_page::{PageValues, page_of, render};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+
+/// The page of the config that a failure has, in place of `page`; its fields stay.
+pub(super) fn instead_of_own<'a>(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    (failure, page): (Failure, Answer<'a>),
+) -> Answer<'a> {
+    let route = exchange.record.route.map(|index| &listener.route_plans[index]);
+    let pages = route.map_or(&listener.config.error_pages, |route| &route.config.error_pages);
+    let format = format_for(exchange);
+    let Some(text) = page_of(pages, page.status, format) else { return page };
+    let values = PageValues { status: page.status, detail: failure.client_text(), reason: failure.reason() };
+    let body = body(client, stream, exchange, (listener, route), (text, format, values));
+    Answer { body: body.into(), ..page }
+}
+
+/// The format that the client prefers.
+pub(super) fn format_for(exchange: &Exchange) -> ReplyFormat {
+    let accept = exchange.request.fields().first(FieldName::Accept);
+    choose_format(accept.map(|field| field.value.of(&exchange.request_text)))
+}
+
+pub(super) fn body(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    (listener, route): (&ListenerPlan, Option<&RoutePlan>),
+    (page, format, values): (&PageText, ReplyFormat, PageValues<'_>),
+) -> Vec<u8> {
+    let of_exchange = TemplateValues::of_request(client, stream, exchange, listener, route);
+    let of_exchange = TemplateValues { status: values.status, ..of_exchange };
+    render(page, format, values, |value, out| of_exchange.write_one(value, out))
+}

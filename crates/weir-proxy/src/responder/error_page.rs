@@ -1,0 +1,47 @@
+//! The pages of the config in place of Weir's own, or of those of servers.
+
+use weir_config::{ErrorPage, PagePart, PageText, TemplateValue};
+use weir_observe::{ReplyFormat, escape_for, status_text};
+
+/// What a page says about a failure, beside values of the exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageValues<'a> {
+    pub(crate) status: u16,
+    pub(crate) detail: &'a str,
+    pub(crate) reason: &'a str,
+}
+
+/// The first page for a status in a format; `None` without one.
+pub(crate) fn page_of(pages: &[ErrorPage], status: u16, format: ReplyFormat) -> Option<&PageText> {
+    let page = pages.iter().find(|page| page.is_for(status))?;
+    match format {
+        ReplyFormat::Html => page.html.as_ref(),
+        ReplyFormat::Json => page.json.as_ref(),
+    }
+}
+
+/// The body of a page. `write` appends a value of the exchange, which is escaped here: it may come from a peer.
+pub(crate) fn render(
+    page: &PageText,
+    format: ReplyFormat,
+    values: PageValues<'_>,
+    write: impl Fn(&TemplateValue, &mut Vec<u8>),
+) -> Vec<u8> {
+    let mut body = Vec::new();
+    let escape = |value: &[u8], body: &mut Vec<u8>| escape_for(format, value, body);
+    let mut value = Vec::new();
+    for part in page.parts() {
+        match part {
+            PagePart::Literal(text) => body.extend_from_slice(text.as_bytes()),
+            PagePart::Title => escape(status_text(values.status).as_bytes(), &mut body),
+            PagePart::Detail => escape(values.detail.as_bytes(), &mut body),
+            PagePart::Reason => escape(values.reason.as_bytes(), &mut body),
+            PagePart::Value(named) => {
+                value.clear();
+                write(named, &mut value);
+                escape(&value, &mut body);
+            }
+        }
+    }
+    body
+}

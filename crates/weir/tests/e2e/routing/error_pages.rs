@@ -1,0 +1,121 @@
+//! Pages of the config: for Weir's own failures, for responses of servers where that is asked for, and what they may say.
+
+use crate::harness::http2::H2C;
+use crate::harness::{
+    CLOSED_PORT, Client, Http2Client, Origin, Response, Weir, config_with, temporary_folder,
+};
+
+const HTML: &str = "<style>p{color:red}</style><p>{status} {title}: {reason} {detail} {host} {header.x-own} {request_id}</p>";
+const JSON: &str = "{\"code\":{status},\"why\":\"{reason}\",\"own\":\"{header.x-own}\"}";
+
+fn start(origin: &Origin, settings: &str) -> Weir {
+    let folder = temporary_folder();
+    for (name, text) in
+        [("page.html", HTML), ("page.json", JSON), ("listener.html", "of the listener: {reason}")]
+    {
+        std::fs::write(folder.path().join(name), text).expect("the folder takes files");
+    }
+    let text = config_with(
+        &[origin.named("a")],
+        &format!(
+            "{H2C}{settings}\nupstream.down = {{ servers = [\"{CLOSED_PORT}\"], retry = {{ attempts_max = 1 }} }}"
+        ),
+    );
+    Weir::start_in(folder, &text)
+}
+
+fn fetch(weir: &Weir, target: &str, fields: &str) -> Response {
+    Client::exchange(weir.web(), &format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"))
+}
+
+/// Answers with the status that is the path, and a body.
+fn statuses() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let status =
+                request.target().trim_start_matches('/').split('/').next().unwrap_or_default().to_owned();
+            conn.send(format!(
+                "HTTP/1.1 {status} X\r\nRetry-After: 7\r\nWWW-Authenticate: Basic realm=\"r\"\r\nX-Server: s\r\nContent-Length: 6\r\n\r\nsecret"
+            ))?;
+        }
+    })
+}
+
+#[test]
+fn failures_of_weir_have_the_page_of_their_route() {
+    let origin = Origin::serving("fine");
+    let weir = start(
+        &origin,
+        "listener.web.error_pages = [{ status = [\"400-599\"], html = \"listener.html\" }]
+         listener.web.route = [
+            { path = \"/a\", upstream = \"down\", error_pages = [{ status = \"502-504\", html = \"page.html\", json = \"page.json\" }] },
+            { path = \"/b\", upstream = \"down\" },
+         ]",
+    );
+    let response = fetch(&weir, "/a", "X-Own: <b>\"\r\nAccept: text/html\r\nX-Request-Id: 17\r\n");
+    let text = response.text();
+    let reason = response.reason().expect("the reason stays").to_owned();
+    assert!(text.starts_with("<style>p{color:red}</style><p>50"), "{text}");
+    assert!(text.contains(&format!(": {reason} ")) && text.contains(" a.test &lt;b&gt;&quot; "), "{text}");
+    assert_eq!(response.field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(response.field("cache-control"), Some("no-store"));
+    let response = fetch(&weir, "/a", "X-Own: a\"b\\\r\nAccept: application/json\r\n");
+    let text = response.text();
+    assert!(text.ends_with("\"own\":\"a\\\"b\\\\\"}"), "{text}");
+    assert_eq!(response.field("content-type"), Some("application/json"));
+    assert_eq!(fetch(&weir, "/b", "").text(), format!("of the listener: {reason}"));
+    // The listener has no page for programs.
+    assert!(fetch(&weir, "/b", "Accept: application/json\r\n").text().starts_with("{\"status\":50"));
+    // A request that no route was found for, and one that cannot be read.
+    let response = Client::exchange(weir.web(), "GET / HTTP/1.1\r\n\r\n");
+    assert_eq!((response.status, response.text().as_str()), (400, "of the listener: missing-host"));
+    let mut client = Http2Client::connect(weir.web());
+    assert_eq!(client.fetch("/b").text(), format!("of the listener: {reason}"));
+}
+
+#[test]
+fn responses_of_servers_are_replaced_where_that_is_asked_for() {
+    let origin = statuses();
+    let weir = start(
+        &origin,
+        "listener.web.route = [
+            { path = \"/\", upstream = \"app\", error_pages = [
+                { status = 404, html = \"listener.html\" },
+                { status = [401, \"500-599\"], html = \"page.html\", of_servers = true },
+            ] },
+         ]
+         upstream.app.retry.attempts_max = 1",
+    );
+    let mut client = Client::connect(weir.web());
+    for (status, is_replaced) in [(200, false), (404, false), (401, true), (503, true), (500, true)] {
+        for _ in 0..2 {
+            let response = client.fetch(&format!("/{status}"));
+            assert_eq!(response.status, status);
+            assert_eq!(response.text() == "secret", !is_replaced, "{status}");
+            assert_eq!(response.field("x-server").is_none(), is_replaced, "{status}");
+            assert_eq!(response.field("retry-after"), Some("7"), "what explains the status stays");
+            assert_eq!(response.field("www-authenticate"), Some("Basic realm=\"r\""));
+        }
+    }
+    assert_eq!(origin.connections(), 1, "the connection to the server goes on behind a body that was here");
+    client.send("GET /503 HTTP/1.1\r\nHost: a.test\r\nAccept: application/json\r\n\r\n");
+    assert_eq!(client.response().text(), "secret", "there is no page in this format");
+    client.send("HEAD /503 HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let head = client.response_to("HEAD");
+    assert!(head.field("content-length").is_some_and(|len| len != "6"), "{head:?}");
+    let mut client = Http2Client::connect(weir.web());
+    assert!(client.fetch("/500").text().contains("500 Internal Server Error"));
+}
+
+#[test]
+fn a_reload_reads_pages_again() {
+    let origin = statuses();
+    let settings =
+        "listener.web.error_pages = [{ status = 503, html = \"listener.html\", of_servers = true }]";
+    let weir = start(&origin, settings);
+    assert_eq!(fetch(&weir, "/503", "").text(), "of the listener: ");
+    std::fs::write(weir.folder().join("listener.html"), "new").expect("the folder takes a file");
+    weir.hang_up("the config was reloaded");
+    assert_eq!(fetch(&weir, "/503", "").text(), "new");
+}
