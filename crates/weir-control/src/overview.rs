@@ -57,6 +57,11 @@ impl Sources {
         }
     }
 
+    /// The config in use, ready for the data path.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
     /// Whether the process is about to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.shared.stop_announced.load(Ordering::Relaxed)
@@ -187,6 +192,7 @@ impl Sources {
             protocol: if config.protocol == ListenerProtocol::Tcp { "tcp" } else { "http" },
             has_tls: config.tls.is_some(),
             connections_max: config.connections_max,
+            maintenance: plan.state.maintenance(),
             routes: routes.map(|(plan, figures)| route_overview(snapshot, &plan.config, figures)).collect(),
             rates: recent.rates,
             history: recent.history,

@@ -19,6 +19,7 @@ Examples:
   weir ctl drain app a --deadline 30s --config weir.toml
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
+  weir ctl maintenance on --config weir.toml
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
@@ -94,6 +95,18 @@ enum CtlCommand {
         /// A number, or `off`.
         max_requests: String,
     },
+    /// Answer every request of the HTTP listeners with the page for maintenance (503), or serve again.
+    ///
+    /// It holds until it is taken back or Weir is restarted; a reload does not change it. `error_pages` has the page.
+    Maintenance {
+        #[arg(value_enum)]
+        switch: Switch,
+        /// The listener; without it, all with `protocol = "http"`.
+        listener: Option<String>,
+        /// What clients are told in `Retry-After`.
+        #[arg(long, value_name = "TIME", default_value = "10m")]
+        retry_after: String,
+    },
     /// Reload the config.
     Reload,
     /// List the connections: what each waits for and since when, the oldest first.
@@ -109,6 +122,13 @@ enum CtlCommand {
         /// The command.
         command: String,
     },
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +157,9 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
             let count =
                 max_requests.parse::<u32>().map_or_else(|_| json!(max_requests), |count| json!(count));
             change(&client, server, &json!({ "max_requests": count }))
+        }
+        CtlCommand::Maintenance { switch, listener, retry_after } => {
+            maintain(&client, *switch, listener.as_deref(), retry_after)
         }
         CtlCommand::Reload => reload(&client),
         CtlCommand::Connections(arguments) => connections::list(&client, arguments),
@@ -172,6 +195,37 @@ fn change(client: &AdminClient, server: &ServerArguments, wanted: &Value) -> Res
         field("max_requests"),
         field("in_flight"),
     ))
+}
+
+fn maintain(
+    client: &AdminClient,
+    switch: Switch,
+    listener: Option<&str>,
+    retry_after: &str,
+) -> Result<String, CommandError> {
+    let listeners: Vec<String> = match listener {
+        Some(name) => vec![name.to_owned()],
+        None => {
+            let whole = overview(client, usize::MAX)?;
+            let all = whole["listeners"].as_array().into_iter().flatten();
+            let of_http = all.filter(|listener| listener["protocol"] == "http");
+            of_http.filter_map(|listener| Some(listener["name"].as_str()?.to_owned())).collect()
+        }
+    };
+    let wanted = match switch {
+        Switch::On => json!({ "maintenance": true, "retry_after": retry_after }),
+        Switch::Off => json!({ "maintenance": false }),
+    };
+    let mut text = String::new();
+    for listener in &listeners {
+        let target = format!("/api/listeners/{}", path_segment(listener));
+        client.post(&target, "application/json", wanted.to_string().as_bytes())?.accepted()?;
+        text.push_str(&format!(
+            "{listener}: {}\n",
+            if switch == Switch::On { "in maintenance" } else { "serving" }
+        ));
+    }
+    Ok(text)
 }
 
 fn reload(client: &AdminClient) -> Result<String, CommandError> {

@@ -8,6 +8,7 @@ mod routes;
 mod scrape;
 mod api;
 mod server_modes;
+mod maintenance;
 mod exchanges;
 mod connections;
 mod profile;

@@ -137,6 +137,7 @@ causes! {
     DescriptorLimit "descriptor-limit" "The process or the system has no file descriptor left.",
 
     // Operation.
+    Maintenance "maintenance" "The operator has put the listener into maintenance.",
     Drained "drained" "Weir is shutting down, or the listener or server is being removed.",
     ServerDown "server-down" "The server was marked down while the exchange ran.",
     Killed "killed" "The operator ended the connection.",

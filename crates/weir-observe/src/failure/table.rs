@@ -179,6 +179,10 @@ rows! {
         "Not found.",
         "No route of the listener matches the request.",
         "Run `weir explain` with the URL to see why. Add a route; a route without conditions matches every request.";
+    "maintenance": Maintenance, Weir, [Route], answer 503,
+        "The service is under maintenance. Please try again later.",
+        "The listener is in maintenance, by `weir ctl maintenance on`: every request gets this answer.",
+        "None while it is intended. `weir ctl maintenance off` ends it; `error_pages` with the status 503 changes the page.";
     "upgrade-not-allowed": UpgradeNotAllowed, Client, [Route], answer 501, "This protocol is not available here.",
         "A client of HTTP/2 asked for a tunnel with a protocol (extended CONNECT) that the route does not allow.",
         "Add the protocol to `upgrades` of the route, if its servers speak it.";

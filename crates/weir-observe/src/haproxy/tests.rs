@@ -65,6 +65,7 @@ fn overview() -> Overview {
         protocol: "http",
         has_tls: false,
         connections_max: None,
+        maintenance: None,
         routes: Vec::new(),
         rates: EventRates::default(),
         history: RateHistory::default(),

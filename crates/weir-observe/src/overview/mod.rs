@@ -108,6 +108,8 @@ pub struct ListenerOverview {
     pub has_tls: bool,
     /// Client connections that may be open; `None`: as many as the process may have.
     pub connections_max: Option<u32>,
+    /// Seconds after which clients may ask again, while it is in maintenance.
+    pub maintenance: Option<u32>,
     /// Its routes, in the order of the config.
     pub routes: Vec<RouteOverview>,
     /// The last seconds.

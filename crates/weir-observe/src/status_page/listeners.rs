@@ -34,6 +34,7 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
             th scope="row" {
                 span.part { (listener.name) }
                 span.small { (listener.protocol) @if listener.has_tls { " over TLS" } }
+                @if listener.maintenance.is_some() { span.small { "in maintenance" } }
                 @for address in &listener.addresses { span.small { (address) } }
             }
             td data-label="Requests per second" {

@@ -80,6 +80,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             protocol: "http",
             has_tls: true,
             connections_max: Some(5),
+            maintenance: None,
             routes: vec![RouteOverview {
                 name: name.to_owned(),
                 matches: name.to_owned(),

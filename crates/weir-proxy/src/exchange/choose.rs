@@ -75,6 +75,10 @@ pub(crate) fn route<'a>(
     };
     exchange.record.route = Some(id.index());
     let route = &listener.route_plans[id.index()];
+    if let Some(seconds) = listener.state.maintenance() {
+        exchange.retry_after = Some(seconds);
+        return Err(Failure::weir(Phase::Route, Cause::Maintenance).into());
+    }
     let connects = exchange.request.method() == Method::Connect;
     if connects && !route.config.allow_connect {
         return Err(Failure::client(Phase::Route, Cause::ConnectNotAllowed).into());

@@ -1,7 +1,7 @@
 //! A listener of the config with its rules in the form the data path uses, and what it keeps from one config to the next.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{Listener, ListenerProtocol, PathForm, Route, RouteAction};
@@ -32,6 +32,8 @@ pub struct ListenerState {
     /// Tells it from others; of more than 65 536 since the start, two have the same.
     pub(crate) number: u16,
     pub(crate) connections: ConnectionCount,
+    /// Seconds after which clients may ask again, while an operator has it answer every request with the page for maintenance; 0: it serves.
+    maintenance: AtomicU32,
     /// Connections per client address, once they were limited.
     clients: OnceLock<ClientLimit>,
     /// What each worker counts.
@@ -44,6 +46,7 @@ impl ListenerState {
         let state = Self {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             connections: ConnectionCount::new(u32::MAX),
+            maintenance: AtomicU32::new(0),
             clients: OnceLock::new(),
             shards: (0..inputs.workers).map(|_| Arc::default()).collect(),
         };
@@ -56,6 +59,20 @@ impl ListenerState {
         self.connections.set_count_max(config.connections_max.unwrap_or(u32::MAX));
         if let Some(max) = config.connections_per_client_max {
             self.clients.get_or_init(|| ClientLimit::new(max, CLIENTS_MAX, seed)).set_count_max(max);
+        }
+    }
+
+    /// Begins or ends maintenance: with so many seconds after which clients may ask again.
+    pub fn set_maintenance(&self, retry_after: Option<u32>) {
+        self.maintenance.store(retry_after.map_or(0, |seconds| seconds.max(1)), Ordering::Relaxed);
+    }
+
+    /// The seconds after which clients may ask again, while it is in maintenance.
+    #[inline]
+    pub fn maintenance(&self) -> Option<u32> {
+        match self.maintenance.load(Ordering::Relaxed) {
+            0 => None,
+            seconds => Some(seconds),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod guard;
 mod overview;
+mod maintenance;
 mod status_page;
 #[cfg(feature = "profiler")]
 mod profile;
