@@ -4,7 +4,7 @@ use crate::harness::http2::start_with_tls;
 use crate::harness::message::Fields;
 use crate::harness::origin::Connection;
 use crate::harness::watchdog::{Gate, eventually};
-use crate::harness::{Client, Http2Client, Origin, Response, Weir, config_with};
+use crate::harness::{Client, Http2Client, Origin, Response, Weir, config_with, temporary_folder};
 
 /// Some 16 KiB of text that shrinks.
 fn page() -> String {
@@ -98,7 +98,10 @@ fn origin() -> Origin {
                 "/gzipped" => {
                     send("Content-Type: text/html\r\nContent-Encoding: gzip\r\nETag: \"z\"\r\n", &gzip(&page))?;
                 }
-                "/broken" => send("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", b"not gzip at all")?,
+                // In one piece, so that none of the head has left when the body is looked at.
+                "/broken" => conn.send(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 15\r\n\r\nnot gzip at all",
+                )?,
                 "/part" => conn.send(format!(
                     "HTTP/1.1 206 Partial Content\r\nContent-Type: text/html\r\nContent-Range: bytes 0-{}/99999\r\n\
                      Content-Length: {}\r\n\r\n{page}",
@@ -513,6 +516,42 @@ fn answers_of_weir_and_keys_of_routes() {
     assert_eq!(fetch(&weir, "GET", "/weak", "gzip").field("etag"), Some("\"own\""));
     let response = fetch(&weir, "GET", "/chunked", "gzip");
     assert_eq!((response.field("content-encoding"), response.text()), (Some("own"), page()));
+}
+
+/// Files have their forms beside them first; what has none is compressed as it is read.
+#[test]
+fn files_are_compressed_as_they_are_read() {
+    let folder = temporary_folder();
+    for (name, content) in [
+        ("page.html", page().into_bytes()),
+        ("both.html", page().into_bytes()),
+        ("both.html.gz", gzip(&page())),
+    ] {
+        std::fs::write(folder.path().join(name), content).expect("the folder takes files");
+    }
+    let settings = "listener.web.compression = true\n\
+                    listener.web.route = [{ path = \"/\", files = { root = \".\", precompressed = [\"gzip\"] } }]";
+    let weir = Weir::start_in(folder, &config_with(&["'127.0.0.1:1'".to_owned()], settings));
+    let response = fetch(&weir, "GET", "/page.html", "br, gzip;q=0.1");
+    assert_eq!(
+        (response.field("content-encoding"), response.field("vary")),
+        (Some("br"), Some("Accept-Encoding"))
+    );
+    assert_eq!((text_of(&response), response.field("accept-ranges")), (page(), None));
+    let etag = response.field("etag").expect("files have one").to_owned();
+    assert!(etag.starts_with("W/"), "{etag}");
+    let again = Client::exchange(
+        weir.web(),
+        &format!(
+            "GET /page.html HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: br\r\nIf-None-Match: {etag}\r\n\r\n"
+        ),
+    );
+    assert_eq!((again.status, again.field("etag")), (304, Some(&*etag)));
+
+    let response = fetch(&weir, "GET", "/both.html", "gzip");
+    assert_eq!((response.field("content-encoding"), text_of(&response)), (Some("gzip"), page()));
+    assert!(response.field("content-length").is_some(), "the file beside it");
+    assert_eq!(text_of(&fetch(&weir, "GET", "/both.html", "zstd")), page());
 }
 
 #[test]
