@@ -14,8 +14,8 @@ use super::load::{CompressionLoad, lowered};
 use super::progress::{CodecError, CodecProgress};
 use crate::net::clock::{self, Instant};
 
-/// Encoders that are kept for the next bodies, of each kind: enough for bodies that follow one another.
-const KEPT_MAX: usize = 4;
+/// Encoders that are kept for the next bodies, of each kind: short bodies come and go one after the other.
+const KEPT_MAX: usize = 2;
 
 /// Interval of the log line about levels that have fallen.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);

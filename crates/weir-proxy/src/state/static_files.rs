@@ -76,7 +76,7 @@ impl FilesPlan {
                     let name = [path, encoding.suffix().as_bytes()].concat();
                     match self.root().open(&name, may_wait) {
                         Ok(FolderEntry::File(file)) => {
-                            beside.push((encoding, OpenFile::new(file, encoding.name())))
+                            beside.push((encoding, OpenFile::new(file, encoding.name())));
                         }
                         Err(OpenError::WouldWait) => return Err(OpenError::WouldWait),
                         Ok(FolderEntry::Folder(_)) | Err(_) => {}
