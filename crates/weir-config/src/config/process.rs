@@ -34,7 +34,8 @@ section! {
         /// as they are. They rise again as the load falls. The log and `weir_worker_compression_step` tell.
         compression_time: Percent = "50%", in 1..=100, like "HAProxy `maxcompcpuusage`";
         /// The number of responses that are compressed or decompressed at a time, over all workers; further ones pass as they are. It bounds
-        /// their memory: about 350 KiB each with gzip, 1.5 MiB with Zstandard and Brotli, and up to 3 MiB at the highest level of Brotli.
+        /// their memory: about 370 KiB each with gzip, 1.5 MiB with Zstandard and Brotli, and up to 3 MiB at the highest level of Brotli;
+        /// decompressing takes the window that the server has chosen, up to 16 MiB.
         compressions_max: u32 = 512, in 1..=1_000_000, like "HAProxy `maxzlibmem`";
         /// The time between SIGTERM or SIGINT and the stop. Weir serves as before, but `/ready` of the admin listener answers 503: set it
         /// to the time that the load balancer in front takes to notice. A second signal ends the delay.
