@@ -305,6 +305,25 @@ fn over_http2() {
     }
 }
 
+#[test]
+fn a_body_that_is_cut_resets_its_stream_and_events_go_out_at_once_over_http2() {
+    let origin = origin();
+    let (authority, weir) = start_with_tls(&origin, "listener.web.compression = true");
+    let mut client = Http2Client::connect_tls(&authority, weir.web());
+    let stream = client.get_with("/cut", &[("accept-encoding", "gzip")]);
+    assert_ne!(client.wait_for_reset(stream), 0, "no end without an error");
+
+    let gate = Gate::new();
+    let origin = in_two_pieces("text/event-stream", &gate);
+    let (authority, weir) = start_with_tls(&origin, "listener.web.compression = { event_streams = true }");
+    let mut client = Http2Client::connect_tls(&authority, weir.web());
+    let stream = client.get_with("/", &[("accept-encoding", "zstd")]);
+    client.wait("the first event", |client| decode("zstd", &client.received(stream).body).0 == "data: 1\n\n");
+    gate.open();
+    let response = client.response(stream);
+    assert_eq!(decode("zstd", &response.body), ("data: 1\n\ndata: 2\n\n".to_owned(), true));
+}
+
 /// Answers with two pieces; the second one comes when the gate opens.
 fn in_two_pieces(content_type: &'static str, gate: &Gate) -> Origin {
     let gate = gate.clone();
