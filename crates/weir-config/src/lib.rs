@@ -42,18 +42,19 @@ pub use certificate::{
 pub use config::{
     AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
     ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Compression, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
-    CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, ErrorPage, FileEncoding, FixedResponse,
-    ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe,
-    HistogramBuckets, HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerHttp2,
-    ListenerLimits, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings,
-    MediaPattern, Metrics, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings,
-    PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings,
-    Redirect, ReloadTrigger, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts,
-    Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TraceSettings,
+    CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
+    Credentials, Dialogue, Dns, EncodedSlashAction, ErrorPage, FileEncoding, FixedResponse, ForwardHost,
+    ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets,
+    HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
+    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown,
+    OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
+    ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
+    RequestBuffering, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server,
+    ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TraceSettings,
     TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
-    UpstreamTimeouts, UpstreamTls, WorkerCount, is_event_stream,
+    UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
+pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};
 pub use diff::{ChangeKind, ConfigChange, ConfigDiff, ConfigPart, Effect, KeyChange, RESTART_KEYS};

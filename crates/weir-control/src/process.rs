@@ -5,6 +5,7 @@
 use std::fs;
 
 use weir_observe::ProcessStats;
+use weir_proxy::net::temporary_files;
 
 /// Microseconds of a second.
 const SECOND: u64 = 1_000_000;
@@ -17,6 +18,7 @@ pub(crate) fn figures() -> ProcessStats {
     // It is counted from the start of the machine.
     let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
     figures.started_micros += started(&machine).unwrap_or(0) * SECOND;
+    figures.temporary_file_bytes = temporary_files::bytes();
     figures.open_fds = open_files();
     figures.max_fds = Some(open_files_max()).filter(|max| *max != u64::MAX);
     figures

@@ -68,6 +68,8 @@ pub struct WorkerShard {
     pub traces_sampled: Counter,
     /// Exchanges that were to be sampled and passed unsampled, since too many were.
     pub traces_limited: Counter,
+    /// Request bodies that were taken in before a server got them: whole in memory, whole with the help of a file, in part.
+    pub bodies_buffered: [Counter; 3],
     /// Sampled exchanges dropped because too many waited to be sent.
     pub traces_dropped: Counter,
     /// Bodies compressed and decompressed.
@@ -112,6 +114,7 @@ impl WorkerShard {
             log_lines_dropped: Counter::new(),
             traces_sampled: Counter::new(),
             traces_limited: Counter::new(),
+            bodies_buffered: [const { Counter::new() }; 3],
             traces_dropped: Counter::new(),
             compression: CompressionShard::default(),
             listeners,

@@ -77,6 +77,8 @@ pub struct ProcessStats {
     pub virtual_bytes: u64,
     /// When it was started, in microseconds since 1970.
     pub started_micros: u64,
+    /// Bytes that bodies of requests have in temporary files.
+    pub temporary_file_bytes: u64,
 }
 
 /// The counts of reloads of the config.
@@ -253,6 +255,7 @@ pub struct WorkerStats {
     pub traces_limited: u64,
     pub traces_dropped: u64,
     pub compression: CompressionStats,
+    pub bodies_buffered: [u64; 3],
 }
 
 impl WorkerStats {
@@ -275,6 +278,7 @@ impl WorkerStats {
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
             compression: CompressionStats::of(&shard.compression),
+            bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn check(
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
+        buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
         grpc_web: value.grpc_web,
@@ -277,12 +278,13 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 10] = [
+    const KEYS: [&str; 11] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
         "forward_host",
+        "buffer_requests",
         "queue_priority",
         "allow_connect",
         "grpc_web",
@@ -305,7 +307,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 24] = [
+    const OF_HTTP: [&str; 25] = [
         "host",
         "path",
         "path_exact",
@@ -325,6 +327,7 @@ fn report_of_other_protocol(
         "compression",
         "error_pages",
         "forward_host",
+        "buffer_requests",
         "allow_connect",
         "grpc_web",
         "upgrades",

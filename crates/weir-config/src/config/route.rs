@@ -42,6 +42,8 @@ pub struct RouteSettings {
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
+    /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
+    pub buffer_requests: Option<RequestBuffering>,
     /// Which requests leave the queue of the upstream first.
     pub queue_priority: QueuePriority,
     /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6). Default: no, it is answered 501.
@@ -94,6 +96,7 @@ impl Default for RouteSettings {
             compression: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
+            buffer_requests: None,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,
             grpc_web: false,
@@ -254,5 +257,17 @@ section! {
     pub struct RouteTimeouts at "listener.NAME.route.timeouts" {
         /// The whole exchange, from the end of the request head to the last byte of the response. Established tunnels are exempt.
         exchange: Option<Duration> = "off", like "Envoy `timeout` (of a route)";
+    }
+}
+
+section! {
+    /// Takes the whole body of a request in before a server gets it: in memory first, then in an unlinked file in the folder for temporary
+    /// files (`TMPDIR`, else `/tmp`). A longer body goes on as it comes once both are full. Calls of gRPC are never held back.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RequestBuffering at "listener.NAME.route.buffer_requests" {
+        /// Bytes of each body in memory.
+        memory: Size = "64KiB", in 0..=16_777_216, like "nginx `client_body_buffer_size`, Traefik `memRequestBodyBytes`";
+        /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
+        file: Size = "16MiB", in 0..=1_073_741_824, like "nginx `client_body_temp_path`";
     }
 }

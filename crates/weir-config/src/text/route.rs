@@ -8,7 +8,7 @@ use super::cors::CorsText;
 use super::error_page::ErrorPagesText;
 use super::files::FilesText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
-use crate::config::{ForwardHost, QueuePriority, RouteTimeouts};
+use crate::config::{ForwardHost, QueuePriority, RequestBuffering, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{
     HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
@@ -74,6 +74,8 @@ section! {
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
+        /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
+        buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
         /// The priority in the queue of the upstream when its servers are all full.
         queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";
         /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6); otherwise it is answered 501.

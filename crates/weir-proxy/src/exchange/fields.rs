@@ -163,7 +163,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     // A client that announces an empty body and sends `Expect` may wait for 100; it is up to the server to send it.
     let announces_body =
         request.body() != BodyLength::None || request.fields().contains(FieldName::ContentLength);
-    if request.expectation() != Expectation::Continue || !announces_body {
+    if request.expectation() != Expectation::Continue || !announces_body || exchange.body_was_asked_for {
         drop = drop.with(FieldSet::of(&[FieldName::Expect]));
     }
     if request.max_forwards(text).is_some() {

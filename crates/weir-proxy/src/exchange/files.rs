@@ -48,8 +48,8 @@ pub(super) async fn answer(
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     route: &RoutePlan,
-    files: &Arc<FilesPlan>,
 ) -> Result<bool, Ended> {
+    let Some(files) = &route.files else { return Ok(false) };
     let has_upstream = files.config.otherwise.is_some();
     if !matches!(exchange.request.method(), Method::Get | Method::Head) {
         return match has_upstream {

@@ -10,6 +10,7 @@ mod respond;
 mod upgrade;
 pub(crate) mod tcp;
 mod queue;
+mod buffering;
 pub(crate) mod attempt;
 mod connect;
 mod choose;
@@ -121,9 +122,7 @@ async fn carry(
         grpc_web::begin(exchange);
     }
     grpc::limit_time(client, exchange, route);
-    if let Some(files) = &route.files
-        && files::answer(client, stream, exchange, route, files).await?
-    {
+    if route.files.is_some() && files::answer(client, stream, exchange, route).await? {
         return Ok(End::Done);
     }
     let Some(upstream_index) = choose::upstream(client, exchange, route) else {
@@ -137,6 +136,9 @@ async fn carry(
     }
     affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
+    if buffering::is_wanted(exchange, route) {
+        Box::pin(buffering::take_request(client, stream, exchange, route)).await?;
+    }
 
     let mut history = AttemptHistory::new();
     let mut kept = None;
@@ -239,6 +241,8 @@ pub(crate) struct Exchange {
     /// What was taken of the request body, as long as it may have to be sent again.
     pub(crate) replay_buffer: ReplayBuffer,
 
+    /// Whether Weir has told the client to send the body.
+    pub(crate) body_was_asked_for: bool,
     /// Interim responses that were passed on, in all attempts.
     pub(crate) interim: u32,
     pub(crate) response: ResponseHead,
@@ -276,6 +280,7 @@ impl Exchange {
             rewritten: Vec::new(),
             request_relay: Relay::new(),
             replay_buffer: ReplayBuffer::default(),
+            body_was_asked_for: false,
             interim: 0,
             response: ResponseHead::new(),
             response_text: Vec::new(),
@@ -305,6 +310,7 @@ impl Exchange {
         }
         self.request_relay = Relay::new();
         self.replay_buffer.reset(MEMORY_KEPT_MAX);
+        self.body_was_asked_for = false;
         self.interim = 0;
         self.response.reset();
         self.response_relay = Relay::new();

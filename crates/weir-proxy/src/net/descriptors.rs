@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_config::{Config, ConnectionsMax, ServerAddress, Upstream};
+use weir_config::{Config, ConnectionsMax, RouteAction, ServerAddress, Upstream};
 use weir_observe::{Cause, Failure, Party};
 
 use crate::net::clock;
@@ -26,6 +26,10 @@ const PER_ADMIN_SOCKET: u32 = 84;
 
 /// Questions for names that are under way at once.
 const DNS_MAX: usize = 32;
+
+/// Files that routes serve and a worker keeps open at most, and the part of the limit that those of all workers have at most.
+const FILES_PER_WORKER: u32 = 256;
+const FILES_ONE_IN: u64 = 16;
 
 /// Of the traffic's part, pipes get one in so many at least.
 const PIPES_ONE_IN: u32 = 16;
@@ -50,6 +54,7 @@ static SERVERS: PaddedCounter = PaddedCounter(AtomicU32::new(0));
 static PIPES: PaddedCounter = PaddedCounter(AtomicU32::new(0));
 static SERVERS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 static PIPES_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
+static WORKER_FILES_MAX: AtomicU32 = AtomicU32::new(FILES_PER_WORKER);
 
 /// The shares of one config under one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,8 @@ pub struct DescriptorBudget {
     pub logs: u32,
     /// Questions for names.
     pub dns: u32,
+    /// Files that routes serve, kept open.
+    pub files: u32,
     /// Workers, traces, files of the config, standard streams.
     pub own: u32,
     /// How many workers there are.
@@ -96,7 +103,12 @@ impl DescriptorBudget {
         let admin = number(admin.into_iter().filter(|is_open| *is_open).count()) * PER_ADMIN_SOCKET;
         let (logs, dns) = (2 * number(outputs.len()), number(names.min(DNS_MAX)));
         let probes = number(probed(config)).min(probes_max(limit));
-        let rest = u64::from(own + listening + admin + logs + dns + probes);
+        let files = if serves_files(config) {
+            (FILES_PER_WORKER * workers).min(u32::try_from(limit / FILES_ONE_IN).unwrap_or(u32::MAX))
+        } else {
+            0
+        };
+        let rest = u64::from(own + listening + admin + logs + dns + files + probes);
         let traffic = u32::try_from(limit.saturating_sub(rest)).unwrap_or(u32::MAX).max(4);
         let least_for_pipes = traffic / PIPES_ONE_IN;
         let clients_served = ((traffic - least_for_pipes) / 2).max(1);
@@ -117,6 +129,7 @@ impl DescriptorBudget {
             admin,
             logs,
             dns,
+            files,
             own,
             workers,
         }
@@ -126,6 +139,7 @@ impl DescriptorBudget {
     pub fn take_effect(&self) {
         SERVERS_MAX.store(self.servers, Ordering::Relaxed);
         PIPES_MAX.store(self.pipes, Ordering::Relaxed);
+        WORKER_FILES_MAX.store((self.files / self.workers.max(1)).max(1), Ordering::Relaxed);
     }
 
     /// Warnings for the operator: maxima of `config` that cannot be reached, and a low limit.
@@ -209,7 +223,8 @@ fn idle_wanted(upstream: &Upstream, workers: u32) -> u32 {
 /// The sum in one line.
 impl fmt::Display for DescriptorBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, clients, servers, pipes, probes, listening, admin, logs, dns, own, .. } = self;
+        let Self { limit, clients, servers, pipes, probes, listening, admin, logs, dns, files, own, .. } =
+            self;
         write!(
             f,
             "{limit} = {clients} client connections + {servers} to servers + {} for {pipes} pipes",
@@ -217,14 +232,29 @@ impl fmt::Display for DescriptorBudget {
         )?;
         write!(
             f,
-            " + {listening} listening + {probes} probes + {admin} admin + {logs} access log + {dns} DNS + {own} own"
-        )
+            " + {listening} listening + {probes} probes + {admin} admin + {logs} access log + {dns} DNS"
+        )?;
+        if *files > 0 {
+            write!(f, " + {files} files")?;
+        }
+        write!(f, " + {own} own")
     }
 }
 
 fn number(count: usize) -> u32 {
     // Far beyond any limit on open files.
     count.min(1 << 24) as u32
+}
+
+/// Whether some route serves files.
+fn serves_files(config: &Config) -> bool {
+    let mut routes = config.listeners.iter().flat_map(|listener| &listener.routes);
+    routes.any(|route| matches!(route.action, RouteAction::Files(_)))
+}
+
+/// Files that a worker may keep open for routes.
+pub(crate) fn worker_files_max() -> usize {
+    WORKER_FILES_MAX.load(Ordering::Relaxed) as usize
 }
 
 /// Servers of `config` that are probed.
@@ -336,9 +366,10 @@ mod tests {
     }
 
     fn sum(budget: &DescriptorBudget) -> u64 {
-        let DescriptorBudget { clients, servers, pipes, probes, listening, admin, logs, dns, own, .. } =
-            *budget;
-        u64::from(clients + servers + 2 * pipes + probes + listening + admin + logs + dns + own)
+        let DescriptorBudget {
+            clients, servers, pipes, probes, listening, admin, logs, dns, files, own, ..
+        } = *budget;
+        u64::from(clients + servers + 2 * pipes + probes + listening + admin + logs + dns + files + own)
     }
 
     #[test]
@@ -348,6 +379,7 @@ mod tests {
             "process.connections_max = 50",
             "process.connections_max = 100_000",
             "admin.address = \"127.0.0.1:1\"",
+            "listener.www = { address = \":0\", route = [{ files = { root = \"/srv\" } }] }",
         ] {
             for limit in [256, 512, 1024, 4096, 20_000, 1_048_576] {
                 let (budget, _) = budget(limit, settings);

@@ -165,6 +165,12 @@ impl FileState {
 }
 
 impl DiskFile {
+    /// A temporary file, of which only the bytes matter.
+    pub(crate) fn of_temporary(fd: &Arc<OwnedFd>) -> Self {
+        let state = FileState { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
+        Self { fd: Arc::clone(fd), state, reading: Cell::new(ReadMode::Tried) }
+    }
+
     /// Reads at `offset` what is in memory; `WouldBlock` when that is nothing.
     pub(crate) fn read_at_once(&self, space: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {

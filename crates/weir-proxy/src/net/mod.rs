@@ -12,6 +12,7 @@ pub mod socket;
 pub mod buffer;
 pub(crate) mod pipe;
 pub(crate) mod file;
+pub mod temporary_files;
 pub mod descriptors;
 pub(crate) mod pace;
 pub mod deadline;

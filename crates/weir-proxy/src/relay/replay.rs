@@ -1,15 +1,18 @@
-//! A request body that may have to be sent again: a [`Source`] that keeps what was taken from it, up to a bound.
+//! A request body that may have to be sent again, or is to be whole before it is sent: a [`Source`] that keeps what was taken from it, up
+//! to a bound, in memory first and then in a file.
 //!
 //! While it keeps, every byte is copied once; a body that exceeds the bound is discarded and cannot be sent again. Must not
 //! know why it is sent again.
 
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use weir_http::FieldWriter;
 
 use super::ends::{RelayError, Source};
+use super::spill::Spill;
 use crate::net::buffer::BufferStock;
+use crate::net::quantum::Quantum;
 use crate::net::socket::Socket;
 
 /// The part of a body that was taken from its connection.
@@ -22,6 +25,17 @@ pub(crate) struct ReplayBuffer {
     len_max: usize,
     /// Whether bytes were taken that are not kept.
     lost: bool,
+    /// What comes behind `bytes`.
+    spill: Option<Box<Spill>>,
+}
+
+/// How far a body was gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gathered {
+    InMemory,
+    InFile,
+    /// There is more of it than may be kept.
+    InPart,
 }
 
 impl ReplayBuffer {
@@ -39,6 +53,9 @@ impl ReplayBuffer {
     pub(crate) fn rewind(&mut self) {
         debug_assert!(self.is_whole());
         self.taken = 0;
+        if let Some(spill) = &mut self.spill {
+            spill.rewind();
+        }
     }
 
     /// Keeps no more: the body will not be sent again. What is kept and not taken yet still will.
@@ -51,6 +68,7 @@ impl ReplayBuffer {
         self.bytes.clear();
         self.bytes.shrink_to(kept_max);
         (self.taken, self.len_max, self.lost) = (0, 0, false);
+        self.spill = None;
     }
 
     fn ahead(&self) -> &[u8] {
@@ -59,13 +77,87 @@ impl ReplayBuffer {
 
     /// Takes in what was just taken from the connection.
     fn keep(&mut self, data: &[u8]) {
-        if !self.lost && self.bytes.len() + data.len() <= self.len_max {
+        if !self.lost && self.spill.is_none() && self.bytes.len() + data.len() <= self.len_max {
             self.bytes.extend_from_slice(data);
             self.taken = self.bytes.len();
         } else if !data.is_empty() {
             self.lost = true;
             self.bytes.clear();
             self.taken = 0;
+            self.spill = None;
+        }
+    }
+
+    /// Whether something is kept that was not taken yet.
+    #[inline]
+    fn has_ahead(&self) -> bool {
+        !self.ahead().is_empty() || self.spill.as_ref().is_some_and(|spill| !spill.is_finished())
+    }
+
+    /// Takes a body in before any of it is sent: up to `memory_max` bytes in memory and `file_max` in a file.
+    pub(crate) fn poll_gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut impl Source,
+        (memory_max, file_max): (usize, u64),
+    ) -> Poll<Result<Gathered, RelayError>> {
+        let mut quantum = Quantum::new();
+        loop {
+            if let Some(spill) = &mut self.spill {
+                ready!(spill.poll_written(cx, false)).map_err(RelayError::Write)?;
+            }
+            quantum.take_framing(body.decode()?);
+            let data = body.data();
+            let len = data.len();
+            if len > 0 && self.spill.is_none() && self.bytes.len() + len <= memory_max {
+                self.bytes.extend_from_slice(data);
+            } else if len > 0 {
+                if !self.spill(data, file_max)? {
+                    ready!(self.poll_spilled(cx))?;
+                    return Poll::Ready(Ok(Gathered::InPart));
+                }
+            } else if body.is_finished() {
+                ready!(self.poll_spilled(cx))?;
+                return Poll::Ready(Ok(if self.spill.is_some() {
+                    Gathered::InFile
+                } else {
+                    Gathered::InMemory
+                }));
+            } else {
+                ready!(body.poll_read(cx))?;
+                continue;
+            }
+            body.take(len);
+            quantum.take(len);
+            ready!(quantum.poll_left(cx));
+        }
+    }
+
+    /// Puts `data` into the file; `false` when it has no room.
+    fn spill(&mut self, data: &[u8], file_max: u64) -> Result<bool, RelayError> {
+        if file_max == 0 {
+            return Ok(false);
+        }
+        let spill = match &mut self.spill {
+            Some(spill) => spill,
+            none => none.insert(Box::new(Spill::new().map_err(RelayError::Write)?)),
+        };
+        Ok(spill.len() + data.len() as u64 <= file_max && spill.push(data))
+    }
+
+    /// Waits until the file has everything.
+    fn poll_spilled(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        match &mut self.spill {
+            Some(spill) => spill.poll_written(cx, true).map_err(RelayError::Write),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Begins with what was gathered.
+    pub(crate) fn begin_gathered(&mut self) {
+        self.taken = 0;
+        if let Some(spill) = &mut self.spill {
+            spill.rewind();
         }
     }
 }
@@ -79,9 +171,11 @@ pub(crate) struct Replay<'a, S> {
 impl<S: Source> Source for Replay<'_, S> {
     #[inline]
     fn data(&self) -> &[u8] {
-        match self.kept.ahead() {
-            [] => self.body.data(),
-            ahead => ahead,
+        match (self.kept.ahead(), &self.kept.spill) {
+            ([], None) => self.body.data(),
+            ([], Some(spill)) if spill.is_finished() => self.body.data(),
+            ([], Some(spill)) => spill.data(),
+            (ahead, _) => ahead,
         }
     }
 
@@ -91,23 +185,32 @@ impl<S: Source> Source for Replay<'_, S> {
             self.kept.taken += len;
             return;
         }
+        if let Some(spill) = &mut self.kept.spill
+            && !spill.is_finished()
+        {
+            spill.take(len);
+            return;
+        }
         self.kept.keep(&self.body.data()[..len]);
         self.body.take(len);
     }
 
     #[inline]
     fn decode(&mut self) -> Result<usize, RelayError> {
-        if self.kept.ahead().is_empty() { self.body.decode() } else { Ok(0) }
+        if self.kept.has_ahead() { Ok(0) } else { self.body.decode() }
     }
 
     #[inline]
     fn is_finished(&self) -> bool {
-        self.kept.ahead().is_empty() && self.body.is_finished()
+        !self.kept.has_ahead() && self.body.is_finished()
     }
 
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        self.body.poll_read(cx)
+        match &mut self.kept.spill {
+            Some(spill) if !spill.is_finished() => spill.poll_read(cx).map_err(RelayError::Read),
+            _ => self.body.poll_read(cx),
+        }
     }
 
     fn has_trailers(&self) -> bool {
@@ -123,7 +226,7 @@ impl<S: Source> Source for Replay<'_, S> {
     #[inline]
     fn bulk_left(&self) -> u64 {
         let keeps = self.kept.len_max > 0 && !self.kept.lost;
-        if keeps || !self.kept.ahead().is_empty() { 0 } else { self.body.bulk_left() }
+        if keeps || self.kept.has_ahead() { 0 } else { self.body.bulk_left() }
     }
 
     fn bulk(&mut self) -> Option<(&mut Socket, &Rc<BufferStock>)> {

@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +15,17 @@ use weir_config::{FileEncoding, StaticFiles, SymlinkRule, TemplatePart, Template
 use weir_http::{DATE_BYTES, digits, media_type};
 
 use crate::net::clock::{self, Instant};
+use crate::net::descriptors;
 use crate::net::file::{DiskFile, DiskWait, FileState, FolderEntry, FolderRoot, MayWait, OpenError};
-
-/// Files that a worker has open for routes at most; those in use count beside it.
-const OPEN_MAX: usize = 256;
 
 /// The largest file whose content is kept.
 const CONTENT_MAX: u64 = 64 * 1024;
 
 /// Content that a worker keeps.
 const CONTENTS_MAX: usize = 16 * 1024 * 1024;
+
+/// How long a file stays open that is not asked for.
+const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// A file that changed less than this ago may change again without a trace: clocks of file systems tick some milliseconds apart.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
@@ -196,6 +196,10 @@ impl OpenFile {
         self.beside.iter_mut().try_for_each(|(_, beside)| beside.read_content(now, may_wait))
     }
 
+    fn descriptors(&self) -> usize {
+        1 + self.beside.len()
+    }
+
     fn content_bytes(&self) -> usize {
         let own = self.content.as_ref().map_or(0, |content| content.len());
         own + self.beside.iter().map(|(_, beside)| beside.content_bytes()).sum::<usize>()
@@ -207,6 +211,7 @@ impl OpenFile {
 struct CachedItem {
     item: FolderItem<Rc<OpenFile>>,
     looked_up: Instant,
+    used: Instant,
 }
 
 /// The files that a worker has open.
@@ -214,12 +219,14 @@ struct CachedItem {
 pub(crate) struct OpenFiles {
     entries: RefCell<LruCache<Box<[u8]>, CachedItem>>,
     content_bytes: Cell<usize>,
+    /// Descriptors of its files.
+    descriptors: Cell<usize>,
 }
 
 impl OpenFiles {
     pub(crate) fn new() -> Self {
-        let count_max = NonZeroUsize::new(OPEN_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self { entries: RefCell::new(LruCache::new(count_max)), content_bytes: Cell::new(0) }
+        let entries = RefCell::new(LruCache::unbounded());
+        Self { entries, content_bytes: Cell::new(0), descriptors: Cell::new(0) }
     }
 
     /// What is at `path`, without waiting for a disk.
@@ -230,9 +237,10 @@ impl OpenFiles {
         now: Instant,
     ) -> Result<FolderItem<Rc<OpenFile>>, OpenError> {
         let key = plan.key(path);
-        if let Some(known) = self.entries.borrow_mut().get(&key)
+        if let Some(known) = self.entries.borrow_mut().get_mut(&key)
             && now.saturating_duration_since(known.looked_up) < plan.config.valid
         {
+            known.used = now;
             return Ok(known.item.share());
         }
         let loaded = plan.load(path, MayWait::No)?;
@@ -298,14 +306,15 @@ impl OpenFiles {
                     }
                 }
                 self.content_bytes.set(self.content_bytes.get() + file.content_bytes());
+                self.descriptors.set(self.descriptors.get() + file.descriptors());
                 FolderItem::File(Rc::new(file))
             }
         };
         let shared = item.share();
-        if let Some((_, evicted)) = entries.push(key, CachedItem { item, looked_up: now }) {
+        if let Some((_, evicted)) = entries.push(key, CachedItem { item, looked_up: now, used: now }) {
             self.forget(Some(evicted.item));
         }
-        while self.content_bytes.get() > CONTENTS_MAX
+        while self.is_over(entries.len())
             && let Some((_, evicted)) = entries.pop_lru()
         {
             self.forget(Some(evicted.item));
@@ -313,10 +322,31 @@ impl OpenFiles {
         Ok(shared)
     }
 
+    /// Closes what was not asked for lately: a file that was removed keeps its place on the disk as long as it is open.
+    pub(crate) fn close_unused(&self, now: Instant) {
+        let mut entries = self.entries.borrow_mut();
+        while entries
+            .peek_lru()
+            .is_some_and(|(_, oldest)| now.saturating_duration_since(oldest.used) > UNUSED_MAX)
+            && let Some((_, unused)) = entries.pop_lru()
+        {
+            self.forget(Some(unused.item));
+        }
+    }
+
+    /// Whether more is kept than may be. Folders have no descriptor, but are entries.
+    fn is_over(&self, entries: usize) -> bool {
+        let files_max = descriptors::worker_files_max();
+        self.content_bytes.get() > CONTENTS_MAX
+            || self.descriptors.get() > files_max
+            || entries > 2 * files_max
+    }
+
     /// Counts what is kept no more.
     fn forget(&self, item: Option<FolderItem<Rc<OpenFile>>>) {
         if let Some(FolderItem::File(file)) = item {
             self.content_bytes.set(self.content_bytes.get().saturating_sub(file.content_bytes()));
+            self.descriptors.set(self.descriptors.get().saturating_sub(file.descriptors()));
         }
     }
 }

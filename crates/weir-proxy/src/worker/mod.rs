@@ -212,6 +212,7 @@ async fn sweep(acceptor: Rc<Acceptor>) {
             // Another worker may need their places.
             config.shed_pools();
         }
+        worker.open_files.close_unused(now);
         worker.flush_logs();
         acceptor.take_stock();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));

@@ -25,6 +25,9 @@ pub(super) const FAMILIES: &[Family] = families! {
     "process_virtual_memory_bytes" Gauge Process, "Virtual memory.",
         |samples, stats| samples.value(stats.process.virtual_bytes);
 
+    "weir_process_temporary_file_bytes" Gauge Process, "Bytes of request bodies in temporary files.",
+        |samples, stats| samples.value(stats.process.temporary_file_bytes);
+
     "weir_config_reloads_total" Counter Process, "Reloads of the config, by outcome.",
         |samples, stats| {
             samples.labelled(&[("outcome", "succeeded")], stats.reload.succeeded);
@@ -88,6 +91,12 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.traces_sampled);
     "weir_worker_traces_limited_total" Counter Worker, "Exchanges not sampled because of the limit `traces.rate`.",
         |samples, worker| samples.value(worker.traces_limited);
+    "weir_worker_request_bodies_buffered_total" Counter Worker, "Request bodies taken in before a server got them (`buffer_requests`), by place: whole in memory, with a file, or in part since they were too long.",
+        |samples, worker| {
+            for (place, count) in ["memory", "file", "part"].into_iter().zip(worker.bodies_buffered) {
+                samples.labelled(&[("place", place)], count);
+            }
+        };
     "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue_max` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
     "weir_worker_compressed_responses_total" Counter Worker, "Responses compressed, by algorithm.",

@@ -208,6 +208,7 @@ fn process_figures() -> ProcessStats {
         max_fds: Some(1024),
         resident_bytes: 5 << 20,
         virtual_bytes: 1 << 30,
+        temporary_file_bytes: 0,
         started_micros: 1_800_000_000_500_000,
     }
 }
@@ -321,7 +322,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 23),
+        ("worker", 24),
         ("trace", 3),
         ("listener", 25),
         ("upstream", 14),

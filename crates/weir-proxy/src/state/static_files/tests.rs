@@ -94,12 +94,28 @@ fn content_is_kept_once_the_file_has_settled_and_within_bounds() {
 fn no_more_files_are_open_than_may_be() {
     let folder = tempfile::tempdir().expect("there is room");
     let (files, plan, now) = (OpenFiles::new(), plan(folder.path(), ""), clock::now());
-    for number in 0..OPEN_MAX + 10 {
+    for number in 0..descriptors::worker_files_max() + 10 {
         let name = number.to_string();
         std::fs::write(folder.path().join(&name), "x").unwrap();
         look(&files, &plan, &name, now);
     }
-    assert_eq!(files.entries.borrow().len(), OPEN_MAX);
+    assert_eq!(files.entries.borrow().len(), descriptors::worker_files_max());
+    assert_eq!(files.descriptors.get(), descriptors::worker_files_max());
+}
+
+#[test]
+fn what_is_not_asked_for_is_closed() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (files, plan, now) = (OpenFiles::new(), plan(folder.path(), "valid = '1h'"), clock::now());
+    for name in ["used", "unused"] {
+        std::fs::write(folder.path().join(name), "x").unwrap();
+        look(&files, &plan, name, now);
+    }
+    look(&files, &plan, "used", now + UNUSED_MAX);
+    files.close_unused(now + UNUSED_MAX);
+    assert_eq!(files.descriptors.get(), 2);
+    files.close_unused(now + UNUSED_MAX + Duration::from_millis(1));
+    assert_eq!((files.descriptors.get(), files.entries.borrow().len()), (1, 1));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod grpc;
 mod grpc_web;
 mod compression;
 mod backpressure;
+mod buffering;
 mod early_response;
 mod last_bytes;
 mod client_disconnect;
