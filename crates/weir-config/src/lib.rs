@@ -49,9 +49,9 @@ pub use config::{
     ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown,
     OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
     ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
-    RequestBuffering, RequestId, RetrySettings, Route, RouteAction, RouteSettings, RouteTimeouts, Server,
-    ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TraceSettings,
-    TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
+    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAction, RouteSettings,
+    RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion,
+    TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings,
     UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};

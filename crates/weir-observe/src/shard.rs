@@ -70,6 +70,8 @@ pub struct WorkerShard {
     pub traces_limited: Counter,
     /// Request bodies that were taken in before a server got them: whole in memory, whole with the help of a file, in part.
     pub bodies_buffered: [Counter; 3],
+    /// Response bodies that were taken in from servers: in memory, with a file.
+    pub responses_buffered: [Counter; 2],
     /// Sampled exchanges dropped because too many waited to be sent.
     pub traces_dropped: Counter,
     /// Bodies compressed and decompressed.
@@ -114,6 +116,7 @@ impl WorkerShard {
             log_lines_dropped: Counter::new(),
             traces_sampled: Counter::new(),
             traces_limited: Counter::new(),
+            responses_buffered: [const { Counter::new() }; 2],
             bodies_buffered: [const { Counter::new() }; 3],
             traces_dropped: Counter::new(),
             compression: CompressionShard::default(),

@@ -256,6 +256,7 @@ pub struct WorkerStats {
     pub traces_dropped: u64,
     pub compression: CompressionStats,
     pub bodies_buffered: [u64; 3],
+    pub responses_buffered: [u64; 2],
 }
 
 impl WorkerStats {
@@ -278,6 +279,7 @@ impl WorkerStats {
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
             compression: CompressionStats::of(&shard.compression),
+            responses_buffered: shard.responses_buffered.each_ref().map(Counter::value),
             bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::templates::TemplatePlace;
 use super::{Files, UpstreamLookup, headers, static_files, templates};
-use crate::config::{FixedResponse, Redirect, RouteAction, SplitTarget, UpstreamIndex};
+use crate::config::{FixedResponse, PageText, Redirect, RouteAction, SplitTarget, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{RedirectText, RespondText, RouteText, SplitText};
@@ -105,9 +105,14 @@ fn respond(
         let message = format!("a response with status {} has no body (RFC 9110)", value.status);
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("body"), message));
     }
+    let body_with_values = PageText::of_answer(&value.body);
+    for named in body_with_values.iter().flat_map(PageText::values) {
+        templates::check_value(named, text.key_at("body"), place, diagnostics);
+    }
     FixedResponse {
         status: value.status,
         body: value.body.clone(),
+        body_with_values,
         content_type: value.content_type.clone(),
         headers: headers::check_fixed(&value.headers, place, diagnostics),
     }

@@ -7,7 +7,8 @@ use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
 use super::{CheckScope, action, check_name, error_pages, headers};
 use crate::config::{
-    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, Route, RouteAction, RouteSettings,
+    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, PageText, Route, RouteAction,
+    RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -59,6 +60,7 @@ pub(super) fn check(
         .concat(),
         forward_host: value.forward_host.clone(),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()),
+        buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
         grpc_web: value.grpc_web,
@@ -110,7 +112,10 @@ fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
     let RouteSettings { request_headers, response_headers, .. } = settings;
     let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
     let in_action = match action {
-        RouteAction::Respond(fixed) => fixed.headers.iter().any(|(_, value)| value.values().any(is_group)),
+        RouteAction::Respond(fixed) => {
+            let mut in_body = fixed.body_with_values.iter().flat_map(PageText::values);
+            in_body.any(is_group) || fixed.headers.iter().any(|(_, value)| value.values().any(is_group))
+        }
         RouteAction::Redirect(redirect) => redirect.to.values().any(is_group),
         RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => false,
@@ -278,13 +283,14 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 11] = [
+    const KEYS: [&str; 12] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
         "forward_host",
         "buffer_requests",
+        "buffer_responses",
         "queue_priority",
         "allow_connect",
         "grpc_web",
@@ -307,7 +313,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 25] = [
+    const OF_HTTP: [&str; 26] = [
         "host",
         "path",
         "path_exact",
@@ -328,6 +334,7 @@ fn report_of_other_protocol(
         "error_pages",
         "forward_host",
         "buffer_requests",
+        "buffer_responses",
         "allow_connect",
         "grpc_web",
         "upgrades",

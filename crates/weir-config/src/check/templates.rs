@@ -31,34 +31,42 @@ pub(super) fn check(
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    for value in template.values() {
-        let name = value.name();
-        let (message, help) = match value {
-            TemplateValue::MatchGroup(group) => match place.pattern {
-                None => {
-                    let message = format!("`{{{name}}}` has no value here: the route has no `path_regex`");
-                    (message, "write `path_regex` with a group in parentheses")
-                }
-                Some(pattern) if !pattern.with_groups().has_group(group) => {
-                    let message = format!("`{{{name}}}` has no value: `path_regex` has no group `{group}`");
-                    (message, "a group is `(...)`, counted from 1, or `(?<name>...)`")
-                }
-                Some(_) => continue,
-            },
-            value if value.scope() > place.scope => {
-                let message = format!("`{{{name}}}` has no value here");
-                let help = match value.scope() {
-                    TemplateScope::Response => {
-                        "it is known when there is a response: use it in `response_headers`"
-                    }
-                    _ => "it is known when a server was chosen",
-                };
-                (message, help)
+    template.values().for_each(|value| check_value(value, span, place, diagnostics));
+}
+
+/// The same for one value.
+pub(super) fn check_value(
+    value: &TemplateValue,
+    span: SourceSpan,
+    place: &TemplatePlace<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let name = value.name();
+    let (message, help) = match value {
+        TemplateValue::MatchGroup(group) => match place.pattern {
+            None => {
+                let message = format!("`{{{name}}}` has no value here: the route has no `path_regex`");
+                (message, "write `path_regex` with a group in parentheses")
             }
-            _ => continue,
-        };
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
-    }
+            Some(pattern) if !pattern.with_groups().has_group(group) => {
+                let message = format!("`{{{name}}}` has no value: `path_regex` has no group `{group}`");
+                (message, "a group is `(...)`, counted from 1, or `(?<name>...)`")
+            }
+            Some(_) => return,
+        },
+        value if value.scope() > place.scope => {
+            let message = format!("`{{{name}}}` has no value here");
+            let help = match value.scope() {
+                TemplateScope::Response => {
+                    "it is known when there is a response: use it in `response_headers`"
+                }
+                _ => "it is known when a server was chosen",
+            };
+            (message, help)
+        }
+        _ => return,
+    };
+    diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, span, message).help(help));
 }
 
 /// Warns when the text of a template has placeholders of other products: it stays as it is.

@@ -44,6 +44,28 @@ pub enum PagePart {
 }
 
 impl PageText {
+    /// The values of the exchange in it.
+    pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
+        self.parts.iter().filter_map(|part| match part {
+            PagePart::Value(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// The same of a text that is about no failure; `None` without a placeholder.
+    pub(crate) fn of_answer(text: &str) -> Option<Self> {
+        let page = Self::parse(text);
+        page.values().next()?;
+        let literal = |name: &str| PagePart::Literal(format!("{{{name}}}").into());
+        let parts = page.parts.into_iter().map(|part| match part {
+            PagePart::Title => literal("title"),
+            PagePart::Detail => literal("detail"),
+            PagePart::Reason => literal("reason"),
+            part => part,
+        });
+        Some(Self { parts: parts.collect() })
+    }
+
     /// Finds the placeholders in a text. Braces around anything else are text: styles and scripts are full of them.
     pub(crate) fn parse(text: &str) -> Self {
         let (mut parts, mut literal) = (Vec::new(), 0);

@@ -53,8 +53,8 @@ pub use process::{
     ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, RequestBuffering, Route, RouteAction,
-    RouteSettings, RouteTimeouts, SplitTarget,
+    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
+    Route, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};

@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Compression, Cors, ErrorPage, StaticFiles, UpstreamIndex};
+use super::{Compression, Cors, ErrorPage, PageText, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -44,6 +44,8 @@ pub struct RouteSettings {
     pub forward_host: ForwardHost,
     /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
     pub buffer_requests: Option<RequestBuffering>,
+    /// How responses are taken in; `None`: as fast as the client takes them.
+    pub buffer_responses: Option<ResponseBuffering>,
     /// Which requests leave the queue of the upstream first.
     pub queue_priority: QueuePriority,
     /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6). Default: no, it is answered 501.
@@ -97,6 +99,7 @@ impl Default for RouteSettings {
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
             buffer_requests: None,
+            buffer_responses: None,
             queue_priority: QueuePriority::Normal,
             allow_connect: false,
             grpc_web: false,
@@ -192,8 +195,10 @@ impl Redirect {
 pub struct FixedResponse {
     /// 200 to 599.
     pub status: u16,
-    /// The body, sent unchanged; empty for 204, 205 and 304. Default: empty.
+    /// The body; empty for 204, 205 and 304. Default: empty.
     pub body: Box<str>,
+    /// The body with values of the exchange, if it has any.
+    pub body_with_values: Option<PageText>,
     /// `Content-Type`. Default `text/plain; charset=utf-8`; not sent with an empty body.
     pub content_type: HeaderValue,
     /// Further headers.
@@ -269,5 +274,18 @@ section! {
         memory: Size = "64KiB", in 0..=16_777_216, like "nginx `client_body_buffer_size`, Traefik `memRequestBodyBytes`";
         /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
         file: Size = "16MiB", in 0..=1_073_741_824, like "nginx `client_body_temp_path`";
+    }
+}
+
+section! {
+    /// Takes the response of a server in as fast as the server gives it, and gives it to the client as fast as that takes it: what is between is
+    /// in memory first, then in an unlinked file in the folder for temporary files (`TMPDIR`, else `/tmp`). Nothing is held back from a client
+    /// that is quick. When both are full, the server waits. Calls of gRPC and tunnels are as ever.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ResponseBuffering at "listener.NAME.route.buffer_responses" {
+        /// Bytes of each body in memory.
+        memory: Size = "64KiB", in 0..=16_777_216, like "nginx `proxy_buffers`";
+        /// Bytes of each body in a file; `0B` for none. All files together have 1 GiB at most.
+        file: Size = "64MiB", in 0..=1_073_741_824, like "nginx `proxy_max_temp_file_size`";
     }
 }

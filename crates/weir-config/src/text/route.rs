@@ -8,7 +8,7 @@ use super::cors::CorsText;
 use super::error_page::ErrorPagesText;
 use super::files::FilesText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
-use crate::config::{ForwardHost, QueuePriority, RequestBuffering, RouteTimeouts};
+use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffering, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{
     HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue, Token, ValueError,
@@ -76,6 +76,8 @@ section! {
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
         /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
         buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
+        /// Takes the response of a server in as fast as it comes, so that a slow client holds no server.
+        buffer_responses: SpannedTable<ResponseBuffering> = optional, like "nginx `proxy_buffering`";
         /// The priority in the queue of the upstream when its servers are all full.
         queue_priority: QueuePriority = "normal", like "HAProxy `http-request set-priority-class`";
         /// Whether `CONNECT` is forwarded (RFC 9110 section 9.3.6); otherwise it is answered 501.
@@ -130,7 +132,8 @@ section! {
     pub(crate) struct RespondText at "listener.NAME.route.respond" {
         /// The status code.
         status: u16 = 200, in 200..=599;
-        /// The body, sent unchanged.
+        /// The body, with [placeholders](#placeholders), whose values are escaped where the type is HTML or JSON; braces around anything else
+        /// are text.
         body: Box<str> = "";
         /// The `Content-Type` of a body that is not empty.
         content_type: HeaderValue = "text/plain; charset=utf-8";

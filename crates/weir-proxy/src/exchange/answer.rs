@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use weir_config::RouteAction;
+use weir_config::{RouteAction, TemplateValue};
 use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
@@ -98,7 +98,10 @@ pub(crate) async fn without_server(
     let answer = match &route.config.action {
         _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
         RouteAction::Redirect(to) => redirect::answer(to, |template, out| values.write_url(template, out)),
-        RouteAction::Respond(fixed) => fixed::answer(fixed, |template, out| values.write(template, out)),
+        RouteAction::Respond(fixed) => {
+            let write = |value: &TemplateValue, out: &mut Vec<u8>| values.write_one(value, out);
+            fixed::answer(fixed, |template, out| values.write(template, out), write)
+        }
         RouteAction::Upstream(_) | RouteAction::Split(_) | RouteAction::Files(_) => {
             unreachable!("only routes without an upstream come here")
         }

@@ -44,5 +44,5 @@ pub(super) fn body(
 ) -> Vec<u8> {
     let of_exchange = TemplateValues::of_request(client, stream, exchange, listener, route);
     let of_exchange = TemplateValues { status: values.status, ..of_exchange };
-    render(page, format, values, |value, out| of_exchange.write_one(value, out))
+    render(page, Some(format), values, |value, out| of_exchange.write_one(value, out))
 }

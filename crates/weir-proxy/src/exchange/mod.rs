@@ -6,11 +6,12 @@
 mod report;
 mod admit;
 mod intercept;
+mod response_buffering;
 mod respond;
 mod upgrade;
 pub(crate) mod tcp;
 mod queue;
-mod buffering;
+mod request_buffering;
 pub(crate) mod attempt;
 mod connect;
 mod choose;
@@ -130,14 +131,9 @@ async fn carry(
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
     let plans = Plans { config: &config, listener, route, upstream, upstream_index };
-    exchange.waits.begin(&listener.wait_limits(upstream));
-    if exchange.grpc.is_some() {
-        grpc::begin(exchange, listener, upstream);
-    }
-    affinity::begin(exchange, upstream, client.now);
-    retry::begin(client, exchange, plans);
-    if buffering::is_wanted(exchange, route) {
-        Box::pin(buffering::take_request(client, stream, exchange, route)).await?;
+    begin_attempts(client, exchange, plans);
+    if request_buffering::is_wanted(exchange, route) {
+        Box::pin(request_buffering::take_request(client, stream, exchange, route)).await?;
     }
 
     let mut history = AttemptHistory::new();
@@ -182,6 +178,9 @@ async fn carry(
     if let Some(page) = intercept::page(exchange, plans) {
         return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
     }
+    if response_buffering::is_wanted(exchange, route) {
+        return Box::pin(response_buffering::run(client, stream, servers, exchange, plans, serving)).await;
+    }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);
         exchange.record.sent_to_server += serving.server.sent();
@@ -195,6 +194,18 @@ async fn carry(
     }
     finish::run(client, servers, exchange, plans, serving);
     Ok(End::Done)
+}
+
+/// Prepares for attempts on servers of the upstream.
+#[inline(always)]
+fn begin_attempts(client: &mut Client, exchange: &mut Exchange, plans: Plans<'_>) {
+    let Plans { listener, upstream, .. } = plans;
+    exchange.waits.begin(&listener.wait_limits(upstream));
+    if exchange.grpc.is_some() {
+        grpc::begin(exchange, listener, upstream);
+    }
+    affinity::begin(exchange, upstream, client.now);
+    retry::begin(client, exchange, plans);
 }
 
 /// How an exchange ended, for its stream.

@@ -33,17 +33,24 @@ pub(crate) async fn run<T: ServerStream>(
 ) -> Result<(), Ended> {
     begin(client, stream, exchange, plans, serving);
     let outcome = std::future::poll_fn(|cx| poll(cx, client, stream, exchange, serving)).await;
-    outcome.map_err(|failure| {
-        if failure.party == Party::Server {
-            // It was a success when its head came. A server that cuts many short is found by its error rate.
-            server_shard(plans, serving).outlier_failures.increment();
-        }
-        Ended::Failed(failure)
-    })
+    count_cut(plans, serving, outcome);
+    outcome.map_err(Ended::Failed)
+}
+
+/// Counts a response that the server has cut short. It was a success when its head came: a server that cuts many short is found by its error
+/// rate.
+pub(super) fn count_cut<T: ServerStream>(
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+    outcome: Result<(), Failure>,
+) {
+    if outcome.is_err_and(|failure| failure.party == Party::Server) {
+        server_shard(plans, serving).outlier_failures.increment();
+    }
 }
 
 /// Accounts for the head and stages it for the client.
-fn begin<T: ServerStream>(
+pub(super) fn begin<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,

@@ -18,6 +18,11 @@ pub(crate) fn take(len: u64) -> bool {
     BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
+/// Counts `len` more in any case.
+pub(crate) fn take_beyond(len: u64) {
+    BYTES.fetch_add(len, Ordering::Relaxed);
+}
+
 /// Counts `len` less.
 pub(crate) fn give_back(len: u64) {
     BYTES.fetch_sub(len, Ordering::Relaxed);

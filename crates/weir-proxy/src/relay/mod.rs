@@ -9,6 +9,7 @@ pub(crate) mod filter;
 pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod replay;
+pub(crate) mod spool;
 pub(crate) mod spill;
 pub(crate) mod file;
 pub(crate) mod memory;

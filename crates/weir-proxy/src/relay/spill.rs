@@ -75,6 +75,18 @@ impl Spill {
         true
     }
 
+    /// Takes `data` although there is no room for it.
+    pub(crate) fn push_beyond(&mut self, data: &[u8]) {
+        temporary_files::take_beyond(data.len() as u64);
+        self.pending.extend_from_slice(data);
+        self.len += data.len() as u64;
+    }
+
+    /// Whether more waits to be written than may wait, or is being written.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        self.writing.is_some() || self.pending.len() >= PIECE
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

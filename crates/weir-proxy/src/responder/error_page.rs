@@ -20,15 +20,18 @@ pub(crate) fn page_of(pages: &[ErrorPage], status: u16, format: ReplyFormat) -> 
     }
 }
 
-/// The body of a page. `write` appends a value of the exchange, which is escaped here: it may come from a peer.
+/// The body of a page. `write` appends a value of the exchange, which is escaped for the format, if it has one: it may come from a peer.
 pub(crate) fn render(
     page: &PageText,
-    format: ReplyFormat,
+    format: Option<ReplyFormat>,
     values: PageValues<'_>,
     write: impl Fn(&TemplateValue, &mut Vec<u8>),
 ) -> Vec<u8> {
     let mut body = Vec::new();
-    let escape = |value: &[u8], body: &mut Vec<u8>| escape_for(format, value, body);
+    let escape = |value: &[u8], body: &mut Vec<u8>| match format {
+        Some(format) => escape_for(format, value, body),
+        None => body.extend_from_slice(value),
+    };
     let mut value = Vec::new();
     for part in page.parts() {
         match part {

@@ -97,6 +97,12 @@ pub(super) const FAMILIES: &[Family] = families! {
                 samples.labelled(&[("place", place)], count);
             }
         };
+    "weir_worker_response_bodies_buffered_total" Counter Worker, "Response bodies taken in as fast as servers gave them (`buffer_responses`), by place: in memory, or with a file.",
+        |samples, worker| {
+            for (place, count) in ["memory", "file"].into_iter().zip(worker.responses_buffered) {
+                samples.labelled(&[("place", place)], count);
+            }
+        };
     "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue_max` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
     "weir_worker_compressed_responses_total" Counter Worker, "Responses compressed, by algorithm.",

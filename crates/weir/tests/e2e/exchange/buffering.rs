@@ -135,3 +135,90 @@ fn a_client_that_stops_or_leaves_reaches_no_server() {
     let (_, _) = client.take_to_end();
     assert_eq!(origin.connections(), 0);
 }
+
+/// Answers with a body of so many bytes as the path says, in one piece.
+fn sized() -> Origin {
+    Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let len: usize = request.target().trim_start_matches('/').parse().unwrap_or(0);
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n"))?;
+            conn.send(body(len))?;
+        }
+    })
+}
+
+fn body(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+fn start_for_responses(origin: &Origin, keys: &str) -> Weir {
+    Weir::start(&config_with(
+        &[format!("{{ name = \"a\", address = \"{}\", max_requests = 1 }}", origin.address())],
+        &format!(
+            "process.workers = 1\n{H2C}
+             listener.web.route = [{{ path = \"/\", upstream = \"app\", buffer_responses = {{ {keys} }} }}]"
+        ),
+    ))
+}
+
+#[test]
+fn a_slow_reader_holds_no_server() {
+    const LEN: usize = 20_000_000;
+    let origin = sized();
+    let weir = start_for_responses(&origin, "");
+    let mut slow = Client::connect_narrow(weir.web());
+    slow.send_get(&format!("/{LEN}"));
+    slow.head();
+    // The only slot is free again, and the connection, although the client has read nothing of the body.
+    let mut quick = Client::connect(weir.web());
+    assert_eq!(quick.fetch("/100").body.bytes, body(100));
+    assert_eq!(origin.connections(), 1, "the connection to the server was used again");
+    assert!(weir.metrics().sum("weir_process_temporary_file_bytes", &[]) > 1_000_000.0);
+    assert!(slow.take(LEN) == body(LEN));
+    let counted = |place: &str| {
+        weir.metrics().sum("weir_worker_response_bodies_buffered_total", &[&format!("place=\"{place}\"")])
+    };
+    eventually("both are counted", || counted("memory") == 1.0 && counted("file") == 1.0);
+    eventually("the file is gone", || weir.metrics().sum("weir_process_temporary_file_bytes", &[]) == 0.0);
+    // The client's connection goes on.
+    assert_eq!(slow.fetch("/7").body.bytes, body(7));
+    let mut client = Http2Client::connect(weir.web());
+    assert!(client.fetch("/3000000").body == body(3_000_000));
+}
+
+#[test]
+fn a_server_waits_when_there_is_no_more_room() {
+    const LEN: usize = 20_000_000;
+    let origin = sized();
+    for keys in ["memory = \"16KiB\", file = \"1MiB\"", "memory = \"16KiB\", file = \"0B\""] {
+        let weir = start_for_responses(&origin, keys);
+        let mut slow = Client::connect_narrow(weir.web());
+        slow.send_get(&format!("/{LEN}"));
+        slow.head();
+        eventually("the server is held up", || {
+            weir.metrics().sum("weir_process_temporary_file_bytes", &[]) < 2_000_000.0
+        });
+        assert!(slow.take(LEN) == body(LEN), "{keys}");
+        assert_eq!(slow.fetch("/7").body.bytes, body(7));
+    }
+}
+
+#[test]
+fn chunks_and_trailers_pass_and_a_cut_response_is_cut() {
+    let origin = Origin::start(|conn| {
+        conn.request()?;
+        conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nX-Sum: 5\r\n\r\n")?;
+        conn.request()?;
+        conn.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")?;
+        None
+    });
+    let weir = start_for_responses(&origin, "");
+    let mut client = Client::connect(weir.web());
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\n\r\n");
+    let response = client.response();
+    assert_eq!(response.text(), "abcde");
+    assert_eq!(response.body.trailers.one("x-sum"), Some("5"));
+    client.send_get("/");
+    assert!(client.try_response_to("GET").is_err(), "it is not whole");
+}

@@ -20,7 +20,7 @@ fn gzip(text: &str) -> Vec<u8> {
 
 /// What a body of this coding decodes to, as far as it goes, and whether it is whole.
 fn decode(coding: &str, bytes: &[u8]) -> (String, bool) {
-    let mut out = vec![0; 1 << 20];
+    let mut out = vec![0; 4 << 20];
     let (len, is_whole) = match coding {
         "gzip" => {
             let mut inflate = zlib_rs::Inflate::new(true, 31);
@@ -571,6 +571,30 @@ fn files_are_compressed_as_they_are_read() {
     assert_eq!((response.field("content-encoding"), text_of(&response)), (Some("gzip"), page()));
     assert!(response.field("content-length").is_some(), "the file beside it");
     assert_eq!(text_of(&fetch(&weir, "GET", "/both.html", "zstd")), page());
+}
+
+/// What the server sends waits in a small buffer, and little comes out of it.
+#[test]
+fn a_response_that_is_buffered_and_compressed() {
+    let text = "the same line again and again\n".repeat(100_000);
+    let (whole, packed) = (text.clone(), gzip(&text));
+    let origin = Origin::start(move |conn| {
+        loop {
+            let is_packed = conn.request()?.target() == "/packed";
+            let head = if is_packed { "Content-Encoding: gzip\r\n" } else { "" };
+            let body = if is_packed { &packed[..] } else { whole.as_bytes() };
+            answer(conn, &format!("Content-Type: text/plain\r\n{head}"), "GET", body)?;
+        }
+    });
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        "listener.web.route = [{ path = \"/\", upstream = \"app\", compression = { decompress = true },
+             buffer_responses = { memory = \"16KiB\", file = \"0B\" } }]",
+    ));
+    for (target, accepts) in [("/", "gzip"), ("/", "br"), ("/", "zstd"), ("/packed", ""), ("/packed", "gzip")]
+    {
+        assert!(text_of(&fetch(&weir, "GET", target, accepts)) == text, "{target} {accepts}");
+    }
 }
 
 #[test]

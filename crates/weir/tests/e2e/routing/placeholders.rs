@@ -159,3 +159,31 @@ fn strict_transport_security() {
     let response = Http2Client::connect_tls(&authority, weir.web()).fetch("/");
     assert_eq!(response.field("strict-transport-security"), Some("max-age=600; includeSubDomains"));
 }
+
+#[test]
+fn bodies_of_the_config_have_values_escaped_for_their_type() {
+    let origin = Origin::serving("unused");
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        "listener.web.route = [
+            { path = \"/html\", respond = { content_type = \"text/html\", body = \"<p class={a}>{header.x-own} {path}</p>{title}\" } },
+            { path = \"/json\", respond = { content_type = \"application/json\", body = '{\"own\":\"{header.x-own}\"}' } },
+            { path = \"/text\", respond = { body = \"{header.x-own}{none}\" } },
+            { path = \"/plain\", respond = { body = \"{no placeholder}\" } },
+         ]",
+    ));
+    let fetch = |target: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-Own: <\"&\\\r\n\r\n");
+        Client::exchange(weir.web(), &request)
+    };
+    for (target, expected) in [
+        ("/html", "<p class={a}>&lt;&quot;&amp;\\ /html</p>{title}"),
+        ("/json", "{\"own\":\"<\\\"&\\\\\"}"),
+        ("/text", "<\"&\\{none}"),
+        ("/plain", "{no placeholder}"),
+    ] {
+        let response = fetch(target);
+        assert_eq!(response.text(), expected, "{target}");
+        assert_eq!(response.field("content-length"), Some(&*expected.len().to_string()));
+    }
+}
