@@ -40,13 +40,14 @@ pub use certificate::{
     RevocationLists,
 };
 pub use config::{
-    AcceptFrom, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule, CipherSuite,
-    ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin,
-    Credentials, Dialogue, Dns, EncodedSlashAction, ErrorPage, FileEncoding, FixedResponse, ForwardHost,
-    ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets,
-    HttpProbe, KeyExchangeGroup, Leniency, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits,
-    ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, OnDown,
+    AcceptFrom, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings, BodyRule,
+    CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
+    CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
+    CorsOrigin, Credentials, Dialogue, Dns, EncodedSlashAction, ErrorPage, FileEncoding, FixedResponse,
+    ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe,
+    HistogramBuckets, HttpProbe, KeyExchangeGroup, KeyLimit, Leniency, LimitRate, LimitUse, ListAction,
+    ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, NetworkEntry, OnDown,
     OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
     ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
     RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAction, RouteSettings,
@@ -62,6 +63,6 @@ pub use load::CheckedConfig;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
 pub use value::{
     ByteRate, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, Percent,
-    ProgressLimit, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue,
-    Token, ValueError, parse_duration, print_duration,
+    ProgressLimit, RequestFrequency, ServerAddress, Size, StatusRange, Template, TemplatePart, TemplateScope,
+    TemplateValue, Token, ValueError, parse_duration, print_duration,
 };

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::check::{Files, NamedFiles, check};
+use crate::check::{Files, ListFiles, NamedFiles, check};
 use crate::config::{Admin, Config};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
@@ -89,11 +89,12 @@ impl CheckedConfig {
 
     fn finish(
         document: SpannedTable<Document>,
-        sources: SourceMap,
+        mut sources: SourceMap,
         may_read: bool,
         mut diagnostics: Vec<Diagnostic>,
     ) -> Self {
-        let files = Files::new(&sources, may_read);
+        let lists = ListFiles::read(&document.value, &mut sources, may_read, &mut diagnostics);
+        let files = Files::new(&sources, may_read).with_lists(lists);
         let config = check(&document, &files, &mut diagnostics);
         let named = files.into_named();
         let diagnostics = Diagnostics::new(sources, diagnostics);

@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use weir_observe::prometheus::{BucketBounds, ListenerPart, MetricSource, UpstreamPart};
+use weir_observe::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
 use weir_observe::{
-    CertificateStats, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats, UpstreamShard,
+    CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats,
+    UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
 
 use crate::figures::{self, ShownServers};
 use crate::overview::Sources;
 use crate::process;
-use weir_proxy::state::snapshot::{ListenerPlan, Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The data of one scrape.
 pub(crate) struct MetricsReading {
@@ -26,7 +27,11 @@ pub(crate) struct MetricsReading {
     shown: ShownServers,
     /// The same upstreams.
     upstreams: Vec<UpstreamMetrics>,
+    limits: Vec<LimitMetrics>,
 }
+
+/// The data of a limit by key.
+struct LimitMetrics(Arc<LimitPlan>);
 
 /// The data of a listener.
 struct ListenerMetrics(Arc<ListenerPlan>);
@@ -69,6 +74,7 @@ impl MetricsReading {
             listeners: listeners.map_err(UnknownName::Listener)?.into_iter().map(listener).collect(),
             upstreams: shown.iter().map(upstream).collect(),
             shown,
+            limits: snapshot.limits.iter().map(|plan| LimitMetrics(Arc::clone(plan))).collect(),
             snapshot,
         })
     }
@@ -108,6 +114,14 @@ impl MetricSource for MetricsReading {
         &self.listeners[index]
     }
 
+    fn limits(&self) -> usize {
+        self.limits.len()
+    }
+
+    fn limit(&self, index: usize) -> &dyn LimitPart {
+        &self.limits[index]
+    }
+
     fn upstreams(&self) -> usize {
         self.shown.len()
     }
@@ -118,6 +132,32 @@ impl MetricSource for MetricsReading {
 
     fn servers(&self, upstream: usize) -> &[usize] {
         &self.shown[upstream].1
+    }
+}
+
+impl LimitPart for LimitMetrics {
+    fn name(&self) -> &str {
+        &self.0.config.name
+    }
+
+    fn shards(&self) -> &PerWorker<LimitShard> {
+        &self.0.state.shards
+    }
+
+    fn keys(&self) -> usize {
+        self.0.keys()
+    }
+
+    fn keys_max(&self) -> usize {
+        self.0.config.keys_max
+    }
+
+    fn evictions(&self) -> u64 {
+        self.0.evictions()
+    }
+
+    fn waiting(&self) -> u32 {
+        self.0.waiting()
     }
 }
 

@@ -9,10 +9,13 @@ use arc_swap::ArcSwap;
 use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
-    self, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RouteOverview,
-    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    self, LimitOverview, ListenerOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles,
+    RefusedKey, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
-use weir_observe::{Level, ListenerStats, RouteStats, ServerStats, Stats, UpstreamStats, WorkerShard};
+use weir_observe::{
+    Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats, UpstreamStats, WorkerShard,
+};
+use weir_traffic::limit::TopKey;
 use weir_traffic::{Health, Mode};
 
 use crate::admin_access::AdminAccess;
@@ -25,7 +28,7 @@ use crate::server_modes::{ServerModes, UnknownServer};
 use crate::trace_counts::TraceCounts;
 use weir_proxy::net::clock;
 use weir_proxy::state::shared::Shared;
-use weir_proxy::state::snapshot::{CurrentSnapshot, ListenerPlan, Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{CurrentSnapshot, LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The addresses in use, for reports.
 pub(crate) type BoundListeners = Arc<ArcSwap<Vec<BoundListener>>>;
@@ -147,6 +150,7 @@ impl Sources {
             process: self.process(connections_open),
             config: reload,
             listeners: listeners.collect(),
+            limits: limits(snapshot),
             upstreams: upstreams.collect(),
             workers: (workers.into_iter().enumerate())
                 .map(|(index, figures)| WorkerOverview {
@@ -269,6 +273,36 @@ impl Sources {
             }),
             stats: figures,
         }
+    }
+}
+
+/// The limits by key, now.
+pub(crate) fn limits(snapshot: &Snapshot) -> Vec<LimitOverview> {
+    snapshot.limits.iter().map(|plan| limit(plan)).collect()
+}
+
+fn limit(plan: &LimitPlan) -> LimitOverview {
+    let config = &plan.config;
+    let count =
+        |of: fn(&LimitShard) -> &Counter| plan.state.shards.used().map(|shard| of(shard).value()).sum();
+    let key = |(key, last_ms_ago): (TopKey, u64)| {
+        let text = String::from_utf8_lossy(&key.text).into_owned();
+        RefusedKey { key: text, count: key.count, last_ms_ago }
+    };
+    LimitOverview {
+        name: config.name.to_string(),
+        key: config.key.to_string(),
+        rule: config.rule(),
+        is_dry_run: config.dry_run,
+        passed: count(|shard| &shard.passed),
+        delayed: count(|shard| &shard.delayed),
+        refused: count(|shard| &shard.refused),
+        excess: count(|shard| &shard.excess),
+        waiting: plan.waiting().into(),
+        keys: plan.keys() as u64,
+        keys_max: config.keys_max as u64,
+        evictions: plan.evictions(),
+        top: plan.top_refused().into_iter().map(key).collect(),
     }
 }
 

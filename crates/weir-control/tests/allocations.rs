@@ -100,25 +100,33 @@ fn allocations_for(request: &[u8], count: usize, stream: &mut TcpStream) -> u64 
 fn a_warm_exchange_allocates_nothing() {
     UNCOUNTED.set(true);
     let origin = start_origin();
-    let mut config = Config::from_arguments(&["127.0.0.1:0"], &[origin.to_string()]).expect("a good config");
-    config.process.workers = weir_config::WorkerCount::Exactly(std::num::NonZeroUsize::MIN);
+    // One listener without anything, one with limits and a list.
+    let config = format!(
+        "process.workers = 1
+         listener.plain = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}
+         listener.limited = {{ address = \"127.0.0.1:0\", upstream = \"app\", lists = \"near\", limited_by = [\"a\", \"b\", \"c\"] }}
+         upstream.app.servers = [\"{origin}\"]
+         list.near = {{ action = \"tag\", entries = [\"127.0.0.0/8\"] }}
+         limit.a.rate = \"100000000/s\"
+         limit.b = {{ rate = \"100000000/s\", key = \"{{header.user-agent}} {{path}} {{tag}}\", count_status = \"200-299\" }}
+         limit.c.concurrent = 10"
+    );
+    let config = Config::parse(&config, "weir.toml").expect("a good config");
     let proxy = Proxy::start(&config).expect("the proxy starts");
-    let BoundAddress::Inet(addr) = proxy.bound_listeners()[0].address else { panic!("a TCP address") };
-    let mut client = TcpStream::connect(addr).expect("the proxy listens");
-
     let get: &[u8] =
         b"GET /path?query=1 HTTP/1.1\r\nHost: example.test\r\nUser-Agent: test\r\nAccept: */*\r\n\
         Accept-Encoding: gzip\r\nCookie: a=b; c_d=e\r\n\r\n";
     let post: &[u8] = b"POST /form HTTP/1.1\r\nHost: example.test\r\nContent-Length: 11\r\n\r\nend-of-body";
-    for request in [get, post] {
-        allocations_for(request, WARM_UP, &mut client);
-        assert_eq!(
-            allocations_for(request, MEASURED, &mut client),
-            0,
-            "{}",
-            String::from_utf8_lossy(request)
-        );
+    for bound in proxy.bound_listeners() {
+        let BoundAddress::Inet(addr) = bound.address else { panic!("a TCP address") };
+        let mut client = TcpStream::connect(addr).expect("the proxy listens");
+        for request in [get, post] {
+            allocations_for(request, WARM_UP, &mut client);
+            let allocations = allocations_for(request, MEASURED, &mut client);
+            assert_eq!(allocations, 0, "{}: {}", bound.listener, String::from_utf8_lossy(request));
+        }
     }
+    let BoundAddress::Inet(addr) = proxy.bound_listeners()[0].address else { panic!("a TCP address") };
     // The counter itself works: a new client connection does allocate.
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     let mut second = TcpStream::connect(addr).expect("the proxy listens");

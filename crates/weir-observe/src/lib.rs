@@ -52,8 +52,8 @@ pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    FailureCounters, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard, ServerShard,
-    ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard, WorkerShard,
+    FailureCounters, LimitShard, ListenerShard, PhaseCounters, ProbeShard, ResponseCounters, RouteShard,
+    ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard, WorkerShard,
 };
 pub use stats::{
     CertificateStats, FailureStats, ListenerStats, ProbeStats, ProcessStats, ReloadStats, RouteStats,

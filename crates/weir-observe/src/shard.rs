@@ -182,6 +182,20 @@ pub struct RouteShard {
     pub failures: Counter,
 }
 
+/// The counters of one worker for one limit by key.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct LimitShard {
+    /// Requests that went on at once.
+    pub passed: Counter,
+    /// Requests that went on after they had waited for their turn.
+    pub delayed: Counter,
+    /// Requests that were refused.
+    pub refused: Counter,
+    /// Requests over the limit that went on since it is a dry run.
+    pub excess: Counter,
+}
+
 /// The versions of TLS that handshakes are counted by.
 pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 

@@ -137,12 +137,12 @@ fn limits_and_a_grown_queue_allocate_nothing() {
     let client = ClientKey::from(Request.source());
     let connections = ClientLimit::new(10, 100, hash_address(Request.source()));
     let rate = TokenRate::new(10, Duration::from_secs(1), 5).unwrap();
-    let requests = RateLimit::new(rate, 100, 0);
+    let requests = RateLimit::new(rate, 100);
     let mut queue = WaitQueue::new(2, None);
     assert_no_allocation("a limit", || {
         connections.try_acquire(client).unwrap();
         connections.release(client);
-        let _ = requests.try_take(client, 1);
+        let _ = requests.try_take(client.number(), 1);
     });
     assert_no_allocation("a queue", || {
         queue.push(1, QueueClass::default(), 0, 10).unwrap();

@@ -10,6 +10,7 @@ use crate::admin_client::{AdminArguments, AdminClient, overview, path_segment};
 use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
+use crate::limits::{self, LimitsArguments};
 use crate::output;
 use crate::profile::{self, ProfileArguments};
 
@@ -22,6 +23,7 @@ Examples:
   weir ctl maintenance on --config weir.toml
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
+  weir ctl limits --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
@@ -54,6 +56,8 @@ enum CtlCommand {
     Show,
     /// Show the servers: mode, state and load of each.
     Servers,
+    /// Show the limits by key: how many keys each has, what it has refused, and which keys most.
+    Limits(LimitsArguments),
     /// Show the config in use, without secrets.
     Config,
     /// Drain a server: no new requests except those with affinity to it.
@@ -144,6 +148,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
     let text = match &arguments.command {
         CtlCommand::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
         CtlCommand::Servers => look(&client, "/servers"),
+        CtlCommand::Limits(arguments) => limits::show(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),
         CtlCommand::Drain { server, deadline } => match deadline {
             None => change(&client, server, &json!({ "mode": "draining" })),

@@ -168,7 +168,10 @@ fn change_json(change: &ConfigChange, grace: &str) -> Value {
     let mut object =
         json!({ "part": change.part.kind(), "change": word(&change.kind), "location": location });
     match &change.part {
-        ConfigPart::Listener(name) | ConfigPart::Upstream(name) => object["name"] = json!(name),
+        ConfigPart::Listener(name)
+        | ConfigPart::Upstream(name)
+        | ConfigPart::Limit(name)
+        | ConfigPart::List(name) => object["name"] = json!(name),
         ConfigPart::Route(owner, name) => (object["listener"], object["name"]) = (json!(owner), json!(name)),
         ConfigPart::Server(owner, name) => (object["upstream"], object["name"]) = (json!(owner), json!(name)),
         _ => {}

@@ -1,21 +1,75 @@
 //! The files that a config names: their paths, and whether they have changed since the check.
 
 use std::cell::{OnceCell, RefCell};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::certificate::{Authorities, CertificateError};
-use crate::key::Spanned;
-use crate::source_map::SourceMap;
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::key::{Spanned, SpannedTable};
+use crate::source_map::{FileIndex, SourceMap};
+use crate::text::{Document, ListText};
 
 /// The files that a config names: where their paths begin, and whether they may be read at all.
 pub(crate) struct Files<'a> {
-    sources: &'a SourceMap,
+    pub(super) sources: &'a SourceMap,
+    /// The texts of the files of lists.
+    pub(super) lists: ListFiles,
     pub(super) may_read: bool,
     /// The authorities of the system, once loaded.
     system: OnceCell<Result<Arc<Authorities>, CertificateError>>,
     named: RefCell<NamedFiles>,
+}
+
+/// The texts of the files of lists, by the lists.
+#[derive(Debug, Default)]
+pub(crate) struct ListFiles(pub(super) Vec<Vec<FileIndex>>);
+
+impl ListFiles {
+    /// Reads the files of all lists into the sources, so that errors in them have a place.
+    pub(crate) fn read(
+        document: &Document,
+        sources: &mut SourceMap,
+        may_read: bool,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let mut read = |name: &Spanned<Box<str>>| {
+            let folder = Path::new(&sources.file(name.span.file).name).parent();
+            let path = folder.unwrap_or(Path::new("")).join(&*name.value);
+            match read_bounded(&path) {
+                Ok(text) => Some(sources.add(path.display().to_string(), text)),
+                Err(error) => {
+                    let message = format!("`{}` cannot be read: {error}", path.display());
+                    diagnostics.push(Diagnostic::new(DiagnosticKind::Unreadable, name.span, message));
+                    None
+                }
+            }
+        };
+        let files = |text: &SpannedTable<ListText>| {
+            text.value.file.iter().flat_map(|files| files.0.clone()).collect()
+        };
+        let lists = document.list.0.iter().filter(|_| may_read);
+        let lists = lists.map(|(_, text)| {
+            let files: Vec<Spanned<Box<str>>> = files(text);
+            files.iter().filter_map(&mut read).collect()
+        });
+        Self(lists.collect())
+    }
+}
+
+/// The largest file of a list: a million networks.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(LIST_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match read as u64 > LIST_BYTES_MAX {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB")),
+        false => Ok(text),
+    }
 }
 
 /// The files that a config names, as they were right before they were read.
@@ -46,7 +100,18 @@ fn file_mark(path: &Path) -> Option<FileMark> {
 
 impl<'a> Files<'a> {
     pub(crate) fn new(sources: &'a SourceMap, may_read: bool) -> Self {
-        Self { sources, may_read, system: OnceCell::new(), named: RefCell::default() }
+        Self {
+            sources,
+            lists: ListFiles::default(),
+            may_read,
+            system: OnceCell::new(),
+            named: RefCell::default(),
+        }
+    }
+
+    /// The same with the texts of the files of lists, which are among the sources.
+    pub(crate) fn with_lists(self, lists: ListFiles) -> Self {
+        Self { lists, ..self }
     }
 
     /// The authorities that the system trusts, read once for all upstreams.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::headers::{self, ListenerDefaults};
-use super::{CheckScope, access_log, client_certificates, redirect, route, tls, warn_unreachable};
-use crate::config::{Interner, Listener, ListenerProtocol, ProxyProtocol, Route};
+use super::{CheckScope, access_log, client_certificates, limit, redirect, route, tls, warn_unreachable};
+use crate::config::{AccessList, Interner, LimitUse, Listener, ListenerProtocol, ProxyProtocol, Route};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -23,9 +23,15 @@ pub(super) fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
     let headers = headers::check_listener(text, around.files, diagnostics);
-    let routes = routes(name, text, &headers, around, diagnostics);
+    let lists = around.lists.named(&[], &text.value.lists, diagnostics);
+    let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
+    let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
+    if text.value.protocol == ListenerProtocol::Tcp {
+        limit::report_of_http(name, &routes, diagnostics);
+    }
     let proxy_protocol = proxy_protocol(text, diagnostics);
     check_values(text, diagnostics);
+    check_connection_rate(text, diagnostics);
     report_of_http(text, diagnostics);
     warn_limits(text, diagnostics);
     warn_request_id(text, diagnostics);
@@ -38,6 +44,8 @@ pub(super) fn check(
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
+        lists,
+        limited_by,
         response_headers: headers.response,
         error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),
@@ -50,16 +58,20 @@ fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
     headers: &ListenerDefaults,
+    rules: (&[Arc<AccessList>], &[LimitUse]),
     scope: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
     let body_size = text.value.limits.value.body_size;
     let mut places: Vec<SourceSpan> = text.value.route.iter().map(|route| route.span).collect();
     let mut interner = Interner::default();
-    let mut check = |route| route::check(route, &text.value, headers, scope, &mut interner, diagnostics);
+    let mut check =
+        |route| route::check(route, &text.value, headers, rules, scope, &mut interner, diagnostics);
     let mut routes: Vec<Route> = text.value.route.iter().map(&mut check).collect();
     if let Some(upstream) = &text.value.upstream {
         let mut route = Route::to_upstream("*", scope.upstreams.find(upstream, diagnostics));
+        route.lists = rules.0.to_vec();
+        route.limited_by = scope.limits.of_route(rules.1, &None, &route.action, diagnostics);
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();
@@ -153,6 +165,14 @@ fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnos
     if text.value.trusted_proxies.unix && has_no_unix_socket(text) {
         let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.key_at("trusted_proxies"), message));
+    }
+}
+
+/// A rate of connections is one whose burst refills within a day.
+fn check_connection_rate(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(rate) = &text.value.connections_per_client_rate else { return };
+    if let Err(error) = rate.value.tokens() {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, rate.span, error.to_string()));
     }
 }
 

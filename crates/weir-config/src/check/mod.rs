@@ -21,6 +21,8 @@ mod tls;
 mod client_certificates;
 mod access_log;
 mod admin;
+mod limit;
+mod list;
 mod headers;
 mod static_files;
 mod error_pages;
@@ -28,7 +30,7 @@ mod templates;
 mod certificate_files;
 mod files;
 
-pub(crate) use files::{Files, NamedFiles};
+pub(crate) use files::{Files, ListFiles, NamedFiles};
 pub(crate) use route::route_name;
 pub(crate) use upstream::check as check_upstream;
 
@@ -53,10 +55,13 @@ pub(crate) fn check(
     let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
     let upstream_names = UpstreamLookup::new(&names);
+    let lists = list::ListLookup::new(document, files, diagnostics);
+    let limits = limit::LimitLookup::new(document, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", diagnostics);
-        let around = CheckScope { document, files, upstreams: &upstream_names };
+        let around =
+            CheckScope { document, files, upstreams: &upstream_names, lists: &lists, limits: &limits };
         listeners.push(Arc::new(listener::check(name, text, &around, diagnostics)));
     }
     let (upstreams, mut interner) = (document.upstream.0.iter(), Interner::default());
@@ -66,6 +71,8 @@ pub(crate) fn check(
     for (name, _) in &document.upstream.0 {
         check_name(name, "upstream", diagnostics);
     }
+    let lists = lists.into_lists(document, diagnostics);
+    let limits = limits.into_limits(document, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
@@ -92,6 +99,8 @@ pub(crate) fn check(
         recorder: recorder.clone(),
         metrics: metrics.clone(),
         traces,
+        lists,
+        limits,
         listeners,
         upstreams,
     }
@@ -102,6 +111,8 @@ struct CheckScope<'a> {
     document: &'a Document,
     files: &'a Files<'a>,
     upstreams: &'a UpstreamLookup<'a>,
+    lists: &'a list::ListLookup,
+    limits: &'a limit::LimitLookup,
 }
 
 /// The names of the upstreams, and which of them are used.

@@ -1,5 +1,7 @@
 //! A route: the requests that it matches, and the settings around its action.
 
+use std::sync::Arc;
+
 use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
@@ -7,8 +9,8 @@ use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
 use super::{CheckScope, action, check_name, error_pages, headers};
 use crate::config::{
-    Cors, CorsOrigin, EncodedSlashAction, Interner, ListenerProtocol, PageText, Route, RouteAction,
-    RouteSettings,
+    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText, Route,
+    RouteAction, RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -19,6 +21,7 @@ pub(super) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
     around: &ListenerDefaults,
+    (lists, limited_by): (&[Arc<AccessList>], &[LimitUse]),
     scope: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -41,6 +44,8 @@ pub(super) fn check(
     let place = TemplatePlace::in_route(value);
     let settings = RouteSettings {
         rewrite: rewrite(text, diagnostics),
+        lists: scope.lists.named(lists, &value.lists, diagnostics),
+        limited_by: scope.limits.of_route(limited_by, &value.limited_by, &action, diagnostics),
         request_headers: around.request.followed_by(&headers::check_request(
             &value.request_headers,
             &place,

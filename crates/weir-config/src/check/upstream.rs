@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use weir_traffic::Mode;
 use weir_traffic::balance::{LoadFactor, Policy};
 
-use super::{Files, affinity, check_name, ejection, health, server_protocol, upstream_tls, warn_unreachable};
+use super::{
+    Files, affinity, check_name, ejection, health, limit, server_protocol, upstream_tls, warn_unreachable,
+};
 use crate::config::{GrpcStatusName, Interner, RetrySettings, Server, Upstream, UpstreamSettings};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
@@ -42,6 +44,7 @@ pub(crate) fn check(
         lenient,
         pool: pool.value,
         proxy_protocol: text.value.proxy_protocol,
+        limited_by: limit::names(&text.value.limited_by),
         queue: queue.value,
         retry: retry.value,
         affinity,

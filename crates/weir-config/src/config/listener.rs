@@ -7,10 +7,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_traffic::route::{RouteId, RouteTable};
 
-use super::{AccessLog, ErrorPage, HeaderChanges, ListenerTls, Route};
+use super::{AccessList, AccessLog, ErrorPage, HeaderChanges, LimitUse, ListenerTls, Route};
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
-use crate::value::{ByteRate, HeaderName, ListenAddress, ProgressLimit, Size, parse_network};
+use crate::value::{
+    ByteRate, HeaderName, ListenAddress, ProgressLimit, RequestFrequency, Size, parse_network,
+};
 
 /// One listener: its sockets, its rules for clients, its routes.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,12 @@ pub struct Listener {
     pub connections_max: Option<u32>,
     /// Client connections from one client: one IPv4 address or one IPv6 network of 64 bits. Those of trusted proxies do not count.
     pub connections_per_client_max: Option<u32>,
+    /// New connections that one client may open in a time; `None`: any number.
+    pub connections_per_client_rate: Option<RequestFrequency>,
+    /// The lists that its requests are looked up in; routes have them, too. Default: none.
+    pub lists: Vec<Arc<AccessList>>,
+    /// The limits on all of its requests; routes have them, too. Default: none.
+    pub limited_by: Vec<LimitUse>,
     /// Whether a client that closes its half of the connection cancels a request whose response has not begun.
     pub abort_on_close: bool,
     /// TLS with the clients; `None` for plain connections.

@@ -15,6 +15,8 @@ mod static_files;
 mod error_page;
 mod cors;
 mod compression;
+mod limit;
+mod list;
 mod upstream;
 mod upstream_http2;
 mod grpc_status;
@@ -42,6 +44,9 @@ pub use error_page::{ErrorPage, PagePart, PageText};
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
+pub use limit::{KeyLimit, LimitRate};
+pub(crate) use list::is_client_address;
+pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol, RequestId,
@@ -53,8 +58,8 @@ pub use process::{
     ReloadTrigger, WorkerCount,
 };
 pub use route::{
-    FixedResponse, ForwardHost, HeaderChanges, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
+    FixedResponse, ForwardHost, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering,
+    ResponseBuffering, Route, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
@@ -87,6 +92,10 @@ pub struct Config {
     pub metrics: Metrics,
     /// The settings of traces; `None`: off.
     pub traces: Option<TraceSettings>,
+    /// The lists of addresses and other keys, in the order of the text; names are unique.
+    pub lists: Vec<Arc<AccessList>>,
+    /// The limits by key, in the order of the text; names are unique.
+    pub limits: Vec<Arc<KeyLimit>>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -8,7 +8,7 @@ use weir_traffic::queue::PriorityClass;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
-use super::{Compression, Cors, ErrorPage, PageText, StaticFiles, UpstreamIndex};
+use super::{AccessList, Compression, Cors, ErrorPage, KeyLimit, PageText, StaticFiles, UpstreamIndex};
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
 
@@ -25,11 +25,24 @@ pub struct Route {
     pub settings: Arc<RouteSettings>,
 }
 
+/// A limit where it is used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitUse {
+    /// The limit.
+    pub limit: Arc<KeyLimit>,
+    /// Only of requests to this upstream; `None`: of all.
+    pub upstream: Option<UpstreamIndex>,
+}
+
 /// The settings of a route other than its match and its action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteSettings {
     /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
+    /// The lists that its requests are looked up in: those of its listener, then its own. Default: none.
+    pub lists: Vec<Arc<AccessList>>,
+    /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
+    pub limited_by: Vec<LimitUse>,
     /// Changes to the headers of the request before it goes to the server.
     pub request_headers: HeaderChanges,
     /// Changes to the headers of the response before it goes to the client; Weir's own answers included.
@@ -92,6 +105,8 @@ impl Default for RouteSettings {
     fn default() -> Self {
         Self {
             rewrite: None,
+            lists: Vec::new(),
+            limited_by: Vec::new(),
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             cors: None,

@@ -56,6 +56,8 @@ pub struct UpstreamSettings {
     pub pool: PoolSettings,
     /// The version of the PROXY protocol header that servers get; `None`: no header.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// The names of limits on its requests: routes have them resolved. Default: none.
+    pub limited_by: Vec<Box<str>>,
     /// Requests that wait for a server.
     pub queue: QueueSettings,
     /// Failed attempts that go to another server.
@@ -98,6 +100,7 @@ impl Default for UpstreamSettings {
             lenient: ServerLeniency::default(),
             pool: PoolSettings::default(),
             proxy_protocol: None,
+            limited_by: Vec::new(),
             queue: QueueSettings::default(),
             retry: RetrySettings::default(),
             affinity: None,

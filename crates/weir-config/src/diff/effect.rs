@@ -103,7 +103,7 @@ pub const RESTART_KEYS: [&str; 5] = ["workers", "pin_workers", "buffer_size", "b
 pub(super) fn of_new(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Rebinds,
-        ConfigPart::Route(..) => Effect::NextRequest,
+        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::List(_) => Effect::NextRequest,
         _ => Effect::Begins,
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
 pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     match part {
         ConfigPart::Listener(_) => Effect::Closes,
-        ConfigPart::Route(..) => Effect::NextRequest,
+        ConfigPart::Route(..) | ConfigPart::Limit(_) | ConfigPart::List(_) => Effect::NextRequest,
         _ => Effect::Drains,
     }
 }
@@ -130,7 +130,9 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         | ConfigPart::Dns
         | ConfigPart::Metrics => Effect::AtOnce,
         ConfigPart::Listener(_) => of_listener_key(first),
-        ConfigPart::Route(..) | ConfigPart::Traces => Effect::NextRequest,
+        ConfigPart::Route(..) | ConfigPart::Traces | ConfigPart::Limit(_) | ConfigPart::List(_) => {
+            Effect::NextRequest
+        }
         ConfigPart::Upstream(_) => match first {
             "tls" | "proxy_protocol" | "protocol" | "http2" => Effect::Reconnects,
             "affinity" if learned => Effect::Forgets,
@@ -156,6 +158,7 @@ fn of_listener_key(first: &str) -> Effect {
         | "fast_open"
         | "connections_max"
         | "connections_per_client_max"
+        | "connections_per_client_rate"
         | "tls"
         | "proxy_protocol"
         | "http2"

@@ -30,6 +30,10 @@ pub enum ConfigPart {
     Metrics,
     /// `[traces]`.
     Traces,
+    /// `[list.NAME]`.
+    List(Box<str>),
+    /// `[limit.NAME]`.
+    Limit(Box<str>),
     /// `[listener.NAME]` without its routes.
     Listener(Box<str>),
     /// A route: the listener, and the name of the route.
@@ -52,6 +56,8 @@ impl ConfigPart {
             Self::Recorder => "recorder",
             Self::Metrics => "metrics",
             Self::Traces => "traces",
+            Self::List(_) => "list",
+            Self::Limit(_) => "limit",
             Self::Listener(_) => "listener",
             Self::Route(..) => "route",
             Self::Upstream(_) => "upstream",
@@ -72,6 +78,8 @@ impl fmt::Display for ConfigPart {
             | Self::Recorder
             | Self::Metrics
             | Self::Traces => f.write_str(self.kind()),
+            Self::List(name) => write!(f, "list `{name}`"),
+            Self::Limit(name) => write!(f, "limit `{name}`"),
             Self::Listener(name) => write!(f, "listener `{name}`"),
             Self::Route(listener, route) => write!(f, "listener `{listener}`, route `{route}`"),
             Self::Upstream(name) => write!(f, "upstream `{name}`"),
@@ -135,6 +143,18 @@ pub(super) fn parts<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<
         whole(ConfigPart::Metrics, &|lines| document.metrics.lines("", lines)),
         whole(ConfigPart::Traces, &|lines| document.traces.lines("", lines)),
     ];
+    let lists = child("list");
+    for (name, text) in &document.list.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = lists.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::List(name.value.clone()), String::new(), node, &[], &lines));
+    }
+    let limits = child("limit");
+    for (name, text) in &document.limit.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = limits.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::Limit(name.value.clone()), String::new(), node, &[], &lines));
+    }
     let listeners = child("listener");
     for (name, text) in &document.listener.0 {
         push_listener(&mut parts, &name.value, text, listeners.and_then(|node| entry(node, &name.value)));

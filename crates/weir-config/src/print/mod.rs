@@ -40,6 +40,14 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         print("");
         push_lines(print, header, lines);
     }
+    for (name, list) in &document.list.0 {
+        print("");
+        push_lines(print, &format!("[list.{}]", key(&name.value)), &lines_of(list));
+    }
+    for (name, limit) in &document.limit.0 {
+        print("");
+        push_lines(print, &format!("[limit.{}]", key(&name.value)), &lines_of(limit));
+    }
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };

@@ -3,14 +3,10 @@
 
 use crate::key::Map;
 use crate::text::{CookieSecretText, Document, HeaderChangesText, ValueRule};
-use crate::value::{HeaderTemplate, HeaderValue};
+use crate::value::{HeaderTemplate, HeaderValue, TemplateValue, is_telling};
 
 /// Long enough to be read as a secret again.
 pub(crate) const LEFT_OUT: &str = "(a secret, left out)";
-
-/// Parts of names whose values are secrets, in lower case.
-const TELLING: [&str; 9] =
-    ["auth", "cookie", "token", "key", "secret", "pass", "credential", "session", "signature"];
 
 /// The document with every secret replaced.
 pub(crate) fn without_secrets(document: &Document) -> Document {
@@ -30,6 +26,12 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             if let Some(respond) = &mut route.value.respond {
                 hide(&mut respond.value.headers, hidden_template);
             }
+        }
+    }
+    for (_, list) in &mut document.list.0 {
+        let is_secret = list.value.key.value.values().any(TemplateValue::is_secret);
+        for entry in list.value.entries.iter_mut().filter(|_| is_secret) {
+            entry.value = LEFT_OUT.into();
         }
     }
     for (_, upstream) in &mut document.upstream.0 {
@@ -59,8 +61,7 @@ fn hidden_value() -> HeaderValue {
 
 fn hide<T>(map: &mut Map<T>, hidden: impl Fn() -> T) {
     for (name, value) in &mut map.0 {
-        let name = name.value.to_ascii_lowercase();
-        if TELLING.iter().any(|part| name.contains(part)) {
+        if is_telling(&name.value) {
             *value = hidden();
         }
     }
@@ -83,7 +84,12 @@ mod tests {
             header = { "X-Api-Key" = "hush-1", "X-Colour" = "red" }
             query = { access_token = "hush-2" }
             upstream = "app"
+            lists = "stolen"
             request_headers = { set = { Authorization = "Bearer hush-3" }, add = { "X-Secret" = "hush-4" } }
+            [list.stolen]
+            action = "deny"
+            key = "{header.x-api-key}"
+            entries = ["hush-8"]
             [upstream.app]
             servers = ["127.0.0.1:1"]
             affinity = { secret = "hush-5-hush-5-hush-5" }
@@ -93,7 +99,7 @@ mod tests {
         assert!(checked.print().contains("hush-5"), "`weir check --print` reads the file itself");
         let shown = checked.into_result().unwrap().dump.to_string();
         assert!(!shown.contains("hush"), "{shown}");
-        assert_eq!(shown.matches("(a secret, left out)").count(), 7, "{shown}");
+        assert_eq!(shown.matches("(a secret, left out)").count(), 8, "{shown}");
         assert!(shown.contains("red"), "{shown}");
     }
 }

@@ -180,7 +180,7 @@ fn join_entry(loading: &mut Loading<'_>, into: &mut TreeTable, entry: TreeEntry,
     let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(
         (path, entry.key.as_str()),
-        ([], "listener" | "upstream") | (["listener"], _) | (["listener", _], "route")
+        ([], "listener" | "upstream" | "limit" | "list") | (["listener"], _) | (["listener", _], "route")
     );
     match (&mut existing.node.tree, entry.node.tree) {
         (Tree::Table(into), Tree::Table(from)) if joined => {

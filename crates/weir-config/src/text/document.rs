@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{ListenerText, TracesText, UpstreamText};
+use super::{LimitText, ListText, ListenerText, TracesText, UpstreamText};
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{ConfigSection as _, Map, OneOrMany, SpannedTable, Vocabulary, section};
 
@@ -29,6 +29,10 @@ section! {
         metrics: Metrics = {};
         /// Traces by OpenTelemetry.
         traces: SpannedTable<TracesText> = {}, like "nginx `ngx_otel_module`, HAProxy `filter opentracing`";
+        /// Lists of addresses and other keys: allowed, denied, slowed down or tagged, by name.
+        list: Map<SpannedTable<ListText>> = {}, like "nginx `geo`, HAProxy `acl`";
+        /// Limits on requests by client address, header and the like, by name.
+        limit: Map<SpannedTable<LimitText>> = {}, like "nginx `limit_req_zone`, `limit_conn_zone`; HAProxy `stick-table`, Envoy `local_ratelimit`, Traefik `rateLimit`";
         /// Sockets that accept clients, by name.
         listener: Map<SpannedTable<ListenerText>> = {}, like "nginx `server`, HAProxy `frontend`, Envoy listener, Traefik entry point";
         /// Sets of servers, by name.

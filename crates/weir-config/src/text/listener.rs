@@ -10,7 +10,7 @@ use crate::config::{
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
 };
 use crate::key::{OneOrMany, Spanned, SpannedTable, section};
-use crate::value::ListenAddress;
+use crate::value::{ListenAddress, RequestFrequency};
 
 section! {
     /// Where clients connect, what they may send, and the routes of their requests.
@@ -47,6 +47,13 @@ section! {
         /// The maximum number of connections from one client: an IPv4 address or an IPv6 network of 64 bits. Connections from
         /// `trusted_proxies` do not count, since they carry many clients. Off by default, since a whole office may share one address.
         connections_per_client_max: Option<u32> = "off", in 1..=100_000_000, like "nginx `limit_conn`, HAProxy `src_conn_cur`";
+        /// New connections that one client may open in a time, as many at once after a pause: an IPv4 address or an IPv6 network of 64 bits.
+        /// Further ones are closed as soon as they are accepted. Connections from `trusted_proxies` do not count.
+        connections_per_client_rate: Option<Spanned<RequestFrequency>> = "off", like "HAProxy `src_conn_rate`";
+        /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list.
+        lists: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `allow`, `deny`; HAProxy `http-request deny`";
+        /// Limits on all of its requests, by their names in `[limit.NAME]`: one or a list. Requests that no route takes count as well.
+        limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, HAProxy `http-request track-sc0`";
         /// Whether a request is cancelled when its client closes the connection or its half of it (FIN, `close_notify`) before the response
         /// has begun: it leaves the queue, or its server connection is closed; the log says 499. With `false`, clients that half-close on
         /// purpose (`nc -N`, some scripts) get their response, but requests of clients that have disconnected are still served.
@@ -115,6 +122,9 @@ impl ListenerText {
             fast_open: self.fast_open,
             connections_max: self.connections_max,
             connections_per_client_max: self.connections_per_client_max,
+            connections_per_client_rate: self.connections_per_client_rate.map(|rate| rate.value),
+            lists: Vec::new(),
+            limited_by: Vec::new(),
             abort_on_close: self.abort_on_close,
             tls: None,
             timeouts: self.timeouts.value,

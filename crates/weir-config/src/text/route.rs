@@ -62,6 +62,11 @@ section! {
         replace_prefix: PathPrefix = optional, like "nginx `proxy_pass` with a path, HAProxy `http-request replace-path`";
         /// Replaces the first match in the path.
         replace_regex: SpannedTable<RegexReplacement> = optional, like "nginx `rewrite`, HAProxy `http-request replace-path`";
+        /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list. Those of the
+        /// listener hold as well.
+        lists: OneOrMany<Spanned<Box<str>>> = optional;
+        /// Limits on its requests, by their names in `[limit.NAME]`: one or a list. Those of the listener hold as well.
+        limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, Envoy `rate_limits`";
         /// Changes to the headers of the request to the server.
         request_headers: HeaderChangesText = {}, like "nginx `proxy_set_header`, HAProxy `http-request set-header`";
         /// Changes to the headers of the response to the client.

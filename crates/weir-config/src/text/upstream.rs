@@ -12,8 +12,8 @@ use crate::config::{
     UpstreamHttp2, UpstreamLimits, UpstreamTimeouts,
 };
 use crate::key::{
-    Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, Spanned, SpannedTable, TextFormat, TreeReader,
-    ValueKind, choice, section, text_values,
+    Bounds, ChoiceWord, ConfigSection, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat,
+    TreeReader, ValueKind, choice, section, text_values,
 };
 use crate::source::{Tree, TreeNode};
 use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};
@@ -56,6 +56,8 @@ section! {
         /// is reused only for further requests on the same client connection. Probes state that they are Weir's own (LOCAL, in version 1
         /// UNKNOWN), unless they go to another port.
         proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
+        /// Limits on its requests, by their names in `[limit.NAME]`: one or a list.
+        limited_by: OneOrMany<Spanned<Box<str>>> = optional;
         /// Requests that wait for a server.
         queue: SpannedTable<QueueSettings> = {};
         /// Failed attempts that are repeated on another server.

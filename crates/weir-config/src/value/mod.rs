@@ -9,6 +9,7 @@ mod header;
 mod status;
 mod progress;
 mod rate;
+mod request_frequency;
 mod size;
 mod bucket;
 mod duration;
@@ -28,6 +29,7 @@ pub use header::{HeaderName, HeaderValue, Token};
 pub use percent::Percent;
 pub use progress::ProgressLimit;
 pub use rate::ByteRate;
+pub use request_frequency::RequestFrequency;
 pub use size::Size;
 pub use status::StatusRange;
 pub use template::{HeaderTemplate, Template, TemplatePart, TemplateScope, TemplateValue};
@@ -38,12 +40,12 @@ pub(crate) use header::is_token;
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};
-pub(crate) use template::template_values;
+pub(crate) use template::{is_telling, template_values};
 
-/// Longest name of a listener, upstream, server or route.
+/// Longest name of a listener, upstream, server, route or limit.
 const NAME_LEN_MAX: usize = 64;
 
-/// Whether a text can name a listener, an upstream, a server or a route: it appears in log lines, labels and URLs unchanged.
+/// Whether a text can name a listener, an upstream, a server, a route or a limit: it appears in log lines, labels and URLs unchanged.
 pub(crate) fn is_name(text: &str) -> bool {
     (1..=NAME_LEN_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))

@@ -64,6 +64,7 @@ values! {
     Version "version" Request "Protocol version of the request.",
     RequestId "request_id" Request "Id of the request.",
     TraceId "trace_id" Request "Trace id (W3C Trace Context).",
+    Tag "tag" Request "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
     TlsVersion "tls.version" Request "Version of TLS with the client, `1.2` or `1.3`.",
     TlsCipherSuite "tls.cipher_suite" Request "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" Request "Server name in the TLS handshake of the client (SNI).",
@@ -131,6 +132,37 @@ impl TemplateValue {
         }
     }
 
+    /// Whether a connection without requests has it, that of a TCP listener.
+    pub fn is_of_connection(&self) -> bool {
+        matches!(
+            self,
+            TemplateValue::ClientAddress
+                | TemplateValue::ClientPort
+                | TemplateValue::PeerAddress
+                | TemplateValue::LocalAddress
+                | TemplateValue::LocalPort
+                | TemplateValue::Listener
+                | TemplateValue::Route
+                | TemplateValue::Tag
+                | TemplateValue::TlsVersion
+                | TemplateValue::TlsCipherSuite
+                | TemplateValue::TlsServerName
+                | TemplateValue::TlsClientSubject
+                | TemplateValue::TlsClientFingerprint
+        )
+    }
+
+    /// Whether it may be a secret of a client: a cookie, or something whose name says so.
+    pub fn is_secret(&self) -> bool {
+        match self {
+            TemplateValue::Cookie(_) => true,
+            TemplateValue::Header(name)
+            | TemplateValue::ResponseHeader(name)
+            | TemplateValue::QueryParameter(name) => is_telling(name),
+            _ => false,
+        }
+    }
+
     /// From when on it is there.
     pub fn scope(&self) -> TemplateScope {
         match self {
@@ -141,6 +173,16 @@ impl TemplateValue {
             }
         }
     }
+}
+
+/// Parts of names whose values are secrets, in lower case.
+const TELLING: [&str; 9] =
+    ["auth", "cookie", "token", "key", "secret", "pass", "credential", "session", "signature"];
+
+/// Whether a name, of a header or a parameter, says that its value is a secret.
+pub(crate) fn is_telling(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    TELLING.iter().any(|part| name.contains(part))
 }
 
 /// A header name in lower case.
@@ -356,6 +398,19 @@ mod tests {
             weir_observe::access_log::LogTemplate::placeholders().map(|(name, _)| name).collect();
         for (name, _) in template_values().filter(|(name, _)| *name != "match.GROUP") {
             assert!(words.iter().any(|word| word == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets() {
+        for (text, expected) in [
+            ("{cookie.a}", true),
+            ("{header.x-api-key}", true),
+            ("{query.Token}", true),
+            ("{header.host}", false),
+            ("{path}", false),
+        ] {
+            assert_eq!(parsed(text).values().next().map(TemplateValue::is_secret), Some(expected), "{text}");
         }
     }
 

@@ -12,6 +12,39 @@ use crate::{checked, config, examples};
 const MINIMAL: &str =
     "[listener.web]\naddress = \":0\"\nupstream = \"app\"\n[upstream.app]\nservers = [\"a:80\"]\n";
 
+const LIMITS: &str = r#"
+[list.near]
+action = "tag"
+entries = ["10.0.0.0/8 office", "::1"]
+[list."with.dot"]
+action = "tarpit"
+key = "{header.x-user}"
+entries = ["ann"]
+delay = "5s"
+[limit.per-client]
+rate = "5/90s"
+burst = 7
+delay = "2s"
+prefix.ipv4 = 24
+[limit.errors]
+rate = "10/m"
+count_status = ["400-403", 404]
+block = "10m"
+concurrent = 3
+key = "{client_address} {tag}"
+[listener.web]
+address = ":0"
+connections_per_client_rate = "10/s"
+lists = ["near", "with.dot"]
+limited_by = "per-client"
+[[listener.web.route]]
+upstream = "app"
+limited_by = ["errors"]
+[upstream.app]
+servers = ["a:80"]
+limited_by = "per-client"
+"#;
+
 fn shown(config: &Config) -> String {
     format!("{config:#?}")
 }
@@ -19,7 +52,8 @@ fn shown(config: &Config) -> String {
 #[test]
 fn the_printed_config_means_the_same() {
     let minimal = ("minimal".to_owned(), MINIMAL.to_owned());
-    for (name, text) in examples().into_iter().chain([minimal]) {
+    let limits = ("limits".to_owned(), LIMITS.to_owned());
+    for (name, text) in examples().into_iter().chain([minimal, limits]) {
         let first = CheckedConfig::parse_alone(&text, "weir.toml", &|_| None);
         let printed = first.print();
         let second = checked(&printed);

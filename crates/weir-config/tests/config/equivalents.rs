@@ -40,6 +40,9 @@ fn assert_said(table: &str, line: &str, expected_kind: DiagnosticKind, expected:
 fn keys_of_other_products_are_explained() {
     for (table, line, expected) in [
         ("[listener.web]", "limit_conn = 10", "`listener.NAME.connections_per_client_max`"),
+        ("[listener.web]", "limit_req = 10", "`listener.NAME.limited_by`"),
+        ("[[listener.web.route]]", "rateLimit = {}", "`[limit.NAME]`"),
+        ("", "stick-table = {}", "`limit`"),
         ("[listener.web]", "maxconn = 10", "`listener.NAME.connections_max`"),
         ("[listener.web]", "send_timeout = \"3s\"", "`listener.NAME.timeouts.send`"),
         ("[listener.web]", "ssl_certificate = \"a.pem\"", "`tls"),
@@ -78,13 +81,10 @@ fn keys_of_other_products_are_explained() {
 fn missing_features_are_reported() {
     for (table, line) in [
         ("[listener.web]", "quic = true"),
-        ("[listener.web]", "limit_req = 10"),
         ("[listener.web]", "auth_basic = \"x\""),
         ("[[listener.web.route]]", "basicAuth = {}"),
-        ("[[listener.web.route]]", "rateLimit = {}"),
         ("[[listener.web.route]]", "proxy_cache = \"a\""),
         ("[[listener.web.route]]", "fastcgi_pass = \"a\""),
-        ("", "stick-table = {}"),
         ("", "acme = {}"),
     ] {
         assert_said(table, line, DiagnosticKind::NotSupported, "this version of Weir does not have ");

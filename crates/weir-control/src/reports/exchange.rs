@@ -75,6 +75,7 @@ impl ReportWriter {
         put("tls", entry.is_tls.into());
         put("peer", shown(entry.peer).into());
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
+        put("stopped_by", names.and_then(|names| names.rule(entry.stopped_by)).into());
         put("balance", upstream.map(|upstream| upstream.balance).into());
         put("affinity", entry.kept.map(weir_observe::AffinityOutcome::name).into());
         put("bytes_in", entry.bytes_in.into());

@@ -19,6 +19,7 @@ pub(crate) struct GenerationNames {
     pub(crate) generation: u64,
     listeners: Vec<Arc<KnownListener>>,
     upstreams: Vec<Arc<KnownUpstream>>,
+    rules: Vec<Box<str>>,
 }
 
 #[derive(Debug)]
@@ -112,11 +113,17 @@ impl GenerationNames {
             generation: snapshot.generation,
             listeners: listeners.collect(),
             upstreams: upstreams.collect(),
+            rules: snapshot.rule_names.clone(),
         }
     }
 
     pub(crate) fn listener(&self, place: u32) -> Option<&KnownListener> {
         self.listeners.get(place as usize).map(|names| &**names)
+    }
+
+    /// A limit or a list, in words.
+    pub(crate) fn rule(&self, place: u32) -> Option<&str> {
+        self.rules.get(place as usize).map(|name| &**name)
     }
 
     pub(crate) fn upstream(&self, place: u32) -> Option<&KnownUpstream> {

@@ -77,6 +77,8 @@ fields! {
     Attempts "attempts" "Attempts on servers.",
     Retries "retries" "Attempts after the first.",
     ServerConnection "server_connection" "`new` or `reused`: the server connection of the last attempt.",
+    Tag "tag" "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
+    Limit "limit" "Name of the limit by key or of the list that has refused or delayed the request.",
     QueuePosition "queue_position" "Exchanges ahead of this one in the queue; 0 without a queue.",
     Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
     TlsVersion "tls.version" "Version of TLS with the client, `1.2` or `1.3`.",
@@ -218,6 +220,8 @@ impl LogField {
                 LogValue::word(record.reused.map(|reused| if reused { "reused" } else { "new" }))
             }
             LogField::GrpcStatus => LogValue::word(record.grpc_status),
+            LogField::Tag => LogValue::bytes(record.tag),
+            LogField::Limit => LogValue::bytes(record.limit.as_bytes()),
             LogField::QueuePosition => LogValue::Number(record.queue_position.into()),
             LogField::Affinity => LogValue::word(record.kept.map(AffinityOutcome::name)),
             LogField::Compression => LogValue::word(record.compression),

@@ -76,6 +76,10 @@ pub struct ExchangeRecord<'a> {
     pub attempts: u32,
     /// Whether the last attempt reused an idle connection; `None` when there was no attempt.
     pub reused: Option<bool>,
+    /// What a list says of the request; empty when none does.
+    pub tag: &'a [u8],
+    /// Name of the limit by key or of the list that has refused or delayed the request; empty when none has.
+    pub limit: &'a str,
     /// How many exchanges stood before this one when it was queued.
     pub queue_position: u32,
     /// The outcome of affinity; `None` without affinity or response.
@@ -140,6 +144,8 @@ impl Default for ExchangeRecord<'_> {
             server: "",
             attempts: 0,
             reused: None,
+            tag: b"",
+            limit: "",
             queue_position: 0,
             kept: None,
             tls: None,

@@ -90,6 +90,8 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         server: "10.0.0.1:80",
         attempts: 2,
         reused: Some(true),
+        tag: b"",
+        limit: "",
         queue_position: 4,
         kept: Some(AffinityOutcome::Moved),
         tls: Some(TlsRecord {

@@ -61,6 +61,9 @@ rows! {
     "client-connection-limit": TooManyClientConnections, Weir, [Accept], log 429, GONE,
         "The connection was closed without a response: the client address is at its limit of connections.",
         "Raise `listener.NAME.connections_per_client_max`; if the address is a proxy of yours, add it to `listener.NAME.trusted_proxies`, or enable the PROXY protocol on it.";
+    "client-connection-rate": ClientConnectionRate, Weir, [Accept], log 429, GONE,
+        "The connection was closed without a response: the client address has opened as many connections in the time as it may.",
+        "Raise `listener.NAME.connections_per_client_rate` if such clients are legitimate.";
     "accept-descriptor-limit": DescriptorLimit, Weir, [Accept], log 503, GONE,
         "No connection could be accepted: the process or the system is out of file descriptors.",
         "Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
@@ -211,6 +214,18 @@ rows! {
         "Too many connections. Please try again in a moment.",
         "The client address is at its limit of connections.",
         "Raise `listener.NAME.connections_per_client_max`.";
+    "access-denied": AccessDenied, Weir, [Route], answer 403,
+        "Access denied.",
+        "A list of the config, named in `lists` of the listener or the route, denies the client address or another key of the request.",
+        "Take the entry out of `list.NAME` or its file if the client is legitimate, or add a more specific one to a list with `action = \"allow\"`.";
+    "rate-limited": RateLimited, Weir, [Route], answer 429,
+        "Too many requests. Please try again later.",
+        "The key of the request, such as its client address, has made more requests than a limit allows, or is blocked by it.",
+        "Look at the keys that are refused most with `weir ctl limits`. Raise `limit.NAME.rate` or `limit.NAME.burst` if they are legitimate; `limit.NAME.dry_run` tries a limit.";
+    "concurrency-limited": ConcurrencyLimited, Weir, [Route], answer 429,
+        "Too many requests at once. Please try again later.",
+        "The key of the request, such as its client address, has as many requests at once as a limit allows.",
+        "Raise `limit.NAME.concurrent` if such clients are legitimate.";
     "route-timeout": TimedOut, Weir, [Route], answer 503, UNAVAILABLE,
         "The choice of a route took longer than its time limit.",
         "Check the CPU time of the workers for overload.";

@@ -137,6 +137,7 @@ fn overview() -> Overview {
             stats: WorkerStats { exchanges: 12, ..WorkerStats::default() },
         }],
         listeners: vec![listener],
+        limits: Vec::new(),
         upstreams: vec![upstream],
     }
 }

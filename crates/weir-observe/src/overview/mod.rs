@@ -30,6 +30,8 @@ pub struct Overview {
     pub workers: Vec<WorkerOverview>,
     /// One per listener, in the order of the config.
     pub listeners: Vec<ListenerOverview>,
+    /// One per limit by key, in the order of the config.
+    pub limits: Vec<LimitOverview>,
     /// One per upstream that has a server on this page, in the order of the config.
     pub upstreams: Vec<UpstreamOverview>,
     /// Which part of the servers these are.
@@ -139,6 +141,48 @@ pub struct RouteOverview {
     /// Its counters.
     #[serde(flatten)]
     pub stats: RouteStats,
+}
+
+/// A limit by key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitOverview {
+    /// Name in the config.
+    pub name: String,
+    /// What has a limit of its own, as the config has it.
+    pub key: String,
+    /// What each key may do, in words.
+    pub rule: String,
+    /// Whether requests are only counted.
+    pub is_dry_run: bool,
+    /// Requests that went on at once.
+    pub passed: u64,
+    /// Requests that went on after they had waited for their turn.
+    pub delayed: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Requests over the limit that went on, since it is a dry run.
+    pub excess: u64,
+    /// Requests that wait for their turn.
+    pub waiting: u64,
+    /// Keys that have used some of it.
+    pub keys: u64,
+    /// Keys that its table is made for.
+    pub keys_max: u64,
+    /// Keys that were forgotten for want of room.
+    pub evictions: u64,
+    /// The keys that were refused most, the first the most often.
+    pub top: Vec<RefusedKey>,
+}
+
+/// A key that a limit has refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedKey {
+    /// The beginning of its text.
+    pub key: String,
+    /// How often; an upper bound where many keys are refused.
+    pub count: u64,
+    /// When the last time was, in milliseconds before the report.
+    pub last_ms_ago: u64,
 }
 
 /// An upstream.

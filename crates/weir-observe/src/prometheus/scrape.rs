@@ -81,6 +81,11 @@ impl<S: MetricSource> Scrape<S> {
                 write_label(labels, "listener", listener.name());
                 write(samples!(), listener);
             }
+            Write::Limit(write) if index < source.limits() => {
+                let limit = source.limit(index);
+                write_label(labels, "limit", limit.name());
+                write(samples!(), limit);
+            }
             Write::Upstream(write) if index < source.upstreams() => {
                 let upstream = source.upstream(index);
                 write_label(labels, "upstream", upstream.name());

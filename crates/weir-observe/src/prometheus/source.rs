@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::BucketBounds;
 use crate::per_worker::PerWorker;
-use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard};
+use crate::shard::{LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard};
 use crate::stats::{CertificateStats, Stats};
 
 /// Everything that a scrape shows.
@@ -23,6 +23,12 @@ pub trait MetricSource {
 
     /// One of the listeners that are shown.
     fn listener(&self, index: usize) -> &dyn ListenerPart;
+
+    /// How many limits by key there are.
+    fn limits(&self) -> usize;
+
+    /// One of them.
+    fn limit(&self, index: usize) -> &dyn LimitPart;
 
     /// How many upstreams are shown.
     fn upstreams(&self) -> usize;
@@ -59,6 +65,27 @@ pub trait ListenerPart {
 
     /// The counters of each worker for a route.
     fn route_shards(&self, route: usize) -> &PerWorker<RouteShard>;
+}
+
+/// A limit by key.
+pub trait LimitPart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// The counters of each worker.
+    fn shards(&self) -> &PerWorker<LimitShard>;
+
+    /// Keys that have used some of it.
+    fn keys(&self) -> usize;
+
+    /// Keys that its table is made for.
+    fn keys_max(&self) -> usize;
+
+    /// Keys that were forgotten for want of room.
+    fn evictions(&self) -> u64;
+
+    /// Requests that wait for their turn.
+    fn waiting(&self) -> u32;
 }
 
 /// An upstream and its servers, by their places in it.

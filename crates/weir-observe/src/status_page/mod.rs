@@ -5,6 +5,7 @@
 //! or go, it loads the whole page once more. Nothing is loaded from elsewhere, and there are no inline scripts or styles: the policy of the page forbids them.
 
 mod listeners;
+mod limits;
 mod upstreams;
 mod failures;
 mod weir;
@@ -49,6 +50,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (weir::tiles(overview))
         (upstreams::section(shown))
         (listeners::section(overview))
+        (limits::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
             p.note {

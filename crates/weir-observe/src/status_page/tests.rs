@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::overview::{
-    EventRate, EventRates, ListenerOverview, NamedCount, PageOverview, ProbeOverview, ProcessOverview,
-    Quantiles, RateHistory, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    EventRate, EventRates, LimitOverview, ListenerOverview, NamedCount, PageOverview, ProbeOverview,
+    ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview, ServerOverview, ServerStatus,
+    UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
@@ -93,6 +94,21 @@ fn overview(name: &str, servers: usize) -> Overview {
             failures: failures.clone(),
             tls_handshakes: Vec::new(),
             stats: ListenerStats { tunnels: 1, ..ListenerStats::default() },
+        }],
+        limits: vec![LimitOverview {
+            name: name.to_owned(),
+            key: "{header.x-user}".to_owned(),
+            rule: "10/s, burst 20".to_owned(),
+            is_dry_run: true,
+            passed: 1234,
+            delayed: 5,
+            refused: 6,
+            excess: 7,
+            waiting: 0,
+            keys: 8,
+            keys_max: 100_000,
+            evictions: 9,
+            top: vec![RefusedKey { key: name.to_owned(), count: 6, last_ms_ago: 1 }],
         }],
         upstreams: vec![UpstreamOverview {
             name: name.to_owned(),

@@ -59,8 +59,14 @@ pub(crate) async fn failure(
         None => {
             let accept = exchange.request.fields().first(FieldName::Accept);
             let accept = accept.map(|field| field.value.of(&exchange.request_text));
-            let page =
-                failure_page::answer(reported, &exchange.record.request_id, accept, exchange.retry_after);
+            let status = exchange.limited.status_of_refusal();
+            let page = failure_page::answer(
+                reported,
+                &exchange.record.request_id,
+                accept,
+                exchange.retry_after,
+                status,
+            );
             let listener = client.listener.plan();
             page.map(|page| {
                 error_pages::instead_of_own(client, stream, exchange, &listener, (reported, page))
@@ -71,7 +77,8 @@ pub(crate) async fn failure(
             failed.into_answer(grpc_fields::own_response_type(exchange))
         }),
     };
-    let Some(page) = page else { return End::Closed };
+    let Some(mut page) = page else { return End::Closed };
+    exchange.limited.write_refusal(&mut page, exchange.grpc.is_some());
     let ends = client.is_ending() || client.deadline.is_cut();
     if failure.party == Party::Client || !stream.discard_body(client) || ends {
         // After an error of the client it is uncertain where its next request begins.

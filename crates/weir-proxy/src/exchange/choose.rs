@@ -9,7 +9,7 @@ use weir_traffic::route::RouteRequest;
 
 use super::client::Client;
 use super::stream::ClientStream;
-use super::{Ended, Exchange, cors, fields, forwarded};
+use super::{Ended, Exchange, access, cors, fields, forwarded, grpc_web};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// A request as the routes and the hash keys see it.
@@ -71,6 +71,9 @@ pub(crate) fn route<'a>(
         if exchange.request.upgrade().is_some() {
             stream.close_after();
         }
+        if let Some(rules) = &listener.rules {
+            access::pass_without_route(client, stream, exchange, listener, rules)?;
+        }
         return Err(Failure::weir(Phase::Route, Cause::NoRoute).into());
     };
     exchange.record.route = Some(id.index());
@@ -88,6 +91,9 @@ pub(crate) fn route<'a>(
     }
     limit_body(stream, route)?;
     rewrite(exchange, listener, route);
+    if route.config.grpc_web {
+        grpc_web::begin(exchange);
+    }
     Ok(route)
 }
 

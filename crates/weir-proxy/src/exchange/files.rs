@@ -49,6 +49,19 @@ pub(super) async fn answer(
     exchange: &mut Exchange,
     route: &RoutePlan,
 ) -> Result<bool, Ended> {
+    // As long as a file may be the answer, the upstream has not seen the request.
+    let upstream = exchange.record.upstream.take();
+    let is_answered = serve(client, stream, exchange, route).await?;
+    exchange.record.upstream = upstream.filter(|_| !is_answered);
+    Ok(is_answered)
+}
+
+async fn serve(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    route: &RoutePlan,
+) -> Result<bool, Ended> {
     let Some(files) = &route.files else { return Ok(false) };
     let has_upstream = files.config.otherwise.is_some();
     if !matches!(exchange.request.method(), Method::Get | Method::Head) {

@@ -53,6 +53,9 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if exchange.request_text.is_empty() {
         exchange.keep_first_line(client, stream);
     }
+    if exchange.limited.is_asked {
+        exchange.limited.settle(exchange.record.status, client.now);
+    }
     let grpc_status = grpc_call::final_status(exchange);
     let record = &mut exchange.record;
     if let Some(failure) = record.failure {

@@ -2,22 +2,19 @@
 //!
 //! Must not look into messages.
 
-use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::ProgressLimit;
 use weir_http::BodyLength;
 use weir_http::grpc::{GrpcStatus, RetryPushback, parse_timeout};
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::Party;
 
 use super::client::Client;
 use super::grpc_call::GrpcCall;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
-use super::stream::ClientStream;
 use super::{Ended, Exchange};
-use crate::net::clock::{self, Instant};
-use crate::state::activity::Activity;
+use crate::net::clock::Instant;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, UpstreamPlan};
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::wait_limits::WaitLimits;
@@ -99,34 +96,6 @@ pub(super) fn may_go_again<T: ServerStream>(exchange: &mut Exchange, server: &T)
         call.pushback = pushback;
     }
     true
-}
-
-/// Waits for as long as the server wants to be left alone.
-///
-/// # Errors
-/// When the client leaves meanwhile, or the time of the call is over.
-pub(super) async fn hold_back(
-    client: &mut Client,
-    stream: &mut impl ClientStream,
-    exchange: &mut Exchange,
-    time: Duration,
-) -> Result<(), Ended> {
-    client.deadline.set(clock::now(), Some(time));
-    std::future::poll_fn(|cx| {
-        if let Some(cause) = stream.poll_gone(cx, client) {
-            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
-        }
-        client.report(Activity::Queue, stream, exchange);
-        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Queue) {
-            Some(failure) => Err(failure),
-            None if client.deadline.ends_with_ceiling() => {
-                Err(Failure::weir(Phase::Queue, Cause::ExchangeTimedOut))
-            }
-            None => Ok(()),
-        })
-    })
-    .await
-    .map_err(Ended::Failed)
 }
 
 /// The response is over: its status is in the trailers, and says what the end of the response says of other requests.

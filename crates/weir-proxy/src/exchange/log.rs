@@ -124,6 +124,8 @@ fn with_record(
         server: server.unwrap_or(""),
         attempts: record.attempts,
         reused: (record.attempts > 0).then_some(record.reused),
+        tag: &exchange.limited.tag,
+        limit: exchange.limited.name(),
         queue_position: record.queue_position,
         kept: record.kept,
         tls: stream.tls().map(|tls| tls.record()),

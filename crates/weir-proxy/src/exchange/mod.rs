@@ -17,6 +17,9 @@ mod connect;
 mod choose;
 pub(crate) mod retry;
 mod private;
+mod access;
+mod limits;
+mod pause;
 mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
@@ -42,6 +45,7 @@ pub(crate) mod client;
 mod body_coding;
 mod grpc_fields;
 mod grpc_call;
+mod limited;
 mod header_changes;
 pub(crate) mod waits;
 
@@ -63,6 +67,7 @@ use body_coding::BodyCoding;
 use client::Client;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
+use limited::Limited;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -112,21 +117,21 @@ async fn carry(
     stream.receive(client, exchange, listener).await?;
     trace::begin(client, exchange, listener, &config);
     admit::request(client, stream, exchange, listener)?;
-
     if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
         return answer::as_last_hop(client, stream, exchange).await;
     }
 
     // Route: the most specific rule that matches, and what it says.
     let route = choose::route(client, stream, exchange, listener)?;
-    if route.config.grpc_web {
-        grpc_web::begin(exchange);
-    }
     grpc::limit_time(client, exchange, route);
+    let chosen = choose::upstream(client, exchange, route);
+    if let Some(rules) = &route.rules {
+        access::pass(client, stream, exchange, listener, route, rules).await?;
+    }
     if route.files.is_some() && files::answer(client, stream, exchange, route).await? {
         return Ok(End::Done);
     }
-    let Some(upstream_index) = choose::upstream(client, exchange, route) else {
+    let Some(upstream_index) = chosen else {
         return answer::without_server(client, stream, exchange, route).await;
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];
@@ -163,7 +168,7 @@ async fn carry(
                 drop(serving.slot);
                 if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
                     // On the heap, since it is rare and would make every exchange larger.
-                    Box::pin(grpc::hold_back(client, stream, exchange, time)).await?;
+                    Box::pin(pause::hold(client, stream, exchange, time)).await?;
                 }
             }
             Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
@@ -270,6 +275,8 @@ pub(crate) struct Exchange {
     pub(crate) rendered_headers: RenderedHeaders,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
+    /// What limits by key have to do with it.
+    pub(crate) limited: Limited,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
 
@@ -301,6 +308,7 @@ impl Exchange {
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
+            limited: Limited::default(),
             grpc: None,
             waits: Waits::new(),
             record: Record::new(),
@@ -329,6 +337,9 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
+        if self.limited.is_asked {
+            self.limited.reset();
+        }
         self.grpc = None;
         self.record.reset();
         self.attempt_trace.reset();

@@ -97,6 +97,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
     entry.server = index(record.server);
+    entry.stopped_by = if exchange.limited.is_asked { stopped_by(exchange, config) } else { NONE };
     entry.peer = client.peer;
     let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;
@@ -120,6 +121,14 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.first_attempt = *exchange.attempt_trace.first();
     entry.trace_id = record.trace.id().to_be_bytes();
     set_words(entry, exchange);
+}
+
+/// The place of the limit or the list that has refused or delayed the exchange.
+#[cold]
+fn stopped_by(exchange: &Exchange, config: &WorkerConfig) -> u32 {
+    let name = exchange.limited.rule_name();
+    let place = name.and_then(|name| config.snapshot.rule_names.iter().position(|known| **known == *name));
+    place.map_or(NONE, |place| place as u32)
 }
 
 fn kind(client: &Client, exchange: &Exchange) -> EntryKind {

@@ -14,7 +14,7 @@ use super::plans::Plans;
 use super::retry;
 use super::stream::ClientEnd;
 use super::tunnelled::Tunnelled;
-use super::{Ended, Exchange, choose, finish, queue};
+use super::{Ended, Exchange, access, choose, finish, queue};
 use crate::net::clock;
 use crate::upstream::stream::Servers;
 
@@ -80,7 +80,11 @@ async fn carry(
 
     // Route: the most specific rule that matches.
     let route = choose::connection_route(client, exchange, listener)?;
-    let Some(upstream_index) = choose::upstream(client, exchange, route) else {
+    let chosen = choose::upstream(client, exchange, route);
+    if let Some(rules) = &route.rules {
+        access::pass(client, stream, exchange, listener, route, rules).await?;
+    }
+    let Some(upstream_index) = chosen else {
         unreachable!("the routes of a TCP listener lead to upstreams");
     };
     let upstream = &*config.snapshot.upstreams[upstream_index];

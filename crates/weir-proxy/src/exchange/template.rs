@@ -142,6 +142,7 @@ impl<'a> TemplateValues<'a> {
                 let digits = exchange.record.trace.id_digits();
                 out.extend_from_slice(digits.as_ref().map_or(&b""[..], |digits| digits.as_slice()));
             }
+            TemplateValue::Tag => out.extend_from_slice(&exchange.limited.tag),
             TemplateValue::Upstream => out.extend_from_slice(self.destination.0.as_bytes()),
             TemplateValue::Server => out.extend_from_slice(self.destination.1.as_bytes()),
             TemplateValue::Status if self.status == 0 => {}

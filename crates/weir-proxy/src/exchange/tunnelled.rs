@@ -27,6 +27,7 @@ use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::end::TunnelEnd;
 use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
 use crate::state::activity::Activity;
+use crate::state::limit::LimitHold;
 use crate::state::recorder::TunnelTrace;
 use crate::upstream::slot::Slot;
 use crate::upstream::tunnel::ServerEnd;
@@ -70,6 +71,8 @@ pub(crate) struct Tunnelled {
     is_logged: bool,
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
+    /// What limits by key hold for it.
+    holds: Vec<LimitHold>,
     /// What the recorder and the collector of traces will want to know of the beginning.
     tunnel_trace: Option<Box<TunnelTrace>>,
     _counted: OpenTunnelCount,
@@ -119,6 +122,7 @@ impl Tunnelled {
         let is_logged = client.listener.log().is_some();
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.update(stream);
+        let holds = std::mem::take(&mut exchange.limited.holds);
         let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
@@ -137,6 +141,7 @@ impl Tunnelled {
             record: std::mem::replace(&mut exchange.record, Record::new()),
             is_logged,
             logged: is_logged.then(|| Box::new(std::mem::replace(exchange, Exchange::new()))),
+            holds,
             tunnel_trace,
             _counted: OpenTunnelCount::new(client),
         })
@@ -159,6 +164,8 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
+        exchange.limited.is_asked |= !self.holds.is_empty();
+        exchange.limited.holds = std::mem::take(&mut self.holds);
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
         record.bytes_in += self.tunnel.moved().0;

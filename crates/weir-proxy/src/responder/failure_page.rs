@@ -7,14 +7,16 @@ use weir_observe::{Failure, LocalReply, choose_format};
 use super::Answer;
 
 /// The page of `failure`; `None` when no response can be sent. `accept` is the `Accept` of the client, `retry_after` the value of
-/// `Retry-After`, in seconds.
+/// `Retry-After`, in seconds, and `status` one that takes the place of the usual.
 pub(crate) fn answer(
     failure: Failure,
     request_id: &[u8],
     accept: Option<&[u8]>,
     retry_after: Option<u32>,
+    status: Option<u16>,
 ) -> Option<Answer<'static>> {
     let page = LocalReply::for_failure(failure, request_id)?;
+    let page = LocalReply { status: status.unwrap_or(page.status), ..page };
     let format = choose_format(accept);
     let mut body = Vec::new();
     page.render(format, &mut body);

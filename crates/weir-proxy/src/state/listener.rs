@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{Listener, ListenerProtocol, PathForm, Route, RouteAction};
+use weir_config::{AccessList, LimitUse, Listener, ListenerProtocol, PathForm, Route, RouteAction};
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
@@ -14,6 +14,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteTable;
 use weir_traffic::split::WeightedSplit;
 
+use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::static_files::FilesPlan;
 use super::upstream::UpstreamPlan;
@@ -98,6 +99,10 @@ pub struct ListenerPlan {
     pub(crate) routes: RouteTable,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
+    /// The connections that each client may open in a time.
+    pub(crate) connection_rate: Option<Arc<ConnectionRate>>,
+    /// The lists and limits for requests that no route takes; routes have those of the listener, too.
+    pub(crate) rules: Option<Box<RequestRules>>,
     /// The routes, in the order of the config.
     pub route_plans: Vec<RoutePlan>,
     /// Known request fields that are not copied, from any client.
@@ -116,12 +121,21 @@ pub struct ListenerPlan {
     own_id_header: Option<Box<[u8]>>,
 }
 
+/// The lists that requests are looked up in, and the limits that they are under.
+#[derive(Debug)]
+pub(crate) struct RequestRules {
+    pub(crate) lists: Vec<Arc<AccessList>>,
+    pub(crate) limits: Box<[LimitInUse]>,
+}
+
 /// A route, ready for use.
 #[derive(Debug)]
 pub struct RoutePlan {
     /// The route in the config.
     pub config: Arc<Route>,
     pub(crate) split: Option<WeightedSplit>,
+    /// The lists and limits for its requests.
+    pub(crate) rules: Option<Box<RequestRules>>,
     /// The files that it serves.
     pub(crate) files: Option<Arc<FilesPlan>>,
     pub(crate) rewrite: Option<Rewrite>,
@@ -140,13 +154,14 @@ impl ListenerPlan {
         config: &Arc<Listener>,
         inputs: &PlanInputs,
         certificate_headers: &[Box<str>],
+        limits: &[Arc<LimitPlan>],
         before: Option<&ListenerPlan>,
     ) -> Result<Self, TlsError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
         let mut stripped = certificate_headers.to_vec();
         stripped.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
         let tls = server_config(config, before)?;
-        let limits = &config.limits;
+        let head = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
         let usual_id = FieldName::XRequestId.as_str();
         let id = config.request_id.header.as_deref();
@@ -173,15 +188,19 @@ impl ListenerPlan {
             tls,
             head_limits: head_limits(config),
             chunked_limits: ChunkedLimits {
-                extension_bytes_max: limits.chunk_extension_size.as_usize(),
-                trailer_bytes_max: limits.trailer_size.as_usize(),
-                trailer_fields_max: limits.headers,
+                extension_bytes_max: head.chunk_extension_size.as_usize(),
+                trailer_bytes_max: head.trailer_size.as_usize(),
+                trailer_fields_max: head.headers,
                 lenient: LenientChunks {
                     padded_size: config.lenient.padded_chunk_size,
                     empty_extension: config.lenient.empty_chunk_extension,
                 },
             },
-            route_plans: route_plans(config, inputs, before),
+            connection_rate: config.connections_per_client_rate.and_then(|rate| {
+                ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
+            }),
+            rules: request_rules(&config.lists, &config.limited_by, limits),
+            route_plans: route_plans(config, inputs, limits, before),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
@@ -256,11 +275,30 @@ impl ListenerPlan {
     }
 }
 
-fn route_plans(config: &Listener, inputs: &PlanInputs, before: Option<&ListenerPlan>) -> Vec<RoutePlan> {
+fn route_plans(
+    config: &Listener,
+    inputs: &PlanInputs,
+    limits: &[Arc<LimitPlan>],
+    before: Option<&ListenerPlan>,
+) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
     let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
-    let plan = |route: &Arc<Route>| RoutePlan::new(route, inputs, before.get(&*route.name).copied());
+    let plan = |route: &Arc<Route>| RoutePlan::new(route, inputs, limits, before.get(&*route.name).copied());
     config.routes.iter().map(plan).collect()
+}
+
+/// The lists and limits that a listener or a route names, if there are any.
+fn request_rules(
+    lists: &[Arc<AccessList>],
+    uses: &[LimitUse],
+    limits: &[Arc<LimitPlan>],
+) -> Option<Box<RequestRules>> {
+    let plan = |one: &LimitUse| {
+        let plan = limits.iter().find(|plan| plan.config.name == one.limit.name)?;
+        Some(LimitInUse { plan: Arc::clone(plan), upstream: one.upstream.map(|upstream| upstream.0) })
+    };
+    let limits = uses.iter().filter_map(plan).collect();
+    (!lists.is_empty() || !uses.is_empty()).then(|| Box::new(RequestRules { lists: lists.to_vec(), limits }))
 }
 
 /// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
@@ -325,7 +363,12 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 
 impl RoutePlan {
     /// Goes on counting where `before`, the route of this name, left off.
-    fn new(config: &Arc<Route>, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Self {
+    fn new(
+        config: &Arc<Route>,
+        inputs: &PlanInputs,
+        limits: &[Arc<LimitPlan>],
+        before: Option<&RoutePlan>,
+    ) -> Self {
         let split = match &config.action {
             RouteAction::Split(parts) => {
                 let weights: Vec<u32> = parts.iter().map(|part| part.weight).collect();
@@ -343,6 +386,7 @@ impl RoutePlan {
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             split,
+            rules: request_rules(&config.lists, &config.limited_by, limits),
             files,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use weir_config::{Config, Dns, Process};
+use weir_config::{Config, Dns, KeyLimit, Process};
 use weir_observe::prometheus::BucketBounds;
 
+pub use super::limit::LimitPlan;
+pub(crate) use super::listener::RequestRules;
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
@@ -30,6 +32,10 @@ pub struct Snapshot {
     pub dns: Dns,
     /// The listeners, in the order of the config.
     pub listeners: Vec<Arc<ListenerPlan>>,
+    /// The limits by key, in the order of the config.
+    pub limits: Vec<Arc<LimitPlan>>,
+    /// What may refuse a request, in words: the limits, then the lists.
+    pub rule_names: Vec<Box<str>>,
     /// The upstreams, in the order of the config.
     pub upstreams: Vec<Arc<UpstreamPlan>>,
     /// The places of both by name.
@@ -64,6 +70,25 @@ impl Drop for SnapshotCount {
     }
 }
 
+/// The plans of the limits by key: those that stay the same are kept.
+fn limits(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Vec<Arc<LimitPlan>> {
+    let plan = |limit: &Arc<KeyLimit>| match before.and_then(|before| before.limit(&limit.name)) {
+        Some(plan) if is_same(&plan.config, limit) => Arc::clone(plan),
+        known => Arc::new(LimitPlan::new(limit, inputs.workers, known.map(|plan| &**plan))),
+    };
+    config.limits.iter().map(plan).collect()
+}
+
+fn rule_names(config: &Config) -> Vec<Box<str>> {
+    let limits = config.limits.iter().map(|limit| rule_name("limit", &limit.name));
+    limits.chain(config.lists.iter().map(|list| rule_name("list", &list.name))).map(Box::from).collect()
+}
+
+/// A limit or a list in words.
+pub(crate) fn rule_name(kind: &str, name: &str) -> String {
+    format!("{kind} `{name}`")
+}
+
 impl Snapshot {
     /// Makes a checked config ready that nothing went before.
     ///
@@ -85,11 +110,14 @@ impl Snapshot {
     fn make(config: &Config, inputs: &PlanInputs, before: Option<&Self>) -> Result<Self, TlsError> {
         let certificate_headers = config.client_certificate_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
+        let limits = limits(config, inputs, before);
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
                 Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
-                known => ListenerPlan::new(listener, inputs, &certificate_headers, known.map(|plan| &**plan))
-                    .map(Arc::new),
+                known => {
+                    let known = known.map(|plan| &**plan);
+                    ListenerPlan::new(listener, inputs, &certificate_headers, &limits, known).map(Arc::new)
+                }
             }
         });
         let upstreams = config.upstreams.iter().map(|upstream| {
@@ -105,6 +133,8 @@ impl Snapshot {
             process: config.process.clone(),
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
+            limits,
+            rule_names: rule_names(config),
             upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {
                 weir_config::HistogramBuckets::Auto => BucketBounds::default(),
@@ -126,6 +156,11 @@ impl Snapshot {
     /// The upstream of this name and its place.
     pub fn upstream(&self, name: &str) -> Option<(usize, &Arc<UpstreamPlan>)> {
         self.upstreams_by_name.get(name).map(|&place| (place, &self.upstreams[place]))
+    }
+
+    /// The limit by key of this name.
+    pub fn limit(&self, name: &str) -> Option<&Arc<LimitPlan>> {
+        self.limits.iter().find(|plan| *plan.config.name == *name)
     }
 
     /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.

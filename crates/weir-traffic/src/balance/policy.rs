@@ -133,7 +133,7 @@ impl AddressPrefixes {
     }
 
     /// The first address of the network that `address` is in. An IPv4-mapped IPv6 address counts as its IPv4 address.
-    fn network(self, address: IpAddr) -> IpAddr {
+    pub fn network(self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
             IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & u32::MAX << (32 - self.ipv4)).into()),
             IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & u128::MAX << (128 - self.ipv6)).into()),

@@ -8,6 +8,11 @@ use std::net::IpAddr;
 pub struct ClientKey(pub(super) u64);
 
 impl ClientKey {
+    /// The key of something else that is limited, by a hash of it that clients cannot predict.
+    pub const fn of_hash(hash: u64) -> ClientKey {
+        ClientKey(hash)
+    }
+
     /// A number that no other client has.
     pub const fn number(self) -> u64 {
         self.0

@@ -1,17 +1,22 @@
 //! Limits on connections and on request rates: pure counters.
 //!
 //! [`ConnectionCount`] bounds connections of the process or of a listener, [`ClientLimit`] those of one
-//! client, [`RateLimit`] the requests per second of one client, [`TurnRate`] anything per second. They return yes or no, or a time; the answer to
-//! the client is decided elsewhere. Memory is bounded whatever clients do.
+//! client, [`RateLimit`] the requests per time of one key, [`TurnRate`] anything per second. They return yes or no, or a time; the answer to
+//! the client is decided elsewhere. [`AddressTable`] says what is known of an address, [`TopKeys`] which keys are refused most. Memory is bounded
+//! whatever clients do.
 
+mod address_table;
+mod top_keys;
 mod connections;
 mod rate;
 mod client;
 mod turns;
 
+pub use address_table::AddressTable;
 pub use client::ClientKey;
 pub use connections::{ClientLimit, ClientLimitRefusal, ConnectionCount};
 pub use rate::{RateError, RateLimit, TokenRate};
+pub use top_keys::{TOP_KEY_TEXT_MAX, TOP_KEYS_MAX, TopKey, TopKeys};
 pub use turns::TurnRate;
 
 #[cfg(test)]

@@ -1,30 +1,38 @@
-//! Requests per second of one client, with a burst: a token bucket per client in a table of fixed size.
+//! Requests per time for each key, with a burst: a token bucket per key in a table of fixed size.
 //!
 //! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T
-//! I.371). When more clients come than the table holds, the fullest bucket is replaced: a client that has
-//! hardly used its own loses next to nothing, and no client is rejected because of others.
+//! I.371). When more keys come than the table holds, the fullest bucket is replaced: a key that has hardly used its own loses next to nothing,
+//! and no key is refused because of others.
+//!
+//! A key is 64 bits of a hash that clients cannot predict. Each set of buckets has a lock of its own beside them on the same cache lines, held for
+//! some instructions: threads meet on it only when they ask for keys of one set at the same moment.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ClientKey;
-use crate::hash::mix;
+/// Buckets in a set: with the lock they fill 128 bytes.
+const WAYS: usize = 7;
 
-/// Sets that share one lock.
-const SHARDS: usize = 64;
-
-/// Buckets a client can be in.
-const WAYS: usize = 8;
+/// Buckets for each key that the table is made for: keys do not spread evenly over the sets.
+const BUCKETS_PER_KEY: usize = 3;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How many requests per second, and how many at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The longest time that a bucket takes to fill, or that a key stays blocked.
+const DAY_NS: u64 = 86_400 * SECOND_NS;
+
+/// How many requests per time, and how many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenRate {
     /// Time that one request costs.
     cost_ns: u64,
     /// Time that a full bucket is worth.
     depth_ns: u64,
+    /// The longest wait of a request for its turn; `None`: requests of a burst do not wait.
+    delay_ns: Option<u64>,
+    /// How long a key gets nothing once its bucket was empty; 0: until there is a token again.
+    block_ns: u64,
 }
 
 /// Why numbers do not make a rate.
@@ -41,31 +49,12 @@ pub enum RateError {
     Period,
 }
 
-/// The buckets of all clients.
-#[derive(Debug)]
-pub struct RateLimit {
-    rate: TokenRate,
-    shards: Box<[Mutex<Box<[Set]>>]>,
-    sets_per_shard: u64,
-    seed: u64,
-}
-
-type Set = [TokenBucket; WAYS];
-
-/// A client's bucket; `full_at_ns` not after now is as good as none.
-#[derive(Debug, Clone, Copy, Default)]
-struct TokenBucket {
-    key: u64,
-    full_at_ns: u64,
-}
-
 impl TokenRate {
     /// `requests` per `period`, and up to `burst` at once after a pause.
     ///
     /// # Errors
     /// When a number is out of range.
     pub fn new(requests: u32, period: std::time::Duration, burst: u32) -> Result<TokenRate, RateError> {
-        const DAY_NS: u64 = 86_400 * SECOND_NS;
         let period_ns = u64::try_from(period.as_nanos()).map_err(|_| RateError::Period)?;
         if period_ns == 0 || period_ns > DAY_NS {
             return Err(RateError::Period);
@@ -76,52 +65,184 @@ impl TokenRate {
             .checked_mul(u64::from(burst))
             .filter(|depth| (1..=DAY_NS).contains(depth))
             .ok_or(RateError::Burst)?;
-        Ok(TokenRate { cost_ns, depth_ns })
+        Ok(TokenRate { cost_ns, depth_ns, delay_ns: None, block_ns: 0 })
+    }
+
+    /// The same with requests of a burst that wait for their turn, `delay` at most.
+    #[must_use]
+    pub fn with_delay(self, delay: std::time::Duration) -> TokenRate {
+        TokenRate { delay_ns: Some(clamped(delay)), ..self }
+    }
+
+    /// The same with keys that get nothing for `block` once their bucket was empty; at most a day.
+    #[must_use]
+    pub fn with_block(self, block: std::time::Duration) -> TokenRate {
+        TokenRate { block_ns: clamped(block), ..self }
+    }
+
+    /// How long an empty bucket takes to fill, in nanoseconds.
+    pub const fn refill_ns(self) -> u64 {
+        self.depth_ns
+    }
+
+    /// How full a bucket may be in debt before a request is refused, in time.
+    fn tolerance_ns(self) -> u64 {
+        let burst_ns = self.depth_ns - self.cost_ns;
+        self.delay_ns.map_or(burst_ns, |delay_ns| burst_ns.min(delay_ns))
     }
 }
+
+fn clamped(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(DAY_NS).min(DAY_NS)
+}
+
+/// The buckets of all keys.
+#[derive(Debug)]
+pub struct RateLimit {
+    rate: TokenRate,
+    sets: Box<[Set]>,
+    /// Buckets that were replaced before they were full.
+    evictions: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Set(Mutex<[TokenBucket; WAYS]>);
+
+const _: () = assert!(size_of::<Set>() == 128, "a set is two cache lines");
+
+/// The bucket of a key; one whose time has passed is as good as none.
+#[derive(Debug, Clone, Copy, Default)]
+struct TokenBucket {
+    key: u64,
+    /// When it is full again. The lowest bit says whether the key is blocked.
+    full_at_ns: u64,
+}
+
+/// The bit of [`TokenBucket::full_at_ns`] that marks a blocked key: a nanosecond is less than any rate resolves.
+const BLOCKED: u64 = 1;
 
 impl RateLimit {
-    /// Buckets for about `clients_max` clients at once, 16 bytes each, taken at once. `seed` is 64 random
-    /// bits.
-    pub fn new(rate: TokenRate, clients_max: usize, seed: u64) -> RateLimit {
-        let sets_per_shard = clients_max.div_ceil(SHARDS * WAYS).max(1);
-        let empty = || vec![Set::default(); sets_per_shard].into_boxed_slice();
-        RateLimit {
-            rate,
-            shards: (0..SHARDS).map(|_| Mutex::new(empty())).collect(),
-            sets_per_shard: sets_per_shard as u64,
-            seed,
+    /// Buckets for about `keys_max` keys at once, taken at once: [`RateLimit::BYTES_PER_KEY`] for each.
+    pub fn new(rate: TokenRate, keys_max: usize) -> RateLimit {
+        let sets = keys_max.saturating_mul(BUCKETS_PER_KEY).div_ceil(WAYS).max(1);
+        RateLimit { rate, sets: (0..sets).map(|_| Set::default()).collect(), evictions: AtomicU64::new(0) }
+    }
+
+    /// The memory of a table for each key that it is made for.
+    pub const BYTES_PER_KEY: usize = (size_of::<Set>() * BUCKETS_PER_KEY).div_ceil(WAYS);
+
+    /// Takes one token from the bucket of `key`, which is a hash, at `now_ns`: how many nanoseconds the request has to wait for its turn.
+    ///
+    /// # Errors
+    /// When there is none: how many nanoseconds until there is one again (for `Retry-After`). Nothing was taken.
+    #[inline]
+    pub fn try_take(&self, key: u64, now_ns: u64) -> Result<u64, u64> {
+        let mut set = self.lock(key);
+        let bucket = self.find(&mut set, key, now_ns);
+        let debt_ns = bucket.full_at_ns.saturating_sub(now_ns);
+        let over_ns = debt_ns.saturating_sub(self.rate.tolerance_ns());
+        if over_ns > 0 {
+            return Err(self.block(bucket, now_ns).unwrap_or(over_ns));
+        }
+        bucket.full_at_ns = (bucket.full_at_ns.max(now_ns) + self.rate.cost_ns) & !BLOCKED;
+        Ok(self.rate.delay_ns.map_or(0, |_| debt_ns))
+    }
+
+    /// Gives back a token that was taken, of a request that was refused for another reason.
+    pub fn give_back(&self, key: u64) {
+        let mut set = self.lock(key);
+        if let Some(bucket) = set.iter_mut().find(|bucket| bucket.key == non_zero(key))
+            && bucket.full_at_ns & BLOCKED == 0
+        {
+            bucket.full_at_ns = bucket.full_at_ns.saturating_sub(self.rate.cost_ns) & !BLOCKED;
         }
     }
 
-    /// Takes one request from the bucket of `client` at `now_ns`.
+    /// Whether there is a token in the bucket of `key`, without taking one.
     ///
     /// # Errors
-    /// When it is empty: how many nanoseconds until it holds one again (for `Retry-After`). Nothing was
-    /// taken.
-    pub fn try_take(&self, client: ClientKey, now_ns: u64) -> Result<(), u64> {
-        let key = mix(client.0 ^ self.seed);
-        let shard = &self.shards[(key >> 58) as usize];
-        let mut sets = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = ((u128::from(key << 6) * u128::from(self.sets_per_shard)) >> 64) as usize;
-        let bucket = find(&mut sets[set], key);
-        let full_at_ns = bucket.full_at_ns.max(now_ns) + self.rate.cost_ns;
-        let over_ns = (full_at_ns - now_ns).saturating_sub(self.rate.depth_ns);
-        if over_ns > 0 {
-            return Err(over_ns);
+    /// When there is none: how many nanoseconds until there is one again.
+    pub fn check(&self, key: u64, now_ns: u64) -> Result<(), u64> {
+        let set = self.lock(key);
+        let bucket = set.iter().find(|bucket| bucket.key == non_zero(key));
+        let debt_ns = bucket.map_or(0, |bucket| bucket.full_at_ns.saturating_sub(now_ns));
+        match debt_ns.saturating_sub(self.rate.tolerance_ns()) {
+            0 => Ok(()),
+            over_ns => Err(over_ns),
         }
-        bucket.full_at_ns = full_at_ns;
-        Ok(())
+    }
+
+    /// Takes a token for something that has happened already; from an empty bucket, nothing. When that was the last one, the key is blocked.
+    pub fn spend(&self, key: u64, now_ns: u64) {
+        let mut set = self.lock(key);
+        let bucket = self.find(&mut set, key, now_ns);
+        if bucket.full_at_ns & BLOCKED != 0 && bucket.full_at_ns > now_ns {
+            return;
+        }
+        let full_at_ns = bucket.full_at_ns.max(now_ns) + self.rate.cost_ns;
+        // What another thread, whose time is a little later, has taken stays taken.
+        let empty_ns = (now_ns + self.rate.depth_ns).max(bucket.full_at_ns);
+        bucket.full_at_ns = full_at_ns.min(empty_ns) & !BLOCKED;
+        if bucket.full_at_ns.saturating_sub(now_ns) > self.rate.tolerance_ns() {
+            self.block(bucket, now_ns);
+        }
+    }
+
+    /// How many keys have a bucket that is not full.
+    pub fn keys(&self, now_ns: u64) -> usize {
+        let in_use = |set: &Set| lock(set).iter().filter(|bucket| bucket.full_at_ns > now_ns).count();
+        self.sets.iter().map(in_use).sum()
+    }
+
+    /// How many buckets there are.
+    pub fn buckets(&self) -> usize {
+        self.sets.len() * WAYS
+    }
+
+    /// How many buckets were replaced before they were full, since keys came that the table had no room for.
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Blocks a key whose bucket is empty, unless it is blocked; for how long.
+    fn block(&self, bucket: &mut TokenBucket, now_ns: u64) -> Option<u64> {
+        if self.rate.block_ns == 0 || bucket.full_at_ns & BLOCKED != 0 {
+            return None;
+        }
+        bucket.full_at_ns = (now_ns + self.rate.block_ns + self.rate.tolerance_ns()) | BLOCKED;
+        Some(self.rate.block_ns)
+    }
+
+    /// The bucket of a key, or the fullest one, emptied of the debt of the key before.
+    #[inline]
+    fn find<'a>(&self, set: &'a mut [TokenBucket; WAYS], key: u64, now_ns: u64) -> &'a mut TokenBucket {
+        let key = non_zero(key);
+        let own = set.iter().position(|bucket| bucket.key == key);
+        let at = own.unwrap_or_else(|| {
+            let fullest = (0..WAYS).min_by_key(|&way| set[way].full_at_ns).expect("a set is not empty");
+            if set[fullest].full_at_ns > now_ns {
+                self.evictions.fetch_add(1, Ordering::Relaxed);
+            }
+            set[fullest] = TokenBucket { key, full_at_ns: 0 };
+            fullest
+        });
+        &mut set[at]
+    }
+
+    #[inline]
+    fn lock(&self, key: u64) -> MutexGuard<'_, [TokenBucket; WAYS]> {
+        let set = ((u128::from(key) * self.sets.len() as u128) >> 64) as usize;
+        lock(&self.sets[set])
     }
 }
 
-/// The client's bucket, or the fullest one emptied of its former owner's debt.
-fn find(set: &mut Set, key: u64) -> &mut TokenBucket {
-    let own = set.iter().position(|bucket| bucket.key == key);
-    let at = own.unwrap_or_else(|| {
-        let fullest = (0..WAYS).min_by_key(|&way| set[way].full_at_ns).expect("a set is not empty");
-        set[fullest] = TokenBucket { key, full_at_ns: 0 };
-        fullest
-    });
-    &mut set[at]
+/// The table is consistent after every step, so a panic elsewhere while it was locked spoils nothing.
+fn lock(set: &Set) -> MutexGuard<'_, [TokenBucket; WAYS]> {
+    set.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A key that no unused bucket has.
+const fn non_zero(key: u64) -> u64 {
+    if key == 0 { 1 } else { key }
 }

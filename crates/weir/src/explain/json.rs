@@ -10,7 +10,7 @@ use super::explanation::{
     Disposition, ForwardedRequest, RequestExplanation, SharePercent, UpstreamDestination,
 };
 use super::request::lossy;
-use super::sentence;
+use super::{rules, sentence};
 
 pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
     let request = explanation.request;
@@ -43,6 +43,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         "routes": routes,
         "route": explanation.route.map(|route| &route.name),
     });
+    rules::add_json(&mut object, explanation);
     let (name, ending) = ending(explanation);
     object[name] = ending;
     format!("{object:#}\n")

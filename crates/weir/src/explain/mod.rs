@@ -5,6 +5,7 @@
 
 mod text;
 mod json;
+mod rules;
 mod sentence;
 mod explanation;
 mod request;

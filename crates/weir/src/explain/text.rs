@@ -11,7 +11,7 @@ use super::explanation::{
     Disposition, ForwardedRequest, RequestExplanation, SharePercent, UpstreamDestination,
 };
 use super::request::lossy;
-use super::{listener, sentence};
+use super::{listener, rules, sentence};
 
 /// Columns of the label, the space behind it included.
 const LABEL: usize = 11;
@@ -24,6 +24,7 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         &format!("{}: {}", listener::describe(explanation.listener), explanation.why.sentence()),
     );
     push_routes(&mut page, explanation);
+    rules::lines(explanation).iter().for_each(|(label, text)| page.line(label, text));
     match &explanation.disposition {
         Disposition::Refused(failure) => push_refused(&mut page, *failure),
         Disposition::LastHop(status) => {

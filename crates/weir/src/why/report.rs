@@ -294,6 +294,9 @@ fn why_it_failed(page: &mut ReportText, exchange: &Value) {
     let [reason, phase, party, cause] = ["reason", "phase", "party", "cause"].map(|key| shown(&failure[key]));
     page.line("failure", &format!("{reason}: phase {phase}, party {party}, cause {cause}"));
     page.line("", &shown(&failure["happened"]));
+    if !exchange["stopped_by"].is_null() {
+        page.line("stopped by", &shown(&exchange["stopped_by"]));
+    }
     page.line("to change", &shown(&failure["change"]));
     page.line("read", &shown(&failure["read"]));
 }

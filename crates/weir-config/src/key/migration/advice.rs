@@ -163,6 +163,22 @@ pub(super) const ADVICE: &[Advice] = &[
         "`forward_host` of a route sets the `Host` for servers",
     ),
     advice(
+        &[
+            "limit_req",
+            "limit_req_zone",
+            "limit_conn_zone",
+            "rate_limit",
+            "rate_limits",
+            "stick_table",
+            "local_ratelimit",
+            "http_req_rate",
+            "sc_http_req_rate",
+            "in_flight_req",
+            "track_sc0",
+        ],
+        "a limit is declared as `[limit.NAME]` with a `rate` or `concurrent`, and named in `limited_by` of a listener, a route or an upstream",
+    ),
+    advice(
         &["allow", "deny", "ip_whitelist", "ip_allow_list", "limit_except"],
         "routes match clients by `source` and requests by `method`; another one with `respond = { status = 403 }` rejects the rest",
     ),

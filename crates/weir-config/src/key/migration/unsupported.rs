@@ -25,22 +25,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "Weir speaks HTTP/2 and HTTP/1.1, with clients and with servers",
     ),
     unsupported(
-        "Limits on the rate of requests",
-        &[
-            "limit_req",
-            "limit_req_zone",
-            "limit_conn_zone",
-            "rate_limit",
-            "stick_table",
-            "local_ratelimit",
-            "http_req_rate",
-            "sc_http_req_rate",
-            "in_flight_req",
-            "track_sc0",
-        ],
-        "`connections_per_client_max` limits connections, `max_requests` the requests per server, with a fair `queue`",
-    ),
-    unsupported(
         "Authentication of users",
         &[
             "auth_basic",

@@ -1,5 +1,6 @@
 //! Every family: its name, its meaning, and how the samples of a part are read.
 
+mod limits;
 mod listeners;
 mod process;
 mod servers;
@@ -7,7 +8,7 @@ mod upstreams;
 
 use std::sync::Arc;
 
-use super::source::{ListenerPart, UpstreamPart};
+use super::source::{LimitPart, ListenerPart, UpstreamPart};
 use super::text::{MetricType, Samples};
 use crate::counter::Level;
 use crate::histogram::{Histogram, HistogramSnapshot};
@@ -33,6 +34,7 @@ pub(super) enum Write {
     Worker(fn(&mut Samples<'_>, &WorkerStats)),
     Listener(fn(&mut Samples<'_>, &dyn ListenerPart)),
     Route(fn(&mut Samples<'_>, &PerWorker<RouteShard>)),
+    Limit(fn(&mut Samples<'_>, &dyn LimitPart)),
     Upstream(fn(&mut Samples<'_>, &dyn UpstreamPart)),
     Server(fn(&mut Samples<'_>, &dyn UpstreamPart, usize)),
 }
@@ -43,6 +45,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Family> {
         process::FAMILIES,
         listeners::FAMILIES,
         listeners::ROUTE_FAMILIES,
+        limits::FAMILIES,
         upstreams::FAMILIES,
         servers::FAMILIES,
     ]

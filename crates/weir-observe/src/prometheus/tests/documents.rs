@@ -19,6 +19,7 @@ const PARTS: &[(&str, &str)] = &[
     ("worker", "Workers"),
     ("listener", "Listeners"),
     ("route", "Routes"),
+    ("limit", "Limits by key"),
     ("upstream", "Upstreams"),
     ("server", "Servers"),
 ];
@@ -49,7 +50,7 @@ fn labels(family: &ParsedFamily) -> Vec<&str> {
     }
     // Labels of the owner come first.
     let rank = |label: &&str| {
-        ["worker", "listener", "route", "upstream", "server"]
+        ["worker", "listener", "route", "limit", "upstream", "server"]
             .iter()
             .position(|first| first == label)
             .unwrap_or(9)

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
-use crate::prometheus::{BucketBounds, ListenerPart, MetricSource, UpstreamPart};
-use crate::shard::{ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard};
+use crate::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
+use crate::shard::{
+    LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
+};
 use crate::stats::{CertificateStats, Stats};
 
 #[derive(Default)]
@@ -13,7 +15,10 @@ pub(super) struct Fixture {
     pub(super) buckets: BucketBounds,
     pub(super) listeners: Vec<FixtureListener>,
     pub(super) upstreams: Vec<FixtureUpstream>,
+    pub(super) limits: Vec<FixtureLimit>,
 }
+
+pub(super) struct FixtureLimit(PerWorker<LimitShard>);
 
 #[derive(Default)]
 pub(super) struct FixtureListener {
@@ -70,8 +75,12 @@ impl Fixture {
                 is_in_panic: false,
             }
         };
+        let limit = LimitShard::default();
+        limit.passed.add(90);
+        limit.refused.add(10);
         Self {
             general,
+            limits: vec![FixtureLimit([Arc::new(limit)].into_iter().collect())],
             buckets: BucketBounds::default(),
             listeners: listeners.iter().enumerate().map(listener).collect(),
             upstreams: upstreams.iter().enumerate().map(upstream).collect(),
@@ -118,6 +127,14 @@ impl MetricSource for &Fixture {
         &self.listeners[index]
     }
 
+    fn limits(&self) -> usize {
+        self.limits.len()
+    }
+
+    fn limit(&self, index: usize) -> &dyn LimitPart {
+        &self.limits[index]
+    }
+
     fn upstreams(&self) -> usize {
         self.upstreams.len()
     }
@@ -128,6 +145,32 @@ impl MetricSource for &Fixture {
 
     fn servers(&self, upstream: usize) -> &[usize] {
         &self.upstreams[upstream].shown
+    }
+}
+
+impl LimitPart for FixtureLimit {
+    fn name(&self) -> &str {
+        "per-client"
+    }
+
+    fn shards(&self) -> &PerWorker<LimitShard> {
+        &self.0
+    }
+
+    fn keys(&self) -> usize {
+        7
+    }
+
+    fn keys_max(&self) -> usize {
+        100_000
+    }
+
+    fn evictions(&self) -> u64 {
+        1
+    }
+
+    fn waiting(&self) -> u32 {
+        2
     }
 }
 

@@ -310,10 +310,16 @@ impl TunnelClient for ClientConnection {
     }
 }
 
-/// Counts one more connection of a client, if the listener limits them; whether it does. A trusted proxy stands for many clients, and is not
+/// Counts one more connection of a client, if the listener limits them or their rate; whether it limits them. A trusted proxy stands for many clients, and is not
 /// limited.
 fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
     let plan = listener.plan();
+    if let (Some(rate), Some(ip)) = (&plan.connection_rate, client.ip())
+        && !plan.trusts(client)
+        && !rate.admits(ClientKey::from(ip), clock::now())
+    {
+        return Err(Failure::weir(Phase::Accept, Cause::ClientConnectionRate));
+    }
     let is_limited = plan.config.connections_per_client_max.is_some() && !plan.trusts(client);
     let limit = listener.state.clients().filter(|_| is_limited);
     let (Some(limit), Some(ip)) = (limit, client.ip()) else { return Ok(false) };

@@ -33,6 +33,9 @@ pub struct Entry {
     pub upstream: u32,
     /// The place of its server in the upstream; [`NONE`] without one.
     pub server: u32,
+    /// The limit or list that has refused or delayed it, as a place in [`Snapshot::rule_names`](crate::state::snapshot::Snapshot::rule_names);
+    /// [`NONE`] without one.
+    pub stopped_by: u32,
     /// The other end of the client connection.
     pub peer: Peer,
     /// The client, when a trusted proxy names another than the peer.
@@ -97,6 +100,7 @@ impl Entry {
             route: NONE,
             upstream: NONE,
             server: NONE,
+            stopped_by: NONE,
             peer: Peer::Unix,
             client: None,
             times: PhaseTimes::ZERO,

@@ -8,3 +8,4 @@ mod on_down;
 mod ejection;
 mod timeouts;
 mod limits;
+mod request_limits;

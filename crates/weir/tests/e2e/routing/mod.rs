@@ -5,6 +5,7 @@
 mod routes;
 mod placeholders;
 mod cors;
+mod access_lists;
 mod normal_paths;
 mod files;
 mod error_pages;

@@ -1,0 +1,139 @@
+//! What the listener and the route say of who makes a request: the lists that it is in, then the limits that it is under.
+//!
+//! Must not answer: a refusal is a failure like any other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weir_config::{AccessList, ListAction};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::client::Client;
+use super::limited::RuleInForce;
+use super::limits::{self, KeyPlace};
+use super::stream::ClientEnd;
+use super::template::TemplateValues;
+use super::{Ended, Exchange, forwarded, pause};
+use crate::net::clock;
+use crate::state::snapshot::{ListenerPlan, RequestRules, RoutePlan};
+
+/// Requests that wait for a refusal that is put off, in all workers.
+const TARPITTED_MAX: u32 = 1_000;
+
+static TARPITTED: AtomicU32 = AtomicU32::new(0);
+
+/// Looks a request up in the lists, then asks the limits, and waits where they say so.
+///
+/// # Errors
+/// When it is refused, or the client leaves while it waits.
+pub(super) async fn pass(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    route: &RoutePlan,
+    rules: &RequestRules,
+) -> Result<(), Ended> {
+    let place = KeyPlace { listener, route: Some(route) };
+    match decide(client, stream, exchange, place, &rules.lists) {
+        Some(list) if list.action == ListAction::Allow => return Ok(()),
+        Some(list) => {
+            if list.action == ListAction::Tarpit
+                && let Some(_place) = Tarpitted::enter()
+            {
+                // On the heap, since it is rare and would make every exchange larger.
+                Box::pin(pause::hold(client, stream, exchange, list.delay)).await?;
+                client.now = clock::now();
+            }
+            return Err(refuse(exchange, list).into());
+        }
+        None => {}
+    }
+    let wait_ns = limits::ask(client, stream, exchange, place, &rules.limits)?;
+    if wait_ns > 0 {
+        Box::pin(limits::wait(client, stream, exchange, &rules.limits, wait_ns)).await?;
+    }
+    Ok(())
+}
+
+/// The same for a request that no route takes, without waiting.
+///
+/// # Errors
+/// When it is refused.
+#[cold]
+pub(super) fn pass_without_route(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    listener: &ListenerPlan,
+    rules: &RequestRules,
+) -> Result<(), Failure> {
+    let place = KeyPlace { listener, route: None };
+    match decide(client, stream, exchange, place, &rules.lists) {
+        Some(list) if list.action == ListAction::Allow => Ok(()),
+        Some(list) => Err(refuse(exchange, list)),
+        None => limits::ask(client, stream, exchange, place, &rules.limits).map(|_wait_ns| ()),
+    }
+}
+
+/// The list that decides about a request: that with the most specific entry, of equal ones the first. Notes the tag of the first that has one.
+fn decide<'a>(
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &mut Exchange,
+    place: KeyPlace<'_>,
+    lists: &'a [Arc<AccessList>],
+) -> Option<&'a Arc<AccessList>> {
+    exchange.limited.is_asked = true;
+    let mut decides: Option<(u8, &Arc<AccessList>)> = None;
+    for list in lists {
+        let mut text = std::mem::take(&mut exchange.limited.text);
+        let found = match list.is_of_networks() {
+            true => list.find_address(forwarded::client_address(client, exchange, place.listener)),
+            false => {
+                text.clear();
+                let values =
+                    TemplateValues::of_request(client, stream, exchange, place.listener, place.route);
+                values.write(&list.key, &mut text);
+                list.find_text(&text)
+            }
+        };
+        if let Some((bits, tag)) = found {
+            match list.action {
+                ListAction::Tag if exchange.limited.tag.is_empty() => {
+                    exchange.limited.tag.extend_from_slice(tag.as_bytes());
+                }
+                ListAction::Tag => {}
+                _ if decides.is_none_or(|(known, _)| bits > known) => decides = Some((bits, list)),
+                _ => {}
+            }
+        }
+        exchange.limited.text = text;
+    }
+    decides.map(|(_, list)| list)
+}
+
+#[cold]
+fn refuse(exchange: &mut Exchange, list: &Arc<AccessList>) -> Failure {
+    // The upstream has not seen the request.
+    exchange.record.upstream = None;
+    exchange.limited.by = Some(RuleInForce::List(Arc::clone(list)));
+    Failure::weir(Phase::Route, Cause::AccessDenied)
+}
+
+/// A request whose refusal is put off, until this is dropped.
+struct Tarpitted;
+
+impl Tarpitted {
+    /// `None`: there are as many as there may be.
+    fn enter() -> Option<Self> {
+        let more = |count: u32| (count < TARPITTED_MAX).then_some(count + 1);
+        TARPITTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Tarpitted {
+    fn drop(&mut self) {
+        TARPITTED.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,40 @@
+//! An exchange that waits for nothing but time, before it goes on.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_observe::{Cause, Failure, Phase};
+
+use super::client::Client;
+use super::stream::ClientEnd;
+use super::{Ended, Exchange};
+use crate::net::clock;
+use crate::state::activity::Activity;
+
+/// Waits for so long.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the exchange is over.
+pub(super) async fn hold(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    time: Duration,
+) -> Result<(), Ended> {
+    client.deadline.set(clock::now(), Some(time));
+    std::future::poll_fn(|cx| {
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        client.report(Activity::Queue, stream, exchange);
+        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Queue) {
+            Some(failure) => Err(failure),
+            None if client.deadline.ends_with_ceiling() => {
+                Err(Failure::weir(Phase::Queue, Cause::ExchangeTimedOut))
+            }
+            None => Ok(()),
+        })
+    })
+    .await
+    .map_err(Ended::Failed)
+}

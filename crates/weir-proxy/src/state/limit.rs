@@ -1,0 +1,352 @@
+//! A limit by key in the form the data path uses, with what all workers share of it: the table of its keys, and its counters.
+//!
+//! The table goes on over reloads under the name of the limit, as long as the config keeps its shape. Must not answer clients.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_config::{KeyLimit, RequestFrequency};
+use weir_observe::{LimitShard, PerWorker};
+use weir_traffic::limit::{ClientKey, ClientLimit, RateLimit, TopKey, TopKeys};
+
+use crate::net::clock::{self, Instant};
+
+/// Requests that wait for their turn at most, for each limit.
+const WAITING_MAX: u32 = 10_000;
+
+/// A limit by key.
+#[derive(Debug)]
+pub struct LimitPlan {
+    /// The limit in the config.
+    pub config: Arc<KeyLimit>,
+    /// What goes on in the next config.
+    pub state: Arc<LimitState>,
+}
+
+/// A limit where a listener or a route names it.
+#[derive(Debug, Clone)]
+pub(crate) struct LimitInUse {
+    pub(crate) plan: Arc<LimitPlan>,
+    /// Only of requests to the upstream in this place; `None`: of all.
+    pub(crate) upstream: Option<usize>,
+}
+
+/// What a limit keeps over reloads.
+#[derive(Debug)]
+pub struct LimitState {
+    table: Arc<LimitTable>,
+    /// What each worker counts.
+    pub shards: PerWorker<LimitShard>,
+    /// The keys that each worker refuses most.
+    top: PerWorker<Mutex<TopKeys>>,
+    /// Requests that wait for their turn.
+    waiting: AtomicU32,
+}
+
+/// Connections that each client may open in a time.
+#[derive(Debug)]
+pub(crate) struct ConnectionRate {
+    /// The rate in the config.
+    rate: RequestFrequency,
+    hasher: RandomState,
+    epoch: Instant,
+    clients: RateLimit,
+}
+
+/// Clients that the table of a listener is made for.
+const CLIENTS_MAX: usize = 100_000;
+
+impl ConnectionRate {
+    /// The table goes on from the listener of this name in the config of before, if its rate is the same.
+    pub(super) fn new(rate: RequestFrequency, before: Option<&Arc<ConnectionRate>>) -> Option<Arc<Self>> {
+        if let Some(before) = before.filter(|before| before.rate == rate) {
+            return Some(Arc::clone(before));
+        }
+        let clients = RateLimit::new(rate.tokens().ok()?, CLIENTS_MAX);
+        Some(Arc::new(Self { rate, hasher: RandomState::new(), epoch: clock::now(), clients }))
+    }
+
+    /// Whether the client may open a connection now.
+    pub(crate) fn admits(&self, client: ClientKey, now: Instant) -> bool {
+        let key = self.hasher.hash_one(client.number());
+        self.clients.try_take(key, now.nanos_since(self.epoch)).is_ok()
+    }
+}
+
+/// What is known of the keys.
+#[derive(Debug)]
+struct LimitTable {
+    /// Keyed at random, so that no client can choose keys that meet in one place.
+    hasher: RandomState,
+    /// Where the time of the table begins.
+    epoch: Instant,
+    rate: Option<RateLimit>,
+    concurrent: Option<ClientLimit>,
+}
+
+/// What a limit says to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitAnswer {
+    /// It goes on, after so many nanoseconds.
+    Pass { wait_ns: u64 },
+    /// It has come too soon, by so many nanoseconds.
+    OverRate { retry_ns: u64 },
+    /// Too many requests of its key run.
+    OverConcurrency,
+}
+
+impl LimitPlan {
+    /// `before`: the limit of this name in the config of before.
+    pub(super) fn new(config: &Arc<KeyLimit>, workers: usize, before: Option<&LimitPlan>) -> LimitPlan {
+        let table = before.filter(|before| has_same_table(&before.config, config));
+        let table = table.map(|before| Arc::clone(&before.state.table));
+        let state = LimitState {
+            table: table.unwrap_or_else(|| Arc::new(LimitTable::new(config))),
+            shards: before.map_or_else(|| PerWorker::new(workers), |before| before.state.shards.clone()),
+            top: before.map_or_else(|| PerWorker::new(workers), |before| before.state.top.clone()),
+            waiting: AtomicU32::new(0),
+        };
+        LimitPlan { config: Arc::clone(config), state: Arc::new(state) }
+    }
+
+    /// The hash of a key.
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.state.table.hasher.hash_one(key)
+    }
+
+    /// The same of the network of an address.
+    #[inline]
+    pub(crate) fn hash_address(&self, address: IpAddr) -> u64 {
+        self.state.table.hasher.hash_one(self.config.prefixes.network(address))
+    }
+
+    /// Takes from the rate of a key and from its concurrency, unless it is over one of them: then nothing is taken.
+    #[inline]
+    pub(crate) fn ask(&self, key: u64, now: Instant) -> LimitAnswer {
+        let table = &*self.state.table;
+        let now_ns = now.nanos_since(table.epoch);
+        let mut wait_ns = 0;
+        if let Some(rate) = &table.rate {
+            let asked = match self.config.counts_responses() {
+                true => rate.check(key, now_ns).map(|()| 0),
+                false => rate.try_take(key, now_ns),
+            };
+            match asked {
+                Ok(wait) => wait_ns = wait,
+                Err(retry_ns) => return LimitAnswer::OverRate { retry_ns },
+            }
+        }
+        if let Some(concurrent) = &table.concurrent
+            && concurrent.try_acquire(ClientKey::of_hash(key)).is_err()
+        {
+            self.give_back_token(key);
+            return LimitAnswer::OverConcurrency;
+        }
+        LimitAnswer::Pass { wait_ns }
+    }
+
+    /// Gives back what a request has taken of the rate that was refused for another reason.
+    pub(crate) fn give_back_token(&self, key: u64) {
+        if let Some(rate) = self.state.table.rate.as_ref().filter(|_| !self.config.counts_responses()) {
+            rate.give_back(key);
+        }
+    }
+
+    /// A request of the key is over that was under the limit on requests at once.
+    pub(crate) fn release(&self, key: u64) {
+        if let Some(concurrent) = &self.state.table.concurrent {
+            concurrent.release(ClientKey::of_hash(key));
+        }
+    }
+
+    /// Whether something is to be done when a request is over.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state.table.concurrent.is_some() || self.config.counts_responses()
+    }
+
+    /// Counts a response with this status towards the rate of the key, if it is one that counts.
+    pub(crate) fn count_response(&self, key: u64, status: u16, now: Instant) {
+        if let Some(rate) = self.state.table.rate.as_ref().filter(|_| self.config.counts(status)) {
+            rate.spend(key, now.nanos_since(self.state.table.epoch));
+        }
+    }
+
+    /// Notes that a key was refused. Its text is shown to operators.
+    pub(crate) fn note_refusal(&self, worker: usize, key: u64, text: &[u8], now: Instant) {
+        let now_ns = now.nanos_since(self.state.table.epoch);
+        let mut top = lock(self.state.top.of(worker));
+        top.count(key, text, now_ns);
+    }
+
+    /// A place among the requests that wait; `None`: there are too many.
+    pub(crate) fn wait(self: &Arc<Self>) -> Option<WaitingTurn> {
+        let more = |waiting: u32| (waiting < WAITING_MAX).then_some(waiting + 1);
+        let counted = self.state.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.is_ok().then(|| WaitingTurn(Arc::clone(self)))
+    }
+
+    /// The keys that were refused most, and how many milliseconds ago the last time was.
+    pub fn top_refused(&self) -> Vec<(TopKey, u64)> {
+        let mut all = TopKeys::default();
+        self.state.top.used().for_each(|top| all.add(&lock(top)));
+        let now_ns = clock::now().nanos_since(self.state.table.epoch);
+        let ago = |key: TopKey| {
+            let ago_ms = now_ns.saturating_sub(key.last_ns) / 1_000_000;
+            (key, ago_ms)
+        };
+        all.into_sorted().into_iter().map(ago).collect()
+    }
+
+    /// How many keys the table holds that have used some of the limit.
+    pub fn keys(&self) -> usize {
+        let table = &self.state.table;
+        let now_ns = clock::now().nanos_since(table.epoch);
+        let by_rate = table.rate.as_ref().map_or(0, |rate| rate.keys(now_ns));
+        by_rate.max(table.concurrent.as_ref().map_or(0, ClientLimit::clients))
+    }
+
+    /// How many keys were forgotten although they had used some of it.
+    pub fn evictions(&self) -> u64 {
+        self.state.table.rate.as_ref().map_or(0, RateLimit::evictions)
+    }
+
+    /// How many requests wait for their turn.
+    pub fn waiting(&self) -> u32 {
+        self.state.waiting.load(Ordering::Relaxed)
+    }
+}
+
+impl LimitTable {
+    fn new(config: &KeyLimit) -> LimitTable {
+        LimitTable {
+            hasher: RandomState::new(),
+            epoch: clock::now(),
+            rate: config.rate.map(|rate| RateLimit::new(rate.tokens, config.keys_max)),
+            // The keys are hashes, which need no seed.
+            concurrent: config.concurrent.map(|max| ClientLimit::new(max, config.keys_max, 0)),
+        }
+    }
+}
+
+/// Whether the keys of one config mean the same in another.
+fn has_same_table(before: &KeyLimit, config: &KeyLimit) -> bool {
+    let rate = |limit: &KeyLimit| limit.rate.map(|rate| rate.tokens);
+    let shape = |limit: &KeyLimit| (rate(limit), limit.concurrent, limit.keys_max, limit.prefixes);
+    shape(before) == shape(config) && before.key == config.key
+}
+
+/// A request that waits for its turn, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WaitingTurn(Arc<LimitPlan>);
+
+impl Drop for WaitingTurn {
+    fn drop(&mut self) {
+        self.0.state.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a limit holds for a request until that is over: its place among the requests at once, and what its response will count.
+#[derive(Debug)]
+pub(crate) struct LimitHold {
+    pub(crate) plan: Arc<LimitPlan>,
+    pub(crate) key: u64,
+    /// Whether it has a place; not when it went on although the limit was reached, since that is a dry run.
+    pub(crate) has_place: bool,
+}
+
+impl Drop for LimitHold {
+    fn drop(&mut self) {
+        if self.has_place {
+            self.plan.release(self.key);
+        }
+    }
+}
+
+fn lock(top: &Mutex<TopKeys>) -> std::sync::MutexGuard<'_, TopKeys> {
+    top.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weir_config::Config;
+
+    use super::*;
+
+    fn plan(keys: &str, before: Option<&LimitPlan>) -> Arc<LimitPlan> {
+        let text = format!(
+            "limit.one = {{ {keys} }}\nlistener.web = {{ address = \":0\", upstream = \"app\", limited_by = \"one\" }}\n\
+             upstream.app.servers = [\"a:80\"]"
+        );
+        let config = Config::parse(&text, "weir.toml").expect("a good config");
+        Arc::new(LimitPlan::new(&config.limits[0], 2, before))
+    }
+
+    #[test]
+    fn a_refusal_by_concurrency_gives_the_token_back() {
+        let plan = plan("rate = \"2/h\", concurrent = 1", None);
+        let (key, now) = (plan.hash(b"a"), clock::now());
+        assert_eq!(plan.ask(key, now), LimitAnswer::Pass { wait_ns: 0 });
+        for _ in 0..5 {
+            assert_eq!(plan.ask(key, now), LimitAnswer::OverConcurrency);
+        }
+        plan.release(key);
+        assert_eq!(plan.ask(key, now), LimitAnswer::Pass { wait_ns: 0 });
+        plan.release(key);
+        assert!(matches!(plan.ask(key, now), LimitAnswer::OverRate { .. }));
+        assert_eq!((plan.keys(), plan.evictions()), (1, 0));
+    }
+
+    #[test]
+    fn the_requests_that_wait_are_bounded() {
+        let plan = plan("rate = \"1/h\", delay = \"1m\"", None);
+        let mut waiting: Vec<WaitingTurn> = std::iter::from_fn(|| plan.wait()).collect();
+        assert_eq!((waiting.len(), plan.waiting()), (WAITING_MAX as usize, WAITING_MAX));
+        waiting.pop();
+        assert!(plan.wait().is_some() && plan.waiting() == WAITING_MAX - 1);
+        drop(waiting);
+        assert_eq!(plan.waiting(), 0);
+    }
+
+    /// A table of the same shape goes on; counters always do.
+    #[test]
+    fn a_table_goes_on_as_long_as_keys_mean_the_same() {
+        let first = plan("rate = \"1/h\"", None);
+        let (key, now) = (first.hash(b"a"), clock::now());
+        first.ask(key, now);
+        first.state.shards.of(1).passed.increment();
+        for (keys, goes_on) in [
+            ("rate = \"1/h\", status = 503, dry_run = true, count_status = 404", true),
+            ("rate = \"1/h\", block = \"1m\"", false),
+            ("rate = \"2/h\"", false),
+            ("rate = \"1/h\", key = \"{host}\"", false),
+            ("rate = \"1/h\", prefix.ipv4 = 24", false),
+            ("rate = \"1/h\", keys_max = 7", false),
+            ("rate = \"1/h\", concurrent = 1", false),
+        ] {
+            let next = plan(keys, Some(&first));
+            let is_over = matches!(next.ask(key, now), LimitAnswer::OverRate { .. });
+            assert_eq!(is_over && next.hash(b"a") == key, goes_on, "{keys}");
+            assert_eq!(next.state.shards.used().map(|shard| shard.passed.value()).sum::<u64>(), 1, "{keys}");
+        }
+    }
+
+    #[test]
+    fn connections_have_a_rate() {
+        let rate: RequestFrequency = "2/h".parse().unwrap();
+        let clients = ConnectionRate::new(rate, None).unwrap();
+        let client = |text: &str| ClientKey::from(text.parse::<IpAddr>().unwrap());
+        let now = clock::now() + Duration::from_secs(1);
+        let admits = |rate: &ConnectionRate, text| rate.admits(client(text), now);
+        assert_eq!([0; 3].map(|_| admits(&clients, "192.0.2.1")), [true, true, false]);
+        assert!(admits(&clients, "192.0.2.2"));
+        let next = ConnectionRate::new(rate, Some(&clients)).unwrap();
+        assert!(!admits(&next, "192.0.2.1"));
+        let other = ConnectionRate::new("3/h".parse().unwrap(), Some(&clients)).unwrap();
+        assert!(admits(&other, "192.0.2.1"));
+    }
+}

@@ -1,0 +1,54 @@
+//! The lists and limits that a request comes under.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use weir_config::{AccessList, LimitUse};
+use weir_traffic::route::RouteRequest as _;
+
+use super::explanation::RequestExplanation;
+
+/// Those of the route, or of the listener where no route takes the request.
+fn of_request<'a>(explanation: &'a RequestExplanation<'_>) -> (&'a [Arc<AccessList>], &'a [LimitUse]) {
+    match explanation.route {
+        Some(route) => (&route.lists, &route.limited_by),
+        None => (&explanation.listener.lists, &explanation.listener.limited_by),
+    }
+}
+
+/// Whether the client is in a list; `None` for a list of other keys.
+fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option<bool> {
+    list.is_of_networks().then(|| list.find_address(explanation.request.source()).is_some())
+}
+
+/// A line for each: its label and its text.
+pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, String)> {
+    let (lists, limits) = of_request(explanation);
+    let list = |list: &Arc<AccessList>| {
+        let what = match has_client(list, explanation) {
+            Some(true) => "the client is in it".to_owned(),
+            Some(false) => "the client is not in it".to_owned(),
+            None => format!("by {}", list.key),
+        };
+        ("list", format!("{} ({}): {what}", list.name, list.action.name()))
+    };
+    let limit = |one: &LimitUse| {
+        let limit = &one.limit;
+        let dry = if limit.dry_run { ", as a dry run" } else { "" };
+        ("limit", format!("{}: {} by {}{dry}", limit.name, limit.rule(), limit.key))
+    };
+    lists.iter().map(list).chain(limits.iter().map(limit)).collect()
+}
+
+/// The same for programs.
+pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>) {
+    let (lists, limits) = of_request(explanation);
+    if !lists.is_empty() {
+        let list = |list: &Arc<AccessList>| json!({ "name": list.name, "action": list.action.name(), "has_client": has_client(list, explanation) });
+        object["lists"] = lists.iter().map(list).collect();
+    }
+    if !limits.is_empty() {
+        let limit = |one: &LimitUse| json!({ "name": one.limit.name, "rule": one.limit.rule(), "key": one.limit.key.to_string() });
+        object["limits"] = limits.iter().map(limit).collect();
+    }
+}
