@@ -7,20 +7,24 @@ use super::*;
 const ROUND_ROBIN: Policy = Policy::RoundRobin;
 
 proptest! {
-    /// After any number of requests, every server has had its share to within two requests.
+    /// After any number of requests, no two servers are further apart, each by its weight, than by one request of each: the bound of
+    /// start-time fair queueing (Goyal, Vin, Cheng 1996, theorem 1).
     #[test]
     fn shares_are_in_proportion_at_every_moment(
         weights in prop::collection::vec(1_u32..=WEIGHTS_MAX, 1..8),
         visits in 1..500_usize,
     ) {
         let mut upstream = TestBalancer::new(&ROUND_ROBIN, &weights);
-        let total: u32 = weights.iter().sum();
-        let mut counts = vec![0_i64; weights.len()];
+        let mut counts = vec![0_u32; weights.len()];
         for visit in 1..=visits {
             counts[upstream.visit()] += 1;
-            for (id, &weight) in weights.iter().enumerate() {
-                let due = visit as f64 * f64::from(weight) / f64::from(total);
-                prop_assert!((counts[id] as f64 - due).abs() < 2.0, "{counts:?} after {visit}");
+            let parts = || counts.iter().zip(&weights).map(|(&count, &weight)| (f64::from(count), f64::from(weight)));
+            for (one, weight) in parts() {
+                for (other, other_weight) in parts() {
+                    let apart = one / weight - other / other_weight;
+                    let bound = 1.0 / weight + 1.0 / other_weight;
+                    prop_assert!(apart <= bound + 1e-6, "{counts:?} after {visit}");
+                }
             }
         }
     }
