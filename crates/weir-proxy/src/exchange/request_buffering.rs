@@ -42,9 +42,9 @@ pub(super) async fn take_request(
     let maxima = (limits.memory.as_usize(), limits.file.bytes());
     let gathered = poll_fn(|cx| poll(cx, client, stream, exchange, maxima)).await?;
     let place = match gathered {
-        Gathered::InMemory => 0,
-        Gathered::InFile => 1,
-        Gathered::InPart => 2,
+        Gathered::Memory => 0,
+        Gathered::File => 1,
+        Gathered::Partly => 2,
     };
     client.worker.shard.bodies_buffered[place].increment();
     exchange.replay_buffer.begin_gathered();

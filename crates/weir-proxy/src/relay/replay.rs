@@ -32,10 +32,10 @@ pub(crate) struct ReplayBuffer {
 /// How far a body was gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    InMemory,
-    InFile,
+    Memory,
+    File,
     /// There is more of it than may be kept.
-    InPart,
+    Partly,
 }
 
 impl ReplayBuffer {
@@ -114,15 +114,11 @@ impl ReplayBuffer {
             } else if len > 0 {
                 if !self.spill(data, file_max)? {
                     ready!(self.poll_spilled(cx))?;
-                    return Poll::Ready(Ok(Gathered::InPart));
+                    return Poll::Ready(Ok(Gathered::Partly));
                 }
             } else if body.is_finished() {
                 ready!(self.poll_spilled(cx))?;
-                return Poll::Ready(Ok(if self.spill.is_some() {
-                    Gathered::InFile
-                } else {
-                    Gathered::InMemory
-                }));
+                return Poll::Ready(Ok(if self.spill.is_some() { Gathered::File } else { Gathered::Memory }));
             } else {
                 ready!(body.poll_read(cx))?;
                 continue;

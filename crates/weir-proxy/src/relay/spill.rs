@@ -47,7 +47,7 @@ impl Spill {
     /// Those of `open(2)`.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::EXCL;
-        let fd = rustix::fs::open(&std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)?;
+        let fd = rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)?;
         let fd = Arc::new(fd);
         Ok(Self {
             file: DiskFile::of_temporary(&fd),
