@@ -57,6 +57,7 @@ pub use config::{
     Upstream, UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
     WorkerCount,
 };
+pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;
 pub use credential_files::{doubt_about_users, load_keys, load_users};
 pub use diagnostic::{Colour, Diagnostic, DiagnosticKind, Diagnostics, Location};

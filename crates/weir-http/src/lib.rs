@@ -18,6 +18,7 @@ pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloPro
 pub use message::auth::authenticates_connection;
 pub use message::authority::Authority;
 pub use message::body::BodyLength;
+pub use message::coding::{AcceptedCodings, ContentCoding, depends_on_coding};
 pub use message::conditional::{ConditionOutcome, Validators, parse_date};
 pub use message::connection::ConnectionOptions;
 pub use message::date::{DATE_BYTES, date};
@@ -43,3 +44,4 @@ pub use message::target::TargetForm;
 pub use message::traceparent::Traceparent;
 pub use message::version::Version;
 pub use message::via::via_names;
+pub use message::weight::weight_of;

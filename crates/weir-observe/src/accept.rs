@@ -3,6 +3,8 @@
 //! Two formats exist, so this is no general negotiation: each gets the weight of the most specific range that names it, and
 //! HTML wins a tie. An answer is sent in any case; 406 would hide the failure that the client should read about.
 
+use weir_http::weight_of;
+
 /// A format for Weir's own answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyFormat {
@@ -69,29 +71,6 @@ fn json_specificity(media: &[u8]) -> u8 {
         _ if media.len() > 5 && media[media.len() - 5..].eq_ignore_ascii_case(b"+json") => 3,
         _ => 0,
     }
-}
-
-/// The weight of a parameter: `None` when it is no weight, `Some(None)` when it is a malformed one.
-fn weight_of(parameter: &[u8]) -> Option<Option<u16>> {
-    let value = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="))?;
-    Some(parse_weight(value))
-}
-
-/// `0`, `0.5`, `1.000`: at most three decimals, in thousandths.
-fn parse_weight(value: &[u8]) -> Option<u16> {
-    let (whole, decimals) = match value {
-        [whole] | [whole, b'.'] => (whole, &[][..]),
-        [whole, b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
-        _ => return None,
-    };
-    if !matches!(whole, b'0' | b'1') || !decimals.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let mut weight = u16::from(whole - b'0') * 1000;
-    for (digit, unit) in decimals.iter().zip([100, 10, 1]) {
-        weight += u16::from(digit - b'0') * unit;
-    }
-    (weight <= 1000).then_some(weight)
 }
 
 /// The parts between separators that stand outside quoted strings.

@@ -16,6 +16,7 @@ mod stats;
 mod per_worker;
 mod shard;
 mod traces;
+mod compression;
 mod admin;
 mod histogram;
 mod counter;
@@ -39,6 +40,7 @@ mod retries;
 pub use accept::{ReplyFormat, choose_format};
 pub use admin::{AdminRefusal, AdminShard, AdminStats};
 pub use affinity::AffinityOutcome;
+pub use compression::{CompressionRefusal, CompressionShard, CompressionStats};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{
     Cause, Closing, Failure, FailureExplanation, Party, Reason, config_keys_named, failures_markdown,

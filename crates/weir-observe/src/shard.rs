@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use weir_http::Rule;
 
 use crate::affinity::AffinityOutcome;
+use crate::compression::CompressionShard;
 use crate::counter::{Counter, Gauge};
 use crate::failure::{Cause, Failure, Reason};
 use crate::histogram::Histogram;
@@ -73,6 +74,8 @@ pub struct WorkerShard {
     pub responses_buffered: [Counter; 2],
     /// Sampled exchanges dropped because too many waited to be sent.
     pub traces_dropped: Counter,
+    /// Bodies compressed and decompressed.
+    pub compression: CompressionShard,
     /// One part per listener, in the order of the config.
     pub listeners: Box<[Arc<ListenerShard>]>,
     /// One part per upstream, in the order of the config.
@@ -116,6 +119,7 @@ impl WorkerShard {
             responses_buffered: [const { Counter::new() }; 2],
             bodies_buffered: [const { Counter::new() }; 3],
             traces_dropped: Counter::new(),
+            compression: CompressionShard::default(),
             listeners,
             upstreams,
         }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::admin::AdminStats;
 use crate::affinity::AffinityOutcome;
+use crate::compression::CompressionStats;
 use crate::counter::{Counter, Level};
 use crate::failure::Reason;
 use crate::histogram::HistogramSnapshot;
@@ -253,6 +254,7 @@ pub struct WorkerStats {
     pub traces_sampled: u64,
     pub traces_limited: u64,
     pub traces_dropped: u64,
+    pub compression: CompressionStats,
     pub bodies_buffered: [u64; 3],
     pub responses_buffered: [u64; 2],
 }
@@ -276,6 +278,7 @@ impl WorkerStats {
             traces_sampled: shard.traces_sampled.value(),
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
+            compression: CompressionStats::of(&shard.compression),
             responses_buffered: shard.responses_buffered.each_ref().map(Counter::value),
             bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }

@@ -11,4 +11,5 @@ mod responder;
 pub mod upstream;
 mod relay;
 pub mod state;
+mod compression;
 pub mod net;

@@ -75,6 +75,7 @@ fn routes(
         route.body_size = body_size;
         route.request_headers = headers.request.clone();
         route.response_headers = headers.response.clone();
+        route.compression = text.value.compression.to_compression();
         route.error_pages = headers.error_pages.clone();
         routes.push(route);
         places.push(upstream.span);
@@ -213,6 +214,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "request_headers",
         "response_headers",
         "hsts",
+        "compression",
         "error_pages",
     ];
     let of_listener = of_listener.map(|key| (key, text.changed(key)));

@@ -58,6 +58,7 @@ pub(super) fn check(
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
         access: access::check(value, scope, diagnostics).map(Box::new),
+        compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
         error_pages: [
             error_pages::check(value.error_pages.as_ref(), scope.files, diagnostics),
             around.error_pages.clone(),
@@ -318,7 +319,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 28] = [
+    const OF_HTTP: [&str; 29] = [
         "host",
         "path",
         "path_exact",
@@ -338,6 +339,7 @@ fn report_of_other_protocol(
         "basic",
         "jwt",
         "forward_auth",
+        "compression",
         "error_pages",
         "forward_host",
         "buffer_requests",

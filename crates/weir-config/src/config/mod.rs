@@ -16,6 +16,7 @@ mod error_page;
 mod cors;
 mod access;
 mod destination;
+mod compression;
 mod limit;
 mod list;
 mod upstream;
@@ -36,6 +37,7 @@ pub use access::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenAlgorithm, TokenS
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
+pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;
 pub use cors::{Cors, CorsOrigin};
 pub use credentials::Credentials;

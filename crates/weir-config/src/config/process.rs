@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
 use crate::source::{Tree, TreeNode};
-use crate::value::{FileMode, ListenAddress, Size, Token};
+use crate::value::{FileMode, ListenAddress, Percent, Size, Token};
 
 section! {
     /// Workers, limits of the whole process, stop and reload.
@@ -30,6 +30,13 @@ section! {
         /// (`listener.NAME.timeouts.request`); then it is answered 503. Idle connections hold no buffer. While half of the buffers are in
         /// use, exchanges that wait for more of a body and have nothing to forward hold none either.
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
+        /// The share of a worker's time that compression may take. Above it, levels fall in steps to the lowest; then further responses pass
+        /// as they are. They rise again as the load falls. The log and `weir_worker_compression_step` tell.
+        compression_time: Percent = "50%", in 1..=100, like "HAProxy `maxcompcpuusage`";
+        /// The number of responses that are compressed or decompressed at a time, over all workers; further ones pass as they are. It bounds
+        /// their memory: about 370 KiB each with gzip, 1.5 MiB with Zstandard and Brotli, and up to 3 MiB at the highest level of Brotli;
+        /// decompressing takes the window that the server has chosen, up to 16 MiB.
+        compressions_max: u32 = 512, in 1..=1_000_000, like "HAProxy `maxzlibmem`";
         /// The time between SIGTERM or SIGINT and the stop. Weir serves as before, but `/ready` of the admin listener answers 503: set it
         /// to the time that the load balancer in front takes to notice. A second signal ends the delay.
         stop_delay: Duration = "0s", in 0..=3_600_000, like "HAProxy `grace`, Envoy `drain`";

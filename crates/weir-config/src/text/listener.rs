@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error_page::ErrorPagesText;
-use super::{HeaderChangesText, ListenerTlsText, ProxyProtocolText, RouteText};
+use super::{CompressionSwitch, HeaderChangesText, ListenerTlsText, ProxyProtocolText, RouteText};
 use crate::config::{
     AccessLog, ForwardedHeaders, HeaderChanges, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, TrustedProxies,
@@ -85,6 +85,9 @@ section! {
         response_headers: HeaderChangesText = {}, like "nginx `add_header ... always`, HAProxy `http-after-response set-header`";
         /// `Strict-Transport-Security` (RFC 6797): browsers use TLS for this host from then on, whatever link they follow. Needs `tls`.
         hsts: SpannedTable<HstsText> = optional, like "Traefik `stsSeconds`";
+        /// Compression of responses, on all routes that have no `compression` of their own: `true` with the defaults, `false`, or a table. Off
+        /// by default: a page that shows a secret beside text of the request can be read through TLS when it is compressed (BREACH).
+        compression: CompressionSwitch = false, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
         /// Pages in place of Weir's own, on all routes; those of a route come first.
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, HAProxy `errorfile`";
         /// The access log of this listener, in place of the global one.

@@ -65,6 +65,9 @@ fn keys_of_other_products_are_explained() {
         ("[upstream.app]", "grpc = true", "`protocol = \"h2\"` or `\"h2c\"`"),
         ("[[listener.web.route]]", "grpc_pass = \"app\"", "`upstream.NAME.protocol`"),
         ("[[listener.web.route]]", "basicAuth = {}", "`listener.NAME.route.basic`"),
+        ("[listener.web]", "gzip = \"on\"", "`listener.NAME.compression`"),
+        ("[[listener.web.route]]", "gzip_types = []", "`listener.NAME.route.compression.types`"),
+        ("[[listener.web.route]]", "encode = \"gzip\"", "`compression = true` of a listener or a route"),
         ("[[listener.web.route]]", "root = \"/srv\"", "`listener.NAME.route.files`"),
         ("[[listener.web.route]]", "alias = \"/srv\"", "`files = { root = "),
         ("", "worker_processes = 4", "`workers` in `[process]`"),
@@ -80,8 +83,6 @@ fn missing_features_are_reported() {
     for (table, line) in [
         ("[listener.web]", "quic = true"),
         ("[listener.web]", "digest_auth = \"x\""),
-        ("[listener.web]", "gzip = true"),
-        ("[listener.web]", "compression = true"),
         ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "proxy_cache = \"a\""),
         ("[[listener.web.route]]", "fastcgi_pass = \"a\""),

@@ -4,6 +4,8 @@
 
 pub(crate) mod priority;
 pub(crate) mod composed;
+pub(crate) mod coding;
+pub(crate) mod weight;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod auth;

@@ -95,6 +95,7 @@ rules! {
     InterimEndsStream "interim-ends-stream" "RFC 9113 section 8.1" "An interim response ends the stream, without a final one.",
     SwitchingProtocols "switching-protocols" "RFC 9113 section 8.6" "The response has status 101, which is not used in HTTP/2.",
     GrpcWebText "grpc-web-text" "gRPC-Web PROTOCOL-WEB.md" "The body of a gRPC-Web request in text is not base64.",
+    BrokenCoding "broken-coding" "RFC 9110 section 8.4" "The body is not encoded as its Content-Encoding says.",
     Http2BadPreface "http2-bad-preface" "RFC 9113 section 3.4" "The connection does not begin with the preface of HTTP/2.",
     Http2SettingsMissing "http2-settings-missing" "RFC 9113 section 3.4" "The first frame of the connection is not SETTINGS.",
     Http2FrameTooLarge "http2-frame-too-large" "RFC 9113 section 4.2" "A frame is larger than 16 384 bytes.",

@@ -71,6 +71,8 @@ fields! {
     BytesOut "bytes_out" "Bytes sent to the client.",
     BodyBytesIn "body_bytes_in" "Bytes of the request body.",
     BodyBytesOut "body_bytes_out" "Bytes of the response body that were sent.",
+    Compression "compression" "How Weir has changed the response body: `gzip`, `br` or `zstd`, or `decompressed`; absent when it passed as it was.",
+    CompressionRatio "compression.ratio" "How many times the response body was larger before Weir has compressed it, with two decimals.",
     Route "route" "Name of the route.",
     Upstream "upstream" "Name of the upstream.",
     Server "server" "Name of the server of the last attempt.",
@@ -228,6 +230,7 @@ impl LogField {
             LogField::Limit => LogValue::bytes(record.limit.as_bytes()),
             LogField::QueuePosition => LogValue::Number(record.queue_position.into()),
             LogField::Affinity => LogValue::word(record.kept.map(AffinityOutcome::name)),
+            LogField::Compression => LogValue::word(record.compression),
             LogField::EndedBy => LogValue::word(record.ended_by.map(Party::name)),
 
             LogField::TlsVersion => LogValue::word(record.tls.map(|tls| tls.version)),
@@ -307,6 +310,7 @@ impl LogField {
                 }
                 None => LogValue::Absent,
             },
+            LogField::CompressionRatio => ratio(record, scratch),
             LogField::Termination => scratch.hold(record.termination().as_str().as_bytes()),
 
             LogField::TerminationTcp => scratch.hold(&record.termination().as_str().as_bytes()[..2]),
@@ -343,6 +347,18 @@ fn port<'a>(address: Option<SocketAddr>) -> LogValue<'a> {
 /// Microseconds as seconds with six decimals.
 fn seconds(micros: u64, scratch: &mut ValueBuf) -> LogValue<'_> {
     match scratch.fill(|out| write!(out, "{}.{:06}", micros / 1_000_000, micros % 1_000_000)) {
+        LogValue::Own(digits) => LogValue::Decimal(digits),
+        other => other,
+    }
+}
+
+/// How much larger the body was before it was compressed.
+fn ratio<'a>(record: &ExchangeRecord<'_>, scratch: &'a mut ValueBuf) -> LogValue<'a> {
+    let (Some(whole), sent) = (record.body_bytes_uncompressed, record.body_bytes_out) else {
+        return LogValue::Absent;
+    };
+    let Some(hundredths) = whole.saturating_mul(100).checked_div(sent) else { return LogValue::Absent };
+    match scratch.fill(|out| write!(out, "{}.{:02}", hundredths / 100, hundredths % 100)) {
         LogValue::Own(digits) => LogValue::Decimal(digits),
         other => other,
     }

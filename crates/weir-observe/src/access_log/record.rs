@@ -65,6 +65,10 @@ pub struct ExchangeRecord<'a> {
     pub body_bytes_in: u64,
     /// Bytes of the response body that were sent.
     pub body_bytes_out: u64,
+    /// How the response body was changed: the name of its coding, or `decompressed`; `None` when it was not.
+    pub compression: Option<&'static str>,
+    /// Bytes of the response body before it was compressed; `None` when it was not.
+    pub body_bytes_uncompressed: Option<u64>,
 
     /// Name of the route; empty when none matched.
     pub route: &'a str,
@@ -139,6 +143,8 @@ impl Default for ExchangeRecord<'_> {
             bytes_out: 0,
             body_bytes_in: 0,
             body_bytes_out: 0,
+            compression: None,
+            body_bytes_uncompressed: None,
             route: "",
             upstream: "",
             server: "",

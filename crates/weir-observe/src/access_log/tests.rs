@@ -85,6 +85,8 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         bytes_out: 2_750,
         body_bytes_in: 0,
         body_bytes_out: 2_326,
+        compression: Some("br"),
+        body_bytes_uncompressed: Some(7_815),
         route: "search",
         upstream: "api",
         server: "10.0.0.1:80",
@@ -233,6 +235,7 @@ fn every_placeholder_has_its_value() {
         ("{load.process},{load.listener},{load.upstream},{load.server}", "9,8,7,6"),
         ("{{{status}}} {{}}", "{200} {}"),
         ("{reason} {failure}", "- -"),
+        ("{compression} {compression.ratio}", "br 3.35"),
         (
             "json {duration.seconds}, {request_line} {client_port}",
             r#"{"duration.seconds":0.120399,"request_line":"GET /search?q=a%20b HTTP/1.1","client_port":49152}"#,
@@ -246,6 +249,10 @@ fn every_placeholder_has_its_value() {
     assert_eq!(line("{client_address}:{client_port}", &ExchangeRecord::default()), "unix:-\n");
     let new = ExchangeRecord { reused: Some(false), ..good };
     assert_eq!(line("{server_connection}", &new), "new\n");
+    let empty = ExchangeRecord { body_bytes_out: 0, ..good };
+    assert_eq!(line("{compression.ratio}", &empty), "-\n");
+    let plain = ExchangeRecord { compression: None, body_bytes_uncompressed: None, ..good };
+    assert_eq!(line("{compression} {compression.ratio}", &plain), "- -\n");
     assert_eq!(line("{tls.client.subject} {tls.client.fingerprint}", &good), "CN=ann 9f86\n");
     let tls = "{tls.version} {tls.cipher_suite} {tls.server_name} {tls.session}";
     assert_eq!(line(tls, &bad()), "- - - -\n");

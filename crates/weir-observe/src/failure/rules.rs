@@ -27,6 +27,7 @@ pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
         | Rule::BadStatus
         | Rule::SwitchingProtocols
         | Rule::InterimEndsStream
+        | Rule::BrokenCoding
         | Rule::Http2DataBeforeHead => &[],
         Rule::LengthDiffers => &[Phase::Request, Phase::Send, Phase::Response, Phase::Relay],
         Rule::GrpcWebText => &[Phase::Send, Phase::Response, Phase::Relay],
@@ -59,6 +60,7 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         Rule::Http2SettingsMissing => &[Phase::Connect],
         _ if is_frame_rule(rule) => &[Phase::Response, Phase::Relay],
         Rule::LengthDiffers => &[Phase::Response, Phase::Relay],
+        Rule::BrokenCoding => &[Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Relay],
         _ => &[Phase::Response],
     }
@@ -242,6 +244,9 @@ pub(super) const fn response_change(rule: Rule) -> &'static str {
         }
         Rule::Http2BlockTooLarge => {
             "Raise `upstream.NAME.limits.head_size`, or reduce the head that the server sends."
+        }
+        Rule::BrokenCoding => {
+            "Correct the server, or set `decompress = false` in the `compression` of the route: then clients get the body as it is."
         }
         Rule::BadVersion | Rule::UnsupportedVersion => {
             "Check that the server speaks HTTP/1.1 on this port, without TLS."

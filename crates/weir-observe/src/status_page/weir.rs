@@ -50,6 +50,7 @@ pub(super) fn tiles(overview: &Overview) -> Markup {
 
 /// The workers, and how even they are.
 pub(super) fn workers(overview: &Overview) -> Markup {
+    let compresses = overview.workers.iter().any(|worker| worker.stats.compression.is_used());
     let most = overview.workers.iter().map(|worker| worker.exchanges_rate.now).fold(0.0, f64::max);
     html! {
         section #workers aria-labelledby="workers-heading" {
@@ -59,16 +60,17 @@ pub(super) fn workers(overview: &Overview) -> Markup {
                 thead { tr {
                     th scope="col" { "Worker" } th scope="col" { "Exchanges per second" } th scope="col" { "Exchanges" }
                     th scope="col" { "Connections, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
+                    @if compresses { th scope="col" { "Compressing, steps down" } }
                 } }
                 tbody {
-                    @for (index, worker) in overview.workers.iter().enumerate() { (worker_row(index, worker, most)) }
+                    @for (index, worker) in overview.workers.iter().enumerate() { (worker_row(index, worker, most, compresses)) }
                 }
             } }
         }
     }
 }
 
-fn worker_row(index: usize, worker: &WorkerOverview, most: f64) -> Markup {
+fn worker_row(index: usize, worker: &WorkerOverview, most: f64, compresses: bool) -> Markup {
     let stats = &worker.stats;
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
@@ -92,6 +94,12 @@ fn worker_row(index: usize, worker: &WorkerOverview, most: f64) -> Markup {
                 (live("buffers_in_use.peak", "count", &level(stats.buffers_in_use.peak)))
             }
             td data-label="Panics" { (live("panics", "count", &format::count(stats.panics))) }
+            @if compresses {
+                td data-label="Compressing, steps down" {
+                    (live("compression.open", "count", &level(stats.compression.open))) ", "
+                    (live("compression.step", "count", &level(stats.compression.step)))
+                }
+            }
         }
     }
 }

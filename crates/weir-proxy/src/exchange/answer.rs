@@ -7,13 +7,16 @@ use weir_http::{BodyLength, FieldName, FieldWriter as _, Method};
 use weir_observe::{Cause, Failure, Party, Phase, status_text};
 
 use super::End;
+use super::body_coding::BodyCoding;
 use super::client::Client;
+use super::compression::{OwnFields, ResponseOutline};
 use super::grpc_call::GrpcCall;
 use super::header_changes::{has_values, leave};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
 use super::{
-    Ended, Exchange, cors, error_pages, fields, forwarded, granted, grpc_fields, header_changes, trace,
+    Ended, Exchange, compression, cors, error_pages, fields, forwarded, granted, grpc_fields, header_changes,
+    trace,
 };
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
@@ -199,6 +202,17 @@ fn stage_head(
         Some(len) if len > 0 && exchange.request.method() != Method::Head => BodyLength::Known(len),
         _ => BodyLength::None,
     };
+    exchange.response_relay = Relay::new();
+    exchange.body_coding = BodyCoding::AsItIs;
+    let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
+        None => (framed, length),
+        Some(route) => {
+            let outline = ResponseOutline::new(answer.status, exchange.request.method(), framed, length);
+            let own = OwnFields(&answer.fields);
+            let coding = compression::begin(client, exchange, (&config.snapshot, route), outline, &own);
+            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+        }
+    };
     let head = FinalHead {
         status: Status { code: answer.status, reason: status_text(answer.status).as_bytes() },
         content: Content::Body(framed, length),
@@ -219,7 +233,10 @@ fn stage_head(
         fields::write_id(out, exchange, listener, changes);
         // How long a failure may be kept, and what its page is, are not the matter of a route.
         let is_failure = exchange.record.failure.is_some();
-        for (name, value) in answer.fields.iter().filter(|(name, _)| is_failure || leave(changes, name)) {
+        let passes = |name: &[u8]| {
+            (is_failure || leave(changes, name)) && !compression::is_replaced(exchange.body_coding, name)
+        };
+        for (name, value) in answer.fields.iter().filter(|(name, _)| passes(name)) {
             out.field(name, value);
         }
         if let Some((access, failure)) =
@@ -227,6 +244,7 @@ fn stage_head(
         {
             granted::write_challenge(out, access, failure.cause);
         }
+        compression::write(out, exchange, &OwnFields(&answer.fields), changes);
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
             cors::write(out, cors, exchange);
         }
@@ -237,7 +255,6 @@ fn stage_head(
     exchange.record.is_own_answer = true;
     exchange.record.status = answer.status;
     exchange.answered = true;
-    exchange.response_relay = Relay::new();
     exchange.waits.begin(&listener.client_wait_limits());
 }
 
@@ -277,7 +294,7 @@ async fn send_body(
             Poll::Pending => {
                 let (awaited, moved) = match exchange.response_relay.waiting {
                     WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
-                    WaitingFor::Source => (Activity::Disk, exchange.response_relay.moved),
+                    WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
                 };
                 client.report(awaited, stream, exchange);
                 exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)

@@ -11,11 +11,13 @@ use weir_http::{
 
 use weir_traffic::ServerId;
 
+use super::body_coding::BodyCoding;
 use super::client::Client;
+use super::compression::ReceivedFields;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, cors, forwarded, granted, grpc_fields, trace};
+use super::{Exchange, affinity, compression, cors, forwarded, granted, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -251,6 +253,10 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date());
     }
     write_id(out, exchange, plans.listener, changes);
+    if exchange.body_coding != BodyCoding::AsItIs {
+        let fields = ReceivedFields { fields: exchange.response.fields(), text };
+        compression::write(out, exchange, &fields, changes);
+    }
     if let Some(cors) = &plans.route.config.cors {
         cors::write(out, cors, exchange);
     }
@@ -271,14 +277,17 @@ fn copy_response_fields<W: FieldWriter>(
     let others = response.connection().others();
     let id = plans.listener.id_of_responses();
     let decides_cors = plans.route.config.cors.is_some();
+    let coding = exchange.body_coding;
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (others && response.is_named_by_connection(text, field))
             || id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             || decides_cors && cors::is_of_protocol(name)
+            || compression::is_replaced(coding, name)
             || is_changed_away(changes, name)
     };
-    let ask = others || id.is_some() || decides_cors || !changes.is_empty();
+    let changes_coding = coding != BodyCoding::AsItIs;
+    let ask = others || id.is_some() || decides_cors || changes_coding || !changes.is_empty();
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());
     let filter = Filter {
         drop,

@@ -8,6 +8,7 @@ use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, Uni
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
+use super::body_coding::BodyCoding;
 use super::client::Client;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, granted, grpc_call};
@@ -121,6 +122,9 @@ fn with_record(
         bytes_out: record.bytes_out,
         body_bytes_in: record.tunnelled.map_or(record.body_in, |(up, _)| up),
         body_bytes_out: record.tunnelled.map_or(exchange.response_relay.moved, |(_, down)| down),
+        compression: exchange.body_coding.word(),
+        body_bytes_uncompressed: matches!(exchange.body_coding, BodyCoding::Compressed(_))
+            .then(|| exchange.response_relay.taken()),
         route: record.route.map_or("", |index| &listener.route_plans[index].config.name),
         upstream: upstream.map_or("", |upstream| &upstream.config.name),
         server: server.unwrap_or(""),

@@ -34,6 +34,7 @@ mod error_pages;
 mod template;
 pub(crate) mod fields;
 mod cors;
+mod compression;
 mod affinity;
 pub(crate) mod finish;
 mod plans;
@@ -45,6 +46,7 @@ pub(crate) mod forwarded;
 mod record;
 pub(crate) mod stream;
 pub(crate) mod client;
+mod body_coding;
 mod grpc_fields;
 pub(crate) mod granted;
 mod grpc_call;
@@ -66,6 +68,7 @@ use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
+use body_coding::BodyCoding;
 use client::Client;
 use granted::Granted;
 use grpc_call::GrpcCall;
@@ -272,6 +275,8 @@ pub(crate) struct Exchange {
     /// The head of the response as received; kept only when the access log asks for its fields.
     pub(crate) response_text: Vec<u8>,
     pub(crate) response_relay: Relay,
+    /// What becomes of the body of the response.
+    pub(crate) body_coding: BodyCoding,
     /// Whether a final response head was staged for the client: no other answer can be given any more.
     pub(crate) answered: bool,
     /// The server that the request belongs to by its cookies.
@@ -310,6 +315,7 @@ impl Exchange {
             response: ResponseHead::new(),
             response_text: Vec::new(),
             response_relay: Relay::new(),
+            body_coding: BodyCoding::AsItIs,
             answered: false,
             affinity: RequestAffinity::default(),
             rendered_headers: RenderedHeaders::default(),
@@ -340,6 +346,7 @@ impl Exchange {
         self.interim = 0;
         self.response.reset();
         self.response_relay = Relay::new();
+        self.body_coding = BodyCoding::AsItIs;
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;

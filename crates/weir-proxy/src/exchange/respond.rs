@@ -11,7 +11,7 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, affinity, fields, grpc_web, private};
+use super::{Ended, Exchange, affinity, compression, fields, grpc_web, private};
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::RelayError;
@@ -72,6 +72,10 @@ pub(super) fn begin<T: ServerStream>(
         None => length,
         Some(_) => grpc_web::begin_response_body(exchange, head, length),
     };
+    let length = match plans.route.config.compression {
+        None => length,
+        Some(_) => compression::begin_received(client, exchange, plans, head, length),
+    };
     if plans.listener.logs_response_fields {
         exchange.response_text.extend_from_slice(head);
     }
@@ -120,6 +124,7 @@ pub(super) fn account<T: ServerStream>(
 fn announced_length(exchange: &Exchange, length: BodyLength) -> Option<u64> {
     match length {
         BodyLength::Known(len) => Some(len),
+        BodyLength::None if exchange.body_coding.replaces_length() => None,
         BodyLength::None => {
             let status = exchange.response.status();
             exchange.response.content_length().filter(|_| status != 204)
@@ -164,7 +169,7 @@ fn poll<T: ServerStream>(
             if let Some(cause) = if sending { None } else { stream.poll_reset(cx, client) } {
                 return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
             }
-            (Activity::ResponseBody, exchange.response_relay.moved)
+            (Activity::ResponseBody, exchange.response_relay.taken())
         }
     };
     client.report(awaited, stream, exchange);

@@ -84,13 +84,13 @@ fn poll_both<T: ServerStream>(
             Poll::Ready(Err(error)) => return Poll::Ready(Err(of_response_body(&error))),
             Poll::Pending => {}
         }
-        let given = exchange.response_relay.moved;
+        let given = exchange.response_relay.taken();
         let polled = exchange.response_relay.poll(cx, &mut SpoolSource(spool), &mut stream.reply());
         if let Poll::Ready(Err(error)) = polled {
             return Poll::Ready(Err(of_spool(&error)));
         }
-        // What the client has taken may be room that the server waits for.
-        if taking.waiting == WaitingFor::Source || exchange.response_relay.moved == given {
+        // What was taken for the client may be room that the server waits for.
+        if taking.waiting == WaitingFor::Source || exchange.response_relay.taken() == given {
             break;
         }
     }
@@ -121,16 +121,16 @@ fn poll_client(
     }
     let (awaited, moved) = match exchange.response_relay.waiting {
         WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
-        WaitingFor::Source => (Activity::Disk, exchange.response_relay.moved),
+        WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
     };
     client.report(awaited, stream, exchange);
     exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
 }
 
-/// What comes from the spool fails with the file only.
+/// What comes from the spool fails with the file only, or is not encoded as its head says.
 fn of_spool(error: &RelayError) -> Failure {
     match error {
-        RelayError::Write(_) => of_response_body(error),
+        RelayError::Write(_) | RelayError::Broken(_) => of_response_body(error),
         _ => Failure::weir(Phase::Relay, Cause::Io),
     }
 }

@@ -72,6 +72,11 @@ impl Relay {
         self.filter.is_some()
     }
 
+    /// Bytes of the body as it came, before it was changed: what shows that its sender goes on.
+    pub(crate) fn taken(&self) -> u64 {
+        self.filter.as_ref().map_or(self.moved, |running| running.consumed())
+    }
+
     /// Whether the last byte, with its framing, was written.
     pub(crate) fn is_done(&self) -> bool {
         self.done

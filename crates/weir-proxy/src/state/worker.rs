@@ -23,6 +23,7 @@ use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
 use super::static_files::OpenFiles;
 use super::worker_config::{LocalListener, WorkerConfig};
+use crate::compression::CodecStock;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
@@ -73,6 +74,8 @@ pub(crate) struct Worker {
     connection_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
     pub(crate) exchanges: ExchangeBudget,
+    /// Encoders and decoders of bodies.
+    pub(crate) codecs: Rc<CodecStock>,
     /// Files that routes serve.
     pub(crate) open_files: OpenFiles,
     /// Bytes of bodies that wait for a reader.
@@ -129,6 +132,7 @@ impl Worker {
             connection_list: ConnectionList::default(),
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
+            codecs: CodecStock::new(start.shard),
             open_files: OpenFiles::new(),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             passwords: RefCell::default(),

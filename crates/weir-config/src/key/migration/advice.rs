@@ -20,6 +20,10 @@ pub(super) const ADVICE: &[Advice] = &[
         "a set of servers is declared as `[upstream.NAME]` with a list `servers`",
     ),
     advice(
+        &["compress", "compressor", "encode", "brotli", "zstd", "deflate"],
+        "responses are compressed with `compression = true` of a listener or a route",
+    ),
+    advice(
         &["alias", "static", "document_root"],
         "a route serves files with `files = { root = \"/path\" }`; `strip_prefix` removes its `path` first",
     ),

@@ -30,21 +30,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(
-        "Compression",
-        &[
-            "gzip",
-            "gzip_types",
-            "brotli",
-            "zstd",
-            "compress",
-            "compression",
-            "compressor",
-            "encode",
-            "deflate",
-        ],
-        "compress in the servers: responses are forwarded unchanged",
-    ),
-    unsupported(
         "A cache",
         &[
             "proxy_cache",

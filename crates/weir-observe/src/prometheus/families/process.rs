@@ -1,7 +1,10 @@
 //! Families of the whole process and of its workers.
 
-use super::{Family, MetricType, Write, families};
+use weir_http::ContentCoding;
+
+use super::{Family, MetricType, Samples, Write, families};
 use crate::admin::AdminRefusal;
+use crate::compression::CompressionRefusal;
 use crate::traces::TraceLoss;
 
 pub(super) const FAMILIES: &[Family] = families! {
@@ -102,9 +105,35 @@ pub(super) const FAMILIES: &[Family] = families! {
         };
     "weir_worker_traces_dropped_total" Counter Worker, "Sampled exchanges dropped because `traces.queue_max` was full.",
         |samples, worker| samples.value(worker.traces_dropped);
+    "weir_worker_compressed_responses_total" Counter Worker, "Responses compressed, by algorithm.",
+        |samples, worker| by_coding(samples, worker.compression.compressed);
+    "weir_worker_decompressed_responses_total" Counter Worker, "Responses decompressed for clients that do not accept their coding, by algorithm.",
+        |samples, worker| by_coding(samples, worker.compression.decompressed);
+    "weir_worker_uncompressed_responses_total" Counter Worker, "Responses of routes with `compression` that passed as they were, by reason.",
+        |samples, worker| {
+            for (refusal, count) in CompressionRefusal::ALL.into_iter().zip(worker.compression.refused) {
+                samples.labelled(&[("reason", refusal.name())], count);
+            }
+        };
+    "weir_worker_compression_input_bytes_total" Counter Worker, "Bytes of bodies before they were compressed.",
+        |samples, worker| samples.value(worker.compression.bytes_in);
+    "weir_worker_compression_output_bytes_total" Counter Worker, "Bytes of the same bodies when compressed.",
+        |samples, worker| samples.value(worker.compression.bytes_out);
+    "weir_worker_compression_seconds_total" Counter Worker, "Time spent on compressing and decompressing.",
+        |samples, worker| samples.seconds(worker.compression.micros);
+    "weir_worker_compressions_open" Gauge Worker, "Responses that are compressed or decompressed at the moment.",
+        |samples, worker| samples.value(worker.compression.open);
+    "weir_worker_compression_step" Gauge Worker, "Steps by which compression levels have fallen under load: 0 as configured, 3 the lowest. Judged when a response begins.",
+        |samples, worker| samples.value(worker.compression.step);
     "weir_worker_connections_handed_over_total" Counter Worker, "Client connections handed over between workers, by direction.",
         |samples, worker| {
             samples.labelled(&[("direction", "in")], worker.connections_handed_in);
             samples.labelled(&[("direction", "out")], worker.connections_handed_out);
         };
 };
+
+fn by_coding(samples: &mut Samples<'_>, counts: [u64; ContentCoding::COUNT]) {
+    for (coding, count) in ContentCoding::ALL.into_iter().zip(counts) {
+        samples.labelled(&[("algorithm", coding.name())], count);
+    }
+}

@@ -16,6 +16,14 @@ fn used_shard(worker: u64) -> WorkerShard {
     shard.connections_handed_in.add(worker);
     shard.exchanges.add(900);
     shard.log_lines_dropped.add(2 * worker);
+    shard.compression.compressed[0].add(5 + worker);
+    shard.compression.decompressed[1].add(1);
+    shard.compression.refused[4].add(3);
+    shard.compression.bytes_in.add(40_000);
+    shard.compression.bytes_out.add(9_000);
+    shard.compression.nanos.add(2_500_000);
+    shard.compression.open.set(2);
+    shard.compression.step.set(1);
     for (listener, scale) in shard.listeners.iter().zip(1..) {
         listener.connections.add(10 * scale);
         listener.connections_open.set(4);

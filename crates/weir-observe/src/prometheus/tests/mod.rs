@@ -322,7 +322,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 17),
+        ("worker", 25),
         ("trace", 3),
         ("listener", 25),
         ("upstream", 14),

@@ -4,12 +4,14 @@
 //! when that has gone on. Must not decide which bodies are changed.
 
 pub(crate) mod grpc_web;
+pub(crate) mod coding;
 
 use std::task::{Context, Poll};
 
-use weir_http::Rule;
+use weir_http::{FieldWriter, Rule};
 
 use super::ends::{RelayError, Source};
+use coding::{ChangedTrailers, CodingFilter};
 use grpc_web::{GrpcWebRequest, GrpcWebResponse};
 
 /// Bytes of the source that a filter takes at a time.
@@ -17,9 +19,11 @@ const PIECE_MAX: usize = 8 * 1024;
 
 /// How a body is changed.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each body has one, in a box")]
 pub(crate) enum BodyFilter {
     GrpcWebRequest(GrpcWebRequest),
     GrpcWebResponse(GrpcWebResponse),
+    Coding(CodingFilter),
 }
 
 impl BodyFilter {
@@ -31,13 +35,14 @@ impl BodyFilter {
                 response.pass(data, out);
                 Ok(())
             }
+            BodyFilter::Coding(_) => Ok(()),
         }
     }
 
     /// Appends what can be given out although more follows, since nothing more is here.
     fn flush(&mut self, out: &mut Vec<u8>) {
         match self {
-            BodyFilter::GrpcWebRequest(_) => {}
+            BodyFilter::GrpcWebRequest(_) | BodyFilter::Coding(_) => {}
             BodyFilter::GrpcWebResponse(response) => response.flush(out),
         }
     }
@@ -50,6 +55,7 @@ impl BodyFilter {
                 response.finish(source, out);
                 Ok(())
             }
+            BodyFilter::Coding(_) => Ok(()),
         }
     }
 }
@@ -62,12 +68,19 @@ pub(crate) struct RunningFilter {
     made: Vec<u8>,
     /// How much of that was taken.
     taken: usize,
+    /// Bytes of the source that it has taken.
+    consumed: u64,
     has_ended: bool,
 }
 
 impl RunningFilter {
     pub(crate) fn new(filter: BodyFilter) -> Box<Self> {
-        Box::new(Self { filter, made: Vec::new(), taken: 0, has_ended: false })
+        Box::new(Self { filter, made: Vec::new(), taken: 0, consumed: 0, has_ended: false })
+    }
+
+    /// Bytes of the body that it has taken.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.consumed
     }
 }
 
@@ -87,12 +100,17 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 
     fn decode(&mut self) -> Result<usize, RelayError> {
-        let RunningFilter { filter, made, taken, has_ended } = &mut *self.running;
+        let RunningFilter { filter, made, taken, consumed, has_ended } = &mut *self.running;
         if *taken < made.len() || *has_ended {
             return Ok(0);
         }
         made.clear();
         *taken = 0;
+        if let BodyFilter::Coding(coding) = filter {
+            let (cost, is_over) = coding.fill(self.source, made, consumed)?;
+            *has_ended = is_over;
+            return Ok(cost);
+        }
         let mut framing = 0;
         while made.len() < PIECE_MAX {
             framing += self.source.decode()?;
@@ -103,6 +121,7 @@ impl<S: Source> Source for Filtered<'_, S> {
             let len = data.len().min(PIECE_MAX);
             filter.pass(&data[..len], made).map_err(RelayError::Broken)?;
             self.source.take(len);
+            *consumed += len as u64;
         }
         filter.flush(made);
         if self.source.data().is_empty() && self.source.is_finished() {
@@ -117,7 +136,20 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        self.source.poll_read(cx)
+        match &mut self.running.filter {
+            BodyFilter::Coding(coding) => coding.poll_read(cx, self.source),
+            _ => self.source.poll_read(cx),
+        }
+    }
+
+    fn has_trailers(&self) -> bool {
+        matches!(self.running.filter, BodyFilter::Coding(_)) && self.source.has_trailers()
+    }
+
+    fn write_trailers(&self, out: &mut impl FieldWriter) {
+        if self.has_trailers() {
+            self.source.write_trailers(&mut ChangedTrailers(out));
+        }
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use weir_config::FileEncoding;
 use weir_http::{
-    ByteRange, ConditionOutcome, FieldName, Fields, RangeSelection, Validators, digits, select_ranges,
+    AcceptedCodings, ByteRange, ConditionOutcome, ContentCoding, FieldName, Fields, RangeSelection,
+    Validators, digits, select_ranges,
 };
 
 use crate::relay::file::BodyPiece;
@@ -124,53 +126,19 @@ fn choose_form<'a>(
     if file.beside.is_empty() {
         return (file, None);
     }
-    let mut best = (file, None, 0);
-    for (encoding, form) in &file.beside {
-        let coding = encoding.name().as_bytes();
-        let quality = fields
-            .all(FieldName::AcceptEncoding)
-            .filter_map(|field| quality_of(field.value.of(text), coding))
-            .max()
-            .unwrap_or(0);
-        if quality > best.2 {
-            best = (form, Some(coding), quality);
-        }
-    }
-    (best.0, best.1)
+    let values = fields.all(FieldName::AcceptEncoding).map(|field| field.value.of(text));
+    let accepted = AcceptedCodings::parse(values);
+    let preferred = accepted.preferred(file.beside.iter().map(|(encoding, _)| coding_of(*encoding)));
+    let found = file.beside.iter().find(|(encoding, _)| Some(coding_of(*encoding)) == preferred);
+    found.map_or((file, None), |(encoding, form)| (form, Some(encoding.name().as_bytes())))
 }
 
-/// What an `Accept-Encoding` gives to a coding, in thousandths (RFC 9110 section 12.5.3); `None` when it does not name it.
-fn quality_of(value: &[u8], coding: &[u8]) -> Option<u32> {
-    let mut any = None;
-    for part in value.split(|byte| *byte == b',') {
-        let mut words = part.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let name = words.next().unwrap_or_default();
-        let weight = words.find_map(|word| word.strip_prefix(b"q=").or_else(|| word.strip_prefix(b"Q=")));
-        let quality = weight.map_or(1000, thousandths);
-        if name.eq_ignore_ascii_case(coding) {
-            return Some(quality);
-        }
-        if name == b"*" {
-            any = Some(quality);
-        }
+const fn coding_of(encoding: FileEncoding) -> ContentCoding {
+    match encoding {
+        FileEncoding::Brotli => ContentCoding::Brotli,
+        FileEncoding::Zstd => ContentCoding::Zstd,
+        FileEncoding::Gzip => ContentCoding::Gzip,
     }
-    any
-}
-
-/// A weight (RFC 9110 section 12.4.2); 0 when it is none.
-fn thousandths(weight: &[u8]) -> u32 {
-    let (whole, decimals) = match weight.split_first() {
-        Some((whole @ (b'0' | b'1'), rest)) => {
-            (u32::from(whole - b'0'), rest.strip_prefix(b".").unwrap_or(rest))
-        }
-        _ => return 0,
-    };
-    if decimals.len() > 3 || !decimals.iter().all(u8::is_ascii_digit) {
-        return 0;
-    }
-    let mut digits = decimals.iter().map(|digit| u32::from(digit - b'0')).chain([0, 0, 0]);
-    let decimals = (0..3).fold(0, |sum, _| sum * 10 + digits.next().unwrap_or(0));
-    (whole * 1000 + decimals).min(1000)
 }
 
 fn content_range(range: Option<ByteRange>, len: u64) -> Vec<u8> {
@@ -211,29 +179,4 @@ fn part_end(boundary: u64) -> Vec<u8> {
     digits::hexadecimal(&mut end, boundary);
     end.extend_from_slice(b"--\r\n");
     end
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codings_have_the_quality_that_the_client_gives_them() {
-        for (value, coding, expected) in [
-            ("gzip, br", "br", Some(1000)),
-            ("gzip;q=0.5, br;q=0.8", "gzip", Some(500)),
-            ("GZIP ; Q=0.25", "gzip", Some(250)),
-            ("*;q=0.1, gzip;q=0", "gzip", Some(0)),
-            ("*;q=0.1, gzip;q=0", "br", Some(100)),
-            ("identity", "br", None),
-            ("", "br", None),
-            ("br;q=1.000", "br", Some(1000)),
-            ("br;q=2", "br", Some(0)),
-            ("br;q=0.1234", "br", Some(0)),
-            ("br;q=x", "br", Some(0)),
-            ("brr", "br", None),
-        ] {
-            assert_eq!(quality_of(value.as_bytes(), coding.as_bytes()), expected, "{value} {coding}");
-        }
-    }
 }

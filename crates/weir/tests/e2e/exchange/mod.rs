@@ -7,6 +7,7 @@ mod forwarded_fields;
 mod large_bodies;
 mod grpc;
 mod grpc_web;
+mod compression;
 mod backpressure;
 mod buffering;
 mod early_response;
