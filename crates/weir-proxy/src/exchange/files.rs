@@ -14,7 +14,7 @@ use weir_observe::{Cause, Failure, Party, Phase};
 use super::client::Client;
 use super::stream::ClientStream;
 use super::template::TemplateValues;
-use super::{Ended, Exchange, answer};
+use super::{Ended, Exchange, answer, choose};
 use crate::net::file::{DiskWait, OpenError};
 use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;
@@ -63,6 +63,9 @@ async fn serve(
     route: &RoutePlan,
 ) -> Result<bool, Ended> {
     let Some(files) = &route.files else { return Ok(false) };
+    if choose::is_preflight(exchange, route) {
+        return Ok(false);
+    }
     let has_upstream = files.config.otherwise.is_some();
     if !matches!(exchange.request.method(), Method::Get | Method::Head) {
         return match has_upstream {

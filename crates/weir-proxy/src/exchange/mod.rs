@@ -9,6 +9,8 @@ mod intercept;
 mod response_buffering;
 mod respond;
 mod upgrade;
+mod gates;
+mod files;
 mod proof;
 mod basic_auth;
 mod jwt_auth;
@@ -28,7 +30,6 @@ mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
-mod files;
 mod answer;
 mod error_pages;
 mod template;
@@ -131,16 +132,10 @@ async fn carry(
     let route = choose::route(client, stream, exchange, listener)?;
     grpc::limit_time(client, exchange, route);
     let chosen = choose::upstream(client, exchange, route);
-    if let Some(rules) = &route.rules {
-        access::pass(client, stream, exchange, listener, route, rules).await?;
-    }
-    if let Some(questions) = proof::questions(client, stream, servers, exchange, (&config, listener, route))
-        && let Some(end) = questions.await?
+    if route.has_gates()
+        && let Some(end) = gates::pass(client, stream, servers, exchange, (&config, listener, route)).await?
     {
         return Ok(end);
-    }
-    if route.files.is_some() && files::answer(client, stream, exchange, route).await? {
-        return Ok(End::Done);
     }
     let Some(upstream_index) = chosen else {
         return answer::without_server(client, stream, exchange, route).await;
@@ -190,11 +185,14 @@ async fn carry(
     if exchange.switches_protocols() {
         return upgrade::run(client, stream, exchange, plans, serving).await;
     }
-    if let Some(page) = intercept::page(exchange, plans) {
-        return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
-    }
-    if response_buffering::is_wanted(exchange, route) {
-        return Box::pin(response_buffering::run(client, stream, servers, exchange, plans, serving)).await;
+    if route.holds_responses {
+        if let Some(page) = intercept::page(exchange, plans) {
+            return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
+        }
+        if response_buffering::is_wanted(exchange, route) {
+            return Box::pin(response_buffering::run(client, stream, servers, exchange, plans, serving))
+                .await;
+        }
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);

@@ -15,7 +15,7 @@ use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::Servers;
 
 /// The config of the exchange, its listener and its route.
-type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
+pub(super) type Asked<'a> = (&'a Rc<WorkerConfig>, &'a ListenerPlan, &'a RoutePlan);
 
 /// `None` when the request may pass, else the end of its exchange.
 type AccessOutcome = Result<Option<End>, Ended>;

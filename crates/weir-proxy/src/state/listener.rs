@@ -145,6 +145,8 @@ pub struct RoutePlan {
     pub(crate) files: Option<Arc<FilesPlan>>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
+    /// Whether a response may be taken in, or replaced by a page.
+    pub(crate) holds_responses: bool,
     /// What each worker counts.
     pub shards: PerWorker<RouteShard>,
 }
@@ -380,6 +382,12 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 }
 
 impl RoutePlan {
+    /// Whether something stands between a request and its server: limits, proofs of who makes it, files.
+    #[inline(always)]
+    pub(crate) fn has_gates(&self) -> bool {
+        self.rules.is_some() || self.access.is_some() || self.files.is_some()
+    }
+
     /// Goes on counting where `before`, the route of this name, left off.
     fn new(
         config: &Arc<Route>,
@@ -410,6 +418,8 @@ impl RoutePlan {
             files,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
+            holds_responses: config.buffer_responses.is_some()
+                || config.error_pages.iter().any(|page| page.of_servers),
             config: Arc::clone(config),
         }
     }

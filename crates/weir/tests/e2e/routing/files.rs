@@ -372,6 +372,21 @@ fn what_is_no_file_goes_to_the_upstream() {
 }
 
 #[test]
+fn browsers_of_other_origins_may_ask_before_they_fetch_a_file() {
+    let weir = Weir::start_in(
+        site(),
+        &config_with(
+            &["'127.0.0.1:1'".to_owned()],
+            "listener.web.route = [{ path = \"/\", files = { root = \"site\" }, cors = { origins = [\"https://app.test\"] } }]",
+        ),
+    );
+    let preflight = "Origin: https://app.test\r\nAccess-Control-Request-Method: GET\r\n";
+    assert_eq!(fetch(&weir, "OPTIONS", "/digits", preflight).status, 204);
+    let response = fetch(&weir, "GET", "/digits", "Origin: https://app.test\r\n");
+    assert_eq!(response.field("access-control-allow-origin"), Some("https://app.test"));
+}
+
+#[test]
 fn the_path_can_be_shortened_and_folders_listed() {
     let weir = Weir::start_in(
         site(),

@@ -1,0 +1,31 @@
+//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files.
+
+use super::client::Client;
+use super::proof::{self, Asked};
+use super::stream::ClientStream;
+use super::{End, Ended, Exchange, access, files};
+use crate::upstream::stream::Servers;
+
+/// Passes them one after the other; the end of the exchange when one of them has the answer.
+///
+/// # Errors
+/// When the request is refused, or the client leaves meanwhile.
+pub(super) async fn pass(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+    asked: Asked<'_>,
+) -> Result<Option<End>, Ended> {
+    let (_, listener, route) = asked;
+    if let Some(rules) = &route.rules {
+        access::pass(client, stream, exchange, listener, route, rules).await?;
+    }
+    if let Some(questions) = proof::questions(client, stream, servers, exchange, asked)
+        && let Some(end) = questions.await?
+    {
+        return Ok(Some(end));
+    }
+    let is_answered = files::answer(client, stream, exchange, route).await?;
+    Ok(is_answered.then_some(End::Done))
+}
