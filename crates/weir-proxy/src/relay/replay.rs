@@ -76,6 +76,7 @@ impl ReplayBuffer {
     }
 
     /// Takes in what was just taken from the connection.
+    #[inline(always)]
     fn keep(&mut self, data: &[u8]) {
         if !self.lost && self.spill.is_none() && self.bytes.len() + data.len() <= self.len_max {
             self.bytes.extend_from_slice(data);
@@ -158,6 +159,12 @@ impl ReplayBuffer {
     }
 }
 
+/// What comes next from a file; `None` when it was all taken.
+#[cold]
+fn spilled(spill: &Spill) -> Option<&[u8]> {
+    (!spill.is_finished()).then(|| spill.data())
+}
+
 /// A body that comes first from what was kept of it, then from its connection.
 pub(crate) struct Replay<'a, S> {
     pub(crate) kept: &'a mut ReplayBuffer,
@@ -165,12 +172,11 @@ pub(crate) struct Replay<'a, S> {
 }
 
 impl<S: Source> Source for Replay<'_, S> {
-    #[inline]
+    #[inline(always)]
     fn data(&self) -> &[u8] {
         match (self.kept.ahead(), &self.kept.spill) {
             ([], None) => self.body.data(),
-            ([], Some(spill)) if spill.is_finished() => self.body.data(),
-            ([], Some(spill)) => spill.data(),
+            ([], Some(spill)) => spilled(spill).unwrap_or(self.body.data()),
             (ahead, _) => ahead,
         }
     }
