@@ -357,6 +357,7 @@ impl ClientStream for Http1Stream<'_> {
         self.state.reply.staged = out.0;
     }
 
+    #[inline(always)]
     fn respond(
         &mut self,
         client: &Client,
