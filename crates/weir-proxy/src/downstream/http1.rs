@@ -357,7 +357,6 @@ impl ClientStream for Http1Stream<'_> {
         self.state.reply.staged = out.0;
     }
 
-    #[inline(always)]
     fn respond(
         &mut self,
         client: &Client,

@@ -50,7 +50,6 @@ pub(super) fn count_cut<T: ServerStream>(
 }
 
 /// Accounts for the head and stages it for the client.
-#[inline(always)]
 pub(super) fn begin<T: ServerStream>(
     client: &mut Client,
     stream: &mut impl ClientStream,
