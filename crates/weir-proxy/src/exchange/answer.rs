@@ -68,10 +68,10 @@ pub(crate) async fn failure(
                 exchange.retry_after,
                 status,
             );
-            let listener = client.listener.plan();
-            page.map(|page| {
-                error_pages::instead_of_own(client, stream, exchange, &listener, (reported, page))
-            })
+            // That of the request: one of a newer config may have other routes.
+            let config = exchange.record.begin_config(client);
+            let listener = &*config.snapshot.listeners[exchange.record.listener()];
+            page.map(|page| error_pages::instead_of_own(client, stream, exchange, listener, (reported, page)))
         }
         Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });

@@ -2,7 +2,7 @@
 
 use crate::harness::http2::H2C;
 use crate::harness::{
-    CLOSED_PORT, Client, Http2Client, Origin, Response, Weir, config_with, temporary_folder,
+    CLOSED_PORT, Client, Gate, Http2Client, Origin, Response, Weir, config_with, eventually, temporary_folder,
 };
 
 const HTML: &str = "<style>p{color:red}</style><p>{status} {title}: {reason} {detail} {host} {header.x-own} {request_id}</p>";
@@ -118,4 +118,36 @@ fn a_reload_reads_pages_again() {
     std::fs::write(weir.folder().join("listener.html"), "new").expect("the folder takes a file");
     weir.hang_up("the config was reloaded");
     assert_eq!(fetch(&weir, "/503", "").text(), "new");
+}
+
+#[test]
+fn a_failure_behind_a_reload_has_the_page_of_its_own_config() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::start(move |conn| {
+        conn.request()?;
+        held.wait("the config was reloaded");
+        None
+    });
+    let route = |path: &str| {
+        format!(
+            "{{ path = \"{path}\", upstream = \"app\", error_pages = [{{ status = 502, html = \"page.html\" }}] }},"
+        )
+    };
+    let weir = start(
+        &origin,
+        &format!(
+            "listener.web.route = [{}{}]\nupstream.app.retry.attempts_max = 1",
+            route("/a"),
+            route("/b")
+        ),
+    );
+    let mut client = Client::connect(weir.web());
+    client.send("GET /b HTTP/1.1\r\nHost: a.test\r\nAccept: text/html\r\n\r\n");
+    eventually("the server has the request", || origin.requests().len() == 1);
+    weir.reload(&config_with(&[origin.named("a")], ""));
+    gate.open();
+    let response = client.response();
+    assert_eq!(response.status, 502);
+    assert!(response.text().starts_with("<style>p{color:red}</style><p>502"), "{}", response.text());
 }
