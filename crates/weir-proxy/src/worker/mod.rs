@@ -85,13 +85,21 @@ impl ObjectSizes {
     }
 }
 
+/// Threads of a worker that wait for disks at most; what comes beside it waits for one of them.
+const DISK_THREADS_MAX: usize = 32;
+
 /// Runs a worker until `stop` is notified and its last connection has ended.
 ///
 /// # Errors
 /// When the event loop cannot be made.
 pub fn run(start: WorkerStart) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, as_task(serve(start)))
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime =
+        runtime.enable_io().max_blocking_threads(DISK_THREADS_MAX).thread_name("weir-disk").build()?;
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, as_task(serve(start)));
+    // A disk that does not answer must not keep the process from ending.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Runs `future` as a task of its own. What the event loop is started with is polled in each of its turns, a task only when it has news.
