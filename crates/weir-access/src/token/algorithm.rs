@@ -31,9 +31,9 @@ algorithms! {
     Es256 "ES256" "ECDSA with P-256 and SHA-256.",
     Es384 "ES384" "ECDSA with P-384 and SHA-384.",
     EdDsa "EdDSA" "Ed25519.",
-    Hs256 "HS256" "HMAC with SHA-256: whoever can verify a token can make one.",
-    Hs384 "HS384" "HMAC with SHA-384: whoever can verify a token can make one.",
-    Hs512 "HS512" "HMAC with SHA-512: whoever can verify a token can make one.",
+    Hs256 "HS256" "HMAC with SHA-256: each party that can verify a token can make one.",
+    Hs384 "HS384" "HMAC with SHA-384: each party that can verify a token can make one.",
+    Hs512 "HS512" "HMAC with SHA-512: each party that can verify a token can make one.",
 }
 
 impl SignatureAlgorithm {

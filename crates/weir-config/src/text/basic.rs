@@ -62,7 +62,7 @@ fn parse_realm(text: &str) -> Result<Realm, ValueError> {
     let is_plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
     match text.char_indices().find(|(_, c)| !is_plain(*c)) {
         Some((at, wrong)) => {
-            let error = ValueError::new(format!("{wrong:?} cannot stand in a realm"));
+            let error = ValueError::new(format!("{wrong:?} is not allowed in a realm"));
             Err(error.range(at..at + wrong.len_utf8()))
         }
         None if text.is_empty() => Err(ValueError::new("the realm is empty")),

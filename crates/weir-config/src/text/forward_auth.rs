@@ -45,7 +45,7 @@ fn parse_path(text: &str) -> Result<AuthPath, ValueError> {
     let allowed = |c: char| c.is_ascii_graphic() && c != '#';
     match text.char_indices().find(|(_, c)| !allowed(*c)) {
         Some((at, wrong)) => {
-            let error = ValueError::new(format!("{wrong:?} cannot stand in a path"));
+            let error = ValueError::new(format!("{wrong:?} is not allowed in a path"));
             Err(error.help("write it percent-encoded").range(at..at + wrong.len_utf8()))
         }
         None if !text.starts_with('/') => Err(ValueError::new("a path begins with `/`")),

@@ -191,7 +191,7 @@ text_values! {
         article: "a URL",
         examples: &["https://{host}{path}{query}", "https://example.com/", "/new{path}"],
         pattern: r"^(https?://.+|/.*)$",
-        about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What cannot stand in a URL is percent-encoded \
+        about: "A URL or a path, with [placeholders](#placeholders); `{{` and `}}` are braces. What is not allowed in a URL is percent-encoded \
                 in values.",
     };
     ForwardHost, parse_forward_host, print_forward_host, TextFormat {

@@ -209,13 +209,13 @@ fn number(out: &mut Vec<u8>, number: Option<u16>) {
     }
 }
 
-/// Replaces what cannot stand in the value of a header.
+/// Replaces what is not allowed in the value of a header.
 fn clean_for_header(value: &mut [u8]) {
     let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
     value.iter_mut().filter(|byte| is_control(byte)).for_each(|byte| *byte = b' ');
 }
 
-/// Percent-encodes what cannot stand in a URL, from `start` on.
+/// Percent-encodes what is not allowed in a URL, from `start` on.
 fn clean_for_url(out: &mut Vec<u8>, start: usize) {
     if out[start..].iter().all(|byte| is_of_url(*byte)) {
         return;
@@ -229,7 +229,7 @@ fn clean_for_url(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Whether a byte can stand in a URL (RFC 3986 section 2), or is a percent sign, which a value of a URL has.
+/// Whether a byte is allowed in a URL (RFC 3986 section 2), or is a percent sign, which a value of a URL has.
 fn is_of_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }

@@ -1,7 +1,7 @@
 //! A body that is taken from its source as fast as that gives it, and given on as fast as the other side takes it.
 //!
 //! What is between both is in memory first, then in a temporary file; when both are full the source waits. Two relays of one task work on
-//! it, so neither needs to be woken by the other: whoever polls one polls the other behind it.
+//! it, so neither needs to be woken by the other: the task polls one right behind the other.
 
 use std::task::{Context, Poll, ready};
 

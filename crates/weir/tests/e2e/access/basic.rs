@@ -72,7 +72,7 @@ fn others_are_asked_for_it() {
         ("Authorization: Bearer abc\r\n".to_owned(), "credentials-missing"),
         (basic("ann:wrong"), "credentials-wrong"),
         (basic("ann:wrong"), "credentials-wrong"),
-        (basic("nobody:s3cret"), "credentials-wrong"),
+        (basic("unknown:s3cret"), "credentials-wrong"),
         (basic(":"), "credentials-wrong"),
         (basic("ann:"), "credentials-wrong"),
         (basic("ann:s3cret "), "credentials-wrong"),
@@ -88,7 +88,7 @@ fn others_are_asked_for_it() {
     assert_eq!(origin.requests().len(), 1, "nothing else has reached the server");
     let log = weir.access_log(9);
     assert_eq!(log[0], "- 401 credentials-missing /");
-    assert_eq!(log[4], "nobody 401 credentials-wrong /");
+    assert_eq!(log[4], "unknown 401 credentials-wrong /");
     assert_eq!(log[8], "bob 200 - /");
 }
 
