@@ -113,7 +113,7 @@ impl ReplayBuffer {
             if len > 0 && self.spill.is_none() && self.bytes.len() + len <= memory_max {
                 self.bytes.extend_from_slice(data);
             } else if len > 0 {
-                if !self.spill(data, file_max)? {
+                if !self.spill(data, file_max) {
                     ready!(self.poll_spilled(cx))?;
                     return Poll::Ready(Ok(Gathered::Partly));
                 }
@@ -131,15 +131,19 @@ impl ReplayBuffer {
     }
 
     /// Puts `data` into the file; `false` when it has no room.
-    fn spill(&mut self, data: &[u8], file_max: u64) -> Result<bool, RelayError> {
+    fn spill(&mut self, data: &[u8], file_max: u64) -> bool {
         if file_max == 0 {
-            return Ok(false);
+            return false;
         }
         let spill = match &mut self.spill {
             Some(spill) => spill,
-            none => none.insert(Box::new(Spill::new().map_err(RelayError::Write)?)),
+            none => match Spill::new() {
+                Ok(spill) => none.insert(Box::new(spill)),
+                // Without a file the body goes on as it comes.
+                Err(_) => return false,
+            },
         };
-        Ok(spill.len() + data.len() as u64 <= file_max && spill.push(data))
+        spill.len() + data.len() as u64 <= file_max && spill.push(data)
     }
 
     /// Waits until the file has everything.

@@ -196,10 +196,12 @@ fn a_server_waits_when_there_is_no_more_room() {
         let mut slow = Client::connect_narrow(weir.web());
         slow.send_get(&format!("/{LEN}"));
         slow.head();
-        eventually("the server is held up", || {
-            weir.metrics().sum("weir_process_temporary_file_bytes", &[]) < 2_000_000.0
-        });
+        // The only slot is held, so the next request waits.
+        let mut next = Client::connect(weir.web());
+        next.send_get("/9");
+        eventually("the next request waits", || weir.metrics().sum("weir_upstream_queue_length", &[]) == 1.0);
         assert!(slow.take(LEN) == body(LEN), "{keys}");
+        assert_eq!(next.response().body.bytes, body(9));
         assert_eq!(slow.fetch("/7").body.bytes, body(7));
     }
 }
