@@ -103,7 +103,8 @@ enum CtlCommand {
     ///
     /// It holds until it is taken back or Weir is restarted; a reload does not change it. `error_pages` has the page.
     Maintenance {
-        #[arg(value_enum)]
+        /// `on` or `off`.
+        #[arg(value_enum, value_name = "on|off")]
         switch: Switch,
         /// The listener; without it, all with `protocol = "http"`.
         listener: Option<String>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_access::{PasswordHash, Users};
 
 use super::CheckScope;
+use super::headers::FRAMING;
 use crate::config::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenSource, UpstreamIndex};
 use crate::credential_files::{doubt_about_users, load_keys, load_users};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -235,18 +236,6 @@ fn check_forward(
 
 /// Whether a header is written anew for each connection.
 fn is_of_connection(name: &HeaderName) -> bool {
-    const OF_CONNECTION: [&str; 11] = [
-        "host",
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "content-length",
-        "expect",
-        "content-encoding",
-    ];
-    OF_CONNECTION.contains(&&**name)
+    const OF_MESSAGE: [&str; 3] = ["host", "expect", "content-encoding"];
+    FRAMING.contains(&&**name) || OF_MESSAGE.contains(&&**name)
 }

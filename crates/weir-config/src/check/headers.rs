@@ -15,7 +15,7 @@ use crate::value::{HeaderName, HeaderTemplate, HeaderValue, TemplateScope};
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
-const FRAMING: [&str; 9] = [
+pub(super) const FRAMING: [&str; 9] = [
     "connection",
     "content-length",
     "keep-alive",
