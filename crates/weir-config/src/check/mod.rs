@@ -22,6 +22,7 @@ mod tls;
 mod client_certificates;
 mod access_log;
 mod admin;
+mod cache;
 mod limit;
 mod list;
 mod headers;
@@ -58,11 +59,12 @@ pub(crate) fn check(
     let upstream_names = UpstreamLookup::new(&names);
     let lists = list::ListLookup::new(document, files, diagnostics);
     let limits = limit::LimitLookup::new(document, diagnostics);
+    let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", diagnostics);
-        let around =
-            CheckScope { document, files, upstreams: &upstream_names, lists: &lists, limits: &limits };
+        let (upstreams, lists, limits, caches) = (&upstream_names, &lists, &limits, &caches);
+        let around = CheckScope { document, files, upstreams, lists, limits, caches };
         listeners.push(Arc::new(listener::check(name, text, &around, diagnostics)));
     }
     let (upstreams, mut interner) = (document.upstream.0.iter(), Interner::default());
@@ -74,6 +76,7 @@ pub(crate) fn check(
     }
     let lists = lists.into_lists(document, diagnostics);
     let limits = limits.into_limits(document, diagnostics);
+    let caches = caches.into_caches(document, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
@@ -102,6 +105,7 @@ pub(crate) fn check(
         traces,
         lists,
         limits,
+        caches,
         listeners,
         upstreams,
     }
@@ -114,6 +118,7 @@ struct CheckScope<'a> {
     upstreams: &'a UpstreamLookup<'a>,
     lists: &'a list::ListLookup,
     limits: &'a limit::LimitLookup,
+    caches: &'a cache::CacheLookup,
 }
 
 /// The names of the upstreams, and which of them are used.

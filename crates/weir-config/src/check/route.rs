@@ -15,7 +15,7 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{TemplateValue, Token};
+use crate::value::{Template, TemplateValue, Token};
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
@@ -58,6 +58,7 @@ pub(super) fn check(
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
         access: access::check(value, scope, diagnostics).map(Box::new),
+        cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
         compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
         error_pages: [
             error_pages::check(value.error_pages.as_ref(), scope.files, diagnostics),
@@ -115,7 +116,7 @@ fn default_name(text: &RouteText) -> Box<str> {
 
 /// Whether some template shows what a group of the path has matched.
 fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
-    let RouteSettings { request_headers, response_headers, .. } = settings;
+    let RouteSettings { request_headers, response_headers, cache, .. } = settings;
     let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
     let in_action = match action {
         RouteAction::Respond(fixed) => {
@@ -126,7 +127,8 @@ fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
         RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => false,
     };
-    in_action || request_headers.values().any(is_group) || response_headers.values().any(is_group)
+    let in_cache = cache.iter().any(|cache| cache.templates().flat_map(Template::values).any(is_group));
+    in_action || in_cache || request_headers.values().any(is_group) || response_headers.values().any(is_group)
 }
 
 fn matches(
@@ -289,11 +291,12 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 12] = [
+    const KEYS: [&str; 13] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
+        "cache",
         "forward_host",
         "buffer_requests",
         "buffer_responses",
@@ -319,7 +322,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 29] = [
+    const OF_HTTP: [&str; 30] = [
         "host",
         "path",
         "path_exact",
@@ -339,6 +342,7 @@ fn report_of_other_protocol(
         "basic",
         "jwt",
         "forward_auth",
+        "cache",
         "compression",
         "error_pages",
         "forward_host",

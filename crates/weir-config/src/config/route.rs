@@ -9,8 +9,8 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use super::{
-    Access, AccessList, Compression, Cors, ErrorPage, ForwardHost, KeyLimit, PageText, StaticFiles,
-    UpstreamIndex,
+    Access, AccessList, Compression, Cors, ErrorPage, ForwardHost, KeyLimit, PageText, RouteCache,
+    StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
@@ -54,6 +54,8 @@ pub struct RouteSettings {
     pub cors: Option<Box<Cors>>,
     /// What requests have to prove. Default: nothing.
     pub access: Option<Box<Access>>,
+    /// Which responses are stored. Default: none.
+    pub cache: Option<Box<RouteCache>>,
     /// How responses are compressed. Default: not at all.
     pub compression: Option<Box<Compression>>,
     /// Pages in place of Weir's own, the first that fits; those of the listener included.
@@ -116,6 +118,7 @@ impl Default for RouteSettings {
             response_headers: HeaderChanges::default(),
             cors: None,
             access: None,
+            cache: None,
             compression: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,

@@ -19,6 +19,7 @@ mod jwt;
 mod forward_auth;
 mod basic;
 mod compression;
+mod cache;
 mod limit;
 mod list;
 mod files;
@@ -27,6 +28,7 @@ mod matching;
 
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
 pub(crate) use basic::{BasicText, PasswordHashText};
+pub(crate) use cache::{CacheText, RouteCacheText};
 pub(crate) use client_certificates::ClientCertificatesText;
 pub(crate) use compression::CompressionSwitch;
 pub(crate) use cors::CorsText;

@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::basic::BasicText;
+use super::cache::RouteCacheChoice;
 use super::compression::CompressionSwitch;
 use super::cors::CorsText;
 use super::error_page::ErrorPagesText;
@@ -82,6 +83,8 @@ section! {
         jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
         /// Another upstream decides about each request.
         forward_auth: SpannedTable<ForwardAuthText> = optional, like "nginx `auth_request`, Traefik `forwardAuth`, Envoy `ext_authz`";
+        /// Responses are stored and used again: the name of a cache, or a table.
+        cache: RouteCacheChoice = optional, like "nginx `proxy_cache`, HAProxy `http-request cache-use`";
         /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
         compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
         /// Pages in place of Weir's own; the first that is for the status counts.
