@@ -39,6 +39,7 @@ pub struct StoredResponse {
     lifetime: Lifetime,
     pub(super) vary: Arc<VaryRule>,
     tags: Box<[Box<[u8]>]>,
+    announced_len: Option<u64>,
     body: Arc<CacheBody>,
     /// In how many slots it can be found.
     pub(super) listed: Arc<AtomicU32>,
@@ -64,6 +65,7 @@ impl StoredResponse {
             lifetime: new.lifetime,
             vary,
             tags,
+            announced_len: new.len,
             listed: Arc::clone(body.listed()),
             body,
             stale_since: AtomicU64::new(u64::MAX),
@@ -81,6 +83,7 @@ impl StoredResponse {
             head,
             lifetime,
             vary: Arc::clone(&self.vary),
+            announced_len: self.announced_len,
             body: Arc::clone(&self.body),
             listed: Arc::clone(&self.listed),
             stale_since: AtomicU64::new(u64::MAX),
@@ -119,6 +122,11 @@ impl StoredResponse {
     /// Its tags.
     pub fn tags(&self) -> impl Iterator<Item = &[u8]> {
         self.tags.iter().map(|tag| &**tag)
+    }
+
+    /// Length of the body as soon as it is known: announced by the server, or counted.
+    pub fn body_len(&self) -> Option<u64> {
+        self.body.len().or(self.announced_len)
     }
 
     /// Its body.

@@ -53,7 +53,15 @@ pub struct RouteCache {
     pub obey_clients: bool,
 }
 
+/// The key of routes that name none.
+pub(crate) const USUAL_KEY: &str = "{scheme}://{authority}{path}{query}";
+
 impl RouteCache {
+    /// Whether the key is the URL of the request.
+    pub fn has_usual_key(&self) -> bool {
+        self.key.to_string() == USUAL_KEY
+    }
+
     /// The texts with placeholders.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
         self.bypass.iter().chain([&self.key])

@@ -17,7 +17,7 @@ use super::compression::ReceivedFields;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, compression, cors, forwarded, granted, grpc_fields, trace};
+use super::{Exchange, affinity, cache, compression, cors, forwarded, granted, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -149,6 +149,9 @@ pub(crate) fn write_request<W: FieldWriter>(
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
     }
+    if let Some(cached) = &exchange.cached {
+        cached.write_request(out);
+    }
     if plans.route.config.access.is_some() {
         granted::write_fields(out, exchange, changes);
     }
@@ -183,6 +186,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     let own_id = listener.own_id_header();
     let stripped = listener.stripped(client.peer);
     let call = exchange.grpc.as_ref();
+    let cached = exchange.cached.as_deref();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
@@ -192,6 +196,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || call.is_some_and(|call| grpc_fields::replaces_in_request(call, name))
             || is_changed_away(changes, name)
             || access.is_some_and(|access| granted::is_given(access, name))
+            || cached.is_some_and(|cached| !cached.passes(name))
     };
     let ask = underscores
         || others
@@ -199,6 +204,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
         || stripped.is_some()
         || call.is_some()
         || access.is_some()
+        || cached.is_some()
         || !changes.is_empty();
     let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     let filter = Filter {
@@ -261,6 +267,9 @@ pub(crate) fn write_response(
         cors::write(out, cors, exchange);
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
+    if exchange.cached.is_some() {
+        cache::write_status(out, exchange, plans.route);
+    }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
 

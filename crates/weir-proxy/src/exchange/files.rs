@@ -21,7 +21,8 @@ use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
 use crate::responder::files::listing;
 use crate::responder::files::path::{FilePath, file_path};
-use crate::responder::files::response::{FileResponse, FileResponseBody, respond, whole};
+use crate::responder::files::response::{FileResponse, respond, whole};
+use crate::responder::ranges::RangeBody;
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 use crate::state::static_files::{FilesPlan, FolderItem, OpenFile, OpenFiles};
@@ -267,15 +268,15 @@ async fn send(
     let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
     let FileResponse { file, head, body } = respond(file, fields, text, has_forms, boundary);
     match (body, &file.content) {
-        (FileResponseBody::None, _) => answer::send(client, stream, exchange, &head).await,
-        (FileResponseBody::Whole, Some(content)) => {
+        (RangeBody::None, _) => answer::send(client, stream, exchange, &head).await,
+        (RangeBody::Whole, Some(content)) => {
             let body = (content.len() as u64, MemoryBody(content));
             answer::send_with(client, stream, exchange, &head, body).await
         }
-        (FileResponseBody::Whole, None) => {
+        (RangeBody::Whole, None) => {
             Box::pin(send_file(client, stream, exchange, &head, file, whole(file))).await
         }
-        (FileResponseBody::Parts(pieces, len), _) => {
+        (RangeBody::Parts(pieces, len), _) => {
             Box::pin(send_file(client, stream, exchange, &head, file, (pieces, len))).await
         }
     }

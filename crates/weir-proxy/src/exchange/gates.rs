@@ -1,9 +1,9 @@
-//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files.
+//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files, the cache.
 
 use super::client::Client;
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, access, files};
+use super::{End, Ended, Exchange, access, cache, files};
 use crate::upstream::stream::Servers;
 
 /// Passes them one after the other; the end of the exchange when one of them has the answer.
@@ -26,6 +26,12 @@ pub(super) async fn pass(
     {
         return Ok(Some(end));
     }
-    let is_answered = files::answer(client, stream, exchange, route).await?;
-    Ok(is_answered.then_some(End::Done))
+    if files::answer(client, stream, exchange, route).await? {
+        return Ok(Some(End::Done));
+    }
+    match &route.cache {
+        None => Ok(None),
+        // On the heap, since it is large and most routes have none.
+        Some(_) => Box::pin(cache::pass(client, stream, servers, exchange, (listener, route))).await,
+    }
 }

@@ -11,6 +11,7 @@ mod respond;
 mod upgrade;
 mod gates;
 mod files;
+mod cache;
 mod proof;
 mod basic_auth;
 mod jwt_auth;
@@ -70,6 +71,7 @@ use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use body_coding::BodyCoding;
+use cache::CacheUse;
 use client::Client;
 use granted::Granted;
 use grpc_call::GrpcCall;
@@ -104,10 +106,26 @@ pub(crate) async fn run(
         Ok(tunnel @ End::Tunnel(_)) => return tunnel,
         Ok(end) => end,
         Err(Ended::Quietly) => return End::Closed,
-        Err(Ended::Failed(failure)) => answer::failure(client, stream, exchange, failure).await,
+        Err(Ended::Failed(failure)) => fail(client, stream, exchange, failure).await,
     };
     finish::record(client, stream, exchange);
     end
+}
+
+/// Answers with the page of a failure, or with what is stored for that case.
+#[cold]
+async fn fail(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    failure: Failure,
+) -> End {
+    let failure = match cache::instead_of_failure(client, stream, exchange, failure).await {
+        Some(Ok(end)) => return end,
+        Some(Err(failure)) => failure,
+        None => failure,
+    };
+    answer::failure(client, stream, exchange, failure).await
 }
 
 /// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].
@@ -186,6 +204,12 @@ async fn carry(
         return upgrade::run(client, stream, exchange, plans, serving).await;
     }
     if route.holds_responses {
+        if exchange.cached.is_some() {
+            match Box::pin(cache::take(client, stream, servers, exchange, plans, serving)).await? {
+                cache::Answering::Done(end) => return Ok(end),
+                cache::Answering::Passes(response) => serving = response,
+            }
+        }
         if let Some(page) = intercept::page(exchange, plans) {
             return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
         }
@@ -285,6 +309,8 @@ pub(crate) struct Exchange {
     pub(crate) retry_after: Option<u32>,
     /// What limits by key have to do with it.
     pub(crate) limited: Limited,
+    /// What the cache has to do with a request that goes to a server.
+    cached: Option<Box<CacheUse>>,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
     /// What is known of the client, on a route that asks for that.
@@ -319,6 +345,7 @@ impl Exchange {
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
             limited: Limited::default(),
+            cached: None,
             grpc: None,
             granted: None,
             waits: Waits::new(),
@@ -351,6 +378,7 @@ impl Exchange {
         if self.limited.is_asked {
             self.limited.reset();
         }
+        self.cached = None;
         self.grpc = None;
         self.granted = None;
         self.record.reset();

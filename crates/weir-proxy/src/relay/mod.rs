@@ -11,6 +11,7 @@ pub(crate) mod http2;
 pub(crate) mod replay;
 pub(crate) mod spool;
 pub(crate) mod spill;
+pub(crate) mod stored;
 pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod tunnel;

@@ -15,6 +15,7 @@ use weir_traffic::route::RouteTable;
 use weir_traffic::split::WeightedSplit;
 
 use super::access::{AccessPlan, AccessPlans};
+use super::cache::{CachePlan, RouteCachePlan};
 use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::static_files::FilesPlan;
@@ -122,6 +123,13 @@ pub struct ListenerPlan {
     own_id_header: Option<Box<[u8]>>,
 }
 
+/// What routes refer to by name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NamedPlans<'a> {
+    pub(super) limits: &'a [Arc<LimitPlan>],
+    pub(super) caches: &'a [Arc<CachePlan>],
+}
+
 /// The lists that requests are looked up in, and the limits that they are under.
 #[derive(Debug)]
 pub(crate) struct RequestRules {
@@ -145,7 +153,9 @@ pub struct RoutePlan {
     pub(crate) files: Option<Arc<FilesPlan>>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
-    /// Whether a response may be taken in, or replaced by a page.
+    /// What it stores.
+    pub(crate) cache: Option<Box<RouteCachePlan>>,
+    /// Whether a response may be taken in, stored, or replaced by a page.
     pub(crate) holds_responses: bool,
     /// What each worker counts.
     pub shards: PerWorker<RouteShard>,
@@ -161,7 +171,7 @@ impl ListenerPlan {
         config: &Arc<Listener>,
         inputs: &PlanInputs,
         certificate_headers: &[Box<str>],
-        limits: &[Arc<LimitPlan>],
+        named: NamedPlans<'_>,
         before: Option<&ListenerPlan>,
     ) -> Result<Self, TlsError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
@@ -206,8 +216,8 @@ impl ListenerPlan {
             connection_rate: config.connections_per_client_rate.and_then(|rate| {
                 ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
             }),
-            rules: request_rules(&config.lists, &config.limited_by, limits),
-            route_plans: route_plans(config, inputs, limits, before),
+            rules: request_rules(&config.lists, &config.limited_by, named.limits),
+            route_plans: route_plans(config, inputs, named, before),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
@@ -285,7 +295,7 @@ impl ListenerPlan {
 fn route_plans(
     config: &Listener,
     inputs: &PlanInputs,
-    limits: &[Arc<LimitPlan>],
+    named: NamedPlans<'_>,
     before: Option<&ListenerPlan>,
 ) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
@@ -294,7 +304,7 @@ fn route_plans(
     let plan = |route: &Arc<Route>| {
         let before = before.get(&*route.name).copied();
         let auth_route = auth_route(route, inputs).map(Box::new);
-        RoutePlan { access: access.of(route), auth_route, ..RoutePlan::new(route, inputs, limits, before) }
+        RoutePlan { access: access.of(route), auth_route, ..RoutePlan::new(route, inputs, named, before) }
     };
     config.routes.iter().map(plan).collect()
 }
@@ -304,7 +314,7 @@ fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     let forward = route.access.as_ref()?.forward.as_ref()?;
     let mut to_server = Route::to_upstream(&route.name, forward.upstream);
     to_server.forward_host = forward.forward_host.clone();
-    Some(RoutePlan::new(&Arc::new(to_server), inputs, &[], None))
+    Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
 }
 
 /// The lists and limits that a listener or a route names, if there are any.
@@ -382,17 +392,17 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 }
 
 impl RoutePlan {
-    /// Whether something stands between a request and its server: limits, proofs of who makes it, files.
+    /// Whether something stands between a request and its server: limits, proofs of who makes it, files, a cache.
     #[inline(always)]
     pub(crate) fn has_gates(&self) -> bool {
-        self.rules.is_some() || self.access.is_some() || self.files.is_some()
+        self.rules.is_some() || self.access.is_some() || self.files.is_some() || self.cache.is_some()
     }
 
     /// Goes on counting where `before`, the route of this name, left off.
     fn new(
         config: &Arc<Route>,
         inputs: &PlanInputs,
-        limits: &[Arc<LimitPlan>],
+        named: NamedPlans<'_>,
         before: Option<&RoutePlan>,
     ) -> Self {
         let split = match &config.action {
@@ -414,11 +424,13 @@ impl RoutePlan {
             access: None,
             auth_route: None,
             split,
-            rules: request_rules(&config.lists, &config.limited_by, limits),
+            rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files,
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
+            cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
             holds_responses: config.buffer_responses.is_some()
+                || config.cache.is_some()
                 || config.error_pages.iter().any(|page| page.of_servers),
             config: Arc::clone(config),
         }
