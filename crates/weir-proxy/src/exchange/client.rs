@@ -43,6 +43,33 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// The same client for another task, which has a deadline of its own: a stream of its connection, or a request of Weir's own.
+    pub(crate) fn for_task(&self) -> Self {
+        let worker = &self.worker;
+        Self {
+            deadline: Deadline::new(&worker.timers),
+            number: worker.next_connection_number(),
+            answered_query: worker.connection_list.query_number(),
+            worker: Rc::clone(worker),
+            listener: Rc::clone(&self.listener),
+            is_tls: self.is_tls,
+            protocol: self.protocol,
+            peer: self.peer,
+            origin: self.origin.clone(),
+            pinned: PinnedConnections::default(),
+            local_port: self.local_port,
+            now: self.now,
+            requests: self.requests,
+            opened_at: self.opened_at,
+        }
+    }
+
+    /// That task is over.
+    pub(crate) fn leave_task(&mut self) {
+        self.worker.connection_list.leave(self.answered_query);
+        self.deadline.leave();
+    }
+
     /// The peer at the other end of the connection, which may be a proxy.
     pub(crate) fn sender(&self) -> Peer {
         self.named_sender().unwrap_or(self.peer)

@@ -125,6 +125,10 @@ impl Servers for Http1Servers {
     type Stream = Http1ServerStream;
     type Opened = Connection;
 
+    fn for_background(&self) -> Self {
+        Self::default()
+    }
+
     #[inline(always)]
     fn take_kept(
         &mut self,

@@ -45,6 +45,10 @@ impl Servers for PooledServers {
     type Stream = PooledStream;
     type Opened = PooledOpened;
 
+    fn for_background(&self) -> Self {
+        Self::default()
+    }
+
     #[inline(always)]
     fn take_kept(
         &mut self,

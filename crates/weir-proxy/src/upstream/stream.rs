@@ -44,11 +44,14 @@ impl<'a> Destination<'a> {
 }
 
 /// The source of streams to servers.
-pub(crate) trait Servers {
+pub(crate) trait Servers: 'static {
     type Stream: ServerStream;
 
     /// What opening a connection gives.
     type Opened;
+
+    /// The same for another task.
+    fn for_background(&self) -> Self;
 
     /// A stream on a connection that is open already and that this client may use.
     fn take_kept(

@@ -7,8 +7,6 @@ use weir_observe::{Cause, Failure, Phase};
 use crate::downstream::http2::Http2Stream;
 use crate::exchange::client::Client;
 use crate::exchange::tunnelled::TunnelClient;
-use crate::net::deadline::Deadline;
-use crate::upstream::pinned::PinnedConnections;
 
 /// A stream of HTTP/2, and its client: what it is known of, and its own deadline.
 pub(crate) struct StreamClient {
@@ -19,23 +17,7 @@ pub(crate) struct StreamClient {
 impl StreamClient {
     /// The next stream on the connection of `client`.
     pub(super) fn new(client: &Client, stream: Http2Stream) -> Box<Self> {
-        let worker = &client.worker;
-        let client = Client {
-            deadline: Deadline::new(&worker.timers),
-            number: worker.next_connection_number(),
-            answered_query: worker.connection_list.query_number(),
-            worker: std::rc::Rc::clone(worker),
-            listener: std::rc::Rc::clone(&client.listener),
-            is_tls: client.is_tls,
-            protocol: client.protocol,
-            peer: client.peer,
-            origin: client.origin.clone(),
-            pinned: PinnedConnections::default(),
-            local_port: client.local_port,
-            now: client.now,
-            requests: client.requests,
-            opened_at: client.opened_at,
-        };
+        let client = client.for_task();
         client.listener.shard.streams_open.increment();
         Box::new(Self { client, stream })
     }
@@ -70,7 +52,6 @@ impl Drop for StreamClient {
             self.count_failure(Failure::weir(Phase::Relay, Cause::Panicked));
         }
         self.client.listener.shard.streams_open.decrement();
-        self.client.worker.connection_list.leave(self.client.answered_query);
-        self.client.deadline.leave();
+        self.client.leave_task();
     }
 }

@@ -164,6 +164,10 @@ impl Servers for MemoryServers {
     type Stream = MemoryServerStream;
     type Opened = ();
 
+    fn for_background(&self) -> Self {
+        Self { world: Rc::clone(&self.world), client: self.client }
+    }
+
     fn take_kept(
         &mut self,
         to: Destination<'_>,
