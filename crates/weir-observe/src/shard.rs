@@ -46,6 +46,12 @@ pub struct WorkerShard {
     pub exchanges_open: Gauge,
     /// Running tunnels, including those whose listener the config does not name any more.
     pub tunnels_open: Gauge,
+    /// Requests of Weir's own that were begun in the background.
+    pub background_requests: Counter,
+    /// Those that run.
+    pub background_open: Gauge,
+    /// Those that were not begun, since enough run or buffers were short.
+    pub background_refused: Counter,
     /// Tunnels that were ended because their time was up.
     pub tunnels_drained: Counter,
     /// Buffers taken from the worker and not given back.
@@ -105,6 +111,9 @@ impl WorkerShard {
             exchanges: Counter::new(),
             exchanges_open: Gauge::new(),
             tunnels_open: Gauge::new(),
+            background_requests: Counter::new(),
+            background_open: Gauge::new(),
+            background_refused: Counter::new(),
             tunnels_drained: Counter::new(),
             buffers_in_use: Gauge::new(),
             buffers_free: Gauge::new(),

@@ -1,32 +1,28 @@
 //! Forward auth: a server of another upstream decides about a request before it goes to its own.
 //!
-//! A small exchange of its own, with a slot, connection and time limits as any other, but without a body, for the same client. Must not admit a
-//! request without an answer, unless the config says so.
+//! A request of Weir's own ([`super::subrequest`]) that the exchange waits for, without a body, for the same client. Must not admit a request without
+//! an answer, unless the config says so.
 
-use std::net::SocketAddr;
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use weir_config::{ForwardAuth, HeaderName};
-use weir_http::{Field, FieldName, FieldSet, Method, TargetForm};
+use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
 
 use super::client::Client;
-use super::outcome::{AttemptHistory, RespondingServer};
 use super::plans::Plans;
-use super::stream::{ClientEnd, ClientStream, FinalHead, Status};
-use super::{Ended, Exchange, attempt, cors, finish, queue, retry};
+use super::stream::ClientStream;
+use super::subrequest::{self, ResponseTaker};
+use super::{Ended, Exchange, cors};
 use crate::net::clock;
-use crate::net::tls::facts::TlsFacts;
 use crate::relay::ends::{RelayError, Sink, Source};
-use crate::relay::failure::of_response_body;
-use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
-use crate::state::activity::Activity;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::state::worker_config::WorkerConfig;
-use crate::upstream::stream::{ServerStream, Servers};
+use crate::upstream::stream::Servers;
 
 /// Fields of a client's request that the question never has, beside those of the connection: about the body, conditions that would change the
 /// status, and names by which servers are told of the request.
@@ -89,14 +85,20 @@ pub(super) async fn ask<C: ClientStream, U: Servers>(
     client.now = began;
     exchange.record.spend(Phase::Route, began);
     let mut inner = inner_exchange(client, exchange, forward)?;
-    let outcome = converse(client, &mut Asking { outer: stream }, servers, &mut inner, question).await;
+    let (upstream_index, config) = (forward.upstream.0, question.config);
+    let upstream = &*config.snapshot.upstreams[upstream_index];
+    let plans =
+        Plans { config, listener: question.listener, route: question.route, upstream, upstream_index };
+    let mut answer = AuthAnswer::none(forward);
+    let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut answer).await;
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Route, now);
     let micros = clock::micros(now - began);
     let granted = exchange.granted.get_or_insert_default();
     match outcome {
-        Ok(AuthAnswer { status, fields, body }) => {
+        Ok(()) => {
+            let AuthAnswer { status, fields, body, .. } = answer;
             granted.auth = Some(AuthRecord { status: Some(status), reason: None, micros });
             if (200..300).contains(&status) {
                 granted.fields = fields;
@@ -153,7 +155,8 @@ fn inner_exchange(
     exchange: &Exchange,
     forward: &ForwardAuth,
 ) -> Result<Box<Exchange>, Ended> {
-    let mut inner = Box::new(Exchange::new());
+    let mut inner = subrequest::of(exchange, forward.upstream.0, client);
+    inner.record.trace = exchange.record.trace;
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let others = request.connection().others();
     let goes = |field: &&Field| {
@@ -184,13 +187,6 @@ fn inner_exchange(
     let composed =
         inner.request.compose_get(&mut inner.request_text, forward.path.as_bytes(), host, fields.chain(told));
     composed.map_err(|rule| Failure::client(Phase::Route, Cause::Rule(rule)))?;
-    inner.record.began = client.now;
-    inner.record.accounted = client.now;
-    inner.record.begin_config(client);
-    inner.record.route = exchange.record.route;
-    inner.record.upstream = Some(forward.upstream.0);
-    inner.record.request_id.extend_from_slice(&exchange.record.request_id);
-    inner.record.trace = exchange.record.trace;
     Ok(inner)
 }
 
@@ -208,155 +204,60 @@ fn is_left_out(name: &[u8]) -> bool {
 }
 
 /// What the server has said.
-struct AuthAnswer {
+struct AuthAnswer<'a> {
+    forward: &'a ForwardAuth,
     status: u16,
     /// Of one with 2xx, those that the request gets; of others, those that the client gets.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     body: Vec<u8>,
-}
-
-/// Sends the question to a server and reads its answer.
-async fn converse<C: ClientStream, U: Servers>(
-    client: &mut Client,
-    stream: &mut Asking<'_, C>,
-    servers: &mut U,
-    inner: &mut Exchange,
-    question: AuthQuestion<'_>,
-) -> Result<AuthAnswer, Ended> {
-    let AuthQuestion { config, listener, route, forward } = question;
-    let upstream_index = forward.upstream.0;
-    let upstream = &*config.snapshot.upstreams[upstream_index];
-    let plans = Plans { config, listener, route, upstream, upstream_index };
-    inner.waits.begin(&listener.wait_limits(upstream));
-    retry::begin(client, inner, plans);
-    let outcome = respond(client, stream, servers, inner, plans, forward).await;
-    let shard = plans.upstream_shard();
-    shard.requests.increment();
-    match &outcome {
-        Ok(verdict) => shard.responses.record(verdict.status),
-        Err(Ended::Failed(failure)) => shard.failures.record(*failure),
-        Err(Ended::Quietly) => {}
-    }
-    outcome
-}
-
-async fn respond<C: ClientStream, U: Servers>(
-    client: &mut Client,
-    stream: &mut Asking<'_, C>,
-    servers: &mut U,
-    inner: &mut Exchange,
-    plans: Plans<'_>,
-    forward: &ForwardAuth,
-) -> Result<AuthAnswer, Ended> {
-    let mut history = AttemptHistory::new();
-    let mut kept = None;
-    let (location, mut serving) = loop {
-        let slot = match kept.take() {
-            Some(slot) => slot,
-            None => queue::admit(client, stream, inner, plans, &history.excluded)
-                .await
-                .map_err(|ended| history.or_last(ended))?,
-        };
-        let location = slot.location();
-        let plans = plans.on(&location.0, location.1);
-        match attempt::run(client, stream, servers, inner, plans, slot, &history).await {
-            Ok(serving) => break (location, serving),
-            Err(failed) => kept = retry::again(client, inner, plans, &mut history, failed)?,
-        }
-    };
-    let plans = plans.on(&location.0, location.1);
-    let status = inner.response.status();
-    let is_granted = (200..300).contains(&status);
-    let fields = begin_answer(client, inner, plans, &mut serving, forward, is_granted);
-    let limit = usize::try_from(forward.body_size.bytes()).unwrap_or(usize::MAX);
-    let mut body = Collected { bytes: Vec::new(), limit, is_over: false };
-    let read =
-        std::future::poll_fn(|cx| poll_body(cx, client, stream, inner, &mut serving.server, &mut body));
-    match read.await {
-        Ok(()) => finish::run(client, servers, inner, plans, serving),
-        Err(failure) => {
-            inner.record.sent_to_server += serving.server.sent();
-            servers.drop_stream(serving.server);
-            // Of a request that passes, the body of the answer is of no use.
-            if !(is_granted && body.is_over) {
-                return Err(failure.into());
-            }
-        }
-    }
-    Ok(AuthAnswer { status, fields, body: body.bytes })
-}
-
-/// Accounts for the head of the answer; its fields that are of use.
-fn begin_answer<T: ServerStream>(
-    client: &mut Client,
-    inner: &mut Exchange,
-    plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
-    forward: &ForwardAuth,
-    is_granted: bool,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let now = clock::now();
-    client.now = now;
-    inner.record.spend(Phase::Response, now);
-    let shard = &plans.server(serving.slot.server.index()).shard;
-    shard.responses.record(inner.response.status());
-    shard.response_time.record(u64::from(inner.record.times[Phase::Response]));
-    let _length = serving.server.begin_body(&inner.response, Method::Get, plans.upstream.chunked_limits);
-    let (response, text) = (&inner.response, serving.server.head());
-    let others = response.connection().others();
-    let hop = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::Date]));
-    let is_of_use = |field: &&Field| match is_granted {
-        true => forward.response_headers.iter().any(|name| is_named(name, field.name.of(text))),
-        false => !(hop.contains(field.known) || others && response.is_named_by_connection(text, field)),
-    };
-    let fields = response.fields().iter().filter(is_of_use);
-    let fields = fields.map(|field| (field.name.of(text).to_vec(), field.value.of(text).to_vec())).collect();
-    serving.server.take_head();
-    fields
-}
-
-fn poll_body<C: ClientStream>(
-    cx: &mut Context<'_>,
-    client: &mut Client,
-    stream: &mut Asking<'_, C>,
-    inner: &mut Exchange,
-    server: &mut impl ServerStream,
-    body: &mut Collected,
-) -> Poll<Result<(), Failure>> {
-    let polled = server.poll_response(cx, &mut inner.response_relay, body, &client.worker.stock);
-    if body.is_over {
-        return Poll::Ready(Err(Failure::server(Phase::Relay, Cause::ResponseExcess)));
-    }
-    if let Poll::Ready(outcome) = polled {
-        return Poll::Ready(outcome.map_err(|error| of_response_body(&error)));
-    }
-    if let Some(cause) = stream.poll_gone(cx, client) {
-        return Poll::Ready(Err(Failure::client(Phase::Route, cause)));
-    }
-    client.report(Activity::ResponseBody, stream, inner);
-    let moved = inner.response_relay.moved;
-    inner.waits.poll_over(&mut client.deadline, Activity::ResponseBody, moved).map(Err)
-}
-
-/// A body that is gathered, up to a limit.
-struct Collected {
-    bytes: Vec<u8>,
-    limit: usize,
+    /// Whether the body is longer than it may be.
     is_over: bool,
 }
 
-impl Sink for Collected {
+impl<'a> AuthAnswer<'a> {
+    fn none(forward: &'a ForwardAuth) -> Self {
+        Self { forward, status: 0, fields: Vec::new(), body: Vec::new(), is_over: false }
+    }
+
+    fn is_granted(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl ResponseTaker for AuthAnswer<'_> {
+    fn begin(&mut self, response: &ResponseHead, text: &[u8]) {
+        self.status = response.status();
+        let others = response.connection().others();
+        let hop = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[FieldName::Date]));
+        let is_of_use = |field: &&Field| match self.is_granted() {
+            true => self.forward.response_headers.iter().any(|name| is_named(name, field.name.of(text))),
+            false => !(hop.contains(field.known) || others && response.is_named_by_connection(text, field)),
+        };
+        let fields = response.fields().iter().filter(is_of_use);
+        self.fields =
+            fields.map(|field| (field.name.of(text).to_vec(), field.value.of(text).to_vec())).collect();
+    }
+
+    fn is_enough(&self) -> Result<(), Failure> {
+        // Of a request that passes, the body of the answer is of no use.
+        let excess = Failure::server(Phase::Relay, Cause::ResponseExcess);
+        if self.is_granted() { Ok(()) } else { Err(excess) }
+    }
+}
+
+impl Sink for AuthAnswer<'_> {
     fn has_room(&self) -> bool {
-        true
+        !self.is_over
     }
 
     fn is_waiting(&self) -> bool {
-        false
+        self.is_over
     }
 
     fn accept(&mut self, data: &[u8]) -> usize {
-        if self.bytes.len() + data.len() <= self.limit {
-            self.bytes.extend_from_slice(data);
+        let limit = usize::try_from(self.forward.body_size.bytes()).unwrap_or(usize::MAX);
+        if self.body.len() + data.len() <= limit {
+            self.body.extend_from_slice(data);
         } else {
             self.is_over = true;
         }
@@ -366,114 +267,6 @@ impl Sink for Collected {
     fn finish(&mut self, _source: &impl Source) {}
 
     fn poll_write(&mut self, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
-        Poll::Ready(Ok(0))
-    }
-}
-
-/// The client as the question sees it: it sends no body and gets nothing, but may leave.
-struct Asking<'a, C> {
-    outer: &'a mut C,
-}
-
-impl<C: ClientStream> ClientEnd for Asking<'_, C> {
-    fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.outer.tls()
-    }
-
-    fn local_address(&self) -> Option<SocketAddr> {
-        self.outer.local_address()
-    }
-
-    fn unread(&self) -> &[u8] {
-        &[]
-    }
-
-    fn sends_at_once(&self) -> bool {
-        true
-    }
-
-    fn poll_gone(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
-        self.outer.poll_gone(cx, client)
-    }
-
-    fn body_received(&self) -> u64 {
-        self.outer.body_received()
-    }
-
-    fn sent(&self) -> u64 {
-        self.outer.sent()
-    }
-
-    fn stays_open(&self) -> bool {
-        self.outer.stays_open()
-    }
-}
-
-impl<C: ClientStream> ClientStream for Asking<'_, C> {
-    type Body<'b>
-        = MemoryBody<'b>
-    where
-        Self: 'b;
-
-    type Reply<'b>
-        = C::Reply<'b>
-    where
-        Self: 'b;
-
-    type Fields<'b>
-        = C::Fields<'b>
-    where
-        Self: 'b;
-
-    async fn receive(
-        &mut self,
-        _client: &mut Client,
-        _exchange: &mut Exchange,
-        _listener: &ListenerPlan,
-    ) -> Result<(), Ended> {
-        Ok(())
-    }
-
-    fn begin_body(&mut self, _client: &Client, _exchange: &Exchange, _listener: &ListenerPlan) {}
-
-    fn body<'b>(&'b mut self, _client: &'b Client) -> MemoryBody<'b> {
-        MemoryBody(&[])
-    }
-
-    fn body_announced(&self) -> Option<u64> {
-        None
-    }
-
-    fn limit_body(&mut self, _bytes_max: u64) {}
-
-    fn reply(&mut self) -> C::Reply<'_> {
-        self.outer.reply()
-    }
-
-    fn interim(
-        &mut self,
-        _exchange: &Exchange,
-        _status: Status<'_>,
-        _fields: impl FnOnce(&mut C::Fields<'_>),
-    ) {
-    }
-
-    fn respond(
-        &mut self,
-        _client: &Client,
-        _exchange: &Exchange,
-        _response: &FinalHead<'_>,
-        _fields: impl FnOnce(&mut C::Fields<'_>),
-    ) {
-    }
-
-    fn take_back(&mut self) -> bool {
-        false
-    }
-
-    fn close_after(&mut self) {}
-
-    fn poll_reset(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
-        self.outer.poll_reset(cx, client)
+        Poll::Ready(Err(RelayError::Write(io::ErrorKind::FileTooLarge.into())))
     }
 }

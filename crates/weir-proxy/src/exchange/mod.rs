@@ -16,6 +16,8 @@ mod proof;
 mod basic_auth;
 mod jwt_auth;
 mod forward_auth;
+mod background;
+mod subrequest;
 pub(crate) mod tcp;
 mod queue;
 mod request_buffering;

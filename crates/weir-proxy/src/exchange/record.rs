@@ -133,6 +133,11 @@ impl Record {
         Rc::clone(&self.config.get_or_insert_with(begin).0)
     }
 
+    /// It runs on the config of `other`, to its end.
+    pub(crate) fn begin_with(&mut self, other: &Record) {
+        self.config.clone_from(&other.config);
+    }
+
     /// The place of its listener in that config.
     pub(crate) fn listener(&self) -> usize {
         self.config.as_ref().map_or(0, |(_, listener)| *listener)

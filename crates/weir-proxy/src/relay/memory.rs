@@ -32,6 +32,36 @@ impl Source for MemoryBody<'_> {
     }
 }
 
+/// A body whose bytes stay where they are: it can be taken once more.
+#[derive(Debug)]
+pub(crate) struct HeldBody<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// How many were taken.
+    pub(crate) taken: &'a mut usize,
+}
+
+impl Source for HeldBody<'_> {
+    fn data(&self) -> &[u8] {
+        &self.bytes[*self.taken..]
+    }
+
+    fn take(&mut self, len: usize) {
+        *self.taken += len;
+    }
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        *self.taken == self.bytes.len()
+    }
+
+    fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// The end of a body: its trailers.
 #[derive(Debug)]
 pub(crate) struct MemoryTrailers<'a>(pub(crate) &'a [(&'static [u8], Vec<u8>)]);

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use weir_cache::CacheTime;
 use weir_cache::rules::{ClientRules, StatusTtl, StoreRules};
-use weir_cache::store::{KeySecret, Store, StoreLimits};
+use weir_cache::store::{EvictionReason, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits};
 use weir_config::{CacheStore, RouteCache};
+use weir_observe::prometheus::CacheHoldings;
 use weir_observe::{CacheShard, PerWorker};
 
 use crate::net::clock;
@@ -42,6 +43,54 @@ impl CachePlan {
         );
         Self { config: Arc::clone(config), state }
     }
+}
+
+impl CachePlan {
+    /// What it holds now.
+    pub fn holds(&self) -> CacheHoldings {
+        let size = self.state.store.size();
+        let evictions = EvictionReason::ALL.iter().map(|reason| reason.as_str()).zip(size.evictions);
+        CacheHoldings {
+            responses: size.objects,
+            memory_bytes: size.bytes,
+            memory_bytes_max: self.config.memory,
+            evictions: evictions.collect(),
+        }
+    }
+
+    /// Removes responses, or marks them stale; how many.
+    pub fn purge(&self, purge: Purge<'_>) -> usize {
+        let scope = match purge.part {
+            PurgedPart::All => PurgeScope::All,
+            PurgedPart::Key(key) => PurgeScope::Key(key),
+            PurgedPart::Prefix(prefix) => PurgeScope::Prefix(prefix),
+            PurgedPart::Tag(tag) => PurgeScope::Tag(tag),
+        };
+        let mode = if purge.is_soft { PurgeMode::Soft } else { PurgeMode::Hard };
+        self.state.store.purge(scope, mode, cache_now())
+    }
+}
+
+/// Which responses are removed, or marked stale.
+#[derive(Debug, Clone, Copy)]
+pub struct Purge<'a> {
+    /// Which.
+    pub part: PurgedPart<'a>,
+    /// Whether they are only marked.
+    pub is_soft: bool,
+}
+
+/// A part of a cache.
+#[derive(Debug, Clone, Copy)]
+pub enum PurgedPart<'a> {
+    /// Everything.
+    All,
+    /// The response of a key, in all variants.
+    Key(&'a [u8]),
+    /// Those whose keys begin so.
+    Prefix(&'a [u8]),
+    /// Those with a tag.
+    Tag(&'a [u8]),
 }
 
 /// Keeps clients from choosing keys that share a place in the store.

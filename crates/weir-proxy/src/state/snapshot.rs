@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use weir_config::{CacheStore, Config, Dns, KeyLimit, Process};
 use weir_observe::prometheus::BucketBounds;
 
-pub use super::cache::CachePlan;
+pub use super::cache::{CachePlan, Purge, PurgedPart};
 pub use super::limit::LimitPlan;
 use super::listener::NamedPlans;
 pub(crate) use super::listener::RequestRules;

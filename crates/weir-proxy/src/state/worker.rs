@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     connection_number: Cell<u64>,
     /// Exchanges that may still begin before the buffers run out.
     pub(crate) exchanges: ExchangeBudget,
+    /// Requests of Weir's own that run in the background.
+    pub(crate) background_open: Cell<u32>,
     /// Encoders and decoders of bodies.
     pub(crate) codecs: Rc<CodecStock>,
     /// Files that routes serve.
@@ -132,6 +134,7 @@ impl Worker {
             connection_list: ConnectionList::default(),
             connection_number: Cell::new(0),
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
+            background_open: Cell::new(0),
             codecs: CodecStock::new(start.shard),
             open_files: OpenFiles::new(),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
@@ -259,6 +262,12 @@ impl Worker {
         if self.is_stopping() {
             self.drained.notify_one();
         }
+    }
+
+    /// How many requests of Weir's own may run in the background.
+    pub(crate) fn background_max(&self) -> u32 {
+        let of_process = self.config.borrow().snapshot.process.background_requests_max;
+        of_process.div_ceil(self.shared.loads.len() as u32)
     }
 
     /// Whether exchanges give back what they took while they wait without a buffer.

@@ -30,19 +30,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(
-        "A cache",
-        &[
-            "proxy_cache",
-            "proxy_cache_path",
-            "proxy_cache_valid",
-            "proxy_store",
-            "cache",
-            "cache_use",
-            "cache_store",
-        ],
-        "use a cache such as Varnish behind Weir or in front of it",
-    ),
-    unsupported(
         "FastCGI, uwsgi and SCGI",
         &[
             "fastcgi_pass",

@@ -75,6 +75,12 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.exchanges);
     "weir_worker_exchanges_open" Gauge Worker, "Running exchanges.",
         |samples, worker| samples.value(worker.exchanges_open.now);
+    "weir_worker_background_requests_total" Counter Worker, "Requests of Weir's own that no client waits for: copies for mirrors, revalidation of stored responses.",
+        |samples, worker| samples.value(worker.background_requests);
+    "weir_worker_background_requests_open" Gauge Worker, "Those that run.",
+        |samples, worker| samples.value(worker.background_open.now);
+    "weir_worker_background_requests_refused_total" Counter Worker, "Those that were not begun because of `process.background_requests_max`, or because half of the buffers were in use.",
+        |samples, worker| samples.value(worker.background_refused);
     "weir_worker_buffers_in_use" Gauge Worker, "Buffers in use.",
         |samples, worker| samples.value(worker.buffers_in_use.now);
     "weir_worker_timers" Gauge Worker, "Timers armed.",

@@ -131,7 +131,7 @@ impl ClientCertVerifier for ClientVerifier {
 pub(crate) type CertificateFields = Box<[(Box<str>, Box<str>)]>;
 
 /// The certificate of a client, verified in the handshake.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ClientCertificate {
     pub(crate) identity: Identity,
     /// The fields for servers about it.

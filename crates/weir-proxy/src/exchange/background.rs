@@ -1,0 +1,196 @@
+//! Requests of Weir's own that no exchange waits for: each is a task of this worker, with a client, an exchange and a time limit of its own.
+//!
+//! How many there are at once is bounded; one more is refused and counted. One that runs is listed among the connections, ends with the worker and does
+//! not keep it alive. Must not know what it is for.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weir_observe::{Cause, Failure, Phase};
+
+use super::client::Client;
+use super::plans::Plans;
+use super::stream::ClientEnd;
+use super::subrequest::{self, ResponseTaker};
+use super::{Ended, Exchange};
+use crate::net::clock;
+use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
+use crate::state::snapshot::RoutePlan;
+use crate::state::worker::Worker;
+use crate::upstream::stream::Servers;
+
+/// What takes the response, and hears how it went.
+pub(super) trait BackgroundTaker: ResponseTaker + 'static {
+    /// The request is over: its response was taken as far as it was wanted, or this is why not. Not called when the worker ends first.
+    fn end(self, outcome: Result<(), Failure>);
+}
+
+/// A request that is composed.
+pub(super) struct BackgroundRequest {
+    /// From [`subrequest::of`].
+    pub(super) exchange: Box<Exchange>,
+    /// The way that it takes, of the route of its exchange.
+    pub(super) way: Way,
+    pub(super) body: Vec<u8>,
+    /// How long it may take in all.
+    pub(super) timeout: Duration,
+}
+
+/// The route by which a request goes to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// That of the exchange.
+    Own,
+}
+
+impl Way {
+    fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
+        match self {
+            Way::Own => Some(route),
+        }
+    }
+}
+
+/// Begins a request for the client of `end`; whether it was not refused.
+pub(super) fn begin<U: Servers>(
+    client: &Client,
+    end: &impl ClientEnd,
+    servers: &U,
+    request: BackgroundRequest,
+    taker: impl BackgroundTaker,
+) -> bool {
+    let Some(permit) = Permit::take(&client.worker) else { return false };
+    let servers = servers.for_background();
+    let client = BackgroundClient { client: client.for_task(), _permit: permit };
+    let end = BackgroundEnd::of(end);
+    tokio::task::spawn_local(run(client, end, servers, request, taker));
+    true
+}
+
+async fn run<U: Servers>(
+    mut own: BackgroundClient,
+    mut end: BackgroundEnd,
+    mut servers: U,
+    request: BackgroundRequest,
+    mut taker: impl BackgroundTaker,
+) {
+    let BackgroundRequest { mut exchange, way, body, timeout } = request;
+    let client = &mut own.client;
+    std::future::poll_fn(|cx| {
+        client.deadline.enter(cx);
+        Poll::Ready(())
+    })
+    .await;
+    client.now = clock::now();
+    client.deadline.set_ceiling(Some(client.now + timeout));
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let route = exchange.record.route.and_then(|route| way.plan(&listener.route_plans[route]));
+    let outcome = match (route, exchange.record.upstream) {
+        (Some(route), Some(upstream_index)) => {
+            let upstream = &*config.snapshot.upstreams[upstream_index];
+            let plans = Plans { config: &config, listener, route, upstream, upstream_index };
+            subrequest::run(client, &mut end, &mut servers, &mut exchange, plans, &body, &mut taker).await
+        }
+        _ => Err(Failure::weir(Phase::Route, Cause::NoServer).into()),
+    };
+    taker.end(outcome.map_err(|ended| match ended {
+        Ended::Failed(failure) => failure,
+        Ended::Quietly => Failure::weir(Phase::Request, Cause::Closed),
+    }));
+}
+
+/// The end of the client that it is made for, which does not wait for it.
+struct BackgroundEnd {
+    tls: Option<OwnedTlsFacts>,
+    local_address: Option<SocketAddr>,
+}
+
+impl BackgroundEnd {
+    fn of(end: &impl ClientEnd) -> Self {
+        let owned = |facts: TlsFacts<'_>| {
+            let certificate = facts.client_certificate.map(|certificate| Box::new(certificate.clone()));
+            OwnedTlsFacts::new(&facts, certificate)
+        };
+        Self { tls: end.tls().map(owned), local_address: end.local_address() }
+    }
+}
+
+impl ClientEnd for BackgroundEnd {
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.tls.as_ref().map(OwnedTlsFacts::get)
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.local_address
+    }
+
+    fn unread(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
+    fn poll_gone(&mut self, _cx: &mut Context<'_>, _client: &mut Client) -> Option<Cause> {
+        None
+    }
+
+    fn body_received(&self) -> u64 {
+        0
+    }
+
+    fn sent(&self) -> u64 {
+        0
+    }
+
+    fn stays_open(&self) -> bool {
+        false
+    }
+}
+
+/// The client of one such request.
+struct BackgroundClient {
+    client: Client,
+    _permit: Permit,
+}
+
+impl Drop for BackgroundClient {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.client.worker.shard.panics.increment();
+        }
+        self.client.leave_task();
+    }
+}
+
+/// The place of one among the background requests, and its share of the buffers.
+struct Permit(Rc<Worker>);
+
+impl Permit {
+    /// `None`, and counted, when there are enough, or when buffers are short: they are for the exchanges of clients.
+    fn take(worker: &Rc<Worker>) -> Option<Self> {
+        let open = worker.background_open.get();
+        if open >= worker.background_max() || worker.exchanges.is_scarce() || !worker.exchanges.try_take() {
+            worker.shard.background_refused.increment();
+            return None;
+        }
+        worker.background_open.set(open + 1);
+        worker.shard.background_requests.increment();
+        worker.shard.background_open.increment();
+        Some(Self(Rc::clone(worker)))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let worker = &self.0;
+        worker.background_open.update(|open| open - 1);
+        worker.shard.background_open.decrement();
+        worker.exchanges.give_back();
+        worker.wake_waiting_for_buffers();
+    }
+}

@@ -1,0 +1,304 @@
+//! A request of Weir's own to a server, for an exchange or beside one: with a slot, attempts and time limits like any other, but without a client
+//! that gets the response.
+//!
+//! The caller composes its head in an exchange of its own ([`of`]), and takes the response ([`ResponseTaker`]). It is counted for the upstream and
+//! its servers, not for the listener, and has no line in the access log. Must not know what it is for.
+
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use weir_http::{FieldRun, FieldWriter, ResponseHead};
+use weir_observe::{Cause, Failure, Phase};
+
+use super::client::Client;
+use super::outcome::{AttemptHistory, RespondingServer};
+use super::plans::Plans;
+use super::stream::{ClientEnd, ClientStream, FinalHead, Status};
+use super::{Ended, Exchange, attempt, finish, queue, retry};
+use crate::net::clock;
+use crate::net::tls::facts::TlsFacts;
+use crate::relay::ends::{RelayError, Sink};
+use crate::relay::failure::of_response_body;
+use crate::relay::memory::{HeldBody, NullSink};
+use crate::state::activity::Activity;
+use crate::state::snapshot::ListenerPlan;
+use crate::upstream::stream::{ServerStream, Servers};
+
+/// Takes a response. When it wants no more of a body, it fails a write.
+pub(super) trait ResponseTaker: Sink {
+    /// The head, of which `text` is what was received.
+    fn begin(&mut self, response: &ResponseHead, text: &[u8]);
+
+    /// It has failed a write: whether what it has is all that it wants.
+    ///
+    /// # Errors
+    /// The failure of the response that is too much.
+    fn is_enough(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// An exchange for a request that `outer` gives rise to, for the same client, on the same config. Its head is still to be composed.
+pub(super) fn of(outer: &Exchange, upstream: usize, client: &Client) -> Box<Exchange> {
+    let mut inner = Box::new(Exchange::new());
+    inner.record.began = client.now;
+    inner.record.accounted = client.now;
+    inner.record.begin_with(&outer.record);
+    inner.record.route = outer.record.route;
+    inner.record.upstream = Some(upstream);
+    inner.record.request_id.extend_from_slice(&outer.record.request_id);
+    // It waits for no consent of a server: the body is here.
+    inner.body_was_asked_for = true;
+    inner
+}
+
+/// Sends the request of `exchange`, with `body` behind its head, to a server of the upstream and gives the response to `taker`.
+///
+/// # Errors
+/// When there is no response, or none that is whole, or the client `end` is gone.
+pub(super) async fn run<U: Servers>(
+    client: &mut Client,
+    end: &mut impl ClientEnd,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    body: &[u8],
+    taker: &mut impl ResponseTaker,
+) -> Result<(), Ended> {
+    let mut stream = Sender { end, body, taken: 0 };
+    exchange.waits.begin(&plans.listener.wait_limits(plans.upstream));
+    retry::begin(client, exchange, plans);
+    let outcome = carry(client, &mut stream, servers, exchange, plans, taker).await;
+    count(exchange, outcome);
+    outcome
+}
+
+async fn carry<E: ClientEnd, U: Servers>(
+    client: &mut Client,
+    stream: &mut Sender<'_, E>,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    taker: &mut impl ResponseTaker,
+) -> Result<(), Ended> {
+    let mut history = AttemptHistory::new();
+    let mut kept = None;
+    let (location, mut serving) = loop {
+        let slot = match kept.take() {
+            Some(slot) => slot,
+            None => queue::admit(client, stream, exchange, plans, &history.excluded)
+                .await
+                .map_err(|ended| history.or_last(ended))?,
+        };
+        let location = slot.location();
+        let plans = plans.on(&location.0, location.1);
+        match attempt::run(client, stream, servers, exchange, plans, slot, &history).await {
+            Ok(serving) => break (location, serving),
+            Err(failed) => {
+                // Its body begins anew.
+                stream.taken = 0;
+                kept = retry::again(client, exchange, plans, &mut history, failed)?;
+            }
+        }
+    };
+    let plans = plans.on(&location.0, location.1);
+    begin_response(client, exchange, plans, &mut serving, taker);
+    let read = std::future::poll_fn(|cx| poll_body(cx, client, stream, exchange, &mut serving.server, taker));
+    match read.await {
+        Ok(Taken::Whole) => {
+            finish::run(client, servers, exchange, plans, serving);
+            Ok(())
+        }
+        other => {
+            exchange.record.sent_to_server += serving.server.sent();
+            servers.drop_stream(serving.server);
+            other?;
+            Ok(taker.is_enough()?)
+        }
+    }
+}
+
+/// Accounts for the head of the response and shows it.
+fn begin_response<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut RespondingServer<T>,
+    taker: &mut impl ResponseTaker,
+) {
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Response, now);
+    exchange.record.status = exchange.response.status();
+    exchange.replay_buffer.end();
+    let shard = &plans.server(serving.slot.server.index()).shard;
+    shard.responses.record(exchange.record.status);
+    shard.response_time.record(u64::from(exchange.record.times[Phase::Response]));
+    let method = exchange.request.method();
+    let _length = serving.server.begin_body(&exchange.response, method, plans.upstream.chunked_limits);
+    taker.begin(&exchange.response, serving.server.head());
+    serving.server.take_head();
+}
+
+/// How much of a body was taken.
+enum Taken {
+    Whole,
+    /// The taker wants no more.
+    Enough,
+}
+
+fn poll_body<E: ClientEnd>(
+    cx: &mut Context<'_>,
+    client: &mut Client,
+    stream: &mut Sender<'_, E>,
+    exchange: &mut Exchange,
+    server: &mut impl ServerStream,
+    taker: &mut impl ResponseTaker,
+) -> Poll<Result<Taken, Failure>> {
+    match server.poll_response(cx, &mut exchange.response_relay, taker, &client.worker.stock) {
+        Poll::Ready(Ok(())) => return Poll::Ready(Ok(Taken::Whole)),
+        Poll::Ready(Err(RelayError::Write(_))) => return Poll::Ready(Ok(Taken::Enough)),
+        Poll::Ready(Err(error)) => return Poll::Ready(Err(of_response_body(&error))),
+        Poll::Pending => {}
+    }
+    if let Some(cause) = stream.end.poll_gone(cx, client) {
+        return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
+    }
+    client.report(Activity::ResponseBody, stream, exchange);
+    let moved = exchange.response_relay.moved;
+    exchange.waits.poll_over(&mut client.deadline, Activity::ResponseBody, moved).map(Err)
+}
+
+/// Counts it for its upstream and the server that it came to.
+fn count(exchange: &Exchange, outcome: Result<(), Ended>) {
+    let record = &exchange.record;
+    let (Some(index), Some(served)) = (record.upstream, record.served()) else { return };
+    let upstream = served.upstream_shard(index);
+    upstream.requests.increment();
+    match outcome {
+        Ok(()) => {
+            upstream.responses.record(record.status);
+            upstream.exchange_time.record(record.times.between(Phase::Request, Phase::Finish));
+        }
+        Err(Ended::Failed(failure)) => upstream.failures.record(failure),
+        Err(Ended::Quietly) => {}
+    }
+    if let Some(server) = record.server {
+        let shard = &served.server(index, server).shard;
+        shard.bytes_in.add(exchange.response_relay.moved);
+        shard.bytes_out.add(record.sent_to_server);
+    }
+}
+
+/// The client as the request has it: the body is in memory, nothing goes back, but it may leave.
+struct Sender<'a, E> {
+    end: &'a mut E,
+    body: &'a [u8],
+    /// Bytes of the body that were taken.
+    taken: usize,
+}
+
+impl<E: ClientEnd> ClientEnd for Sender<'_, E> {
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.end.tls()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.end.local_address()
+    }
+
+    fn unread(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
+        self.end.poll_gone(cx, client)
+    }
+
+    fn body_received(&self) -> u64 {
+        self.end.body_received()
+    }
+
+    fn sent(&self) -> u64 {
+        self.end.sent()
+    }
+
+    fn stays_open(&self) -> bool {
+        self.end.stays_open()
+    }
+}
+
+impl<E: ClientEnd> ClientStream for Sender<'_, E> {
+    type Body<'b>
+        = HeldBody<'b>
+    where
+        Self: 'b;
+
+    type Reply<'b>
+        = NullSink
+    where
+        Self: 'b;
+
+    type Fields<'b>
+        = NullFields
+    where
+        Self: 'b;
+
+    async fn receive(
+        &mut self,
+        _client: &mut Client,
+        _exchange: &mut Exchange,
+        _listener: &ListenerPlan,
+    ) -> Result<(), Ended> {
+        Ok(())
+    }
+
+    fn begin_body(&mut self, _client: &Client, _exchange: &Exchange, _listener: &ListenerPlan) {}
+
+    fn body<'b>(&'b mut self, _client: &'b Client) -> HeldBody<'b> {
+        HeldBody { bytes: self.body, taken: &mut self.taken }
+    }
+
+    fn body_announced(&self) -> Option<u64> {
+        None
+    }
+
+    fn limit_body(&mut self, _bytes_max: u64) {}
+
+    fn reply(&mut self) -> NullSink {
+        NullSink
+    }
+
+    fn interim(&mut self, _: &Exchange, _: Status<'_>, _: impl FnOnce(&mut NullFields)) {}
+
+    fn respond(&mut self, _: &Client, _: &Exchange, _: &FinalHead<'_>, _: impl FnOnce(&mut NullFields)) {}
+
+    fn take_back(&mut self) -> bool {
+        false
+    }
+
+    fn close_after(&mut self) {}
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>, client: &mut Client) -> Option<Cause> {
+        self.end.poll_gone(cx, client)
+    }
+}
+
+/// The fields of a head that goes nowhere.
+struct NullFields;
+
+impl FieldWriter for NullFields {
+    fn field(&mut self, _name: &[u8], _value: &[u8]) {}
+
+    fn field_with(&mut self, _name: &[u8], _write: impl FnOnce(&mut Vec<u8>)) {}
+
+    fn field_unless_empty(&mut self, _name: &[u8], _write: impl FnOnce(&mut Vec<u8>)) {}
+
+    fn decimal_field(&mut self, _name: &[u8], _value: u64) {}
+
+    fn copy(&mut self, _run: FieldRun<'_>) {}
+}
