@@ -97,6 +97,7 @@ const NEVER_STORED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
     FieldName::Age,
     FieldName::SetCookie,
     FieldName::ProxyAuthenticate,
+    FieldName::ProxyAuthorization,
 ]));
 
 impl StorePlan {

@@ -97,7 +97,8 @@ impl VaryRule {
                     hasher.write_u8(0);
                 }),
                 list => {
-                    request.all(name).for_each(|value| hash_list(value, list == Comparison::Tokens, hasher))
+                    let is_tokens = list == Comparison::Tokens;
+                    request.all(name).for_each(|value| hash_list(value, is_tokens, hasher));
                 }
             }
             hasher.write_u8(1);
@@ -115,12 +116,20 @@ fn hash_codings(request: HeadView<'_>, hasher: &mut impl Hasher) {
 }
 
 /// Members of a list, without white space about them. Several lines are one list.
-fn hash_list(value: &[u8], fold_case: bool, hasher: &mut impl Hasher) {
+fn hash_list(value: &[u8], is_tokens: bool, hasher: &mut impl Hasher) {
+    // A comma in quotes separates nothing.
+    if value.contains(&b'"') {
+        hasher.write(value);
+        return hasher.write_u8(0);
+    }
     for member in
         value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
     {
-        for byte in member.iter().filter(|byte| !matches!(byte, b' ' | b'\t')) {
-            hasher.write_u8(if fold_case { byte.to_ascii_lowercase() } else { *byte });
+        if is_tokens {
+            let bytes = member.iter().filter(|byte| !matches!(byte, b' ' | b'\t'));
+            bytes.for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+        } else {
+            hasher.write(member);
         }
         hasher.write_u8(b',');
     }

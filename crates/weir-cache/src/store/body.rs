@@ -103,14 +103,6 @@ impl CacheBody {
         }
     }
 
-    /// A body that is there already.
-    pub(super) fn of_bytes(counters: &Arc<StoreCounters>, bytes: &[u8]) -> Self {
-        let body = Self::new(counters);
-        body.append(bytes).ok();
-        body.finish();
-        body
-    }
-
     pub(super) fn listed(&self) -> &Arc<AtomicU32> {
         &self.listed
     }
