@@ -164,6 +164,13 @@ impl CacheBody {
         }
     }
 
+    /// Makes it one that is not kept, if it still grows and can not be found any more.
+    pub(super) fn pass_through_unlisted(&self) {
+        if self.complete.get().is_none() && !self.is_listed() {
+            self.pass_through();
+        }
+    }
+
     /// Adds bytes at the end.
     pub(super) fn append(&self, bytes: &[u8]) -> Result<(), BodyStopped> {
         let mut growing = self.lock();
@@ -247,6 +254,11 @@ impl CacheBody {
 
 /// What a chunk takes beside its bytes: its place in the list, the counts of its `Arc`, the rounding of the allocation.
 const CHUNK_OVERHEAD_BYTES: usize = size_of::<BodyChunk>() + 32;
+
+/// Bytes of memory that a body of this length takes at most, in chunks as large as they come.
+pub(super) fn bytes_of_len(len: u64) -> u64 {
+    len + (len / SMALL_CHUNK_BYTES as u64 + 1) * CHUNK_OVERHEAD_BYTES as u64
+}
 
 impl Drop for CacheBody {
     fn drop(&mut self) {
