@@ -20,6 +20,7 @@ pub use storing::{
     HeuristicRule, StatusRange, StatusTtl, StorePlan, StoreRules, StoredRequest, plan_storing,
 };
 pub use validation::{FreshenPlan, Freshened, freshen, plan_freshening, updates_by_head, write_validators};
+pub(crate) use vary::is_token_byte;
 pub use vary::{SELECTING_FIELDS_MAX, VaryRule};
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -43,6 +43,8 @@ pub struct CacheBody {
     reserved: AtomicU64,
     /// In how many slots of the store it can be found.
     listed: Arc<AtomicU32>,
+    /// Whether a purge has removed it.
+    is_purged: AtomicBool,
     counters: Arc<StoreCounters>,
 }
 
@@ -99,6 +101,7 @@ impl CacheBody {
             held: AtomicU64::new(0),
             reserved: AtomicU64::new(0),
             listed: Arc::default(),
+            is_purged: AtomicBool::new(false),
             counters: Arc::clone(counters),
         }
     }
@@ -109,6 +112,14 @@ impl CacheBody {
 
     pub(super) fn is_listed(&self) -> bool {
         self.listed.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn is_purged(&self) -> bool {
+        self.is_purged.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_purged(&self) {
+        self.is_purged.store(true, Ordering::Release);
     }
 
     pub(super) fn reserved(&self) -> u64 {

@@ -117,6 +117,9 @@ impl StoreTable {
         slot.unlist();
         match slot {
             CacheSlot::Response(response, _) => {
+                if reason == EvictionReason::Purge {
+                    response.body().set_purged();
+                }
                 response.body().pass_through_unlisted();
                 self.counters.evicted(reason);
             }
