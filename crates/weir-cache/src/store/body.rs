@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use slab::Slab;
+
 use super::counters::StoreCounters;
 
 /// How far the writer of a body that is not kept may be ahead of its slowest reader, in bytes.
@@ -72,8 +74,7 @@ struct GrowingBody {
     /// Bytes appended so far.
     len: u64,
     state: GrowthState,
-    readers: Vec<ReaderPlace>,
-    next_reader: u64,
+    readers: Slab<ReaderPlace>,
     writer: Option<Waker>,
 }
 
@@ -88,7 +89,6 @@ enum GrowthState {
 
 #[derive(Debug)]
 struct ReaderPlace {
-    id: u64,
     position: u64,
     waker: Option<Waker>,
 }
@@ -280,7 +280,7 @@ impl Drop for CacheBody {
 impl GrowingBody {
     /// The least position of all readers.
     fn slowest(&self) -> u64 {
-        self.readers.iter().map(|reader| reader.position).min().unwrap_or(self.len)
+        self.readers.iter().map(|(_, reader)| reader.position).min().unwrap_or(self.len)
     }
 
     fn is_unwanted(&self) -> bool {
@@ -288,7 +288,7 @@ impl GrowingBody {
     }
 
     fn take_wakers(&mut self) -> Vec<Waker> {
-        self.readers.iter_mut().filter_map(|reader| reader.waker.take()).collect()
+        self.readers.iter_mut().filter_map(|(_, reader)| reader.waker.take()).collect()
     }
 
     fn chunk_at(&self, position: u64) -> Option<&BodyChunk> {
@@ -307,7 +307,7 @@ pub struct BodyReader {
     /// The chunk that was taken while the body grew.
     current: Option<BodyChunk>,
     /// Where it is registered while the body grows.
-    id: Option<u64>,
+    id: Option<usize>,
     is_ended: bool,
 }
 
@@ -338,9 +338,7 @@ impl BodyReader {
         if is_gone || growing.state == GrowthState::Failed {
             return None;
         }
-        let id = growing.next_reader;
-        growing.next_reader += 1;
-        growing.readers.push(ReaderPlace { id, position: start, waker: None });
+        let id = growing.readers.insert(ReaderPlace { position: start, waker: None });
         reader.id = Some(id);
         drop(growing);
         Some(reader)
@@ -433,7 +431,7 @@ impl BodyReader {
 
     /// Says where it is, so that the writer of a body that is not kept goes on.
     fn report(&self, growing: &mut GrowingBody, cx: Option<&mut Context<'_>>) {
-        let Some(place) = growing.readers.iter_mut().find(|place| Some(place.id) == self.id) else { return };
+        let Some(place) = self.id.and_then(|id| growing.readers.get_mut(id)) else { return };
         place.position = self.position;
         if let Some(cx) = cx {
             place.waker = Some(cx.waker().clone());
@@ -452,7 +450,7 @@ impl Drop for BodyReader {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         let mut growing = self.body.lock();
-        growing.readers.retain(|place| place.id != id);
+        growing.readers.try_remove(id);
         if growing.state == GrowthState::Passing {
             self.body.drop_taken(&mut growing);
             if let Some(writer) = growing.writer.take() {

@@ -26,6 +26,15 @@ fn a_304_replaces_the_fields_that_it_has() {
 }
 
 #[test]
+fn a_304_without_a_date_is_new() {
+    let FreshenPlan::Store(freshened) = freshen_with("Cache-Control: max-age=9|Date: {-500}|ETag: \"a\"", "")
+    else {
+        panic!("it still holds")
+    };
+    assert_eq!((freshened.lifetime.initial_age_ms, freshened.lifetime.is_fresh(NOW)), (0, true));
+}
+
+#[test]
 fn a_304_is_about_the_version_that_it_names() {
     for (stored, newer, expected) in [
         ("ETag: \"a\"", "ETag: \"a\"", "store"),

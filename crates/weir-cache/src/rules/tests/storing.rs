@@ -256,16 +256,23 @@ fn some_fields_are_not_stored() {
     let rules = StoreRules { ignores_set_cookie: true, ..StoreRules::default() };
     let response = "Connection: a, X-Hop|A: 1|x-hop: 2|C: 3|Set-Cookie: a=b|Keep-Alive: x|Age: 1|Transfer-Encoding: chunked\
         |Proxy-Authenticate: x|Proxy-Authorization: x|Proxy-Authentication-Info: x|Proxy-Connection: x|TE: x|Upgrade: x\
-        |Content-Length: 5|X-User: me|X-Other: you|ETag: \"a\"|Content-Range: x\
+        |Content-Length: 5|Date: x|X-User: me|X-Other: you|ETag: \"a\"|Content-Range: x\
         |Cache-Control: max-age=5, private=\"X-User\", no-cache=\"x-other, nothing\"|Cache-Status: inner; hit";
     let plan = plan_with(&rules, "", 200, response).expect("it may be stored");
     let stored = plan.stored_head(head(response).view());
     let text = str::from_utf8(stored.text()).expect("it is ASCII");
     assert_eq!(
         text,
-        "C: 3\r\nETag: \"a\"\r\nContent-Range: x\r\nCache-Control: max-age=5, private=\"X-User\", no-cache=\"x-other, nothing\"\r\n\
+        "C: 3\r\nDate: x\r\nETag: \"a\"\r\nContent-Range: x\r\nCache-Control: max-age=5, private=\"X-User\", no-cache=\"x-other, nothing\"\r\n\
          Cache-Status: inner; hit\r\n"
     );
+}
+
+#[test]
+fn what_is_stored_has_a_date() {
+    let plan = plan("", 200, "Cache-Control: max-age=5").expect("it may be stored");
+    let stored = plan.stored_head(head("Cache-Control: max-age=5").view());
+    assert_eq!(stored.view().first("date"), Some(&date(NOW.seconds())[..]));
 }
 
 #[test]
