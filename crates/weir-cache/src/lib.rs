@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod store;
 pub mod rules;
 pub mod directives;

@@ -1,6 +1,6 @@
 //! `Date`, `Expires`, `Age` and `Last-Modified` of a response.
 
-use weir_http::parse_date;
+use weir_http::{DATE_BYTES, parse_date};
 
 use super::seconds::parse_seconds;
 use crate::head::HeadView;
@@ -22,10 +22,10 @@ pub struct MessageTimes {
 impl MessageTimes {
     /// Those of this head.
     pub fn of(head: HeadView<'_>) -> Self {
-        let date_of = |name: &str| head.first(name).and_then(parse_date);
+        let date_of = |name: &str| head.first(name).and_then(date);
         let mut expires = None;
         for value in head.all("expires") {
-            let time = parse_date(value);
+            let time = date(value);
             expires = match expires {
                 Some(other) if other != time => Some(None),
                 _ => Some(time),
@@ -43,4 +43,25 @@ impl MessageTimes {
 /// A list of ages is that of several caches which did not put theirs in place of the other: the first counts (RFC 9111 section 5.1).
 fn age_of(value: &[u8]) -> Option<u64> {
     parse_seconds(value.split(|byte| *byte == b',').next().unwrap_or_default().trim_ascii())
+}
+
+/// A date, also one with letters of the wrong case or the wrong day of the week, as some servers send.
+fn date(value: &[u8]) -> Option<u64> {
+    parse_date(value).or_else(|| {
+        let mut fixed = [0; DATE_BYTES];
+        let fixed = fixed.get_mut(..value.len())?;
+        let mut is_first = true;
+        for (to, from) in fixed.iter_mut().zip(value) {
+            *to = if is_first { from.to_ascii_uppercase() } else { from.to_ascii_lowercase() };
+            is_first = !from.is_ascii_alphabetic();
+        }
+        let zone = fixed.len().checked_sub(3)?;
+        fixed[zone..].make_ascii_uppercase();
+        parse_date(fixed).or_else(|| {
+            ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].iter().find_map(|day| {
+                fixed.get_mut(..3)?.copy_from_slice(day.as_bytes());
+                parse_date(fixed)
+            })
+        })
+    })
 }

@@ -24,6 +24,29 @@ pub enum LifetimeSource {
     None,
 }
 
+impl LifetimeSource {
+    const ALL: [Self; 7] =
+        [Self::Targeted, Self::SMaxage, Self::MaxAge, Self::Expires, Self::Rule, Self::Heuristic, Self::None];
+
+    /// The one with this number, as a file has it.
+    pub(crate) fn from_index(index: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(index)).copied()
+    }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Targeted => "cdn-cache-control",
+            Self::SMaxage => "s-maxage",
+            Self::MaxAge => "max-age",
+            Self::Expires => "expires",
+            Self::Rule => "rule",
+            Self::Heuristic => "heuristic",
+            Self::None => "none",
+        }
+    }
+}
+
 /// The times of a stored response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lifetime {

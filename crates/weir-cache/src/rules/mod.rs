@@ -14,10 +14,12 @@ mod refusal;
 pub use invalidation::{invalidated_targets, invalidates};
 pub use lifetime::{Lifetime, LifetimeSource};
 pub use refusal::NotStored;
-pub use reuse::{ClientRules, Reuse, RevalidateCause, reuse};
+pub use reuse::{ClientRules, Reuse, RevalidateCause, is_not_modified, reuse};
 pub use status_field::{CacheOutcome, ForwardReason, write_cache_status};
-pub use storing::{
-    HeuristicRule, StatusRange, StatusTtl, StorePlan, StoreRules, StoredRequest, plan_storing,
-};
+pub use storing::{HeuristicRule, StatusTtl, StorePlan, StoreRules, StoredRequest, plan_storing};
 pub use validation::{FreshenPlan, Freshened, freshen, plan_freshening, updates_by_head, write_validators};
+pub(crate) use vary::is_token_byte;
 pub use vary::{SELECTING_FIELDS_MAX, VaryRule};
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,10 @@
 //! Whether a stored response may be used for a request now (RFC 9111 section 4, RFC 5861).
 
+use weir_http::{FieldName, Validators, parse_date};
+
 use super::lifetime::Lifetime;
 use crate::directives::RequestDirectives;
+use crate::head::HeadView;
 use crate::time::CacheTime;
 
 /// What of the request the operator lets count.
@@ -62,6 +65,24 @@ pub fn reuse(lifetime: &Lifetime, request: &RequestDirectives, client: ClientRul
         Some(RevalidateCause::Stale) if is_stale_allowed(lifetime, &counted, now) => Reuse::Stale,
         Some(RevalidateCause::Stale) if is_refreshed_behind(lifetime, now) => Reuse::StaleWhileRevalidate,
         Some(cause) => Reuse::Revalidate { cause, stale_on_error: is_used_on_error(lifetime, request, now) },
+    }
+}
+
+/// Whether the client has a stored response with this status and these fields already, so that it is answered with 304. `received` counts as its date
+/// when it has no other (RFC 9111 section 4.3.2).
+pub fn is_not_modified(
+    status: u16,
+    stored: HeadView<'_>,
+    received: CacheTime,
+    request: HeadView<'_>,
+) -> bool {
+    let dated = || stored.first("last-modified").or_else(|| stored.first("date")).and_then(parse_date);
+    let is_asked = request.fields.contains(FieldName::IfNoneMatch)
+        || request.fields.contains(FieldName::IfModifiedSince);
+    status == 200 && is_asked && {
+        let modified = dated().unwrap_or(received.seconds());
+        let validators = Validators { etag: stored.first("etag").unwrap_or_default(), modified };
+        validators.is_had(request.fields, request.text)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use weir_http::{Field, FieldName, FieldSet, Method};
+use weir_http::{Field, FieldName, FieldSet, Method, date};
 
 use super::lifetime::{Lifetime, LifetimeSource, initial_age_ms};
 use super::refusal::NotStored;
@@ -11,14 +11,11 @@ use crate::directives::{FieldScope, MessageTimes, RequestDirectives, ResponseDir
 use crate::head::{HeadView, StoredHead};
 use crate::time::CacheTime;
 
-/// Statuses from one to another, both included.
-pub type StatusRange = RangeInclusive<u16>;
-
 /// How long responses with some statuses are fresh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusTtl {
-    /// The statuses.
-    pub statuses: StatusRange,
+    /// From one status to another, both included.
+    pub statuses: RangeInclusive<u16>,
     /// Milliseconds; 0: they are not stored.
     pub ttl_ms: u64,
     /// Whether it holds whatever the response says; else only when that says nothing.
@@ -97,6 +94,7 @@ const NEVER_STORED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
     FieldName::Age,
     FieldName::SetCookie,
     FieldName::ProxyAuthenticate,
+    FieldName::ProxyAuthorization,
 ]));
 
 impl StorePlan {
@@ -109,9 +107,14 @@ impl StorePlan {
             && !is_named_by_connection(head, field)
     }
 
-    /// The fields that are stored of this head.
+    /// The fields that are stored of this head; a date is among them in any case (RFC 9110 section 6.6.1).
     pub fn stored_head(&self, head: HeadView<'_>) -> StoredHead {
-        StoredHead::copy(head, |field| self.keeps(head, field))
+        let mut stored = StoredHead::copy(head, |field| self.keeps(head, field));
+        if !head.fields.contains(FieldName::Date) {
+            stored.append(b"Date", &date(self.lifetime.received.seconds()));
+            stored.shrink();
+        }
+        stored
     }
 }
 

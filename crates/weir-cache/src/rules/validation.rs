@@ -1,6 +1,6 @@
 //! Asking the server whether a stored response still holds, and what its answer changes (RFC 9111 sections 4.3 and 3.2).
 
-use weir_http::{FieldName, FieldSet, FieldWriter};
+use weir_http::{FieldName, FieldSet, FieldWriter, date};
 
 use super::lifetime::Lifetime;
 use super::refusal::NotStored;
@@ -64,7 +64,12 @@ pub fn plan_freshening(
     if !is_same_version(stored, not_modified) {
         return FreshenPlan::OtherVersion;
     }
-    let head = freshen(stored, not_modified);
+    let mut head = freshen(stored, not_modified);
+    // A 304 without a date is as new as it is received; that of the stored response is an older one.
+    if !not_modified.fields.contains(FieldName::Date) {
+        head = StoredHead::copy(head.view(), |field| field.known != FieldName::Date);
+        head.append(b"Date", &date(received.seconds()));
+    }
     match plan_storing(request, status, head.view(), rules, received) {
         Ok(plan) => {
             let head = plan.stored_head(head.view());

@@ -47,8 +47,7 @@ impl VaryRule {
             for name in
                 value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
             {
-                let is_token =
-                    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte));
+                let is_token = name.iter().copied().all(is_token_byte);
                 if name == b"*" || !is_token {
                     return None;
                 }
@@ -67,6 +66,17 @@ impl VaryRule {
         if let Err(at) = self.names.binary_search(&name) {
             self.names.insert(at, name);
         }
+    }
+
+    /// The rule of these names, which are those of a rule; `None` when they are none.
+    pub(crate) fn from_names<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Self> {
+        let mut rule = Self::default();
+        for name in names {
+            rule.add(
+                str::from_utf8(name).ok().filter(|name| name.bytes().all(is_token_byte) && *name != "*")?,
+            );
+        }
+        (rule.names.len() <= SELECTING_FIELDS_MAX).then_some(rule)
     }
 
     /// Whether any request may be answered.
@@ -97,12 +107,18 @@ impl VaryRule {
                     hasher.write_u8(0);
                 }),
                 list => {
-                    request.all(name).for_each(|value| hash_list(value, list == Comparison::Tokens, hasher))
+                    let is_tokens = list == Comparison::Tokens;
+                    request.all(name).for_each(|value| hash_list(value, is_tokens, hasher));
                 }
             }
             hasher.write_u8(1);
         }
     }
+}
+
+/// Whether a field name may contain it (RFC 9110 section 5.6.2).
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// The codings that a client accepts, and which of them it wants most: what a response may depend on.
@@ -115,12 +131,20 @@ fn hash_codings(request: HeadView<'_>, hasher: &mut impl Hasher) {
 }
 
 /// Members of a list, without white space about them. Several lines are one list.
-fn hash_list(value: &[u8], fold_case: bool, hasher: &mut impl Hasher) {
+fn hash_list(value: &[u8], is_tokens: bool, hasher: &mut impl Hasher) {
+    // A comma in quotes separates nothing.
+    if value.contains(&b'"') {
+        hasher.write(value);
+        return hasher.write_u8(0);
+    }
     for member in
         value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
     {
-        for byte in member.iter().filter(|byte| !matches!(byte, b' ' | b'\t')) {
-            hasher.write_u8(if fold_case { byte.to_ascii_lowercase() } else { *byte });
+        if is_tokens {
+            let bytes = member.iter().filter(|byte| !matches!(byte, b' ' | b'\t'));
+            bytes.for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+        } else {
+            hasher.write(member);
         }
         hasher.write_u8(b',');
     }

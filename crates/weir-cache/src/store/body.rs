@@ -9,9 +9,11 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
 
 use super::counters::StoreCounters;
 
@@ -43,6 +45,8 @@ pub struct CacheBody {
     reserved: AtomicU64,
     /// In how many slots of the store it can be found.
     listed: Arc<AtomicU32>,
+    /// Whether a purge has removed it.
+    is_purged: AtomicBool,
     counters: Arc<StoreCounters>,
 }
 
@@ -70,8 +74,7 @@ struct GrowingBody {
     /// Bytes appended so far.
     len: u64,
     state: GrowthState,
-    readers: Vec<ReaderPlace>,
-    next_reader: u64,
+    readers: Slab<ReaderPlace>,
     writer: Option<Waker>,
 }
 
@@ -86,7 +89,6 @@ enum GrowthState {
 
 #[derive(Debug)]
 struct ReaderPlace {
-    id: u64,
     position: u64,
     waker: Option<Waker>,
 }
@@ -99,16 +101,9 @@ impl CacheBody {
             held: AtomicU64::new(0),
             reserved: AtomicU64::new(0),
             listed: Arc::default(),
+            is_purged: AtomicBool::new(false),
             counters: Arc::clone(counters),
         }
-    }
-
-    /// A body that is there already.
-    pub(super) fn of_bytes(counters: &Arc<StoreCounters>, bytes: &[u8]) -> Self {
-        let body = Self::new(counters);
-        body.append(bytes).ok();
-        body.finish();
-        body
     }
 
     pub(super) fn listed(&self) -> &Arc<AtomicU32> {
@@ -117,6 +112,14 @@ impl CacheBody {
 
     pub(super) fn is_listed(&self) -> bool {
         self.listed.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn is_purged(&self) -> bool {
+        self.is_purged.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_purged(&self) {
+        self.is_purged.store(true, Ordering::Release);
     }
 
     pub(super) fn reserved(&self) -> u64 {
@@ -169,6 +172,13 @@ impl CacheBody {
         if growing.state == GrowthState::Growing {
             growing.state = GrowthState::Passing;
             self.drop_taken(&mut growing);
+        }
+    }
+
+    /// Makes it one that is not kept, if it still grows and can not be found any more.
+    pub(super) fn pass_through_unlisted(&self) {
+        if self.complete.get().is_none() && !self.is_listed() {
+            self.pass_through();
         }
     }
 
@@ -256,6 +266,11 @@ impl CacheBody {
 /// What a chunk takes beside its bytes: its place in the list, the counts of its `Arc`, the rounding of the allocation.
 const CHUNK_OVERHEAD_BYTES: usize = size_of::<BodyChunk>() + 32;
 
+/// Bytes of memory that a body of this length takes at most, in chunks as large as they come.
+pub(super) fn bytes_of_len(len: u64) -> u64 {
+    len + (len / SMALL_CHUNK_BYTES as u64 + 1) * CHUNK_OVERHEAD_BYTES as u64
+}
+
 impl Drop for CacheBody {
     fn drop(&mut self) {
         self.counters.body_bytes.fetch_sub(*self.held.get_mut(), Ordering::Relaxed);
@@ -265,7 +280,7 @@ impl Drop for CacheBody {
 impl GrowingBody {
     /// The least position of all readers.
     fn slowest(&self) -> u64 {
-        self.readers.iter().map(|reader| reader.position).min().unwrap_or(self.len)
+        self.readers.iter().map(|(_, reader)| reader.position).min().unwrap_or(self.len)
     }
 
     fn is_unwanted(&self) -> bool {
@@ -273,7 +288,7 @@ impl GrowingBody {
     }
 
     fn take_wakers(&mut self) -> Vec<Waker> {
-        self.readers.iter_mut().filter_map(|reader| reader.waker.take()).collect()
+        self.readers.iter_mut().filter_map(|(_, reader)| reader.waker.take()).collect()
     }
 
     fn chunk_at(&self, position: u64) -> Option<&BodyChunk> {
@@ -292,7 +307,7 @@ pub struct BodyReader {
     /// The chunk that was taken while the body grew.
     current: Option<BodyChunk>,
     /// Where it is registered while the body grows.
-    id: Option<u64>,
+    id: Option<usize>,
     is_ended: bool,
 }
 
@@ -323,9 +338,7 @@ impl BodyReader {
         if is_gone || growing.state == GrowthState::Failed {
             return None;
         }
-        let id = growing.next_reader;
-        growing.next_reader += 1;
-        growing.readers.push(ReaderPlace { id, position: start, waker: None });
+        let id = growing.readers.insert(ReaderPlace { position: start, waker: None });
         reader.id = Some(id);
         drop(growing);
         Some(reader)
@@ -418,7 +431,7 @@ impl BodyReader {
 
     /// Says where it is, so that the writer of a body that is not kept goes on.
     fn report(&self, growing: &mut GrowingBody, cx: Option<&mut Context<'_>>) {
-        let Some(place) = growing.readers.iter_mut().find(|place| Some(place.id) == self.id) else { return };
+        let Some(place) = self.id.and_then(|id| growing.readers.get_mut(id)) else { return };
         place.position = self.position;
         if let Some(cx) = cx {
             place.waker = Some(cx.waker().clone());
@@ -437,7 +450,7 @@ impl Drop for BodyReader {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         let mut growing = self.body.lock();
-        growing.readers.retain(|place| place.id != id);
+        growing.readers.try_remove(id);
         if growing.state == GrowthState::Passing {
             self.body.drop_taken(&mut growing);
             if let Some(writer) = growing.writer.take() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::body::{BodyStopped, CacheBody};
+use super::body::{BodyStopped, CacheBody, bytes_of_len};
 use super::counters::EvictionReason;
 use super::key::{CacheKey, SlotKey};
 use super::pending::{FetchOutcome, PendingFetch};
@@ -17,6 +17,9 @@ use crate::time::CacheTime;
 
 /// What is set aside first for a body of unknown length, in bytes; then twice as much each time.
 const FIRST_RESERVE_BYTES: u64 = 64 * 1024;
+
+/// How much more than it takes a body may be counted with.
+const SLACK_BYTES: u64 = 256;
 
 /// The right, and the duty, to fetch a response. Dropped without a result it tells those who wait that there is none.
 #[derive(Debug)]
@@ -67,7 +70,7 @@ impl FetchTicket {
         } else {
             None
         };
-        let reserved = len.unwrap_or(FIRST_RESERVE_BYTES.min(limits.object_max));
+        let reserved = len.map_or(FIRST_RESERVE_BYTES.min(limits.object_max), bytes_of_len);
         body.set_reserved(reserved);
         let (slot, vary) = self.place(&new.vary, request, refused.is_none());
         let response = Arc::new(StoredResponse::new(slot, &self.fetch.key, vary, new, Arc::clone(&body)));
@@ -204,9 +207,9 @@ impl BodyWriter {
         let (body, limit) = (self.response.body(), self.table.limits.object_max);
         if self.written > limit {
             self.table.remove_response(&self.response, EvictionReason::TooLarge);
-        } else if self.written > body.reserved() {
+        } else if bytes_of_len(self.written) > body.reserved() {
             let wanted = self.written.max(body.reserved().saturating_mul(2)).min(limit);
-            if !self.table.reserve(&self.response, wanted) {
+            if !self.table.reserve(&self.response, bytes_of_len(wanted)) {
                 self.table.remove_response(&self.response, EvictionReason::Memory);
             }
         }
@@ -239,7 +242,9 @@ impl BodyWriter {
         let body = self.response.body();
         body.finish();
         let bytes = body.chunk_bytes();
-        if body.is_listed() && !self.table.reserve(&self.response, bytes) {
+        // What is a little less than was reserved is not worth a lock.
+        let is_as_reserved = bytes <= body.reserved() && body.reserved() - bytes <= SLACK_BYTES;
+        if !is_as_reserved && body.is_listed() && !self.table.reserve(&self.response, bytes) {
             self.table.remove_response(&self.response, EvictionReason::Memory);
         }
     }

@@ -45,7 +45,7 @@ impl<'a> CacheKey<'a> {
 
     /// Where responses for requests like this one are, when `vary` holds for them.
     pub(crate) fn variant(&self, vary: &VaryRule, request: HeadView<'_>) -> SlotKey {
-        let mut hasher = self.hasher.clone();
+        let mut hasher = self.hasher;
         // No text of a key contains this byte, so that no key is the variant of another.
         hasher.write_u8(0xff);
         vary.hash_request(request, &mut hasher);

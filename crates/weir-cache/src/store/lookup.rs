@@ -126,7 +126,7 @@ impl Store {
             && (response.vary().is_empty() || key.variant(response.vary(), request) == response.slot)
     }
 
-    /// Stores a response whose body is there already: one that was on disk.
+    /// Stores a response whose body is there already: one that was on disk. `None` when it is not stored.
     pub fn promote(
         &self,
         key: &CacheKey<'_>,
@@ -134,13 +134,12 @@ impl Store {
         new: NewResponse,
         request: HeadView<'_>,
         body: &[u8],
-    ) -> Arc<StoredResponse> {
+    ) -> Option<Arc<StoredResponse>> {
         let ticket = self.lead_alone(key, missing);
         let mut storing = ticket.store(NewResponse { len: Some(body.len() as u64), ..new }, request);
-        if storing.writer.append(body).is_ok() {
-            storing.writer.finish();
-        }
-        storing.response
+        storing.writer.append(body).ok()?;
+        storing.writer.finish();
+        storing.response.body().len().map(|_| storing.response)
     }
 
     /// Purges responses, and what is being fetched. How many were stored.
@@ -154,6 +153,16 @@ impl Store {
             match found {
                 CacheSlot::Response(response, _) if scope.covers(response.key(), response.tags()) => {
                     count += usize::from(self.purge_response(&response, mode, now));
+                }
+                CacheSlot::Varies(index)
+                    if mode == PurgeMode::Hard && scope.covers_key(&index.key) == Some(true) =>
+                {
+                    count += self.table.forget_variants(&index, EvictionReason::Purge);
+                    self.table.remove_if(
+                        slot,
+                        EvictionReason::Purge,
+                        |slot| matches!(slot, CacheSlot::Varies(other) if Arc::ptr_eq(other, &index)),
+                    );
                 }
                 CacheSlot::Passed(_) if mode == PurgeMode::Hard && scope == PurgeScope::All => {
                     self.table

@@ -21,8 +21,10 @@ pub use body::{BodyFailed, BodyReader, BodyStopped, CacheBody, READ_WINDOW_BYTES
 pub use counters::{EvictionReason, StoreSize};
 pub use fetch::{BodyWriter, FetchTicket, Storing};
 pub use key::{CacheKey, KeySecret};
+pub(crate) use key::{SlotHasherBuilder, SlotKey};
 pub use lookup::{FetchSlot, Found, Join, Store};
 pub use pending::{FetchOutcome, FetchWait};
 pub use purge::{PurgeMode, PurgeScope};
+pub(crate) use stored::tags_of;
 pub use stored::{NewResponse, StoredResponse};
 pub use table::StoreLimits;

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use slab::Slab;
+
 use super::key::SlotKey;
 use super::purge::{PurgeMarks, PurgeMode, PurgeScope};
 use super::stored::StoredResponse;
@@ -34,8 +36,7 @@ pub(super) struct PendingFetch {
 #[derive(Debug, Default)]
 struct PendingState {
     outcome: Option<FetchOutcome>,
-    waiters: Vec<(u64, Option<Waker>)>,
-    next_waiter: u64,
+    waiters: Slab<Option<Waker>>,
     marks: PurgeMarks,
 }
 
@@ -75,15 +76,13 @@ impl PendingFetch {
 #[derive(Debug)]
 pub struct FetchWait {
     fetch: Arc<PendingFetch>,
-    id: u64,
+    id: usize,
 }
 
 impl FetchWait {
     pub(super) fn new(fetch: &Arc<PendingFetch>) -> Self {
         let mut state = fetch.lock();
-        let id = state.next_waiter;
-        state.next_waiter += 1;
-        state.waiters.push((id, None));
+        let id = state.waiters.insert(None);
         drop(state);
         Self { fetch: Arc::clone(fetch), id }
     }
@@ -94,7 +93,7 @@ impl FetchWait {
         if let Some(outcome) = &state.outcome {
             return Poll::Ready(outcome.clone());
         }
-        if let Some((_, waker)) = state.waiters.iter_mut().find(|(id, _)| *id == self.id) {
+        if let Some(waker) = state.waiters.get_mut(self.id) {
             *waker = Some(cx.waker().clone());
         }
         Poll::Pending
@@ -103,6 +102,6 @@ impl FetchWait {
 
 impl Drop for FetchWait {
     fn drop(&mut self) {
-        self.fetch.lock().waiters.retain(|(id, _)| *id != self.id);
+        self.fetch.lock().waiters.try_remove(self.id);
     }
 }

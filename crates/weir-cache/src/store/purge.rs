@@ -34,7 +34,7 @@ impl PurgeScope<'_> {
     }
 
     /// Whether it is about a response with this key and these tags.
-    pub(super) fn covers<'t>(&self, key: &[u8], mut tags: impl Iterator<Item = &'t [u8]>) -> bool {
+    pub(crate) fn covers<'t>(&self, key: &[u8], mut tags: impl Iterator<Item = &'t [u8]>) -> bool {
         self.covers_key(key)
             .unwrap_or_else(|| matches!(self, Self::Tag(tag) if tags.any(|other| other == *tag)))
     }

@@ -82,15 +82,23 @@ impl LeavingSlots {
     /// What was under this key: it was replaced, not evicted.
     pub(super) fn take_replaced(&mut self, key: SlotKey) -> Option<CacheSlot> {
         let at = self.slots.iter().position(|(other, _)| *other == key)?;
-        Some(self.slots.swap_remove(at).1)
+        let slot = self.slots.swap_remove(at).1;
+        if let CacheSlot::Response(response, _) = &slot {
+            response.body().pass_through_unlisted();
+        }
+        Some(slot)
     }
 }
 
 impl Drop for LeavingSlots {
     fn drop(&mut self) {
         if let Some(counters) = &self.counters {
-            let responses = self.slots.iter().filter(|(_, slot)| matches!(slot, CacheSlot::Response(..)));
-            responses.for_each(|_| counters.evicted(EvictionReason::Memory));
+            for (_, slot) in &self.slots {
+                if let CacheSlot::Response(response, _) = slot {
+                    response.body().pass_through_unlisted();
+                    counters.evicted(EvictionReason::Memory);
+                }
+            }
         }
     }
 }

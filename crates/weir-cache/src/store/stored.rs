@@ -32,7 +32,7 @@ pub struct NewResponse {
 /// A stored response: shared by all who send it, never changed but for its times at a soft purge.
 #[derive(Debug)]
 pub struct StoredResponse {
-    pub(super) slot: SlotKey,
+    pub(crate) slot: SlotKey,
     key: Box<[u8]>,
     status: u16,
     head: StoredHead,
@@ -139,6 +139,11 @@ impl StoredResponse {
         BodyReader::new(&self.body, start)
     }
 
+    /// Whether a purge has removed it: it must not be stored anywhere any more.
+    pub fn is_purged(&self) -> bool {
+        self.body.is_purged()
+    }
+
     /// Whether a request asks the server about it now.
     pub fn is_refreshing(&self) -> bool {
         self.is_refreshing.load(Ordering::Relaxed)
@@ -171,7 +176,7 @@ pub(super) const ALLOCATION_BYTES: usize = 16;
 pub(super) const SLOT_BYTES: usize = 128;
 
 /// The tags of `Cache-Tag` (separated by commas) and `Surrogate-Key` (by spaces).
-fn tags_of(head: &StoredHead) -> Box<[Box<[u8]>]> {
+pub(crate) fn tags_of(head: &StoredHead) -> Box<[Box<[u8]>]> {
     let fields = head.view();
     let by_comma = fields.all("cache-tag").flat_map(|value| value.split(|byte| *byte == b','));
     let by_space = fields.all("surrogate-key").flat_map(|value| value.split(|byte| *byte == b' '));

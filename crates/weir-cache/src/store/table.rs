@@ -3,17 +3,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use quick_cache::OptionsBuilder;
-use quick_cache::sync::{Cache, EntryAction, EntryResult};
+use quick_cache::sync::Cache;
 
 use super::counters::{EvictionReason, StoreCounters};
 use super::key::{KeySecret, SlotHasherBuilder, SlotKey};
 use super::pending::PendingFetch;
 use super::slot::{CacheSlot, LeavingSlots, SlotLifecycle, SlotWeighter, VaryIndex};
 use super::stored::StoredResponse;
-use crate::time::CacheTime;
 
 /// Bounds of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +36,7 @@ type FetchShard = HashMap<(SlotKey, u64), Arc<PendingFetch>>;
 pub(super) struct StoreTable {
     slots: SlotCache,
     fetches: Box<[Mutex<FetchShard>]>,
+    changes: Box<[Mutex<()>]>,
     next_fetch: AtomicU64,
     pub(super) counters: Arc<StoreCounters>,
     pub(super) limits: StoreLimits,
@@ -69,7 +68,8 @@ impl StoreTable {
         let lifecycle = SlotLifecycle(Arc::clone(&counters));
         let slots = Cache::with_options(options, SlotWeighter, SlotHasherBuilder::default(), lifecycle);
         let fetches = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
-        Self { slots, fetches, next_fetch: AtomicU64::new(1), counters, limits, secret }
+        let changes = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
+        Self { slots, fetches, changes, next_fetch: AtomicU64::new(1), counters, limits, secret }
     }
 
     pub(super) fn get(&self, key: SlotKey) -> Option<CacheSlot> {
@@ -98,6 +98,7 @@ impl StoreTable {
         if let CacheSlot::Response(response, _) = &slot {
             response.listed.fetch_add(1, Ordering::AcqRel);
         }
+        let _change = self.lock_change(key);
         let mut leaving = LeavingSlots::default();
         self.slots.insert_with_lifecycle(key, slot, &mut leaving);
         if let Some(CacheSlot::Varies(index)) = leaving.take_replaced(key) {
@@ -115,7 +116,13 @@ impl StoreTable {
         let Some((_, slot)) = self.slots.remove_if(&key, |slot| which(slot)) else { return false };
         slot.unlist();
         match slot {
-            CacheSlot::Response(..) => self.counters.evicted(reason),
+            CacheSlot::Response(response, _) => {
+                if reason == EvictionReason::Purge {
+                    response.body().set_purged();
+                }
+                response.body().pass_through_unlisted();
+                self.counters.evicted(reason);
+            }
             CacheSlot::Varies(index) => {
                 self.forget_variants(&index, reason);
             }
@@ -141,29 +148,35 @@ impl StoreTable {
 
     /// Counts a response with another size of its body, and makes room for it. `false`: it is not stored any more.
     pub(super) fn reserve(&self, response: &StoredResponse, body_bytes: u64) -> bool {
-        let body = response.body();
-        let grows = body_bytes > body.reserved();
-        let outcome = self.slots.entry(&response.slot, Some(Duration::ZERO), |_, slot| match slot {
-            CacheSlot::Response(other, charge) if Arc::ptr_eq(other.body(), body) => {
-                body.set_reserved(body_bytes);
-                *charge = other.bytes() + body_bytes;
-                EntryAction::Retain(true)
-            }
-            _ => EntryAction::Retain(false),
-        });
-        let is_stored = matches!(outcome, EntryResult::Retained(true));
-        if is_stored && grows {
-            self.make_room(response.slot);
+        let (slot, body) = (response.slot, response.body());
+        // Nothing else is inserted here meanwhile; what is removed is not replaced.
+        let _change = self.lock_change(slot);
+        let Some(CacheSlot::Response(current, _)) = self.slots.peek(&slot) else { return false };
+        if !Arc::ptr_eq(current.body(), body) {
+            return false;
         }
-        is_stored && body.is_listed()
+        body.set_reserved(body_bytes);
+        current.listed.fetch_add(1, Ordering::AcqRel);
+        let charge = current.bytes() + body_bytes;
+        let mut leaving = LeavingSlots::default();
+        // Not counted as a use.
+        let is_soft = true;
+        let outcome = self.slots.replace_with_lifecycle(
+            slot,
+            CacheSlot::Response(current, charge),
+            is_soft,
+            &mut leaving,
+        );
+        leaving.take_replaced(slot);
+        if let Err((_, rejected)) = outcome {
+            rejected.unlist();
+        }
+        body.is_listed()
     }
 
-    /// Evicts from the shard of this slot what is over its capacity. The cache evicts only before it inserts.
-    fn make_room(&self, slot: SlotKey) {
-        let neighbour = SlotKey(slot.0 ^ 1);
-        debug_assert_eq!(self.slots.shard_index(&neighbour), self.slots.shard_index(&slot));
-        self.slots.insert(neighbour, CacheSlot::Passed(CacheTime::default()));
-        self.slots.remove(&neighbour);
+    /// Held while something is put under a key.
+    fn lock_change(&self, slot: SlotKey) -> MutexGuard<'_, ()> {
+        lock(&self.changes[(slot.0 >> 64) as usize % FETCH_SHARDS])
     }
 
     /// Bytes of all bodies, stored or only read.
