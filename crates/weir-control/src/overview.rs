@@ -329,6 +329,8 @@ fn cache(plan: &CachePlan) -> CacheOverview {
         responses: holds.responses,
         memory_bytes: holds.memory_bytes,
         memory_bytes_max: holds.memory_bytes_max,
+        disk_files: holds.disk.map(|disk| disk.files),
+        disk_bytes: holds.disk.map(|disk| disk.bytes),
         evictions: holds.evictions.into_iter().collect(),
     }
 }

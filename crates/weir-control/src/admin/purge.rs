@@ -45,7 +45,7 @@ impl PurgeRequest {
     }
 }
 
-pub(super) fn change(
+pub(super) async fn change(
     request: &AdminRequest,
     operations: &Arc<Operations>,
     peer: AdminPeer,
@@ -55,14 +55,19 @@ pub(super) fn change(
         Ok(purge) => purge,
         Err(error) => return refused(400, &format!("the body is no purge: {error}")),
     };
-    let Some(part) = purge.part() else {
+    if purge.part().is_none() {
         return refused(400, "a purge has exactly one of `all`, `key`, `prefix` and `tag`");
-    };
+    }
     let snapshot = operations.sources.snapshot();
     let Some(cache) = snapshot.cache(&name) else {
         return refused(404, &format!("there is no cache `{name}`"));
     };
-    let count = cache.purge(Purge { part, is_soft: purge.soft });
+    let cache = Arc::clone(cache);
+    // It may wait for a disk.
+    let purged = tokio::task::spawn_blocking(move || {
+        purge.part().map_or(0, |part| cache.purge(Purge { part, is_soft: purge.soft }))
+    });
+    let Ok(count) = purged.await else { return refused(500, "the purge has failed") };
     tracing::info!(cache = name, by = %peer, count, "stored responses were purged");
     BufferedResponse::json(200, &serde_json::json!({ "cache": name, "purged": count }))
 }

@@ -12,7 +12,7 @@ use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
-use super::{api, connections, exchanges, guard, maintenance, profile, ready, server_modes};
+use super::{api, connections, exchanges, guard, maintenance, profile, purge, ready, server_modes};
 use crate::admin_access::AdminPeer;
 use crate::features::PROFILER;
 use crate::operations::Operations;
@@ -107,7 +107,7 @@ async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: Admi
         b"/api/raw" => api::raw(request.body(), operations, peer).await,
         path if path.starts_with(connections::ONE) => connections::end(request, operations, peer).await,
         path if path.starts_with(api::SERVERS) => api::change_server(request, operations, peer).await,
-        path if path.starts_with(purge::CACHES) => purge::change(request, operations, peer),
+        path if path.starts_with(purge::CACHES) => purge::change(request, operations, peer).await,
         path if path.starts_with(maintenance::LISTENERS) => maintenance::change(request, operations, peer),
         b"/" | b"/metrics" | b"/ready" | b"/api/overview" | b"/api/config" => not_served("GET, HEAD"),
         _ => nothing_here(),

@@ -208,7 +208,8 @@ fn answered_by(entry: &Entry) -> Option<&'static str> {
     if entry.status == 0 {
         return None;
     }
-    let is_stored = entry.cache.0.is_some_and(|result| !matches!(result, CacheResult::Miss | CacheResult::Bypass));
+    let is_stored =
+        entry.cache.0.is_some_and(|result| !matches!(result, CacheResult::Miss | CacheResult::Bypass));
     if is_stored && entry.failure.is_none() {
         return Some("cache");
     }

@@ -195,6 +195,10 @@ pub struct CacheOverview {
     pub memory_bytes: u64,
     /// The memory that there is for them.
     pub memory_bytes_max: u64,
+    /// Those in files; null without a disk.
+    pub disk_files: Option<u64>,
+    /// Their bytes.
+    pub disk_bytes: Option<u64>,
     /// Responses that are not stored any more, by reason.
     pub evictions: BTreeMap<&'static str, u64>,
 }

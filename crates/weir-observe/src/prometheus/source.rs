@@ -117,8 +117,25 @@ pub struct CacheHoldings {
     pub memory_bytes: u64,
     /// Bytes of memory that there are for them.
     pub memory_bytes_max: u64,
+    /// What is in files.
+    pub disk: Option<DiskHoldings>,
     /// Responses that are not stored any more, by reason.
     pub evictions: Vec<(&'static str, u64)>,
+}
+
+/// What a cache holds in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskHoldings {
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that there are for them.
+    pub bytes_max: u64,
+    /// Files that have made room for others.
+    pub evictions: u64,
+    /// Responses that could not be written to files.
+    pub write_failures: u64,
 }
 
 /// An upstream and its servers, by their places in it.

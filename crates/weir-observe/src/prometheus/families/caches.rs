@@ -27,6 +27,16 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, cache| samples.value(cache.holds().memory_bytes);
     "weir_cache_memory_max_bytes" Gauge Cache, "Memory that there is for stored responses (`memory`).",
         |samples, cache| samples.value(cache.holds().memory_bytes_max);
+    "weir_cache_disk_files" Gauge Cache, "Stored responses in files.",
+        |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.files));
+    "weir_cache_disk_bytes" Gauge Cache, "Disk of the stored responses in files.",
+        |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.bytes));
+    "weir_cache_disk_max_bytes" Gauge Cache, "Disk that there is for stored responses (`disk.size`).",
+        |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.bytes_max));
+    "weir_cache_disk_evictions_total" Counter Cache, "Files that have made room for others.",
+        |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.evictions));
+    "weir_cache_disk_write_failures_total" Counter Cache, "Responses that could not be written to files: the disk has failed, or was too slow.",
+        |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.write_failures));
     "weir_cache_evictions_total" Counter Cache, "Responses that are not stored any more, by reason.",
         |samples, cache| {
             for (reason, count) in cache.holds().evictions {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
 use crate::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, DiskHoldings, LimitPart, ListenerPart, MetricSource, UpstreamPart,
 };
 use crate::shard::{
     CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
@@ -205,6 +205,13 @@ impl CachePart for FixtureCache {
             responses: 12,
             memory_bytes: 34_000,
             memory_bytes_max: 134_217_728,
+            disk: Some(DiskHoldings {
+                files: 5,
+                bytes: 70_000,
+                bytes_max: 1 << 30,
+                evictions: 1,
+                write_failures: 2,
+            }),
             evictions: vec![("memory", 3)],
         }
     }

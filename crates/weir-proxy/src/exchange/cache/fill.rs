@@ -1,9 +1,10 @@
 //! The body of a response on its way into the store, as fast as the server gives it: clients read it from there, and may leave.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use weir_cache::store::BodyWriter;
+use weir_cache::store::{BodyWriter, StoredResponse};
 use weir_observe::{Failure, Party};
 
 use crate::exchange::client::Client;
@@ -17,6 +18,7 @@ use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
 use crate::relay::stored::StoringSink;
 use crate::state::activity::Activity;
+use crate::state::cache::CacheState;
 use crate::state::wait_limits::WaitLimits;
 use crate::state::worker::Worker;
 use crate::upstream::stream::{Destination, ServerStream, Servers};
@@ -26,11 +28,24 @@ pub(super) struct Fill<T> {
     pub(super) serving: RespondingServer<T>,
     relay: Relay,
     sink: StoringSink,
+    stored: Arc<StoredResponse>,
+    cache: Arc<CacheState>,
 }
 
 impl<T: ServerStream> Fill<T> {
-    pub(super) fn new(serving: RespondingServer<T>, writer: BodyWriter) -> Self {
-        Self { serving, relay: Relay::new(), sink: StoringSink::new(writer) }
+    /// The body of `stored`, which `writer` takes.
+    pub(super) fn new(
+        serving: RespondingServer<T>,
+        (stored, writer): (Arc<StoredResponse>, BodyWriter),
+        cache: &Arc<CacheState>,
+    ) -> Self {
+        Self {
+            serving,
+            relay: Relay::new(),
+            sink: StoringSink::new(writer),
+            stored,
+            cache: Arc::clone(cache),
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
@@ -54,6 +69,7 @@ pub(super) async fn run<U: Servers>(
         Poll::Ready(Ok(())) => {
             plans.server(fill.serving.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
             fill.sink.complete();
+            fill.cache.keep_in_file(&fill.stored);
             finish::run(client, servers, exchange, plans, fill.serving);
             Ok(())
         }
@@ -77,7 +93,8 @@ fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: F
     let limits = WaitLimits { relay: plans.upstream.config.timeouts.relay, ..WaitLimits::default() };
     tokio::task::spawn_local(async move {
         let outcome = body(&mut own.0, &mut fill, &limits).await;
-        let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink } = fill;
+        let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink, stored, cache } =
+            fill;
         let (config, upstream) = slot.location();
         let to = Destination { config: &config, upstream, server: slot.server.index() };
         let shard = &to.local().shard;
@@ -85,6 +102,7 @@ fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: F
         match outcome {
             Ok(()) => {
                 sink.complete();
+                cache.keep_in_file(&stored);
                 let may_keep = !send_failed && !own.0.worker.is_stopping();
                 servers.finish(server, to, &mut own.0.pinned, clock::now(), may_keep);
             }

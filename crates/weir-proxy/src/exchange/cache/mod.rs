@@ -8,6 +8,7 @@ mod request;
 mod response;
 mod refresh;
 mod fill;
+mod disk;
 mod send;
 mod cache_use;
 

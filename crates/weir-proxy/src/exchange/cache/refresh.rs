@@ -99,7 +99,7 @@ struct Refresh {
     ticket: Option<FetchTicket>,
     sent: CacheTime,
     /// Takes the body of a response that is stored.
-    sink: Option<StoringSink>,
+    sink: Option<(StoringSink, Arc<StoredResponse>)>,
     /// Bytes of a body that is not.
     unused: usize,
 }
@@ -124,7 +124,7 @@ impl Refresh {
         let storing = ticket.store(new, self.request.view());
         if storing.refused.is_none() {
             self.plan.state.shards.of(self.worker).stored.increment();
-            self.sink = Some(StoringSink::new(storing.writer));
+            self.sink = Some((StoringSink::new(storing.writer), storing.response));
         }
     }
 }
@@ -141,7 +141,8 @@ impl ResponseTaker for Refresh {
                 let view = stored.head().view();
                 match plan_freshening(&request, stored.status(), view, head, &self.rules, now) {
                     FreshenPlan::Store(freshened) => {
-                        ticket.freshen(stored, *freshened);
+                        let stored = ticket.freshen(stored, *freshened);
+                        self.plan.state.keep_in_file(&stored);
                     }
                     FreshenPlan::SendOnly(..) | FreshenPlan::OtherVersion => {
                         self.plan.state.store.remove(stored);
@@ -157,7 +158,7 @@ impl ResponseTaker for Refresh {
 
 impl Sink for Refresh {
     fn has_room(&self) -> bool {
-        self.sink.as_ref().map_or(self.unused <= UNUSED_BYTES_MAX, Sink::has_room)
+        self.sink.as_ref().map_or(self.unused <= UNUSED_BYTES_MAX, |(sink, _)| sink.has_room())
     }
 
     fn is_waiting(&self) -> bool {
@@ -165,7 +166,7 @@ impl Sink for Refresh {
     }
 
     fn accept(&mut self, data: &[u8]) -> usize {
-        if let Some(sink) = &mut self.sink {
+        if let Some((sink, _)) = &mut self.sink {
             return sink.accept(data);
         }
         self.unused += data.len();
@@ -173,7 +174,7 @@ impl Sink for Refresh {
     }
 
     fn finish(&mut self, source: &impl Source) {
-        if let Some(sink) = &mut self.sink {
+        if let Some((sink, _)) = &mut self.sink {
             sink.finish(source);
         }
     }
@@ -181,7 +182,7 @@ impl Sink for Refresh {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let has_room = self.has_room();
         match &mut self.sink {
-            Some(sink) => sink.poll_write(cx, data),
+            Some((sink, _)) => sink.poll_write(cx, data),
             None if has_room => Poll::Ready(Ok(0)),
             None => Poll::Ready(Err(RelayError::Write(std::io::ErrorKind::BrokenPipe.into()))),
         }
@@ -192,8 +193,9 @@ impl BackgroundTaker for Refresh {
     fn end(self, outcome: Result<(), Failure>) {
         if outcome.is_ok() {
             self.plan.state.shards.of(self.worker).refreshes.increment();
-            if let Some(sink) = self.sink {
+            if let Some((sink, stored)) = self.sink {
                 sink.complete();
+                self.plan.state.keep_in_file(&stored);
             }
         }
     }

@@ -6,15 +6,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use weir_cache::directives::RequestDirectives;
+use weir_cache::disk::DiskHit;
 use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
-use weir_cache::store::{FetchOutcome, FetchSlot, FetchWait, Found, Join, StoredResponse};
+use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
 use weir_config::RouteCache;
 use weir_http::{BodyLength, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
 use super::cache_use::{CacheTask, CacheUse, note, request_head};
-use super::refresh;
 use super::send::{self, StoredAnswer};
+use super::{disk, refresh};
 use crate::exchange::client::Client;
 use crate::exchange::stream::{ClientEnd, ClientStream};
 use crate::exchange::template::TemplateValues;
@@ -32,6 +33,8 @@ enum Step {
     /// It is stale: it is the answer, and refreshed behind it.
     AnswerAndRefresh(StoredAnswer),
     Wait(FetchWait),
+    /// It is in a file.
+    Load(Box<DiskHit>, ForwardReason, FetchTicket),
     Forward(ForwardReason, CacheTask, Option<&'static str>),
     /// The client wants nothing but what is stored, and nothing is.
     Nothing,
@@ -77,9 +80,9 @@ pub(in crate::exchange) async fn pass(
         true => RequestDirectives::of(request_head(exchange)),
         false => RequestDirectives::default(),
     };
-    let mut waited = Waited::Not;
+    let (mut waited, mut is_loaded) = (Waited::Not, false);
     loop {
-        match step(exchange, plan, (&key, &directives), (config.wait, waited)) {
+        match step(exchange, plan, (&key, &directives), (config.wait, waited, is_loaded)) {
             Step::Answer(answer) => return answered(client, stream, exchange, answer).await,
             Step::AnswerAndRefresh(answer) => {
                 refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
@@ -96,6 +99,16 @@ pub(in crate::exchange) async fn pass(
                 {
                     return answered(client, stream, exchange, answer).await;
                 }
+            }
+            Step::Load(hit, reason, ticket) => {
+                let loading = (&key[..], *hit, ticket);
+                if let Some(ticket) = disk::load(client, stream, exchange, plan, loading).await? {
+                    let is_get = exchange.request.method() == Method::Get;
+                    let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
+                    begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
+                    return Ok(None);
+                }
+                is_loaded = true;
             }
             Step::Forward(reason, task, detail) => {
                 begin(exchange, (key, reason, task), (CacheResult::Miss, detail));
@@ -138,11 +151,11 @@ fn bypass(
 fn step(
     exchange: &Exchange,
     plan: &RouteCachePlan,
-    (key, directives): (&[u8], &RequestDirectives),
-    (wait, waited): (Option<Duration>, Waited),
+    (key_text, directives): (&[u8], &RequestDirectives),
+    (wait, waited, is_loaded): (Option<Duration>, Waited, bool),
 ) -> Step {
     let (store, head, now) = (plan.store(), request_head(exchange), cache_now());
-    let key = store.key(key);
+    let key = store.key(key_text);
     let is_head = exchange.request.method() == Method::Head;
     let missing = match store.find(&key, head, now) {
         Found::Hit(stored) => match of_stored(plan, stored, directives, waited) {
@@ -170,18 +183,22 @@ fn step(
         }
         Found::Missing(slot) => slot,
     };
-    if directives.only_if_cached {
+    let in_file = if is_loaded { None } else { disk::find(plan, key_text, head, now) };
+    if in_file.is_none() && directives.only_if_cached {
         return Step::Nothing;
     }
-    if is_head {
+    if in_file.is_none() && is_head {
         return Step::Forward(miss(missing), CacheTask::Pass, None);
     }
+    let lead = |ticket| match in_file {
+        Some(hit) => Step::Load(Box::new(hit), miss(missing), ticket),
+        None => Step::Forward(miss(missing), CacheTask::Fetch(ticket), None),
+    };
     if waited != Waited::Not || wait.is_none() {
-        let ticket = store.lead_alone(&key, missing);
-        return Step::Forward(miss(missing), CacheTask::Fetch(ticket), None);
+        return lead(store.lead_alone(&key, missing));
     }
     match store.join(&key, missing) {
-        Join::Lead(ticket) => Step::Forward(miss(missing), CacheTask::Fetch(ticket), None),
+        Join::Lead(ticket) => lead(ticket),
         Join::Wait(fetch) => Step::Wait(fetch),
     }
 }

@@ -13,6 +13,7 @@ use weir_observe::{CacheResult, Failure, Party};
 use std::sync::Arc;
 
 use super::cache_use::{CacheTask, CacheUse, note, request_head};
+use super::disk;
 use super::fill::{self, Fill};
 use super::send::{self, StoredAnswer};
 use crate::exchange::client::Client;
@@ -55,7 +56,8 @@ pub(in crate::exchange) async fn take<U: Servers>(
     match std::mem::replace(&mut used.task, CacheTask::Pass) {
         CacheTask::Pass => Ok(Answering::Passes(serving)),
         CacheTask::Invalidate => {
-            invalidate(client, exchange, plans, plan, &serving);
+            let changed = invalidate(client, exchange, plans, plan, &serving);
+            disk::forget(client, exchange, plan, changed).await;
             Ok(Answering::Passes(serving))
         }
         CacheTask::Fetch(ticket) => {
@@ -142,13 +144,15 @@ async fn store<U: Servers>(
             note(exchange, CacheResult::Miss, Some(reason.as_str()));
         }
     }
+    let stored = Arc::clone(&storing.response);
     let Some(mut answer) = StoredAnswer::of(storing.response, CacheResult::Miss) else {
         servers.drop_stream(serving.server);
         return Ok(Answering::Done(End::Closed));
     };
     answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, None));
     answer.is_new = storing.refused.is_none();
-    fill::run(client, servers, exchange, plans, Fill::new(serving, storing.writer)).await?;
+    let fill = Fill::new(serving, (stored, storing.writer), &plan.plan.state);
+    fill::run(client, servers, exchange, plans, fill).await?;
     send::stored(client, stream, exchange, answer).await?;
     Ok(Answering::Done(End::Done))
 }
@@ -184,7 +188,11 @@ fn freshened(
     let (stored, only_sent) =
         match plan_freshening(&request, stored.status(), stored.head().view(), newer, &plan.rules, now) {
             FreshenPlan::Store(freshened) => match ticket {
-                Some(ticket) => (ticket.freshen(&stored, *freshened), None),
+                Some(ticket) => {
+                    let stored = ticket.freshen(&stored, *freshened);
+                    plan.plan.state.keep_in_file(&stored);
+                    (stored, None)
+                }
                 None => (stored, Some(freshened)),
             },
             FreshenPlan::SendOnly(freshened, _) => {
@@ -240,35 +248,38 @@ pub(in crate::exchange) async fn instead_of_failure(
     Some(send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
 }
 
-/// Forgets what a request has changed (RFC 9111 section 4.4).
+/// Forgets what a request has changed (RFC 9111 section 4.4); the keys of that.
 fn invalidate<T: ServerStream>(
     client: &Client,
     exchange: &Exchange,
     plans: Plans<'_>,
     plan: &RouteCachePlan,
     serving: &RespondingServer<T>,
-) {
-    let Some(CacheUse { key, .. }) = exchange.cached.as_deref() else { return };
+) -> Vec<Vec<u8>> {
+    let Some(CacheUse { key, .. }) = exchange.cached.as_deref() else { return Vec::new() };
     if !invalidates(exchange.request.method(), exchange.response.status()) {
-        return;
+        return Vec::new();
+    }
+    let mut changed = vec![key.clone()];
+    // Under another key than the usual one, what other paths would come to is not known.
+    if plans.route.config.cache.as_deref().is_some_and(RouteCache::has_usual_key) {
+        let scheme: &[u8] = if client.is_tls { b"https" } else { b"http" };
+        let authority = exchange.request.authority().of(&exchange.request_text);
+        let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
+        invalidated_targets(head, scheme, authority, |target| {
+            let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+            let (path, query) = target.split_at(end);
+            let mut other = [scheme, b"://", authority].concat();
+            write_normal_path(&mut other, path, plans.listener.head_limits.paths.encoded_slash);
+            other.extend_from_slice(query);
+            changed.push(other);
+        });
     }
     let (store, now) = (plan.store(), cache_now());
-    store.invalidate(&store.key(key), now);
-    // Under another key than the usual one, what other paths would come to is not known.
-    if !plans.route.config.cache.as_deref().is_some_and(RouteCache::has_usual_key) {
-        return;
+    for key in &changed {
+        store.invalidate(&store.key(key), now);
     }
-    let scheme: &[u8] = if client.is_tls { b"https" } else { b"http" };
-    let authority = exchange.request.authority().of(&exchange.request_text);
-    let head = HeadView { fields: exchange.response.fields(), text: serving.server.head() };
-    invalidated_targets(head, scheme, authority, |target| {
-        let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
-        let (path, query) = target.split_at(end);
-        let mut other = [scheme, b"://", authority].concat();
-        write_normal_path(&mut other, path, plans.listener.head_limits.paths.encoded_slash);
-        other.extend_from_slice(query);
-        store.invalidate(&store.key(&other), now);
-    });
+    changed
 }
 
 /// Takes what is here of a body that the client does not get; whether that was all.
