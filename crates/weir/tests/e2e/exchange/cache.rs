@@ -246,7 +246,7 @@ fn what_changes_something_is_forgotten() {
     let origin = Origin::start(move |conn| {
         loop {
             let request = conn.request()?;
-            if request.method == "POST" {
+            if request.method() == "POST" {
                 conn.send("HTTP/1.1 303 See Other\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n")?;
                 continue;
             }
@@ -272,7 +272,7 @@ fn purges_are_about_keys_prefixes_and_tags() {
         loop {
             let request = conn.request()?;
             let number = (count.fetch_add(1, Ordering::Relaxed) + 1).to_string();
-            let tag = request.target.trim_start_matches('/').replace('/', "-");
+            let tag = request.target().trim_start_matches('/').replace('/', "-");
             conn.send(format!(
                 "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nCache-Tag: all, {tag}\r\nContent-Length: {}\r\n\r\n{number}",
                 number.len()
@@ -305,7 +305,7 @@ fn large_responses_pass_and_small_ones_survive_a_reload() {
     let origin = Origin::start(|conn| {
         loop {
             let request = conn.request()?;
-            let len: usize = request.target.trim_start_matches('/').parse().unwrap_or(0);
+            let len: usize = request.target().trim_start_matches('/').parse().unwrap_or(0);
             conn.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n")?;
             for at in (0..len).step_by(50_000) {
                 let part = "x".repeat(50_000.min(len - at));
