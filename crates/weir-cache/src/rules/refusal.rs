@@ -43,6 +43,8 @@ reasons! {
     SetCookie "set-cookie",
     /// `Vary: *`, or more fields than a key can have.
     Vary "vary",
+    /// It depends on `Accept-Encoding` and has a coding that Weir does not know, so that it cannot tell who can decode it.
+    Coding "coding",
     /// Nothing says how long it is fresh, and there is no default.
     NoLifetime "no-lifetime",
     /// It is stale at once and has no validator, so that it could never be used.

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use weir_http::{Field, FieldName, FieldSet, Method, date};
+use weir_http::{ContentCoding, Field, FieldName, FieldSet, Method, date};
 
 use super::lifetime::{Lifetime, LifetimeSource, initial_age_ms};
 use super::refusal::NotStored;
@@ -147,12 +147,23 @@ pub fn plan_storing(
     let said = Said::of(response, rules);
     check_directives(request, status, response, rules, &said)?;
     let vary = VaryRule::of(response).ok_or(NotStored::Vary)?;
+    if vary.names().any(|name| name == "accept-encoding") && !is_coding_known(response) {
+        return Err(NotStored::Coding);
+    }
     let lifetime = lifetime(request, status, &said, rules, received)?;
     let has_validator = response.contains("etag") || said.times.last_modified.is_some();
     if !has_validator && is_never_used(&lifetime) {
         return Err(NotStored::Stale);
     }
     Ok(StorePlan { lifetime, vary, dropped: [said.directives.private, said.directives.no_cache] })
+}
+
+/// Whether requests can be told apart that can decode it: the normal form of `Accept-Encoding` has only the codings that Weir knows.
+fn is_coding_known(response: HeadView<'_>) -> bool {
+    let codings = response.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+    codings
+        .map(<[u8]>::trim_ascii)
+        .all(|coding| coding.eq_ignore_ascii_case(b"identity") || ContentCoding::from_name(coding).is_some())
 }
 
 /// What the response says, as far as it counts.
