@@ -60,3 +60,19 @@ reasons! {
     /// It did not come to its end.
     Incomplete "incomplete",
 }
+
+impl NotStored {
+    /// Whether the response itself says so, so that it will hold for the next request, too. What one client has sent must not keep others from
+    /// what could be stored.
+    pub const fn is_of_response(self) -> bool {
+        !matches!(
+            self,
+            Self::Method
+                | Self::RequestNoStore
+                | Self::Authorization
+                | Self::NoMemory
+                | Self::Purged
+                | Self::Incomplete
+        )
+    }
+}

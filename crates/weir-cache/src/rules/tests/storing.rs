@@ -289,5 +289,6 @@ fn every_reason_has_a_name_of_its_own() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), NotStored::ALL.len());
+    assert!(NotStored::NoStore.is_of_response() && !NotStored::RequestNoStore.is_of_response());
     assert!(NotStored::ALL.iter().enumerate().all(|(index, reason)| *reason as usize == index));
 }
