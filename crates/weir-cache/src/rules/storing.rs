@@ -237,17 +237,20 @@ fn lifetime(
 ) -> Result<Lifetime, NotStored> {
     let (fresh_ms, source) = freshness(status, said, rules, received)?;
     let directives = &said.directives;
-    let millis =
-        |seconds: Option<u64>, default: u64| seconds.map_or(default, |seconds| seconds.saturating_mul(1_000));
+    // `s-maxage` forbids what only the operator would allow (RFC 9111 section 5.2.2.10), not what stands beside it.
+    let has_defaults = source != LifetimeSource::SMaxage;
+    let millis = |seconds: Option<u64>, default: u64| match seconds {
+        Some(seconds) => seconds.saturating_mul(1_000),
+        None if has_defaults => default,
+        None => 0,
+    };
     Ok(Lifetime {
         received,
         initial_age_ms: initial_age_ms(&said.times, request.sent, received),
         fresh_ms: fresh_ms.min(rules.ttl_max_ms),
         stale_while_revalidate_ms: millis(directives.stale_while_revalidate, rules.stale_while_revalidate_ms),
         stale_if_error_ms: millis(directives.stale_if_error, rules.stale_if_error_ms),
-        must_revalidate: directives.must_revalidate
-            || directives.proxy_revalidate
-            || (directives.s_maxage.is_some() && source == LifetimeSource::SMaxage),
+        must_revalidate: directives.must_revalidate || directives.proxy_revalidate,
         no_cache: directives.no_cache.is_whole() && source != LifetimeSource::Rule,
         source,
     })

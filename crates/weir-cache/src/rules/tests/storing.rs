@@ -260,6 +260,23 @@ fn the_operator_has_the_last_word() {
 }
 
 #[test]
+fn stale_times_of_the_operator_are_defaults() {
+    let rules = StoreRules { stale_while_revalidate_ms: 1, stale_if_error_ms: 2, ..StoreRules::default() };
+    for (response, expected) in [
+        ("max-age=9", (1, 2)),
+        ("max-age=9, stale-while-revalidate=3", (3_000, 2)),
+        ("max-age=9, stale-if-error=0", (1, 0)),
+        ("s-maxage=9", (0, 0)),
+        ("s-maxage=9, stale-if-error=3", (0, 3_000)),
+    ] {
+        let plan =
+            plan_with(&rules, "", 200, &format!("Cache-Control: {response}")).expect("it may be stored");
+        let Lifetime { stale_while_revalidate_ms, stale_if_error_ms, .. } = plan.lifetime;
+        assert_eq!((stale_while_revalidate_ms, stale_if_error_ms), expected, "{response}");
+    }
+}
+
+#[test]
 fn some_fields_are_not_stored() {
     let rules = StoreRules { ignores_set_cookie: true, ..StoreRules::default() };
     let response = "Connection: a, X-Hop|A: 1|x-hop: 2|C: 3|Set-Cookie: a=b|Keep-Alive: x|Age: 1|Transfer-Encoding: chunked\
