@@ -13,7 +13,7 @@ use super::state::DiskState;
 use super::writing::DiskWriter;
 use crate::head::HeadView;
 use crate::rules::Freshened;
-use crate::store::{CacheKey, KeySecret, PurgeScope, StoredResponse};
+use crate::store::{CacheKey, KeySecret, PurgeMode, PurgeScope, Store, StoredResponse};
 use crate::time::CacheTime;
 
 /// A folder of stored responses. It belongs to Weir alone.
@@ -164,8 +164,26 @@ impl DiskFolder {
         self.state.freshen(hit, old, new, now)
     }
 
-    /// Blocking: removes the files that a purge is about, and how many there were. To be called behind the purge of the memory. A soft purge removes
-    /// them as well.
+    /// Blocking: purges the memory before this folder and the folder; how many responses there were in the one and in the other. The memory is purged
+    /// again behind the files: what was read from a file meanwhile is found then, and nothing can be read behind that.
+    ///
+    /// # Errors
+    /// As the folder has them. The purge holds nevertheless.
+    pub fn purge_with(
+        &self,
+        store: &Store,
+        scope: PurgeScope<'_>,
+        mode: PurgeMode,
+        now: CacheTime,
+    ) -> io::Result<(usize, usize)> {
+        let in_memory = store.purge(scope, mode, now);
+        let in_files = self.purge(scope, now);
+        store.purge(scope, mode, now);
+        in_files.map(|in_files| (in_memory, in_files))
+    }
+
+    /// Blocking: removes the files that a purge is about, and how many there were. A soft purge removes them as well. The memory has to be purged
+    /// before it and behind it: see [`DiskFolder::purge_with`].
     ///
     /// # Errors
     /// As the folder has them. The files are removed nevertheless.

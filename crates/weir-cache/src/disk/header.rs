@@ -105,7 +105,8 @@ impl FileHeader {
         Some(bytes)
     }
 
-    fn encode_payload(&self, to: &mut Vec<u8>) -> Option<()> {
+    /// Appends what [`decode_payload`] reads; `None` when it is too long.
+    pub fn encode_payload(&self, to: &mut Vec<u8>) -> Option<()> {
         let Lifetime { received, initial_age_ms, fresh_ms, .. } = self.lifetime;
         to.extend_from_slice(&self.slot.0.to_le_bytes());
         to.extend_from_slice(&self.primary.0.to_le_bytes());

@@ -233,6 +233,22 @@ fn what_was_purged_while_it_was_written_is_not_stored() {
 }
 
 #[test]
+fn a_purge_of_both_finds_what_goes_from_the_file_to_memory() {
+    let mut stores = TwoStores::new(LIMITS);
+    stores.put("a", &[], b"body");
+    stores.restart(NOW);
+    // Read before the purge, stored behind it.
+    let key = stores.memory.key(b"a");
+    let Found::Missing(slot) = stores.memory.find(&key, NONE, NOW) else { panic!("memory is empty") };
+    let Join::Lead(ticket) = stores.memory.join(&key, slot) else { panic!("it is alone") };
+    let response = stores.get_for("a", NONE).expect("it is on disk");
+    let purged = stores.disk.purge_with(&stores.memory, PurgeScope::Key(b"a"), PurgeMode::Hard, NOW);
+    assert_eq!(purged.expect("it is writable"), (0, 1));
+    ticket.store(response.to_new(), NONE);
+    assert!(matches!(stores.memory.find(&key, NONE, NOW), Found::Missing(_)) && stores.get("a").is_none());
+}
+
+#[test]
 fn a_confirmed_response_has_its_new_head_in_its_file() {
     let mut stores = TwoStores::new(LIMITS);
     stores.put("a", &[("ETag", "\"a\"")], b"body");

@@ -60,7 +60,7 @@ pub struct Lifetime {
     pub stale_while_revalidate_ms: u64,
     /// How long behind that it may be used in place of a failure, in milliseconds.
     pub stale_if_error_ms: u64,
-    /// Never used when it is stale: `must-revalidate`, `proxy-revalidate`, `s-maxage`.
+    /// Never used when it is stale: `must-revalidate`, `proxy-revalidate`.
     pub must_revalidate: bool,
     /// Never used without asking the server: `no-cache`.
     pub no_cache: bool,
@@ -69,6 +69,11 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
+    /// Whether a client may ask for it when it is stale: `s-maxage` forbids that, too (RFC 9111 section 5.2.2.10).
+    pub(super) fn may_clients_want_stale(&self) -> bool {
+        !self.must_revalidate && self.source != LifetimeSource::SMaxage
+    }
+
     /// The age at `now`, in milliseconds.
     pub fn age_ms(&self, now: CacheTime) -> u64 {
         self.initial_age_ms.saturating_add(now.since(self.received))

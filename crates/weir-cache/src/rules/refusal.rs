@@ -43,6 +43,8 @@ reasons! {
     SetCookie "set-cookie",
     /// `Vary: *`, or more fields than a key can have.
     Vary "vary",
+    /// It depends on `Accept-Encoding` and has a coding that Weir does not know, so that it cannot tell who can decode it.
+    Coding "coding",
     /// Nothing says how long it is fresh, and there is no default.
     NoLifetime "no-lifetime",
     /// It is stale at once and has no validator, so that it could never be used.
@@ -57,4 +59,20 @@ reasons! {
     Purged "purged",
     /// It did not come to its end.
     Incomplete "incomplete",
+}
+
+impl NotStored {
+    /// Whether the response itself says so, so that it will hold for the next request, too. What one client has sent must not keep others from
+    /// what could be stored.
+    pub const fn is_of_response(self) -> bool {
+        !matches!(
+            self,
+            Self::Method
+                | Self::RequestNoStore
+                | Self::Authorization
+                | Self::NoMemory
+                | Self::Purged
+                | Self::Incomplete
+        )
+    }
 }

@@ -112,7 +112,8 @@ fn revalidate_cause(
 }
 
 fn is_stale_allowed(lifetime: &Lifetime, request: &RequestDirectives, now: CacheTime) -> bool {
-    !lifetime.must_revalidate && request.max_stale.is_some_and(|max| lifetime.stale_ms(now) <= millis(max))
+    lifetime.may_clients_want_stale()
+        && request.max_stale.is_some_and(|max| lifetime.stale_ms(now) <= millis(max))
 }
 
 fn is_refreshed_behind(lifetime: &Lifetime, now: CacheTime) -> bool {
@@ -121,6 +122,7 @@ fn is_refreshed_behind(lifetime: &Lifetime, now: CacheTime) -> bool {
 
 /// Whether it is used at `now` in place of an error of the server (RFC 5861 section 4).
 fn is_used_on_error(lifetime: &Lifetime, request: &RequestDirectives, now: CacheTime) -> bool {
-    let limit_ms = lifetime.stale_if_error_ms.max(request.stale_if_error.map_or(0, millis));
+    let wanted = request.stale_if_error.filter(|_| lifetime.may_clients_want_stale());
+    let limit_ms = lifetime.stale_if_error_ms.max(wanted.map_or(0, millis));
     !lifetime.must_revalidate && !lifetime.no_cache && !request.no_cache && lifetime.stale_ms(now) < limit_ms
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use weir_http::{Field, FieldName, FieldSet, Method, date};
+use weir_http::{ContentCoding, Field, FieldName, FieldSet, Method, date};
 
 use super::lifetime::{Lifetime, LifetimeSource, initial_age_ms};
 use super::refusal::NotStored;
@@ -147,12 +147,23 @@ pub fn plan_storing(
     let said = Said::of(response, rules);
     check_directives(request, status, response, rules, &said)?;
     let vary = VaryRule::of(response).ok_or(NotStored::Vary)?;
+    if vary.names().any(|name| name == "accept-encoding") && !is_coding_known(response) {
+        return Err(NotStored::Coding);
+    }
     let lifetime = lifetime(request, status, &said, rules, received)?;
     let has_validator = response.contains("etag") || said.times.last_modified.is_some();
     if !has_validator && is_never_used(&lifetime) {
         return Err(NotStored::Stale);
     }
     Ok(StorePlan { lifetime, vary, dropped: [said.directives.private, said.directives.no_cache] })
+}
+
+/// Whether requests can be told apart that can decode it: the normal form of `Accept-Encoding` has only the codings that Weir knows.
+fn is_coding_known(response: HeadView<'_>) -> bool {
+    let codings = response.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+    codings
+        .map(<[u8]>::trim_ascii)
+        .all(|coding| coding.eq_ignore_ascii_case(b"identity") || ContentCoding::from_name(coding).is_some())
 }
 
 /// What the response says, as far as it counts.
@@ -226,17 +237,20 @@ fn lifetime(
 ) -> Result<Lifetime, NotStored> {
     let (fresh_ms, source) = freshness(status, said, rules, received)?;
     let directives = &said.directives;
-    let millis =
-        |seconds: Option<u64>, default: u64| seconds.map_or(default, |seconds| seconds.saturating_mul(1_000));
+    // `s-maxage` forbids what only the operator would allow (RFC 9111 section 5.2.2.10), not what stands beside it.
+    let has_defaults = source != LifetimeSource::SMaxage;
+    let millis = |seconds: Option<u64>, default: u64| match seconds {
+        Some(seconds) => seconds.saturating_mul(1_000),
+        None if has_defaults => default,
+        None => 0,
+    };
     Ok(Lifetime {
         received,
         initial_age_ms: initial_age_ms(&said.times, request.sent, received),
         fresh_ms: fresh_ms.min(rules.ttl_max_ms),
         stale_while_revalidate_ms: millis(directives.stale_while_revalidate, rules.stale_while_revalidate_ms),
         stale_if_error_ms: millis(directives.stale_if_error, rules.stale_if_error_ms),
-        must_revalidate: directives.must_revalidate
-            || directives.proxy_revalidate
-            || (directives.s_maxage.is_some() && source == LifetimeSource::SMaxage),
+        must_revalidate: directives.must_revalidate || directives.proxy_revalidate,
         no_cache: directives.no_cache.is_whole() && source != LifetimeSource::Rule,
         source,
     })

@@ -46,7 +46,8 @@ pub struct Freshened {
 pub enum FreshenPlan {
     /// It is stored anew with these fields and times.
     Store(Box<Freshened>),
-    /// It may be sent this time with these fields, and is forgotten.
+    /// It may be sent this time with these fields. It is forgotten, if the reason [is of the response](NotStored::is_of_response); else it stays as it
+    /// is: the 304 was for one client.
     SendOnly(Box<Freshened>, NotStored),
     /// The 304 is about another version: the stored response is forgotten, and the request sent again without preconditions.
     OtherVersion,

@@ -25,8 +25,10 @@ pub struct StoreLimits {
 /// Shards have room for at least so many of the largest objects, so that one does not flush a shard.
 const OBJECTS_PER_SHARD: u64 = 4;
 const SHARDS_MAX: u64 = 64;
-/// What an object is expected to take, for the number of keys that are remembered behind their eviction.
-const OBJECT_BYTES_EXPECTED: u64 = 16 * 1024;
+/// One key for so many bytes is remembered behind its eviction: one that comes back is worth more than one that is new.
+const BYTES_PER_GHOST: u64 = 4 * 1024;
+/// Bytes that such a key takes.
+const GHOST_BYTES: u64 = 64;
 /// Shards of the fetches under way.
 const FETCH_SHARDS: usize = 64;
 
@@ -56,12 +58,13 @@ impl StoreTable {
             (limits.memory_max / (OBJECTS_PER_SHARD * limits.object_max.max(1))).clamp(1, SHARDS_MAX);
         // Rounded down: the number of shards is rounded up to a power of two by the cache.
         let shards = 1_usize << shards.ilog2();
-        let items = (limits.memory_max / OBJECT_BYTES_EXPECTED).max(shards as u64 * 32);
+        let ghosts = (limits.memory_max / BYTES_PER_GHOST).max(shards as u64 * 32);
         // Shards round their part up.
-        let capacity = limits.memory_max / shards as u64 * shards as u64;
+        let capacity = limits.memory_max.saturating_sub(ghosts * GHOST_BYTES) / shards as u64 * shards as u64;
         let options = OptionsBuilder::new()
             .shards(shards)
-            .estimated_items_capacity(usize::try_from(items).unwrap_or(usize::MAX))
+            .estimated_items_capacity(usize::try_from(ghosts).unwrap_or(usize::MAX))
+            .ghost_allocation(1.0)
             .weight_capacity(capacity)
             .build()
             .expect("capacity and number of items are set");

@@ -46,8 +46,8 @@ pub struct CacheState {
 /// Responses that are written to files at once: more are only in memory.
 const WRITING_MAX: usize = 64;
 
-/// Bytes of files for which there is one at most: each takes memory.
-const BYTES_PER_FILE_MIN: u64 = 4 * 1024;
+/// Bytes of files for which there is one at most: each takes about 250 bytes of memory.
+const BYTES_PER_FILE_MIN: u64 = 16 * 1024;
 const FILES_MAX: u64 = 4_000_000;
 
 /// How long a stale response is kept in a file so that the server can confirm it, in milliseconds.
@@ -178,15 +178,15 @@ impl CachePlan {
             PurgedPart::Tag(tag) => PurgeScope::Tag(tag),
         };
         let mode = if purge.is_soft { PurgeMode::Soft } else { PurgeMode::Hard };
-        let now = cache_now();
-        let in_memory = self.state.store.purge(scope, mode, now);
-        let in_files = self.state.disk.as_ref().map_or(0, |folder| {
-            folder.purge(scope, now).unwrap_or_else(|error| {
+        let (now, store) = (cache_now(), &self.state.store);
+        let Some(folder) = &self.state.disk else { return store.purge(scope, mode, now) };
+        match folder.purge_with(store, scope, mode, now) {
+            Ok((in_memory, in_files)) => in_memory.max(in_files),
+            Err(error) => {
                 tracing::warn!(%error, "files of purged responses could not be removed");
                 0
-            })
-        });
-        in_memory.max(in_files)
+            }
+        }
     }
 }
 

@@ -16,7 +16,9 @@ fn a_response_is_used_while_it_is_fresh_and_as_both_sides_allow() {
         ("Cache-Control: max-age=2, stale-while-revalidate=4", 5, "", "StaleWhileRevalidate"),
         ("Cache-Control: max-age=2, stale-while-revalidate=4", 6, "", STALE),
         ("Cache-Control: max-age=2, stale-while-revalidate=4, must-revalidate", 3, "", STALE),
-        ("Cache-Control: s-maxage=2, stale-while-revalidate=4", 3, "", STALE),
+        ("Cache-Control: s-maxage=2, stale-while-revalidate=4", 3, "", "StaleWhileRevalidate"),
+        ("Cache-Control: s-maxage=2, stale-while-revalidate=4, proxy-revalidate", 3, "", STALE),
+        ("Cache-Control: s-maxage=2", 3, "Cache-Control: max-stale, stale-if-error=9", STALE),
         (
             "Cache-Control: max-age=2, stale-if-error=9",
             10,

@@ -142,6 +142,14 @@ fn what_may_not_be_stored_is_refused_with_its_reason() {
         ("", 200, "Cache-Control: max-age=9|Vary: |Vary: *", Some(NotStored::Vary)),
         ("", 200, "Cache-Control: max-age=9|Vary: a b", Some(NotStored::Vary)),
         ("", 200, "Cache-Control: max-age=9|Vary: Foo", None),
+        ("", 200, "Cache-Control: max-age=9|Vary: Accept-Encoding|Content-Encoding: GZIP", None),
+        ("", 200, "Cache-Control: max-age=9|Content-Encoding: deflate", None),
+        (
+            "",
+            200,
+            "Cache-Control: max-age=9|Vary: accept-encoding|Content-Encoding: gzip, deflate",
+            Some(NotStored::Coding),
+        ),
         ("", 206, "Cache-Control: max-age=9", Some(NotStored::Status)),
         ("", 304, "Cache-Control: max-age=9", Some(NotStored::Status)),
         ("", 103, "Cache-Control: max-age=9", Some(NotStored::Status)),
@@ -252,6 +260,23 @@ fn the_operator_has_the_last_word() {
 }
 
 #[test]
+fn stale_times_of_the_operator_are_defaults() {
+    let rules = StoreRules { stale_while_revalidate_ms: 1, stale_if_error_ms: 2, ..StoreRules::default() };
+    for (response, expected) in [
+        ("max-age=9", (1, 2)),
+        ("max-age=9, stale-while-revalidate=3", (3_000, 2)),
+        ("max-age=9, stale-if-error=0", (1, 0)),
+        ("s-maxage=9", (0, 0)),
+        ("s-maxage=9, stale-if-error=3", (0, 3_000)),
+    ] {
+        let plan =
+            plan_with(&rules, "", 200, &format!("Cache-Control: {response}")).expect("it may be stored");
+        let Lifetime { stale_while_revalidate_ms, stale_if_error_ms, .. } = plan.lifetime;
+        assert_eq!((stale_while_revalidate_ms, stale_if_error_ms), expected, "{response}");
+    }
+}
+
+#[test]
 fn some_fields_are_not_stored() {
     let rules = StoreRules { ignores_set_cookie: true, ..StoreRules::default() };
     let response = "Connection: a, X-Hop|A: 1|x-hop: 2|C: 3|Set-Cookie: a=b|Keep-Alive: x|Age: 1|Transfer-Encoding: chunked\
@@ -281,5 +306,6 @@ fn every_reason_has_a_name_of_its_own() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), NotStored::ALL.len());
+    assert!(NotStored::NoStore.is_of_response() && !NotStored::RequestNoStore.is_of_response());
     assert!(NotStored::ALL.iter().enumerate().all(|(index, reason)| *reason as usize == index));
 }

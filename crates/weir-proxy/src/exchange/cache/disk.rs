@@ -74,12 +74,12 @@ pub(super) async fn forget(
     client: &mut Client,
     exchange: &mut Exchange,
     plan: &RouteCachePlan,
-    keys: Vec<Vec<u8>>,
+    keys: &[Vec<u8>],
 ) {
     let Some(folder) = plan.plan.state.disk.clone().filter(|_| !keys.is_empty()) else { return };
-    let now = cache_now();
+    let (now, files) = (cache_now(), keys.to_vec());
     let mut forgetting = DiskWait::run(move || {
-        for key in keys {
+        for key in files {
             // A file that cannot be removed is forgotten all the same.
             folder.purge(weir_cache::store::PurgeScope::Key(&key), now).ok();
         }
@@ -91,4 +91,8 @@ pub(super) async fn forget(
         exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(drop)
     })
     .await;
+    // What was read from a file meanwhile is in memory again.
+    for key in keys {
+        plan.store().invalidate(&plan.store().key(key), now);
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use weir_cache::rules::{FreshenPlan, StoreRules, StoredRequest, plan_freshening, plan_storing};
+use weir_cache::rules::{FreshenPlan, NotStored, StoreRules, StoredRequest, plan_freshening, plan_storing};
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse};
 use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{FieldSet, Method, ResponseHead, TargetForm};
@@ -110,9 +110,15 @@ impl Refresh {
         let request = StoredRequest { method: Method::Get, head: self.request.view(), sent: self.sent };
         let too_large = response.content_length().is_some_and(|len| len > self.plan.config.response_max);
         let planned = plan_storing(&request, response.status(), head, &self.rules, now);
-        let Some(plan) = planned.ok().filter(|_| !too_large) else {
-            self.plan.state.store.remove(&self.stored);
-            return ticket.not_stored(None);
+        let planned = if too_large { Err(NotStored::TooLarge) } else { planned };
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(reason) => {
+                if reason.is_of_response() {
+                    self.plan.state.store.remove(&self.stored);
+                }
+                return ticket.not_stored(None);
+            }
         };
         let new = NewResponse {
             status: response.status(),
@@ -144,6 +150,7 @@ impl ResponseTaker for Refresh {
                         let stored = ticket.freshen(stored, *freshened);
                         self.plan.state.keep_in_file(&stored);
                     }
+                    FreshenPlan::SendOnly(_, reason) if !reason.is_of_response() => {}
                     FreshenPlan::SendOnly(..) | FreshenPlan::OtherVersion => {
                         self.plan.state.store.remove(stored);
                     }

@@ -46,6 +46,8 @@ enum Waited {
     Not,
     /// The response of another request is here.
     Done,
+    /// It was one for other requests with this key, and so was waited for once more.
+    Twice,
     /// There is none: this request fetches it itself.
     InVain,
 }

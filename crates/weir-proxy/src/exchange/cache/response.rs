@@ -57,7 +57,9 @@ pub(in crate::exchange) async fn take<U: Servers>(
         CacheTask::Pass => Ok(Answering::Passes(serving)),
         CacheTask::Invalidate => {
             let changed = invalidate(client, exchange, plans, plan, &serving);
-            disk::forget(client, exchange, plan, changed).await;
+            if plan.plan.state.disk.is_some() {
+                disk::forget(client, exchange, plan, &changed).await;
+            }
             Ok(Answering::Passes(serving))
         }
         CacheTask::Fetch(ticket) => {
@@ -114,8 +116,8 @@ async fn store<U: Servers>(
         Err(reason) => {
             shard.not_stored.increment();
             note(exchange, CacheResult::Miss, Some(reason.as_str()));
-            // A failure says nothing about the next response.
-            let is_lasting = exchange.response.status() < 500;
+            // Neither a failure nor what this client asks for says anything about the next response.
+            let is_lasting = exchange.response.status() < 500 && reason.is_of_response();
             ticket.not_stored(is_lasting.then(|| cache_now().after(PASS_MS)));
             return Ok(Answering::Passes(serving));
         }
@@ -195,8 +197,10 @@ fn freshened(
                 }
                 None => (stored, Some(freshened)),
             },
-            FreshenPlan::SendOnly(freshened, _) => {
-                plan.store().remove(&stored);
+            FreshenPlan::SendOnly(freshened, reason) => {
+                if reason.is_of_response() {
+                    plan.store().remove(&stored);
+                }
                 (stored, Some(freshened))
             }
             // It has answered about a version that it was not asked about: what is stored is of no more use than this once.
