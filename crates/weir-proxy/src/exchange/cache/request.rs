@@ -48,6 +48,8 @@ enum Waited {
     Done,
     /// It was one for other requests with this key, and so was waited for once more.
     Twice,
+    /// It was one for other requests with this key, and so was waited for once more.
+    Twice,
     /// There is none: this request fetches it itself.
     InVain,
 }
@@ -93,8 +95,11 @@ pub(in crate::exchange) async fn pass(
             Step::Wait(wait) => {
                 let outcome =
                     wait_for(client, stream, exchange, wait, config.wait.unwrap_or_default()).await?;
-                waited =
-                    if matches!(outcome, FetchOutcome::Stored(_)) { Waited::Done } else { Waited::InVain };
+                waited = match outcome {
+                    FetchOutcome::Stored(_) if waited == Waited::Not => Waited::Done,
+                    FetchOutcome::Stored(_) => Waited::Twice,
+                    FetchOutcome::NotStored | FetchOutcome::Failed => Waited::InVain,
+                };
                 if let FetchOutcome::Stored(stored) = outcome
                     && plan.store().is_for(&stored, &plan.store().key(&key), request_head(exchange))
                     && let Ok(Step::Answer(answer)) = of_stored(plan, stored, &directives, waited)
@@ -196,7 +201,13 @@ fn step(
         Some(hit) => Step::Load(Box::new(hit), miss(missing), ticket),
         None => Step::Forward(miss(missing), CacheTask::Fetch(ticket), None),
     };
-    if waited != Waited::Not || wait.is_none() {
+    let may_wait = match waited {
+        Waited::Not => true,
+        // What came was another variant: this one may be on its way, too.
+        Waited::Done => missing.is_variant,
+        Waited::Twice | Waited::InVain => false,
+    };
+    if !may_wait || wait.is_none() {
         return lead(store.lead_alone(&key, missing));
     }
     match store.join(&key, missing) {
@@ -217,8 +228,9 @@ fn of_stored(
     waited: Waited,
 ) -> Result<Step, (Arc<StoredResponse>, ForwardReason, bool)> {
     let lifetime = stored.lifetime();
+    let has_waited = matches!(waited, Waited::Done | Waited::Twice);
     let used = reuse(&lifetime, directives, plan.client, cache_now());
-    let fresh = if waited == Waited::Done { CacheResult::Collapsed } else { CacheResult::Hit };
+    let fresh = if has_waited { CacheResult::Collapsed } else { CacheResult::Hit };
     let answer = |result| StoredAnswer::of(Arc::clone(&stored), result);
     match used {
         Reuse::Fresh => answer(fresh).map(Step::Answer).ok_or((stored, ForwardReason::Miss, false)),
@@ -230,7 +242,7 @@ fn of_stored(
             answer.map(Step::AnswerAndRefresh).ok_or((stored, ForwardReason::Stale, false))
         }
         // One that another request has just fetched is as good as one that this request would fetch.
-        Reuse::Revalidate { cause: RevalidateCause::Stale, .. } if waited == Waited::Done => {
+        Reuse::Revalidate { cause: RevalidateCause::Stale, .. } if has_waited => {
             answer(fresh).map(Step::Answer).ok_or((stored, ForwardReason::Stale, false))
         }
         Reuse::Revalidate { cause, stale_on_error } => {
