@@ -48,8 +48,6 @@ enum Waited {
     Done,
     /// It was one for other requests with this key, and so was waited for once more.
     Twice,
-    /// It was one for other requests with this key, and so was waited for once more.
-    Twice,
     /// There is none: this request fetches it itself.
     InVain,
 }

@@ -4,12 +4,12 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, write_cache_status};
+use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, write_cache_status};
 use weir_cache::store::{BodyReader, StoredResponse};
 use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{
-    BodyLength, ConditionOutcome, FieldName, FieldSet, FieldWriter, Method, RangeSelection, Validators,
-    parse_date, select_ranges,
+    BodyLength, FieldName, FieldSet, FieldWriter, Method, RangeSelection, Validators, parse_date,
+    select_ranges,
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
 
@@ -116,15 +116,15 @@ fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Sel
     if stored.status() != 200 {
         return whole(stored.status());
     }
-    let modified = ["last-modified", "date"].into_iter().find_map(|name| parse_date(head.first(name)?));
-    let etag = head.first("etag").unwrap_or_default();
-    let validators = Validators { etag, modified: modified.unwrap_or(u64::MAX) };
-    if validators.evaluate(request.fields, request.text) == ConditionOutcome::NotModified {
+    if is_not_modified(200, head, answer.lifetime().received, request) {
         return Selected { body: RangeBody::None, ..whole(304) };
     }
     let range = request.first("range").filter(|_| exchange.request.method() == Method::Get);
     // Of a body that is still coming, the parts may not be here for long.
     let Some((range, len)) = range.zip(stored.body().len()) else { return whole(200) };
+    let modified = head.first("last-modified").and_then(parse_date);
+    let etag = head.first("etag").unwrap_or_default();
+    let validators = Validators { etag, modified: modified.unwrap_or(u64::MAX) };
     if !validators.allow_range(request.fields, request.text) {
         return whole(200);
     }
