@@ -1,6 +1,7 @@
 //! `docs/examples.md` and the files for nginx and HAProxy: what is on the page is in the files, and their programs accept it.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -53,30 +54,47 @@ fn adapted(file: &Path, site: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
+/// Runs a program that judges the config `file` of an example, if it has one; returns how many were judged.
+fn judge(
+    example: &Path,
+    file: &str,
+    site: &Path,
+    program: impl FnOnce(&Path) -> Command,
+    warning: &str,
+) -> usize {
+    let original = example.join(file);
+    if !original.exists() {
+        return 0;
+    }
+    let config = site.join("config");
+    std::fs::write(&config, adapted(&original, site)).expect("the folder takes a file");
+    let said = CommandResult::of(&mut program(&config));
+    assert_eq!(said.code, Some(0), "{}: {}", original.display(), said.text());
+    assert!(!said.text().contains(warning), "{}: {}", original.display(), said.text());
+    1
+}
+
 #[test]
 fn nginx_and_haproxy_accept_what_is_shown_of_them() {
     let site = certificate();
-    for example in examples() {
-        let config = site.path().join("config");
-        std::fs::write(&config, adapted(&example.join("nginx.conf"), site.path()))
-            .expect("the folder takes a file");
-        let mut nginx = foreign_command("nginx");
-        nginx.arg("-t").arg("-p").arg(site.path()).arg("-c").arg(&config);
-        nginx.args(["-g", "pid nginx.pid; error_log stderr;"]);
-        let said = CommandResult::of(&mut nginx);
-        assert_eq!(said.code, Some(0), "{}: {}", example.display(), said.text());
-        assert!(!said.text().contains("[warn]"), "{}: {}", example.display(), said.text());
-        let file = example.join("haproxy.cfg");
-        if !file.exists() {
-            continue;
-        }
-        std::fs::write(&config, adapted(&file, site.path())).expect("the folder takes a file");
-        let mut haproxy = foreign_command("haproxy");
-        haproxy.arg("-c").arg("-f").arg(&config);
-        let said = CommandResult::of(&mut haproxy);
-        assert_eq!(said.code, Some(0), "{}: {}", example.display(), said.text());
-        assert!(!said.text().contains("[WARNING]"), "{}: {}", example.display(), said.text());
-    }
+    let nginx = |config: &Path| {
+        let mut command = foreign_command("nginx");
+        command.arg("-t").arg("-p").arg(site.path()).arg("-c").arg(config);
+        command.args(["-g", "pid nginx.pid; error_log stderr;"]);
+        command
+    };
+    let haproxy = |config: &Path| {
+        let mut command = foreign_command("haproxy");
+        command.arg("-c").arg("-f").arg(config);
+        command
+    };
+    let judged = examples().iter().fold([0, 0], |[of_nginx, of_haproxy], example| {
+        [
+            of_nginx + judge(example, "nginx.conf", site.path(), nginx, "[warn]"),
+            of_haproxy + judge(example, "haproxy.cfg", site.path(), haproxy, "[WARNING]"),
+        ]
+    });
+    assert!(judged.iter().all(|count| *count >= 5), "{judged:?}");
 }
 
 /// `UPDATE=1` writes what is in the files into the page.
@@ -85,7 +103,8 @@ fn the_page_shows_what_is_in_the_files() {
     let path = folder().join("../docs/examples.md");
     let page = std::fs::read_to_string(&path).expect("there is a page");
     let mut expected = page.clone();
-    for example in examples() {
+    // Some have a page of their own.
+    for example in examples().into_iter().filter(|example| !example.join("README.md").exists()) {
         let name = example.file_name().expect("a folder has a name").to_string_lossy().into_owned();
         for (file, language) in [("weir.toml", "toml"), ("nginx.conf", "nginx"), ("haproxy.cfg", "haproxy")] {
             let Ok(text) = std::fs::read_to_string(example.join(file)) else { continue };

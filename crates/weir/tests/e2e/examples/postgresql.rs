@@ -91,8 +91,7 @@ impl Database {
             set(&mut command, setting);
         }
         settings.iter().for_each(|setting| set(&mut command, setting));
-        // Connections of others in the test come only from loopback, as from anywhere: with a password.
-        let process = ForeignProgram::start(command, folder, |folder| is_ready(folder));
+        let process = ForeignProgram::start(command, folder, is_ready);
         // SIGKILL would leave a segment of shared memory behind.
         Database { address, process: process.stopped_by(Signal::INT) }
     }
