@@ -33,6 +33,8 @@ impl Database {
         let mut install = unprivileged_command("mariadb-install-db");
         install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]);
         install.arg(format!("--datadir={}", first.display())).current_dir(folders[0].path());
+        // A server that starts removes the temporary tables of all others in the same folder.
+        install.env("TMPDIR", folders[0].path());
         output_of(install);
         copy_to_others(&first, &folders);
         let mut names = names.into_iter();
@@ -48,6 +50,7 @@ impl Database {
             give_to_unprivileged(Path::new(&at(file)));
         }
         let mut command = unprivileged_command("mariadbd");
+        command.env("TMPDIR", folder.path());
         command.args(["--no-defaults", "--skip-name-resolve", "--max-connect-errors=3", "--log-warnings=9"]);
         command.args([
             format!("--datadir={}", at("data")),
