@@ -71,6 +71,34 @@ const PACKAGES: &[DebianPackage] = &[
     },
     DebianPackage { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
     DebianPackage {
+        name: "python3-django",
+        program: "/usr/lib/python3/dist-packages/django/__init__.py",
+        reason: "step `tests`: examples/django",
+    },
+    DebianPackage { name: "gunicorn", program: "gunicorn", reason: "step `tests`: examples/django" },
+    DebianPackage { name: "nodejs", program: "node", reason: "step `tests`: examples/node" },
+    DebianPackage {
+        name: "postgresql",
+        program: "pg_ctlcluster",
+        reason: "step `tests`: examples/postgresql, whose programs are in /usr/lib/postgresql",
+    },
+    DebianPackage { name: "redis-server", program: "redis-server", reason: "step `tests`: examples/redis" },
+    DebianPackage {
+        name: "redis-tools",
+        program: "redis-cli",
+        reason: "step `tests`: the client of examples/redis",
+    },
+    DebianPackage {
+        name: "mariadb-server-core",
+        program: "mariadbd",
+        reason: "step `tests`: examples/mariadb",
+    },
+    DebianPackage {
+        name: "mariadb-client-core",
+        program: "mariadb",
+        reason: "step `tests`: the client of examples/mariadb",
+    },
+    DebianPackage {
         name: "mmdebstrap",
         program: "mmdebstrap",
         reason: "command `peers`: unpacks current releases of the lab's peers",

@@ -8,4 +8,5 @@ mod cors;
 mod access_lists;
 mod normal_paths;
 mod files;
+mod files_by_curl;
 mod error_pages;
