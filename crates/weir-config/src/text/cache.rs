@@ -45,8 +45,8 @@ section! {
         /// How long responses are fresh that do not say it themselves. Without an entry for their status, those with `Last-Modified` are fresh
         /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored.
         ttl: OneOrMany<SpannedTable<CacheTtlText>> = optional, like "nginx `proxy_cache_valid`, HAProxy `max-age`, Varnish `default_ttl`";
-        /// Whether `ttl` counts even for responses that say how long they are fresh, or that they are not to be stored. `private`, `Set-Cookie`
-        /// and `Vary: *` count all the same.
+        /// Whether `ttl` counts in place of what responses say: `Cache-Control`, `Expires` and `Pragma` are ignored, `private` and `no-store`
+        /// included, and only statuses that `ttl` names are stored. `Set-Cookie` and `Vary` count all the same.
         override_ttl: bool = false, like "nginx `proxy_ignore_headers Cache-Control Expires`";
         /// How long a response is still used after it has become stale while a new one is fetched in the background (RFC 5861), unless it says
         /// so itself. Off: not at all.

@@ -245,6 +245,7 @@ impl RouteCachePlan {
                 ttls: ttls.collect(),
                 stale_while_revalidate_ms: config.stale_while_revalidate.map_or(0, millis),
                 stale_if_error_ms: config.stale_if_error.map_or(0, millis),
+                ignores_origin: config.override_ttl,
                 ignores_set_cookie: config.ignore_set_cookie,
                 obeys_request_no_store: obeys,
                 ..StoreRules::default()
