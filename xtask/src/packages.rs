@@ -54,6 +54,32 @@ const PACKAGES: &[DebianPackage] = &[
         program: "/usr/lib/nginx/modules/ngx_stream_module.so",
         reason: "step `tests`: nginx as a sender of the PROXY protocol",
     },
+    // Their programs have versions in their names: the list of their files says that they are there.
+    DebianPackage {
+        name: "php-fpm",
+        program: "/var/lib/dpkg/info/php-fpm.list",
+        reason: "step `tests`: PHP behind FastCGI",
+    },
+    DebianPackage {
+        name: "php-mysql",
+        program: "/var/lib/dpkg/info/php-mysql.list",
+        reason: "step `tests`: WordPress and its database",
+    },
+    DebianPackage {
+        name: "mariadb-server",
+        program: "mariadbd",
+        reason: "step `tests`: the database of WordPress",
+    },
+    DebianPackage {
+        name: "wordpress",
+        program: "/usr/share/wordpress/wp-load.php",
+        reason: "step `tests`: the site of examples/wordpress",
+    },
+    DebianPackage {
+        name: "wordpress-theme-twentytwentythree",
+        program: "/usr/share/wordpress/wp-content/themes/twentytwentythree/style.css",
+        reason: "step `tests`: how that site looks",
+    },
     DebianPackage {
         name: "chromium",
         program: "chromium",

@@ -359,6 +359,8 @@ pub struct ServerShard {
     pub response_time: Histogram,
     /// Time to open a connection, TLS included.
     pub connect_time: Histogram,
+    /// Lines that scripts behind FastCGI have written to their error stream.
+    pub error_lines: Counter,
     /// Attempts that failed, by phase.
     pub failures: PhaseCounters,
     /// Attempts that failed by the fault of the server, including answers with a status that counts as one: the failures of outlier ejection.

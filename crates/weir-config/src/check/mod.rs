@@ -27,6 +27,7 @@ mod limit;
 mod list;
 mod headers;
 mod static_files;
+mod fastcgi;
 mod error_pages;
 mod templates;
 mod certificate_files;
@@ -41,7 +42,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConnectionsMax, Interner, UpstreamIndex};
+use crate::config::{Config, ConnectionsMax, Interner, ServerProtocol, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{ConfigSection, Spanned, SpannedTable};
 use crate::print::dump;
@@ -56,7 +57,7 @@ pub(crate) fn check(
 ) -> Config {
     let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
-    let upstream_names = UpstreamLookup::new(&names);
+    let upstream_names = UpstreamLookup::new(&names, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
     let limits = limit::LimitLookup::new(document, diagnostics);
     let caches = cache::CacheLookup::new(document, files, diagnostics);
@@ -125,6 +126,7 @@ struct CheckScope<'a> {
 struct UpstreamLookup<'a> {
     names: &'a [&'a str],
     places: HashMap<&'a str, usize>,
+    document: &'a Document,
     used: Vec<Cell<bool>>,
     unknown: Cell<usize>,
 }
@@ -133,13 +135,20 @@ struct UpstreamLookup<'a> {
 const GUESSES_MAX: usize = 100;
 
 impl<'a> UpstreamLookup<'a> {
-    fn new(names: &'a [&'a str]) -> Self {
+    fn new(names: &'a [&'a str], document: &'a Document) -> Self {
         Self {
             names,
+            document,
             places: names.iter().copied().zip(0..).collect(),
             used: vec![Cell::new(false); names.len()],
             unknown: Cell::new(0),
         }
+    }
+
+    /// What the servers of the upstream of this name speak.
+    fn protocol(&self, name: &str) -> Option<ServerProtocol> {
+        let index = *self.places.get(name)?;
+        self.document.upstream.0.get(index).map(|(_, text)| text.value.protocol)
     }
 
     fn is_used(&self, index: usize) -> bool {

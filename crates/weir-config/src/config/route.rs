@@ -9,8 +9,8 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use super::{
-    Access, AccessList, Compression, Cors, ErrorPage, ForwardHost, KeyLimit, PageText, RouteCache,
-    StaticFiles, UpstreamIndex,
+    Access, AccessList, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit, PageText,
+    RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
@@ -74,6 +74,8 @@ pub struct RouteSettings {
     pub grpc_web: bool,
     /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
     pub upgrades: Vec<Box<str>>,
+    /// How its requests go to servers of FastCGI; `None`: its servers speak HTTP.
+    pub fastcgi: Option<Box<FastcgiSettings>>,
     /// Whether exchanges without a failure have a line in the access log.
     pub access_log: bool,
     /// Time limits of the exchange.
@@ -128,6 +130,7 @@ impl Default for RouteSettings {
             allow_connect: false,
             grpc_web: false,
             upgrades: vec!["websocket".into()],
+            fastcgi: None,
             access_log: true,
             timeouts: RouteTimeouts::default(),
             body_size: None,

@@ -23,6 +23,7 @@ mod cache;
 mod limit;
 mod list;
 mod files;
+mod fastcgi;
 mod error_page;
 mod matching;
 
@@ -35,6 +36,7 @@ pub(crate) use cors::CorsText;
 pub(crate) use document::Document;
 pub(crate) use ejection::EjectionText;
 pub(crate) use error_page::{ErrorPageText, ErrorPagesText};
+pub(crate) use fastcgi::FastcgiText;
 pub(crate) use files::FilesText;
 pub(crate) use forward_auth::ForwardAuthText;
 pub(crate) use health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};

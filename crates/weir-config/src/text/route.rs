@@ -8,6 +8,7 @@ use super::cache::RouteCacheChoice;
 use super::compression::CompressionSwitch;
 use super::cors::CorsText;
 use super::error_page::ErrorPagesText;
+use super::fastcgi::FastcgiText;
 use super::files::FilesText;
 use super::forward_auth::ForwardAuthText;
 use super::jwt::JwtText;
@@ -60,6 +61,8 @@ section! {
         /// Action: the response is a file of a folder; with `upstream` beside it, requests for which there is none go there.
         files: SpannedTable<FilesText> = optional, like "nginx `root`, Caddy `file_server`, Apache httpd `DocumentRoot`";
 
+        /// How requests go to an upstream with `protocol = "fastcgi"`.
+        fastcgi: SpannedTable<FastcgiText> = optional, like "nginx `fastcgi_param`, HAProxy `fcgi-app`, Caddy `php_fastcgi`";
         /// Whether `path` is removed before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
         strip_prefix: bool = false, like "Traefik `StripPrefix`";
         /// The replacement of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.

@@ -136,9 +136,34 @@ pub(crate) fn write_request<W: FieldWriter>(
     exchange: &Exchange,
     plans: Plans<'_>,
 ) {
-    let changes = &plans.route.config.request_headers;
     copy_request_fields(out, client, exchange, plans);
-    forwarded::write(out, client, exchange, plans.listener, changes);
+    forwarded::write(out, client, exchange, plans.listener, &plans.route.config.request_headers);
+    write_own_request_fields(out, client, stream, exchange, plans);
+}
+
+/// The same for a server of FastCGI, to which Weir is the web server and no proxy: programs take what proxies say for a sign of one.
+pub(crate) fn write_cgi_request<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    copy_request_fields(out, client, exchange, plans);
+    forwarded::write_request_id(out, exchange, plans.listener, &plans.route.config.request_headers);
+    write_own_request_fields(out, client, stream, exchange, plans);
+}
+
+/// Adds what is Weir's own beside the fields about proxies.
+#[inline(always)]
+fn write_own_request_fields<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    let changes = &plans.route.config.request_headers;
     forwarded::write_certificate(out, stream, plans.listener);
     trace::write(out, exchange, changes);
     if exchange.grpc.is_some() {

@@ -35,6 +35,7 @@ pub(crate) mod tunnelled;
 pub(crate) mod delivery;
 mod answer;
 mod error_pages;
+mod cgi;
 mod template;
 pub(crate) mod fields;
 mod cors;
@@ -74,6 +75,7 @@ use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use body_coding::BodyCoding;
 use cache::CacheUse;
+use cgi::Script;
 use client::Client;
 use granted::Granted;
 use grpc_call::GrpcCall;
@@ -164,7 +166,7 @@ async fn carry(
     let plans = Plans { config: &config, listener, route, upstream, upstream_index };
     begin_attempts(client, exchange, plans);
     if request_buffering::is_wanted(exchange, route) {
-        Box::pin(request_buffering::take_request(client, stream, exchange, route)).await?;
+        Box::pin(request_buffering::take_request(client, stream, exchange, plans)).await?;
     }
     let mut history = AttemptHistory::new();
     let mut kept = None;
@@ -315,6 +317,8 @@ pub(crate) struct Exchange {
     cached: Option<Box<CacheUse>>,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
+    /// The script that it names, for a server of FastCGI.
+    pub(crate) script: Option<Box<Script>>,
     /// What is known of the client, on a route that asks for that.
     pub(crate) granted: Option<Box<Granted>>,
 
@@ -349,6 +353,7 @@ impl Exchange {
             limited: Limited::default(),
             cached: None,
             grpc: None,
+            script: None,
             granted: None,
             waits: Waits::new(),
             record: Record::new(),
@@ -382,6 +387,7 @@ impl Exchange {
         }
         self.cached = None;
         self.grpc = None;
+        self.script = None;
         self.granted = None;
         self.record.reset();
         self.attempt_trace.reset();

@@ -8,6 +8,7 @@ pub(crate) mod failure;
 pub(crate) mod filter;
 pub(crate) mod http1;
 pub(crate) mod http2;
+pub(crate) mod fastcgi;
 pub(crate) mod replay;
 pub(crate) mod spool;
 pub(crate) mod spill;

@@ -415,9 +415,11 @@ impl RoutePlan {
             | RouteAction::Respond(_)
             | RouteAction::Files(_) => None,
         };
-        let files = match &config.action {
-            RouteAction::Files(files) => Some(Arc::new(FilesPlan::new(files))),
-            _ => None,
+        let files = match (&config.action, &config.fastcgi) {
+            (RouteAction::Files(files), None) => Some(FilesPlan::new(files)),
+            (RouteAction::Files(files), Some(scripts)) => Some(FilesPlan::new(files).with_scripts(scripts)),
+            (_, Some(scripts)) => FilesPlan::of_scripts(scripts),
+            (_, None) => None,
         };
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
@@ -425,7 +427,7 @@ impl RoutePlan {
             auth_route: None,
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
-            files,
+            files: files.map(Arc::new),
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),

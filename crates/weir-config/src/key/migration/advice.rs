@@ -40,6 +40,10 @@ pub(super) const ADVICE: &[Advice] = &[
         &["alias", "static", "document_root"],
         "a route serves files with `files = { root = \"/path\" }`; `strip_prefix` removes its `path` first",
     ),
+    advice(
+        &["fastcgi_pass", "php_fastcgi", "fcgi_app", "use_fcgi_app", "fastcgi_keep_conn", "php", "phpfpm"],
+        "PHP runs in servers of an upstream with `protocol = \"fastcgi\"`; `fastcgi` of a route says which script",
+    ),
     advice(&["directory_listing"], "folders are listed with `listing = true` in `files` of a route"),
     advice(
         &["open_file_cache"],

@@ -30,18 +30,9 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
     ),
     unsupported(
-        "FastCGI, uwsgi and SCGI",
-        &[
-            "fastcgi_pass",
-            "fastcgi_param",
-            "uwsgi_pass",
-            "scgi_pass",
-            "php_fastcgi",
-            "fcgi_app",
-            "use_fcgi_app",
-            "memcached_pass",
-        ],
-        "use an HTTP server in between",
+        "uwsgi and SCGI",
+        &["uwsgi_pass", "uwsgi_param", "scgi_pass", "memcached_pass"],
+        "have the program speak HTTP or FastCGI (`protocol = \"fastcgi\"` of the upstream)",
     ),
     unsupported(
         "Variables, maps and scripts",

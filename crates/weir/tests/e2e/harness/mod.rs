@@ -16,6 +16,8 @@ pub(crate) mod wire;
 pub(crate) mod client;
 pub(crate) mod http2;
 pub(crate) mod origin;
+pub(crate) mod fastcgi;
+pub(crate) mod php;
 pub(crate) mod reserved_address;
 pub(crate) mod draw;
 pub(crate) mod scripts;
