@@ -337,7 +337,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 30] = [
+    const OF_HTTP: [&str; 31] = [
         "host",
         "path",
         "path_exact",

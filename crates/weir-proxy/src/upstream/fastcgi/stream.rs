@@ -118,6 +118,10 @@ impl Servers for FastcgiServers {
     type Stream = FastcgiServerStream;
     type Opened = Connection;
 
+    fn for_background(&self) -> Self {
+        Self::default()
+    }
+
     fn take_kept(
         &mut self,
         to: Destination<'_>,
