@@ -84,7 +84,6 @@ fn missing_features_are_reported() {
         ("[listener.web]", "quic = true"),
         ("[listener.web]", "digest_auth = \"x\""),
         ("[[listener.web.route]]", "digestAuth = {}"),
-        ("[[listener.web.route]]", "proxy_cache = \"a\""),
         ("[[listener.web.route]]", "uwsgi_pass = \"a\""),
         ("", "acme = {}"),
     ] {
