@@ -7,7 +7,7 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{CheckScope, access, action, check_name, error_pages, headers};
+use super::{CheckScope, access, action, check_name, error_pages, headers, mirror};
 use crate::config::{
     AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText, Route,
     RouteAction, RouteSettings,
@@ -65,6 +65,7 @@ pub(super) fn check(
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
+        mirror: value.mirror.as_ref().map(|mirror| Box::new(mirror::check(mirror, scope, diagnostics))),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
@@ -289,12 +290,13 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 12] = [
+    const KEYS: [&str; 13] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
         "forward_host",
+        "mirror",
         "buffer_requests",
         "buffer_responses",
         "queue_priority",
@@ -319,7 +321,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 29] = [
+    const OF_HTTP: [&str; 30] = [
         "host",
         "path",
         "path_exact",
@@ -342,6 +344,7 @@ fn report_of_other_protocol(
         "compression",
         "error_pages",
         "forward_host",
+        "mirror",
         "buffer_requests",
         "buffer_responses",
         "allow_connect",

@@ -9,7 +9,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use super::{
-    Access, AccessList, Compression, Cors, ErrorPage, ForwardHost, KeyLimit, PageText, StaticFiles,
+    Access, AccessList, Compression, Cors, ErrorPage, ForwardHost, KeyLimit, Mirror, PageText, StaticFiles,
     UpstreamIndex,
 };
 use crate::key::{choice, section};
@@ -60,6 +60,8 @@ pub struct RouteSettings {
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
+    /// Copies of its requests for another upstream. Default: none.
+    pub mirror: Option<Box<Mirror>>,
     /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
     pub buffer_requests: Option<RequestBuffering>,
     /// How responses are taken in; `None`: as fast as the client takes them.
@@ -119,6 +121,7 @@ impl Default for RouteSettings {
             compression: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
+            mirror: None,
             buffer_requests: None,
             buffer_responses: None,
             queue_priority: QueuePriority::Normal,

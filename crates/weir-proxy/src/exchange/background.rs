@@ -41,14 +41,14 @@ pub(super) struct BackgroundRequest {
 /// The route by which a request goes to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// That of the exchange.
-    Own,
+    /// To the mirror.
+    Mirror,
 }
 
 impl Way {
     fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
         match self {
-            Way::Own => Some(route),
+            Way::Mirror => route.mirror.as_ref().map(|mirror| &mirror.route),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files.
+//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files; behind them, whether it is copied
+//! for a mirror.
 
 use super::client::Client;
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, access, files};
+use super::{End, Ended, Exchange, access, files, mirror};
 use crate::upstream::stream::Servers;
 
 /// Passes them one after the other; the end of the exchange when one of them has the answer.
@@ -27,5 +28,8 @@ pub(super) async fn pass(
         return Ok(Some(end));
     }
     let is_answered = files::answer(client, stream, exchange, route).await?;
+    if !is_answered {
+        mirror::begin(client, exchange, route);
+    }
     Ok(is_answered.then_some(End::Done))
 }

@@ -5,17 +5,19 @@
 
 mod report;
 mod admit;
+mod held;
 mod intercept;
 mod response_buffering;
 mod respond;
 mod upgrade;
 mod gates;
+pub(crate) mod mirror;
+mod background;
 mod files;
 mod proof;
 mod basic_auth;
 mod jwt_auth;
 mod forward_auth;
-mod background;
 mod subrequest;
 pub(crate) mod tcp;
 mod queue;
@@ -77,6 +79,7 @@ use granted::Granted;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
 use limited::Limited;
+use mirror::Mirrored;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -187,14 +190,11 @@ async fn carry(
     if exchange.switches_protocols() {
         return upgrade::run(client, stream, exchange, plans, serving).await;
     }
-    if route.holds_responses {
-        if let Some(page) = intercept::page(exchange, plans) {
-            return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
-        }
-        if response_buffering::is_wanted(exchange, route) {
-            return Box::pin(response_buffering::run(client, stream, servers, exchange, plans, serving))
-                .await;
-        }
+    if route.holds_responses
+        && let Some(holding) = held::wanted(exchange, plans)
+    {
+        // On the heap, since it would make every exchange larger.
+        return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding))).await;
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);
@@ -291,6 +291,10 @@ pub(crate) struct Exchange {
     pub(crate) grpc: Option<GrpcCall>,
     /// What is known of the client, on a route that asks for that.
     pub(crate) granted: Option<Box<Granted>>,
+    /// That its request will be copied for a mirror.
+    pub(crate) mirrored: Option<Box<Mirrored>>,
+    /// Whether it waits when all servers are full; only requests of Weir's own may not.
+    pub(crate) waits_for_slot: bool,
 
     pub(crate) waits: Waits,
     pub(crate) record: Record,
@@ -323,6 +327,8 @@ impl Exchange {
             limited: Limited::default(),
             grpc: None,
             granted: None,
+            mirrored: None,
+            waits_for_slot: true,
             waits: Waits::new(),
             record: Record::new(),
             attempt_trace: AttemptTrace::new(),
@@ -355,6 +361,7 @@ impl Exchange {
         }
         self.grpc = None;
         self.granted = None;
+        self.mirrored = None;
         self.record.reset();
         self.attempt_trace.reset();
         self.tunnel_trace = None;

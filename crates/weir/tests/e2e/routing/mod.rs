@@ -9,3 +9,4 @@ mod access_lists;
 mod normal_paths;
 mod files;
 mod error_pages;
+mod mirror;
