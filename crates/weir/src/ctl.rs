@@ -11,6 +11,7 @@ use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::limits::{self, LimitsArguments};
+use crate::mirrors::{self, MirrorsArguments};
 use crate::output;
 use crate::profile::{self, ProfileArguments};
 
@@ -24,6 +25,7 @@ Examples:
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
   weir ctl limits --config weir.toml
+  weir ctl mirrors --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
@@ -58,6 +60,8 @@ enum CtlCommand {
     Servers,
     /// Show the limits by key: how many keys each has, what it has refused, and which keys most.
     Limits(LimitsArguments),
+    /// Show what routes copy to mirrors, and the last responses that were not the same there.
+    Mirrors(MirrorsArguments),
     /// Show the config in use, without secrets.
     Config,
     /// Drain a server: no new requests except those with affinity to it.
@@ -150,6 +154,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
         CtlCommand::Servers => look(&client, "/servers"),
         CtlCommand::Limits(arguments) => limits::show(&client, arguments),
+        CtlCommand::Mirrors(arguments) => mirrors::show(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),
         CtlCommand::Drain { server, deadline } => match deadline {
             None => change(&client, server, &json!({ "mode": "draining" })),

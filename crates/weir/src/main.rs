@@ -15,6 +15,7 @@ mod plan;
 mod ctl;
 mod connections;
 mod limits;
+mod mirrors;
 mod profile;
 mod top;
 mod demo;

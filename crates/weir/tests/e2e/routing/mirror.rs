@@ -155,6 +155,17 @@ fn responses_differ_in_status_headers_and_body() {
     for what in ["status", "headers", "body"] {
         wait_for(&weir, "differences", &format!("what=\"{what}\""), 1.0);
     }
+    let mirror = &weir.admin_json("/api/mirrors")[0];
+    assert_eq!((&mirror["route"], &mirror["upstream"]), (&"all".into(), &"new".into()));
+    let found = mirror["last_differences"].as_array().expect("there are some");
+    let by_target = |target: &str| found.iter().find(|one| one["target"] == target).expect("it is listed");
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(
+        (&by_target("/status")["status"], &by_target("/status")["mirror_status"]),
+        (&410.into(), &404.into())
+    );
+    assert_eq!(by_target("/headers")["headers"], serde_json::json!(["x-a", "x-gone"]));
+    assert_eq!(by_target("/body")["body"][0], 3);
     let line = weir.line(&["answered in another way"]);
     for part in ["/status", "410", "404"] {
         assert!(line.contains(part), "{line}");
