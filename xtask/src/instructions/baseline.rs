@@ -74,6 +74,11 @@ impl Baseline {
         self.instructions.get(name).copied()
     }
 
+    /// Whether this count is within the baseline.
+    pub(super) fn allows(&self, name: &str, now: u64) -> bool {
+        !matches!(self.verdict(name, now), CountChange::Grown { .. } | CountChange::Unrecorded)
+    }
+
     pub(super) fn verdict(&self, name: &str, now: u64) -> CountChange {
         let Some(before) = self.count(name) else { return CountChange::Unrecorded };
         let difference_percent = now.abs_diff(before) * 100;

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use self::baseline::{Baseline, CountChange};
+use self::baseline::Baseline;
 use self::program::PROGRAMS;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
@@ -43,17 +43,19 @@ pub(crate) fn run(workspace: &Workspace, arguments: &InstructionsArguments) -> a
     {
         return program.show_profile(workspace);
     }
+    let baseline = if arguments.record { None } else { Some(Baseline::read(workspace)?) };
     for program in PROGRAMS {
-        let count = program.instructions_per_exchange(workspace);
+        let is_enough = |count| baseline.as_ref().is_none_or(|baseline| baseline.allows(program.name, count));
+        let count = program.instructions_per_exchange(workspace, is_enough);
         counted.insert(
             program.name.to_owned(),
             count.with_context(|| format!("cannot count {}", program.name))?,
         );
     }
-    if arguments.record {
-        return Baseline::new(compiler, counted).write(workspace);
+    match baseline {
+        Some(baseline) => judge(&baseline, &counted, &compiler),
+        None => Baseline::new(compiler, counted).write(workspace),
     }
-    judge(&Baseline::read(workspace)?, &counted, &compiler)
 }
 
 fn judge(baseline: &Baseline, counted: &BTreeMap<String, u64>, compiler: &str) -> anyhow::Result<()> {
@@ -63,7 +65,7 @@ fn judge(baseline: &Baseline, counted: &BTreeMap<String, u64>, compiler: &str) -
         let verdict = baseline.verdict(name, now);
         let before = baseline.count(name).map_or("none".to_owned(), |count| count.to_string());
         println!("{name:<20} {before:>9} {now:>9}  {verdict}");
-        if matches!(verdict, CountChange::Grown { .. } | CountChange::Unrecorded) {
+        if !baseline.allows(name, now) {
             refused.push(name.as_str());
         }
     }

@@ -49,6 +49,10 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program { name: "exchange-post-1k", subject: Subject::Serve(&POST), exchanges: 4_000 },
 ];
 
+/// How often a program is counted that seems to have grown. On a busy machine an exchange waits for its peers more often, and each wait takes
+/// instructions: the least count is the one that was disturbed least.
+const COUNTS_MAX: u32 = 4;
+
 /// Builds everything that is counted, as packages hold it.
 pub(super) fn build(workspace: &Workspace) -> anyhow::Result<()> {
     let dist = || ProgramRun::cargo(workspace).args(DIST_BUILD);
@@ -57,10 +61,21 @@ pub(super) fn build(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 impl Program {
-    pub(super) fn instructions_per_exchange(&self, workspace: &Workspace) -> anyhow::Result<u64> {
-        let fewer = self.count(workspace, self.exchanges)?;
-        let more = self.count(workspace, 2 * self.exchanges)?;
-        let per_exchange = more.saturating_sub(fewer) / self.exchanges;
+    /// Counted again as long as `is_enough` says no to the count so far, at most [`COUNTS_MAX`] times.
+    pub(super) fn instructions_per_exchange(
+        &self,
+        workspace: &Workspace,
+        is_enough: impl Fn(u64) -> bool,
+    ) -> anyhow::Result<u64> {
+        let (mut fewer, mut more, mut per_exchange) = (u64::MAX, u64::MAX, u64::MAX);
+        for _ in 0..COUNTS_MAX {
+            fewer = fewer.min(self.count(workspace, self.exchanges)?);
+            more = more.min(self.count(workspace, 2 * self.exchanges)?);
+            per_exchange = more.saturating_sub(fewer) / self.exchanges;
+            if is_enough(per_exchange) {
+                break;
+            }
+        }
         ensure!(per_exchange > 0, "{} does not execute more instructions for more exchanges", self.name);
         Ok(per_exchange)
     }
