@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustix::process::Signal;
+
 use crate::harness::origin::{ok, status};
 use crate::harness::{
     CLOSED_PORT, Client, Gate, Http2Client, Metrics, Origin, Response, Weir, config_with, eventually,
@@ -14,6 +16,7 @@ fn config(origin: &Origin, mirrors: &str, keys: &str) -> String {
             "process.workers = 1
              listener.web.access_log.format = \"{{status}} {{reason}} {{upstream}}\"
              listener.web.access_log.output = \"file:{{dir}}/access.log\"
+             admin.socket = \"unix:{{dir}}/weir.sock\"
              listener.web.http2.prior_knowledge = \"allowed\"
              upstream.new.servers = [{mirrors}]
              [[listener.web.route]]
@@ -166,6 +169,11 @@ fn responses_differ_in_status_headers_and_body() {
     );
     assert_eq!(by_target("/headers")["headers"], serde_json::json!(["x-a", "x-gone"]));
     assert_eq!(by_target("/body")["body"][0], 3);
+    let shown = weir.run_over_socket(&["ctl", "mirrors", "all", "--last", "1"]).stdout;
+    for part in ["all of web: 100% to new", "copies    5 sent, 0 failed", "GET /body [", "]: body 3 B "] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert!(!shown.contains("/headers"), "{shown}");
     let line = weir.line(&["answered in another way"]);
     for part in ["/status", "410", "404"] {
         assert!(line.contains(part), "{line}");
@@ -295,4 +303,22 @@ fn a_share_of_nothing_is_nothing_and_a_reload_changes_it() {
     });
     assert_eq!(mirror.targets(), ["/copied"]);
     assert_eq!(Client::get(weir.web(), "/").text(), "real");
+}
+
+#[test]
+fn a_copy_that_runs_does_not_keep_weir_from_stopping() {
+    let (origin, gate) = (Origin::serving("real"), Arc::new(Gate::new()));
+    let opened = Arc::clone(&gate);
+    let mirror = Origin::start(move |conn| {
+        conn.request()?;
+        gate.wait("the end");
+        None
+    });
+    let mut weir = start(&origin, &mirror, "");
+    Client::get(weir.web(), "/");
+    mirror.wait_for_requests(1);
+    assert!(weir.run_over_socket(&["ctl", "connections"]).stdout.contains("new"), "it is listed");
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
+    opened.open();
 }
