@@ -111,8 +111,10 @@ pub(super) const ROUTE_FAMILIES: &[Family] = families! {
         };
 };
 
+type MirrorCounter = fn(&MirrorShard) -> &Counter;
+
 /// Why requests are not copied.
-const MIRROR_SKIPPED: [(&str, fn(&MirrorShard) -> &Counter); 2] =
+const MIRROR_SKIPPED: [(&str, MirrorCounter); 2] =
     [("body-too-long", |mirror| &mirror.too_long), ("busy", |mirror| &mirror.busy)];
 
 /// A counter of the mirror of a route, if there is one.

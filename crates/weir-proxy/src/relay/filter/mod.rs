@@ -21,7 +21,6 @@ const PIECE_MAX: usize = 8 * 1024;
 
 /// How a body is changed.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "each body has one, in a box")]
 pub(crate) enum BodyFilter {
     GrpcWebRequest(GrpcWebRequest),
     GrpcWebResponse(GrpcWebResponse),
