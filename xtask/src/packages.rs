@@ -54,6 +54,32 @@ const PACKAGES: &[DebianPackage] = &[
         program: "/usr/lib/nginx/modules/ngx_stream_module.so",
         reason: "step `tests`: nginx as a sender of the PROXY protocol",
     },
+    // Their programs have versions in their names: the list of their files says that they are there.
+    DebianPackage {
+        name: "php-fpm",
+        program: "/var/lib/dpkg/info/php-fpm.list",
+        reason: "step `tests`: PHP behind FastCGI",
+    },
+    DebianPackage {
+        name: "php-mysql",
+        program: "/var/lib/dpkg/info/php-mysql.list",
+        reason: "step `tests`: WordPress and its database",
+    },
+    DebianPackage {
+        name: "mariadb-server",
+        program: "mariadbd",
+        reason: "step `tests`: the database of WordPress",
+    },
+    DebianPackage {
+        name: "wordpress",
+        program: "/usr/share/wordpress/wp-load.php",
+        reason: "step `tests`: the site of examples/wordpress",
+    },
+    DebianPackage {
+        name: "wordpress-theme-twentytwentythree",
+        program: "/usr/share/wordpress/wp-content/themes/twentytwentythree/style.css",
+        reason: "step `tests`: how that site looks",
+    },
     DebianPackage {
         name: "chromium",
         program: "chromium",
@@ -70,6 +96,34 @@ const PACKAGES: &[DebianPackage] = &[
         reason: "step `tests`: a monitor of HAProxy at the runtime socket",
     },
     DebianPackage { name: "tmux", program: "tmux", reason: "step `tests`: the terminal that hatop runs in" },
+    DebianPackage {
+        name: "python3-django",
+        program: "/usr/lib/python3/dist-packages/django/__init__.py",
+        reason: "step `tests`: examples/django",
+    },
+    DebianPackage { name: "gunicorn", program: "gunicorn", reason: "step `tests`: examples/django" },
+    DebianPackage { name: "nodejs", program: "node", reason: "step `tests`: examples/node" },
+    DebianPackage {
+        name: "postgresql",
+        program: "pg_ctlcluster",
+        reason: "step `tests`: examples/postgresql, whose programs are in /usr/lib/postgresql",
+    },
+    DebianPackage { name: "redis-server", program: "redis-server", reason: "step `tests`: examples/redis" },
+    DebianPackage {
+        name: "redis-tools",
+        program: "redis-cli",
+        reason: "step `tests`: the client of examples/redis",
+    },
+    DebianPackage {
+        name: "mariadb-server-core",
+        program: "mariadbd",
+        reason: "step `tests`: examples/mariadb",
+    },
+    DebianPackage {
+        name: "mariadb-client-core",
+        program: "mariadb",
+        reason: "step `tests`: the client of examples/mariadb",
+    },
     DebianPackage {
         name: "mmdebstrap",
         program: "mmdebstrap",

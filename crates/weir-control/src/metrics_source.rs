@@ -5,17 +5,19 @@
 
 use std::sync::Arc;
 
-use weir_observe::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
+use weir_observe::prometheus::{
+    BucketBounds, CacheHoldings, CachePart, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+};
 use weir_observe::{
-    CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard, Stats,
-    UpstreamShard,
+    CacheShard, CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard,
+    Stats, UpstreamShard,
 };
 use weir_traffic::{Health, ServerId};
 
 use crate::figures::{self, ShownServers};
 use crate::overview::Sources;
 use crate::process;
-use weir_proxy::state::snapshot::{LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
+use weir_proxy::state::snapshot::{CachePlan, LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The data of one scrape.
 pub(crate) struct MetricsReading {
@@ -28,7 +30,11 @@ pub(crate) struct MetricsReading {
     /// The same upstreams.
     upstreams: Vec<UpstreamMetrics>,
     limits: Vec<LimitMetrics>,
+    caches: Vec<CacheMetrics>,
 }
+
+/// The data of a cache.
+struct CacheMetrics(Arc<CachePlan>);
 
 /// The data of a limit by key.
 struct LimitMetrics(Arc<LimitPlan>);
@@ -75,6 +81,7 @@ impl MetricsReading {
             upstreams: shown.iter().map(upstream).collect(),
             shown,
             limits: snapshot.limits.iter().map(|plan| LimitMetrics(Arc::clone(plan))).collect(),
+            caches: snapshot.caches.iter().map(|plan| CacheMetrics(Arc::clone(plan))).collect(),
             snapshot,
         })
     }
@@ -122,6 +129,14 @@ impl MetricSource for MetricsReading {
         &self.limits[index]
     }
 
+    fn caches(&self) -> usize {
+        self.caches.len()
+    }
+
+    fn cache(&self, index: usize) -> &dyn CachePart {
+        &self.caches[index]
+    }
+
     fn upstreams(&self) -> usize {
         self.shown.len()
     }
@@ -158,6 +173,20 @@ impl LimitPart for LimitMetrics {
 
     fn waiting(&self) -> u32 {
         self.0.waiting()
+    }
+}
+
+impl CachePart for CacheMetrics {
+    fn name(&self) -> &str {
+        &self.0.config.name
+    }
+
+    fn shards(&self) -> &PerWorker<CacheShard> {
+        &self.0.state.shards
+    }
+
+    fn holds(&self) -> CacheHoldings {
+        self.0.holds()
     }
 }
 

@@ -9,12 +9,13 @@ use arc_swap::ArcSwap;
 use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
-    self, DifferenceOverview, LimitOverview, ListenerOverview, MirrorOverview, Overview, PageOverview,
-    ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview, ServerOverview, ServerStatus,
-    UpstreamOverview, WorkerOverview,
+    self, CacheOverview, DifferenceOverview, LimitOverview, ListenerOverview, MirrorOverview, Overview,
+    PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview, ServerOverview,
+    ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
-    Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats, UpstreamStats, WorkerShard,
+    CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats,
+    UpstreamStats, WorkerShard,
 };
 use weir_traffic::limit::TopKey;
 use weir_traffic::{Health, Mode};
@@ -31,7 +32,7 @@ use weir_proxy::net::clock;
 use weir_proxy::state::mirror::{BodyDigest, MirrorDifference};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{
-    CurrentSnapshot, LimitPlan, ListenerPlan, RoutePlan, Snapshot, UpstreamPlan,
+    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, RoutePlan, Snapshot, UpstreamPlan,
 };
 
 /// The addresses in use, for reports.
@@ -155,6 +156,7 @@ impl Sources {
             config: reload,
             listeners: listeners.collect(),
             limits: limits(snapshot),
+            caches: caches(snapshot),
             upstreams: upstreams.collect(),
             workers: (workers.into_iter().enumerate())
                 .map(|(index, figures)| WorkerOverview {
@@ -344,6 +346,30 @@ fn limit(plan: &LimitPlan) -> LimitOverview {
         keys_max: config.keys_max as u64,
         evictions: plan.evictions(),
         top: plan.top_refused().into_iter().map(key).collect(),
+    }
+}
+
+/// The caches, now.
+pub(crate) fn caches(snapshot: &Snapshot) -> Vec<CacheOverview> {
+    snapshot.caches.iter().map(|plan| cache(plan)).collect()
+}
+
+fn cache(plan: &CachePlan) -> CacheOverview {
+    let shards = &plan.state.shards;
+    let count = |of: &dyn Fn(&CacheShard) -> &Counter| shards.used().map(|shard| of(shard).value()).sum();
+    let holds = plan.holds();
+    let by_result = |result: CacheResult| (result.as_str(), count(&|shard| &shard.requests[result as usize]));
+    CacheOverview {
+        name: plan.config.name.to_string(),
+        requests: CacheResult::ALL.into_iter().map(by_result).collect(),
+        stored: count(&|shard| &shard.stored),
+        not_stored: count(&|shard| &shard.not_stored),
+        responses: holds.responses,
+        memory_bytes: holds.memory_bytes,
+        memory_bytes_max: holds.memory_bytes_max,
+        disk_files: holds.disk.map(|disk| disk.files),
+        disk_bytes: holds.disk.map(|disk| disk.bytes),
+        evictions: holds.evictions.into_iter().collect(),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
-//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`]. What gRPC adds is in [`grpc`].
+//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`]. What gRPC adds is in [`grpc`], servers of another
+//! protocol are in [`fastcgi`].
 
 #![forbid(unsafe_code)]
 
 pub mod proxy_protocol;
 mod client_hello;
+pub mod fastcgi;
 pub mod http1;
 pub mod h2;
 pub mod grpc;

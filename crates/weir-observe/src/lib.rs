@@ -52,8 +52,9 @@ pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    FailureCounters, LimitShard, ListenerShard, MirrorShard, PhaseCounters, ProbeShard, ResponseCounters,
-    RouteShard, ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard, WorkerShard,
+    CacheResult, CacheShard, FailureCounters, LimitShard, ListenerShard, MirrorShard, PhaseCounters,
+    ProbeShard, ResponseCounters, RouteShard, ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS,
+    UpstreamShard, WorkerShard,
 };
 pub use stats::{
     CertificateStats, FailureStats, ListenerStats, MirrorStats, ProbeStats, ProcessStats, ReloadStats,

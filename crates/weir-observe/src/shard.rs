@@ -224,6 +224,58 @@ pub struct LimitShard {
     pub excess: Counter,
 }
 
+/// The counters of one worker for one cache.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct CacheShard {
+    /// Requests, by what the cache did.
+    pub requests: [Counter; CacheResult::ALL.len()],
+    /// Responses that were stored.
+    pub stored: Counter,
+    /// Responses that were not.
+    pub not_stored: Counter,
+    /// Stored responses that a server has confirmed or replaced behind a request that was answered already.
+    pub refreshes: Counter,
+    /// Bytes of bodies sent from the cache.
+    pub bytes_sent: Counter,
+}
+
+/// What a cache did for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CacheResult {
+    /// The response was stored, and fresh.
+    Hit,
+    /// The response was stored and stale, and used all the same.
+    Stale,
+    /// The response was stored and stale, and the server has confirmed it.
+    Revalidated,
+    /// The response is one that another request fetched meanwhile.
+    Collapsed,
+    /// The server was asked.
+    Miss,
+    /// The cache had nothing to do with it.
+    Bypass,
+}
+
+impl CacheResult {
+    /// Every result; `result as usize` is its index.
+    pub const ALL: [Self; 6] =
+        [Self::Hit, Self::Stale, Self::Revalidated, Self::Collapsed, Self::Miss, Self::Bypass];
+
+    /// Its name in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Collapsed => "collapsed",
+            Self::Miss => "miss",
+            Self::Bypass => "bypass",
+        }
+    }
+}
+
 /// The versions of TLS that handshakes are counted by.
 pub const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 
@@ -326,6 +378,8 @@ pub struct ServerShard {
     pub response_time: Histogram,
     /// Time to open a connection, TLS included.
     pub connect_time: Histogram,
+    /// Lines that scripts behind FastCGI have written to their error stream.
+    pub error_lines: Counter,
     /// Attempts that failed, by phase.
     pub failures: PhaseCounters,
     /// Attempts that failed by the fault of the server, including answers with a status that counts as one: the failures of outlier ejection.

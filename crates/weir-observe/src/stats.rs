@@ -505,6 +505,8 @@ pub struct ServerStats {
     pub stale_reuses: u64,
     /// Requests that the server has left unprocessed and that went again.
     pub unprocessed: u64,
+    /// Lines that scripts behind FastCGI have written to their error stream.
+    pub error_lines: u64,
     pub connections_open: Level,
     pub connections_idle: Level,
     pub bytes_in: u64,
@@ -547,6 +549,7 @@ impl ServerStats {
         self.reuses += shard.reuses.value();
         self.stale_reuses += shard.stale_reuses.value();
         self.unprocessed += shard.unprocessed.value();
+        self.error_lines += shard.error_lines.value();
         self.connections_open.merge(shard.connections_open.level());
         self.connections_idle.merge(shard.connections_idle.level());
         self.bytes_in += shard.bytes_in.value();

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::admin_client::{AdminArguments, AdminClient, overview, path_segment};
+use crate::caches::{self, CachesArguments, PurgeArguments};
 use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
@@ -26,6 +27,7 @@ Examples:
   weir ctl end s0-17 --config weir.toml
   weir ctl limits --config weir.toml
   weir ctl mirrors --config weir.toml
+  weir ctl purge pages --prefix https://example.com/news/ --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
@@ -62,6 +64,10 @@ enum CtlCommand {
     Limits(LimitsArguments),
     /// Show what routes copy to mirrors, and the last responses that were not the same there.
     Mirrors(MirrorsArguments),
+    /// Show the caches: what each holds, and how often it helps.
+    Caches(CachesArguments),
+    /// Remove stored responses from a cache, by key, prefix or tag, or all of them.
+    Purge(PurgeArguments),
     /// Show the config in use, without secrets.
     Config,
     /// Drain a server: no new requests except those with affinity to it.
@@ -155,6 +161,8 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Servers => look(&client, "/servers"),
         CtlCommand::Limits(arguments) => limits::show(&client, arguments),
         CtlCommand::Mirrors(arguments) => mirrors::show(&client, arguments),
+        CtlCommand::Caches(arguments) => caches::show(&client, arguments),
+        CtlCommand::Purge(arguments) => caches::purge(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),
         CtlCommand::Drain { server, deadline } => match deadline {
             None => change(&client, server, &json!({ "mode": "draining" })),

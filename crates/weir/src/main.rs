@@ -14,6 +14,7 @@ mod why;
 mod plan;
 mod ctl;
 mod connections;
+mod caches;
 mod limits;
 mod mirrors;
 mod profile;

@@ -17,13 +17,25 @@ use super::tree::{RustFile, SourceTree};
 const OURS: &[(&str, &[&str])] = &[
     ("weir-access", &[]),
     ("weir-http", &[]),
+    ("weir-cache", &["weir-http"]),
     ("weir-traffic", &[]),
     ("weir-observe", &["weir-http"]),
     ("weir-config", &["weir-access", "weir-http", "weir-traffic", "weir-observe"]),
-    ("weir-proxy", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
+    (
+        "weir-proxy",
+        &["weir-access", "weir-cache", "weir-config", "weir-http", "weir-observe", "weir-traffic"],
+    ),
     (
         "weir-control",
-        &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-proxy", "weir-traffic"],
+        &[
+            "weir-access",
+            "weir-cache",
+            "weir-config",
+            "weir-http",
+            "weir-observe",
+            "weir-proxy",
+            "weir-traffic",
+        ],
     ),
     ("weir-stats", &[]),
     ("weir-sim", &["weir-stats", "weir-traffic"]),
@@ -64,6 +76,12 @@ const BORDERS: &[Border] = &[
         forbidden: &["libc", "rustix", "tokio", "jiff", "getrandom", "rand", "fastrand"],
         reach: Reach::Direct,
         reason: "it does no I/O; time and randomness are passed in",
+    },
+    Border {
+        crates: &["weir-cache"],
+        forbidden: &["rustix", "socket2", "tokio", "jiff", "getrandom", "rand", "fastrand"],
+        reach: Reach::Direct,
+        reason: "it has no sockets and no tasks; time and randomness are passed in",
     },
     Border {
         crates: &["weir-http", "weir-traffic"],

@@ -19,6 +19,7 @@ const LINES_USUAL: usize = 70;
 /// Where bytes from the network pass: there a panic is a connection lost.
 const NO_UNWRAP: &[&str] = &[
     "crates/weir-http/src/",
+    "crates/weir-cache/src/",
     "crates/weir-traffic/src/",
     "crates/weir-observe/src/",
     "crates/weir-proxy/src/",

@@ -30,12 +30,13 @@ fn check_route(
     let parts = split.iter().flat_map(|parts| &parts.0);
     for name in upstream.iter().chain(parts.filter_map(|part| part.value.upstream.as_ref())) {
         let Some(text) = upstreams.get(&*name.value) else { continue };
-        if text.value.protocol != ServerProtocol::Http1 || !text.is_sound {
+        if text.value.protocol.may_be_http2() || !text.is_sound {
             continue;
         }
         let message = format!(
-            "`grpc_web` needs servers that speak gRPC, which is HTTP/2: those of `{}` are spoken to in HTTP/1.1",
-            name.value
+            "`grpc_web` needs servers that speak gRPC, which is HTTP/2: those of `{}` are spoken to in {}",
+            name.value,
+            if text.value.protocol == ServerProtocol::Fastcgi { "FastCGI" } else { "HTTP/1.1" }
         );
         let help = "write `protocol = \"h2c\"` for the upstream, or `protocol = \"h2\"` with `tls`";
         let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, route.key_at("grpc_web"), message);

@@ -124,8 +124,11 @@ fn grpc(
     text: &SpannedTable<HealthText>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> GrpcProbe {
-    if upstream.protocol == ServerProtocol::Http1 {
-        let message = "gRPC is spoken over HTTP/2, and the servers are spoken to in HTTP/1.1";
+    if !upstream.protocol.may_be_http2() {
+        let message = match upstream.protocol {
+            ServerProtocol::Fastcgi => "gRPC is spoken over HTTP/2, and the servers are spoken to in FastCGI",
+            _ => "gRPC is spoken over HTTP/2, and the servers are spoken to in HTTP/1.1",
+        };
         let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("kind"), message);
         diagnostics
             .push(diagnostic.help("set `protocol` of the upstream to `\"h2\"` or, without TLS, `\"h2c\"`"));

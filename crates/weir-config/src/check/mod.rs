@@ -23,10 +23,12 @@ mod tls;
 mod client_certificates;
 mod access_log;
 mod admin;
+mod cache;
 mod limit;
 mod list;
 mod headers;
 mod static_files;
+mod fastcgi;
 mod error_pages;
 mod templates;
 mod certificate_files;
@@ -41,7 +43,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConnectionsMax, Interner, UpstreamIndex};
+use crate::config::{Config, ConnectionsMax, Interner, ServerProtocol, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{ConfigSection, Spanned, SpannedTable};
 use crate::print::dump;
@@ -56,14 +58,15 @@ pub(crate) fn check(
 ) -> Config {
     let document = &text.value;
     let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
-    let upstream_names = UpstreamLookup::new(&names);
+    let upstream_names = UpstreamLookup::new(&names, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
     let limits = limit::LimitLookup::new(document, diagnostics);
+    let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", diagnostics);
-        let around =
-            CheckScope { document, files, upstreams: &upstream_names, lists: &lists, limits: &limits };
+        let (upstreams, lists, limits, caches) = (&upstream_names, &lists, &limits, &caches);
+        let around = CheckScope { document, files, upstreams, lists, limits, caches };
         listeners.push(Arc::new(listener::check(name, text, &around, diagnostics)));
     }
     let (upstreams, mut interner) = (document.upstream.0.iter(), Interner::default());
@@ -75,6 +78,7 @@ pub(crate) fn check(
     }
     let lists = lists.into_lists(document, diagnostics);
     let limits = limits.into_limits(document, diagnostics);
+    let caches = caches.into_caches(document, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if document.listener.0.is_empty() && text.is_missing("listener") {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
@@ -103,6 +107,7 @@ pub(crate) fn check(
         traces,
         lists,
         limits,
+        caches,
         listeners,
         upstreams,
     }
@@ -115,12 +120,14 @@ struct CheckScope<'a> {
     upstreams: &'a UpstreamLookup<'a>,
     lists: &'a list::ListLookup,
     limits: &'a limit::LimitLookup,
+    caches: &'a cache::CacheLookup,
 }
 
 /// The names of the upstreams, and which of them are used.
 struct UpstreamLookup<'a> {
     names: &'a [&'a str],
     places: HashMap<&'a str, usize>,
+    document: &'a Document,
     used: Vec<Cell<bool>>,
     unknown: Cell<usize>,
 }
@@ -129,13 +136,20 @@ struct UpstreamLookup<'a> {
 const GUESSES_MAX: usize = 100;
 
 impl<'a> UpstreamLookup<'a> {
-    fn new(names: &'a [&'a str]) -> Self {
+    fn new(names: &'a [&'a str], document: &'a Document) -> Self {
         Self {
             names,
+            document,
             places: names.iter().copied().zip(0..).collect(),
             used: vec![Cell::new(false); names.len()],
             unknown: Cell::new(0),
         }
+    }
+
+    /// What the servers of the upstream of this name speak.
+    fn protocol(&self, name: &str) -> Option<ServerProtocol> {
+        let index = *self.places.get(name)?;
+        self.document.upstream.0.get(index).map(|(_, text)| text.value.protocol)
     }
 
     fn is_used(&self, index: usize) -> bool {

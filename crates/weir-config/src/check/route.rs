@@ -7,15 +7,15 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{CheckScope, access, action, check_name, error_pages, headers, mirror};
+use super::{CheckScope, access, action, check_name, error_pages, fastcgi, headers, mirror};
 use crate::config::{
-    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText, Route,
-    RouteAction, RouteSettings,
+    AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText,
+    RequestBuffering, Route, RouteAction, RouteSettings,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
 use crate::text::{CorsText, ListenerText, RegexReplacement, RouteText, ValueRule};
-use crate::value::{TemplateValue, Token};
+use crate::value::{Template, TemplateValue, Token};
 
 pub(super) fn check(
     text: &SpannedTable<RouteText>,
@@ -30,7 +30,7 @@ pub(super) fn check(
     if let Some(name) = &value.name {
         check_name(name, "route", diagnostics);
     }
-    let action = action::check(text, scope.files, scope.upstreams, diagnostics);
+    let mut action = action::check(text, scope.files, scope.upstreams, diagnostics);
     report_of_other_protocol(text, listener.protocol, diagnostics);
     report_unreachable_path(text, listener.paths.encoded_slash, diagnostics);
     match &action {
@@ -41,6 +41,14 @@ pub(super) fn check(
         }
         RouteAction::Files(_) | RouteAction::Upstream(_) | RouteAction::Split(_) => {}
     }
+    let fastcgi = fastcgi::check(text, &action, scope.files, scope.upstreams, diagnostics);
+    if let (RouteAction::Files(served), Some(fastcgi), Some(written)) = (&mut action, &fastcgi, &value.files)
+        && written.written("index").is_none()
+    {
+        served.index.insert(0, fastcgi.index.clone());
+    }
+    // A server of FastCGI has to be told the length of the body.
+    let buffers = fastcgi.as_ref().map(|_| RequestBuffering::default());
     let place = TemplatePlace::in_route(value);
     let settings = RouteSettings {
         rewrite: rewrite(text, diagnostics),
@@ -58,6 +66,7 @@ pub(super) fn check(
         )),
         cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
         access: access::check(value, scope, diagnostics).map(Box::new),
+        cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
         compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
         error_pages: [
             error_pages::check(value.error_pages.as_ref(), scope.files, diagnostics),
@@ -66,12 +75,13 @@ pub(super) fn check(
         .concat(),
         forward_host: value.forward_host.clone(),
         mirror: value.mirror.as_ref().map(|mirror| Box::new(mirror::check(mirror, scope, diagnostics))),
-        buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()),
+        buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
         allow_connect: value.allow_connect,
         grpc_web: value.grpc_web,
         upgrades: upgrades(&value.upgrades, diagnostics),
+        fastcgi,
         access_log: value.access_log,
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
@@ -116,7 +126,7 @@ fn default_name(text: &RouteText) -> Box<str> {
 
 /// Whether some template shows what a group of the path has matched.
 fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
-    let RouteSettings { request_headers, response_headers, .. } = settings;
+    let RouteSettings { request_headers, response_headers, cache, fastcgi, .. } = settings;
     let is_group = |value: &TemplateValue| matches!(value, TemplateValue::MatchGroup(_));
     let in_action = match action {
         RouteAction::Respond(fixed) => {
@@ -127,7 +137,14 @@ fn shows_groups(settings: &RouteSettings, action: &RouteAction) -> bool {
         RouteAction::Files(files) => files.try_files.iter().any(|path| path.values().any(is_group)),
         RouteAction::Upstream(_) | RouteAction::Split(_) => false,
     };
-    in_action || request_headers.values().any(is_group) || response_headers.values().any(is_group)
+    let mut params = fastcgi.iter().flat_map(|fastcgi| &fastcgi.params);
+    let in_params = params.any(|(_, template)| template.values().any(is_group));
+    let in_cache = cache.iter().any(|cache| cache.templates().flat_map(Template::values).any(is_group));
+    in_action
+        || in_cache
+        || in_params
+        || request_headers.values().any(is_group)
+        || response_headers.values().any(is_group)
 }
 
 fn matches(
@@ -290,11 +307,12 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 13] = [
+    const KEYS: [&str; 14] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
+        "cache",
         "forward_host",
         "mirror",
         "buffer_requests",
@@ -321,7 +339,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 30] = [
+    const OF_HTTP: [&str; 32] = [
         "host",
         "path",
         "path_exact",
@@ -332,6 +350,7 @@ fn report_of_other_protocol(
         "redirect",
         "respond",
         "files",
+        "fastcgi",
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
@@ -341,6 +360,7 @@ fn report_of_other_protocol(
         "basic",
         "jwt",
         "forward_auth",
+        "cache",
         "compression",
         "error_pages",
         "forward_host",

@@ -15,7 +15,7 @@ fn check_tls(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic
     let protocol = text.value.protocol;
     let (name, at) = (protocol.name(), text.key_at("protocol"));
     match protocol {
-        ServerProtocol::Http1 => {}
+        ServerProtocol::Http1 | ServerProtocol::Fastcgi => {}
         ServerProtocol::H2 | ServerProtocol::Auto if text.is_missing("tls") => {
             let message = format!(
                 "`protocol = \"{name}\"` needs `tls`: HTTP/2 is agreed on in the TLS handshake (ALPN)"
@@ -37,6 +37,12 @@ fn check_tls(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic
 
 fn check_proxy_protocol(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
     let UpstreamText { protocol, proxy_protocol, .. } = text.value;
+    if protocol == ServerProtocol::Fastcgi && proxy_protocol.is_some() {
+        let message = "servers of FastCGI do not read the header of the PROXY protocol";
+        let help = "remove `proxy_protocol`: `REMOTE_ADDR` states the client address in each request";
+        let at = text.key_at("proxy_protocol");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+    }
     if !protocol.may_be_http2() || proxy_protocol.is_none() {
         return;
     }
@@ -54,7 +60,7 @@ fn warn_without_effect(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<
     let UpstreamText { protocol, http2, .. } = &text.value;
     if !protocol.may_be_http2() {
         if let Some(at) = text.changed("http2") {
-            let message = "`http2` has no effect with `protocol = \"http1\"`";
+            let message = format!("`http2` has no effect with `protocol = \"{}\"`", protocol.name());
             let help = "write `protocol = \"h2\"` or `\"auto\"` with `tls`, `protocol = \"h2c\"` without";
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
         }

@@ -8,7 +8,10 @@ use weir_traffic::balance::{LoadFactor, Policy};
 use super::{
     Files, affinity, check_name, ejection, health, limit, server_protocol, upstream_tls, warn_unreachable,
 };
-use crate::config::{GrpcStatusName, Interner, RetrySettings, Server, Upstream, UpstreamSettings};
+use crate::config::{
+    ConnectionsMax, GrpcStatusName, Interner, PoolSettings, RetrySettings, Server, ServerProtocol, Upstream,
+    UpstreamSettings,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ServerMode, ServerText, UpstreamText};
@@ -42,7 +45,7 @@ pub(crate) fn check(
         timeouts: timeouts.value,
         limits,
         lenient,
-        pool: pool.value,
+        pool: pool_of(text.value.protocol, &pool),
         proxy_protocol: text.value.proxy_protocol,
         limited_by: limit::names(&text.value.limited_by),
         queue: queue.value,
@@ -55,6 +58,13 @@ pub(crate) fn check(
     };
     let tls = tls.map(Box::new);
     Upstream { name: name.value.clone(), servers, tls, settings: interner.intern(settings) }
+}
+
+/// Connections to servers of FastCGI are not kept unless the config says so: each would hold a process of the server.
+fn pool_of(protocol: ServerProtocol, pool: &SpannedTable<PoolSettings>) -> PoolSettings {
+    let keeps = protocol != ServerProtocol::Fastcgi || pool.written("idle_max").is_some();
+    let idle_max = if keeps { pool.value.idle_max } else { ConnectionsMax::Exactly(0) };
+    PoolSettings { idle_max, ..pool.value.clone() }
 }
 
 fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<Diagnostic>) -> Vec<Server> {

@@ -13,11 +13,13 @@ mod access_log;
 mod route;
 mod mirror;
 mod static_files;
+mod fastcgi;
 mod error_page;
 mod cors;
 mod access;
 mod destination;
 mod compression;
+mod cache;
 mod limit;
 mod list;
 mod upstream;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 pub use access::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenAlgorithm, TokenSource};
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
+pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};
 pub use compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use cors::split_origin;
@@ -46,6 +49,7 @@ pub use destination::ForwardHost;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
 pub use error_page::{ErrorPage, PagePart, PageText};
+pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
@@ -102,6 +106,8 @@ pub struct Config {
     pub lists: Vec<Arc<AccessList>>,
     /// The limits by key, in the order of the text; names are unique.
     pub limits: Vec<Arc<KeyLimit>>,
+    /// The caches, in the order of the text; names are unique.
+    pub caches: Vec<Arc<CacheStore>>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

@@ -9,8 +9,8 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use super::{
-    Access, AccessList, Compression, Cors, ErrorPage, ForwardHost, KeyLimit, Mirror, PageText, StaticFiles,
-    UpstreamIndex,
+    Access, AccessList, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit, Mirror,
+    PageText, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
@@ -54,6 +54,8 @@ pub struct RouteSettings {
     pub cors: Option<Box<Cors>>,
     /// What requests have to prove. Default: nothing.
     pub access: Option<Box<Access>>,
+    /// Which responses are stored. Default: none.
+    pub cache: Option<Box<RouteCache>>,
     /// How responses are compressed. Default: not at all.
     pub compression: Option<Box<Compression>>,
     /// Pages in place of Weir's own, the first that fits; those of the listener included.
@@ -74,6 +76,8 @@ pub struct RouteSettings {
     pub grpc_web: bool,
     /// Protocols that a client may upgrade to, in lower case. Default: `websocket`.
     pub upgrades: Vec<Box<str>>,
+    /// How its requests go to servers of FastCGI; `None`: its servers speak HTTP.
+    pub fastcgi: Option<Box<FastcgiSettings>>,
     /// Whether exchanges without a failure have a line in the access log.
     pub access_log: bool,
     /// Time limits of the exchange.
@@ -118,6 +122,7 @@ impl Default for RouteSettings {
             response_headers: HeaderChanges::default(),
             cors: None,
             access: None,
+            cache: None,
             compression: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
@@ -128,6 +133,7 @@ impl Default for RouteSettings {
             allow_connect: false,
             grpc_web: false,
             upgrades: vec!["websocket".into()],
+            fastcgi: None,
             access_log: true,
             timeouts: RouteTimeouts::default(),
             body_size: None,

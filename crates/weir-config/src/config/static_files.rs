@@ -1,6 +1,6 @@
 //! `files`: responses from the files of a folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::UpstreamIndex;
@@ -34,6 +34,26 @@ pub struct StaticFiles {
     pub valid: Duration,
     /// The upstream of requests for which there is no file.
     pub otherwise: Option<UpstreamIndex>,
+}
+
+impl StaticFiles {
+    /// A folder of scripts, of which no file is sent.
+    pub fn of_scripts(root: &Path, index: &str) -> Self {
+        Self {
+            root: root.to_owned(),
+            index: vec![index.into()],
+            try_files: vec!["{path}".parse().unwrap_or_default()],
+            listing: false,
+            precompressed: Vec::new(),
+            symlinks: SymlinkRule::Inside,
+            hidden: false,
+            types: Vec::new(),
+            default_type: "application/octet-stream".parse().expect("it is a value"),
+            charset: None,
+            valid: Duration::from_secs(1),
+            otherwise: None,
+        }
+    }
 }
 
 choice! {

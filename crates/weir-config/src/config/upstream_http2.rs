@@ -1,4 +1,4 @@
-//! The HTTP version that servers speak, and HTTP/2 with them.
+//! The protocol that servers speak, and HTTP/2 with them.
 //!
 //! Says nothing of TLS and the PROXY protocol, which exclude some versions: the check of an upstream does.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::key::{choice, section};
 
 choice! {
-    /// The HTTP version that the servers of an upstream speak.
+    /// The protocol that the servers of an upstream speak.
     pub enum ServerProtocol {
         /// HTTP/1.1
         #[default]
@@ -18,13 +18,15 @@ choice! {
         H2c = "h2c",
         /// HTTP/2 over TLS if the server agrees on it by ALPN, otherwise HTTP/1.1
         Auto = "auto",
+        /// FastCGI 1.0, as PHP-FPM speaks it
+        Fastcgi = "fastcgi",
     }
 }
 
 impl ServerProtocol {
     /// Whether servers may speak HTTP/2.
     pub const fn may_be_http2(self) -> bool {
-        !matches!(self, Self::Http1)
+        !matches!(self, Self::Http1 | Self::Fastcgi)
     }
 }
 

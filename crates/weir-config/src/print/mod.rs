@@ -48,6 +48,10 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         print("");
         push_lines(print, &format!("[limit.{}]", key(&name.value)), &lines_of(limit));
     }
+    for (name, cache) in &document.cache.0 {
+        print("");
+        push_lines(print, &format!("[cache.{}]", key(&name.value)), &lines_of(cache));
+    }
     for (name, listener) in &document.listener.0 {
         let name = key(&name.value);
         let without_routes = ListenerText { route: Vec::new(), ..listener.value.clone() };

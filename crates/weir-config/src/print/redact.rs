@@ -23,6 +23,9 @@ pub(crate) fn without_secrets(document: &Document) -> Document {
             }
             hide_changes(&mut route.value.request_headers);
             hide_changes(&mut route.value.response_headers);
+            if let Some(fastcgi) = &mut route.value.fastcgi {
+                hide(&mut fastcgi.value.params, hidden_template);
+            }
             if let Some(basic) = &mut route.value.basic {
                 for (_, hash) in &mut basic.value.users.0 {
                     hash.value = PasswordHashText(LEFT_OUT.into());

@@ -4,9 +4,11 @@ use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
 use super::basic::BasicText;
+use super::cache::RouteCacheChoice;
 use super::compression::CompressionSwitch;
 use super::cors::CorsText;
 use super::error_page::ErrorPagesText;
+use super::fastcgi::FastcgiText;
 use super::files::FilesText;
 use super::forward_auth::ForwardAuthText;
 use super::jwt::JwtText;
@@ -60,6 +62,8 @@ section! {
         /// Action: the response is a file of a folder; with `upstream` beside it, requests for which there is none go there.
         files: SpannedTable<FilesText> = optional, like "nginx `root`, Caddy `file_server`, Apache httpd `DocumentRoot`";
 
+        /// How requests go to an upstream with `protocol = "fastcgi"`.
+        fastcgi: SpannedTable<FastcgiText> = optional, like "nginx `fastcgi_param`, HAProxy `fcgi-app`, Caddy `php_fastcgi`";
         /// Whether `path` is removed before the request goes to the server: with `path = "/api"`, `/api/x` becomes `/x`.
         strip_prefix: bool = false, like "Traefik `StripPrefix`";
         /// The replacement of `path`: with `path = "/api"` and `"/v2"`, `/api/x` becomes `/v2/x`.
@@ -83,6 +87,8 @@ section! {
         jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
         /// Another upstream decides about each request.
         forward_auth: SpannedTable<ForwardAuthText> = optional, like "nginx `auth_request`, Traefik `forwardAuth`, Envoy `ext_authz`";
+        /// Responses are stored and used again: the name of a cache, or a table.
+        cache: RouteCacheChoice = optional, like "nginx `proxy_cache`, HAProxy `http-request cache-use`";
         /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
         compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
         /// Pages in place of Weir's own; the first that is for the status counts.

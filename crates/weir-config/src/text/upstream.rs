@@ -39,9 +39,9 @@ section! {
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
         /// TLS with the servers. Without it, plain connections.
         tls: SpannedTable<UpstreamTlsText> = optional, like "nginx `proxy_pass https:`, HAProxy `ssl` (of `server`)";
-        /// The HTTP version that the servers speak.
+        /// The protocol that the servers speak.
         protocol: ServerProtocol = "http1",
-            like "nginx `proxy_http_version`, `grpc_pass`; HAProxy `server proto`, `server alpn`; Traefik `h2c://`; Envoy `http2_protocol_options`, `auto_config`";
+            like "nginx `proxy_http_version`, `grpc_pass`, `fastcgi_pass`; HAProxy `server proto`, `server alpn`, `use-fcgi-app`; Traefik `h2c://`; Envoy `http2_protocol_options`, `auto_config`";
         /// HTTP/2 with the servers.
         http2: SpannedTable<UpstreamHttp2> = {};
         /// Time limits on the server side.
@@ -50,7 +50,8 @@ section! {
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         lenient: ServerLeniency = {};
-        /// Server connections that are kept for further requests.
+        /// Server connections that are kept for further requests. With `protocol = "fastcgi"`, none are unless `idle_max` says so: a worker of
+        /// PHP-FPM serves one connection, and would wait for its next request.
         pool: SpannedTable<PoolSettings> = {};
         /// The version of the PROXY protocol header with the client address that servers get. Such a connection belongs to one client: it
         /// is reused only for further requests on the same client connection. Probes state that they are Weir's own (LOCAL, in version 1

@@ -27,6 +27,11 @@ impl StatusRange {
         (self.first..=self.last).contains(&status)
     }
 
+    /// The first and the last of them.
+    pub const fn bounds(self) -> (u16, u16) {
+        (self.first, self.last)
+    }
+
     /// The status, when it is one alone.
     pub(crate) fn single(self) -> Option<u16> {
         (self.first == self.last).then_some(self.first)

@@ -85,7 +85,7 @@ fn missing_features_are_reported() {
         ("[listener.web]", "digest_auth = \"x\""),
         ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "proxy_cache = \"a\""),
-        ("[[listener.web.route]]", "fastcgi_pass = \"a\""),
+        ("[[listener.web.route]]", "uwsgi_pass = \"a\""),
         ("", "acme = {}"),
     ] {
         assert_said(table, line, DiagnosticKind::NotSupported, "this version of Weir does not have ");
@@ -107,6 +107,7 @@ fn values_of_other_products_are_explained() {
         ("[listener.web]", "protocol = \"grpc\"", "`http2` of the listener"),
         ("[upstream.app]", "protocol = \"https\"", "the upstream has `tls`"),
         ("[upstream.app]", "protocol = \"http2\"", "that is `h2` here, or `h2c` without TLS"),
+        ("[upstream.app]", "protocol = \"fcgi\"", "that is `fastcgi` here"),
         ("[upstream.app]", "protocol = \"http/1.1\"", "that is `http1` here"),
         ("[upstream.app]", "protocol = \"grpc\"", "`h2` with `tls`, `h2c` without"),
     ] {

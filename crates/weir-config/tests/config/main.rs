@@ -51,9 +51,17 @@ fn files(folder: &Path, extension: &str) -> Vec<(String, String)> {
     files
 }
 
-/// The examples of the repository.
+/// The examples of the repository: files, and those in folders as `FOLDER/NAME`.
 fn examples() -> Vec<(String, String)> {
-    files(&root().join("examples"), "toml")
+    let folder = root().join("examples");
+    let mut all = files(&folder, "toml");
+    let entries = std::fs::read_dir(&folder).expect("the folder can be read").flatten();
+    for inner in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let name = inner.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+        all.extend(files(&inner, "toml").into_iter().map(|(file, text)| (format!("{name}/{file}"), text)));
+    }
+    all.sort();
+    all
 }
 
 /// A text without environment and files of its own.

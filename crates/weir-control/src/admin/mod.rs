@@ -9,6 +9,7 @@ mod scrape;
 mod api;
 mod server_modes;
 mod maintenance;
+mod purge;
 mod exchanges;
 mod connections;
 mod profile;

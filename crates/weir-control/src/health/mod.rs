@@ -10,6 +10,7 @@ mod checked_server;
 mod probe;
 mod conversation;
 mod protocols;
+mod fastcgi;
 mod grpc;
 mod http2;
 mod response;

@@ -11,6 +11,7 @@ use weir_config::{Dialogue, HealthCheck, HealthProbe, Server, ServerProtocol};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::conversation;
+use super::fastcgi;
 use super::grpc;
 use super::http2::{Http2Request, ProbeConnection, ResponseLimits};
 use super::request::{ProbeReuse, write_request};
@@ -66,6 +67,7 @@ enum ProbeTls {
 #[derive(Debug)]
 enum Question {
     Http { http1: Box<[u8]>, http2: Http2Request, expected: Expected },
+    Fastcgi { request: Box<[u8]>, expected: Expected },
     Grpc(Http2Request),
 }
 
@@ -74,6 +76,7 @@ enum Question {
 enum OpenConnection {
     Http1(Connection),
     Http2(Box<ProbeConnection>),
+    Fastcgi(Connection),
 }
 
 /// A connection that has carried a probe and can carry another.
@@ -100,6 +103,16 @@ impl Probe {
         let address = &server.address;
         let question = match &check.probe {
             HealthProbe::Tcp | HealthProbe::Tls => None,
+            // Another port is another service, which need not speak FastCGI.
+            HealthProbe::Http(probe)
+                if plan.config.protocol == ServerProtocol::Fastcgi
+                    && server.health_port.or(check.port).is_none() =>
+            {
+                Some(Question::Fastcgi {
+                    request: fastcgi::write_request(probe, address),
+                    expected: Expected::new(probe, plan),
+                })
+            }
             HealthProbe::Http(probe) => Some(Question::Http {
                 http1: write_request(probe, address, kept),
                 http2: Http2Request::of_http(probe, address),
@@ -108,7 +121,9 @@ impl Probe {
             HealthProbe::Grpc(probe) => Some(Question::Grpc(grpc::request(probe, address))),
         };
         let body_bytes_max = match &question {
-            Some(Question::Http { expected, .. }) => expected.body_bytes_max(),
+            Some(Question::Http { expected, .. } | Question::Fastcgi { expected, .. }) => {
+                expected.body_bytes_max()
+            }
             _ => grpc::ANSWER_BYTES_MAX,
         };
         let (head, trailers) = (plan.head_limits, plan.chunked_limits);
@@ -193,12 +208,15 @@ impl Probe {
 
     /// Begins the protocol of the traffic on a connection.
     fn begin(&self, connection: Connection, question: &Question) -> Result<OpenConnection, Failure> {
+        if matches!(question, Question::Fastcgi { .. }) {
+            return Ok(OpenConnection::Fastcgi(connection));
+        }
         let agreed = connection.application_protocol() == Some(b"h2");
         let is_call = matches!(question, Question::Grpc(_));
         // Another port is another service, which need not speak HTTP/2 because this one does.
         let is_of_traffic = self.port.is_none();
         let is_http2 = match self.protocol {
-            ServerProtocol::Http1 => false,
+            ServerProtocol::Http1 | ServerProtocol::Fastcgi => false,
             ServerProtocol::H2c => is_of_traffic || is_call,
             ServerProtocol::H2 | ServerProtocol::Auto => agreed,
         };
@@ -235,6 +253,19 @@ impl Probe {
                 grpc::check(&response)?;
                 Ok(ProbeReuse::Yes)
             }
+            (OpenConnection::Fastcgi(connection), Question::Fastcgi { request, expected }) => {
+                *phase = Phase::Send;
+                send(connection, request).await?;
+                *phase = Phase::Response;
+                let mut source = ProbeStream { connection, stock: &self.stock };
+                let (status, body) = fastcgi::receive(&mut source, &self.response_limits).await?;
+                expected.check_status(status)?;
+                expected.check_body(&body)?;
+                Ok(ProbeReuse::No)
+            }
+            (OpenConnection::Fastcgi(_), _) | (_, Question::Fastcgi { .. }) => {
+                unreachable!("the connection was begun for the question")
+            }
             (OpenConnection::Http1(_), Question::Grpc(_)) => {
                 Err(Failure::server(Phase::Connect, Cause::NotHttp2).into())
             }
@@ -263,7 +294,7 @@ impl Probe {
 impl OpenConnection {
     fn send_end_now(&mut self) {
         match self {
-            Self::Http1(connection) => connection.send_end_now(),
+            Self::Http1(connection) | Self::Fastcgi(connection) => connection.send_end_now(),
             Self::Http2(probes) => probes.connection.send_end_now(),
         }
     }

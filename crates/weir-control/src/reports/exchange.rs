@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use weir_observe::{Failure, Party, Phase};
+use weir_observe::{CacheResult, Failure, Party, Phase};
 use weir_traffic::Eligibility;
 
 use super::{ReportWriter, client, millis, rfc3339};
@@ -78,6 +78,8 @@ impl ReportWriter {
         put("stopped_by", names.and_then(|names| names.rule(entry.stopped_by)).into());
         put("balance", upstream.map(|upstream| upstream.balance).into());
         put("affinity", entry.kept.map(weir_observe::AffinityOutcome::name).into());
+        put("cache", entry.cache.0.map(CacheResult::as_str).into());
+        put("cache_reason", entry.cache.1.into());
         put("bytes_in", entry.bytes_in.into());
         put("bytes_out", entry.bytes_out.into());
         put("answered_by", answered_by(entry).into());
@@ -205,6 +207,11 @@ fn ended(entry: &Entry) -> Value {
 fn answered_by(entry: &Entry) -> Option<&'static str> {
     if entry.status == 0 {
         return None;
+    }
+    let is_stored =
+        entry.cache.0.is_some_and(|result| !matches!(result, CacheResult::Miss | CacheResult::Bypass));
+    if is_stored && entry.failure.is_none() {
+        return Some("cache");
     }
     let by_weir = entry.server == NONE || entry.failure.is_some_and(|failure| failure.phase < Phase::Relay);
     Some(if by_weir { "weir" } else { "server" })

@@ -1,9 +1,7 @@
 //! A request of Weir's own, in the form that a received one has: so that it can go to a server in the same way.
 
-use super::fields::Field;
 use super::limits::HeadLimits;
 use super::method::Method;
-use super::name::FieldName;
 use super::request::RequestHead;
 use super::rule::Rule;
 use super::span::TextSpan;
@@ -30,25 +28,14 @@ impl RequestHead {
         self.target.read(text, span, Method::Get, &HeadLimits::default())?;
         text.extend_from_slice(b"\r\n");
         if !host.is_empty() {
-            let span = self.add_line(text, b"Host", host);
+            let span = self.fields.append(text, b"Host", host);
             self.facts.add_host(span, host)?;
         }
         for (name, value) in fields {
-            self.add_line(text, name, value);
+            self.fields.append(text, name, value);
         }
         text.extend_from_slice(b"\r\n");
         Ok(())
-    }
-
-    /// Adds a field and its line; where its value stands.
-    fn add_line(&mut self, text: &mut Vec<u8>, name: &[u8], value: &[u8]) -> TextSpan {
-        let known = FieldName::recognise(name);
-        let name = append(text, name);
-        text.extend_from_slice(b": ");
-        let value = append(text, value);
-        text.extend_from_slice(b"\r\n");
-        self.fields.push(Field { name, value, known });
-        value
     }
 }
 

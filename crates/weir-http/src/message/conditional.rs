@@ -37,14 +37,16 @@ impl Validators<'_> {
         {
             return ConditionOutcome::Failed;
         }
+        if self.is_had(fields, text) { ConditionOutcome::NotModified } else { ConditionOutcome::Passed }
+    }
+
+    /// Whether the client has this version already, by the preconditions that a cache evaluates, too: `If-None-Match`, or else
+    /// `If-Modified-Since` (RFC 9111 section 4.3.2).
+    pub fn is_had(&self, fields: &Fields, text: &[u8]) -> bool {
         if fields.contains(FieldName::IfNoneMatch) {
-            let matches = self.any_tag_matches(fields, text, "if-none-match", is_same_weak) == Some(true);
-            return if matches { ConditionOutcome::NotModified } else { ConditionOutcome::Passed };
+            return self.any_tag_matches(fields, text, "if-none-match", is_same_weak) == Some(true);
         }
-        match only_date(fields, text, "if-modified-since") {
-            Some(since) if self.modified <= since => ConditionOutcome::NotModified,
-            _ => ConditionOutcome::Passed,
-        }
+        only_date(fields, text, "if-modified-since").is_some_and(|since| self.modified <= since)
     }
 
     /// Whether a range of this version is what the client can use (RFC 9110 section 13.1.5): `If-Range` is absent or names it.

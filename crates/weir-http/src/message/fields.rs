@@ -96,6 +96,28 @@ impl Fields {
         })
     }
 
+    /// Adds a field whose line is appended to `text`, the text of this head, as a received one has it; the span of its value. Name and value must
+    /// be valid ones: they are not looked at.
+    pub fn append(&mut self, text: &mut Vec<u8>, name: &[u8], value: &[u8]) -> TextSpan {
+        let known = FieldName::recognise(name);
+        let mut add = |bytes: &[u8]| {
+            let start = text.len();
+            text.extend_from_slice(bytes);
+            TextSpan::new(start, text.len())
+        };
+        let name = add(name);
+        add(b": ");
+        let value = add(value);
+        add(b"\r\n");
+        self.push(Field { name, value, known });
+        value
+    }
+
+    /// Gives memory back that no field needs.
+    pub fn shrink_to_fit(&mut self) {
+        self.list.shrink_to_fit();
+    }
+
     /// Forgets the fields and keeps the memory.
     #[inline]
     pub(crate) fn clear(&mut self) {

@@ -101,6 +101,11 @@ impl RequestHead {
         Ok(())
     }
 
+    /// The body has this length, as was found by reading it: for a server that has to know.
+    pub fn set_body_length(&mut self, len: u64) {
+        (self.facts.content_length, self.facts.is_open) = (Some(len), false);
+    }
+
     /// The method.
     #[inline]
     pub fn method(&self) -> Method {

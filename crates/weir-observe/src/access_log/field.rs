@@ -10,6 +10,7 @@ use super::record::ExchangeRecord;
 use crate::affinity::AffinityOutcome;
 use crate::failure::{Failure, Party};
 use crate::phase::Phase;
+use crate::shard::CacheResult;
 
 /// Declares the placeholders without parameters.
 macro_rules! fields {
@@ -81,6 +82,8 @@ fields! {
     ServerConnection "server_connection" "`new` or `reused`: the server connection of the last attempt.",
     Tag "tag" "Text of the entry that the request is in, of a list with `action = \"tag\"`.",
     Limit "limit" "Name of the limit by key or of the list that has refused or delayed the request.",
+    Cache "cache" "What the cache did: `hit`, `stale`, `revalidated`, `collapsed`, `miss` or `bypass`; absent without one.",
+    CacheReason "cache.reason" "Why the response was not stored, or why a stale one was used.",
     QueuePosition "queue_position" "Exchanges ahead of this one in the queue; 0 without a queue.",
     Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
     User "user" "User that the client has named (HTTP Basic), right or wrong, or `sub` of its token (JWT).",
@@ -228,6 +231,8 @@ impl LogField {
             LogField::GrpcStatus => LogValue::word(record.grpc_status),
             LogField::Tag => LogValue::bytes(record.tag),
             LogField::Limit => LogValue::bytes(record.limit.as_bytes()),
+            LogField::Cache => LogValue::word(record.cache.map(CacheResult::as_str)),
+            LogField::CacheReason => LogValue::word(record.cache_reason),
             LogField::QueuePosition => LogValue::Number(record.queue_position.into()),
             LogField::Affinity => LogValue::word(record.kept.map(AffinityOutcome::name)),
             LogField::Compression => LogValue::word(record.compression),

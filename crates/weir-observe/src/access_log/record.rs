@@ -9,6 +9,7 @@ use super::timestamp::UnixMicros;
 use crate::affinity::AffinityOutcome;
 use crate::failure::{Failure, Party};
 use crate::phase::PhaseTimes;
+use crate::shard::CacheResult;
 
 /// One exchange that is over. `..ExchangeRecord::default()` fills in unknown fields.
 #[derive(Clone, Copy)]
@@ -48,6 +49,10 @@ pub struct ExchangeRecord<'a> {
     pub user: &'a [u8],
     /// The outcome of `forward_auth`; `None` when nothing was asked.
     pub auth: Option<AuthRecord>,
+    /// What the cache did; `None` without one.
+    pub cache: Option<CacheResult>,
+    /// More about that.
+    pub cache_reason: Option<&'static str>,
     /// Any other field of request or response.
     pub fields: &'a dyn FieldSource,
 
@@ -135,6 +140,8 @@ impl Default for ExchangeRecord<'_> {
             trace_id: b"",
             user: b"",
             auth: None,
+            cache: None,
+            cache_reason: None,
             fields: &NoFields,
             status: None,
             grpc_status: None,

@@ -77,6 +77,8 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         trace_id: b"4bf92f3577b34da6a3ce929d0e0e4736",
         user: b"",
         auth: None,
+        cache: None,
+        cache_reason: None,
         fields,
         status: Some(200),
         grpc_status: None,

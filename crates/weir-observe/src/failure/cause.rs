@@ -72,6 +72,12 @@ causes! {
     NoFreeStream "no-free-stream" "All connections that Weir may open to the server have as many requests as they may.",
     PingTimedOut "ping-timed-out" "The server did not answer a ping in time: its connection is dead.",
 
+    // FastCGI.
+    FastcgiOverloaded "fastcgi-overloaded" "The server has no room for the request, or cannot serve it beside another.",
+    FastcgiNoResponse "fastcgi-no-response" "The server has ended the request without a response.",
+    FastcgiNoResponder "fastcgi-no-responder" "The server is no responder: it does not answer requests.",
+    LengthUnknown "length-unknown" "The server has to be told the length of the body, which is not known.",
+
     // TLS, by the party at the other end.
     TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
     TlsNoSharedCipher "tls-no-shared-cipher" "No TLS version, cipher suite or application protocol is supported by both.",

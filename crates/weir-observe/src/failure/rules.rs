@@ -28,6 +28,10 @@ pub(super) const fn request_phases(rule: Rule) -> &'static [Phase] {
         | Rule::SwitchingProtocols
         | Rule::InterimEndsStream
         | Rule::BrokenCoding
+        | Rule::FastcgiBadRecord
+        | Rule::FastcgiBadEnd
+        | Rule::CgiEmptyHead
+        | Rule::CgiBadStatus
         | Rule::Http2DataBeforeHead => &[],
         Rule::LengthDiffers => &[Phase::Request, Phase::Send, Phase::Response, Phase::Relay],
         Rule::GrpcWebText => &[Phase::Send, Phase::Response, Phase::Relay],
@@ -59,7 +63,9 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         Rule::Http2BadPreface | Rule::Http2TooManyResets | Rule::Http2TooManyFaults => &[],
         Rule::Http2SettingsMissing => &[Phase::Connect],
         _ if is_frame_rule(rule) => &[Phase::Response, Phase::Relay],
-        Rule::LengthDiffers => &[Phase::Response, Phase::Relay],
+        Rule::LengthDiffers | Rule::FastcgiBadRecord | Rule::FastcgiBadEnd => {
+            &[Phase::Response, Phase::Relay]
+        }
         Rule::BrokenCoding => &[Phase::Relay],
         _ if is_body_rule(rule) => &[Phase::Relay],
         _ => &[Phase::Response],
@@ -247,6 +253,12 @@ pub(super) const fn response_change(rule: Rule) -> &'static str {
         }
         Rule::BrokenCoding => {
             "Correct the server, or set `decompress = false` in the `compression` of the route: then clients get the body as it is."
+        }
+        Rule::FastcgiBadRecord | Rule::FastcgiBadEnd => {
+            "Check that the server speaks FastCGI on this port or socket: PHP-FPM does, a web server does not."
+        }
+        Rule::CgiEmptyHead | Rule::CgiBadStatus => {
+            "Correct the script: it has to write header fields, an empty line, and then the body."
         }
         Rule::BadVersion | Rule::UnsupportedVersion => {
             "Check that the server speaks HTTP/1.1 on this port, without TLS."

@@ -450,6 +450,19 @@ rows! {
     "response-go-away": GoAway, Server, [Send Response], answer 502, UNREACHED,
         "The server ended its connection without taking the request (GOAWAY), and so did further attempts, or the body of the request is no longer buffered.",
         "Check why the server ends its connections so often: a limit of requests per connection, or restarts. For large bodies raise `upstream.NAME.retry.body_size`.";
+    "response-fastcgi-overloaded": FastcgiOverloaded, Server, [Send Response], answer 503, BUSY,
+        "The server of FastCGI took the request for one too many (overloaded, or one request at a time on a connection), and so did further attempts.",
+        "Give the server more processes (PHP-FPM: `pm.max_children`), or set `max_requests` of the upstream to the number that it has.";
+    "response-fastcgi-no-response": FastcgiNoResponse, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server of FastCGI ended the request without a response.",
+        "Check the log of the server, and the lines of its error stream in the log of Weir.";
+    "response-fastcgi-no-responder": FastcgiNoResponder, Server, [Response], answer 502, BAD_GATEWAY,
+        "The server of FastCGI does not answer requests: it has another role.",
+        "Name a server with the role of a responder, such as PHP-FPM.";
+    "length-required": LengthUnknown, Server, [Response], answer 411,
+        "The request needs a Content-Length.",
+        "A server of FastCGI has to be told the length of the body, and a call of gRPC is not taken in to measure it.",
+        "None: FastCGI does not carry gRPC. Send such calls to an upstream with HTTP/2.";
     "server-ping-timeout": PingTimedOut, Server, [Connect Send Response Relay], answer 504, TOO_SLOW,
         "The server did not answer a ping: its connection is dead, and all requests on it have failed.",
         "Check the network and the devices between Weir and the server: firewalls and NAT drop connections that are idle. If the server stalls for longer, raise `upstream.NAME.http2.ping_timeout`.";

@@ -138,6 +138,7 @@ fn overview() -> Overview {
         }],
         listeners: vec![listener],
         limits: Vec::new(),
+        caches: Vec::new(),
         upstreams: vec![upstream],
     }
 }

@@ -6,6 +6,8 @@
 
 mod recent;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 pub use self::recent::{EventRate, EventRates, HistorySample, Quantiles, RateHistory};
@@ -33,6 +35,8 @@ pub struct Overview {
     pub listeners: Vec<ListenerOverview>,
     /// One per limit by key, in the order of the config.
     pub limits: Vec<LimitOverview>,
+    /// One per cache, in the order of the config.
+    pub caches: Vec<CacheOverview>,
     /// One per upstream that has a server on this page, in the order of the config.
     pub upstreams: Vec<UpstreamOverview>,
     /// Which part of the servers these are.
@@ -218,6 +222,31 @@ pub struct LimitOverview {
     pub evictions: u64,
     /// The keys that were refused most, the first the most often.
     pub top: Vec<RefusedKey>,
+}
+
+/// A cache of responses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CacheOverview {
+    /// Name in the config.
+    pub name: String,
+    /// Requests, by what the cache did.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Responses that were stored.
+    pub stored: u64,
+    /// Responses that were not.
+    pub not_stored: u64,
+    /// Stored responses now.
+    pub responses: u64,
+    /// Their memory in bytes.
+    pub memory_bytes: u64,
+    /// The memory that there is for them.
+    pub memory_bytes_max: u64,
+    /// Those in files; null without a disk.
+    pub disk_files: Option<u64>,
+    /// Their bytes.
+    pub disk_bytes: Option<u64>,
+    /// Responses that are not stored any more, by reason.
+    pub evictions: BTreeMap<&'static str, u64>,
 }
 
 /// A key that a limit has refused.

@@ -17,7 +17,9 @@ mod tests;
 pub use self::buckets::BucketBounds;
 pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
-pub use self::source::{LimitPart, ListenerPart, MetricSource, UpstreamPart};
+pub use self::source::{
+    CacheHoldings, CachePart, DiskHoldings, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+};
 
 /// The value of the `Content-Type` field.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

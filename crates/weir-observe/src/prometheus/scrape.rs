@@ -86,6 +86,11 @@ impl<S: MetricSource> Scrape<S> {
                 write_label(labels, "limit", limit.name());
                 write(samples!(), limit);
             }
+            Write::Cache(write) if index < source.caches() => {
+                let cache = source.cache(index);
+                write_label(labels, "cache", cache.name());
+                write(samples!(), cache);
+            }
             Write::Upstream(write) if index < source.upstreams() => {
                 let upstream = source.upstream(index);
                 write_label(labels, "upstream", upstream.name());

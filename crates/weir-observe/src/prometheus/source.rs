@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::BucketBounds;
 use crate::per_worker::PerWorker;
-use crate::shard::{LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard};
+use crate::shard::{
+    CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard,
+};
 use crate::stats::{CertificateStats, Stats};
 
 /// Everything that a scrape shows.
@@ -29,6 +31,12 @@ pub trait MetricSource {
 
     /// One of them.
     fn limit(&self, index: usize) -> &dyn LimitPart;
+
+    /// How many caches there are.
+    fn caches(&self) -> usize;
+
+    /// One of them.
+    fn cache(&self, index: usize) -> &dyn CachePart;
 
     /// How many upstreams are shown.
     fn upstreams(&self) -> usize;
@@ -86,6 +94,48 @@ pub trait LimitPart {
 
     /// Requests that wait for their turn.
     fn waiting(&self) -> u32;
+}
+
+/// A cache of responses.
+pub trait CachePart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// The counters of each worker.
+    fn shards(&self) -> &PerWorker<CacheShard>;
+
+    /// What it holds.
+    fn holds(&self) -> CacheHoldings;
+}
+
+/// What a cache holds, and what has left it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CacheHoldings {
+    /// Stored responses.
+    pub responses: u64,
+    /// Bytes of memory for them, heads and bookkeeping included.
+    pub memory_bytes: u64,
+    /// Bytes of memory that there are for them.
+    pub memory_bytes_max: u64,
+    /// What is in files.
+    pub disk: Option<DiskHoldings>,
+    /// Responses that are not stored any more, by reason.
+    pub evictions: Vec<(&'static str, u64)>,
+}
+
+/// What a cache holds in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskHoldings {
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that there are for them.
+    pub bytes_max: u64,
+    /// Files that have made room for others.
+    pub evictions: u64,
+    /// Responses that could not be written to files.
+    pub write_failures: u64,
 }
 
 /// An upstream and its servers, by their places in it.

@@ -5,6 +5,7 @@
 //! or go, it loads the whole page once more. Nothing is loaded from elsewhere, and there are no inline scripts or styles: the policy of the page forbids them.
 
 mod listeners;
+mod caches;
 mod limits;
 mod upstreams;
 mod failures;
@@ -51,6 +52,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (upstreams::section(shown))
         (listeners::section(overview))
         (limits::section(overview))
+        (caches::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
             p.note {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::overview::{
-    EventRate, EventRates, LimitOverview, ListenerOverview, NamedCount, PageOverview, ProbeOverview,
-    ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview, ServerOverview, ServerStatus,
-    UpstreamOverview, WorkerOverview,
+    CacheOverview, EventRate, EventRates, LimitOverview, ListenerOverview, NamedCount, PageOverview,
+    ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview, ServerOverview,
+    ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
@@ -109,6 +109,18 @@ fn overview(name: &str, servers: usize) -> Overview {
             keys_max: 100_000,
             evictions: 9,
             top: vec![RefusedKey { key: name.to_owned(), count: 6, last_ms_ago: 1 }],
+        }],
+        caches: vec![CacheOverview {
+            name: name.to_owned(),
+            requests: [("hit", 1_234), ("miss", 5)].into(),
+            stored: 4,
+            not_stored: 1,
+            responses: 3,
+            memory_bytes: 40_000,
+            memory_bytes_max: 1 << 27,
+            disk_files: Some(2),
+            disk_bytes: Some(8_192),
+            evictions: [("memory", 1)].into(),
         }],
         upstreams: vec![UpstreamOverview {
             name: name.to_owned(),

@@ -5,6 +5,7 @@
 
 use std::task::{Context, Poll};
 
+use weir_http::fastcgi::Params;
 use weir_http::{BodyLength, FieldName, FieldWriter};
 use weir_observe::{Cause, Failure, Party, Phase};
 use weir_traffic::{ServerId, retry};
@@ -15,7 +16,7 @@ use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin
 use super::plans::Plans;
 use super::stream::{ClientEnd, ClientStream, Status};
 use super::template::TemplateValues;
-use super::{Exchange, choose, connect, fields, grpc, grpc_web, private};
+use super::{Exchange, cgi, choose, connect, fields, grpc, grpc_web, private};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::{of_io, of_server};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -271,6 +272,9 @@ fn of_head(error: HeadError, received_any: bool, send_failed: Option<Failure>) -
         HeadError::Unprocessed(Unprocessed::Refused) => {
             (failed(Cause::StreamRefused), retry::RetryCause::StreamRefused)
         }
+        HeadError::Unprocessed(Unprocessed::Overloaded) => {
+            (failed(Cause::FastcgiOverloaded), retry::RetryCause::StreamRefused)
+        }
         HeadError::Unprocessed(Unprocessed::GoAway) => (failed(Cause::GoAway), retry::RetryCause::GoAway),
         HeadError::Closed if received_any => {
             (failed(Cause::ResponseIncomplete), retry::RetryCause::ConnectionError)
@@ -430,6 +434,7 @@ fn write_request(
         key: key.map(|key| key.value.of(text)),
         takes_trailers: is_web || fields::takes_trailers(exchange),
         close: plans.upstream.pool_limits.kept_max == 0,
+        id: &exchange.record.request_id,
     };
     server.send(&head, &RequestFields { client, stream, exchange, plans });
 }
@@ -446,6 +451,10 @@ impl<C: ClientEnd> OutgoingFields for RequestFields<'_, C> {
     #[inline(always)]
     fn write(&self, out: &mut impl FieldWriter) {
         fields::write_request(out, self.client, self.stream, self.exchange, self.plans);
+    }
+
+    fn write_params(&self, params: &mut Params) {
+        cgi::write_params(params, self.client, self.stream, self.exchange, self.plans);
     }
 }
 

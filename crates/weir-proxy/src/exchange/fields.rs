@@ -17,7 +17,7 @@ use super::compression::ReceivedFields;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, compression, cors, forwarded, granted, grpc_fields, trace};
+use super::{Exchange, affinity, cache, compression, cors, forwarded, granted, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -136,9 +136,34 @@ pub(crate) fn write_request<W: FieldWriter>(
     exchange: &Exchange,
     plans: Plans<'_>,
 ) {
-    let changes = &plans.route.config.request_headers;
     copy_request_fields(out, client, exchange, plans);
-    forwarded::write(out, client, exchange, plans.listener, changes);
+    forwarded::write(out, client, exchange, plans.listener, &plans.route.config.request_headers);
+    write_own_request_fields(out, client, stream, exchange, plans);
+}
+
+/// The same for a server of FastCGI, to which Weir is the web server and no proxy: programs take what proxies say for a sign of one.
+pub(crate) fn write_cgi_request<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    copy_request_fields(out, client, exchange, plans);
+    forwarded::write_request_id(out, exchange, plans.listener, &plans.route.config.request_headers);
+    write_own_request_fields(out, client, stream, exchange, plans);
+}
+
+/// Adds what is Weir's own beside the fields about proxies.
+#[inline(always)]
+fn write_own_request_fields<W: FieldWriter>(
+    out: &mut W,
+    client: &Client,
+    stream: &impl ClientEnd,
+    exchange: &Exchange,
+    plans: Plans<'_>,
+) {
+    let changes = &plans.route.config.request_headers;
     forwarded::write_certificate(out, stream, plans.listener);
     trace::write(out, exchange, changes);
     if exchange.grpc.is_some() {
@@ -148,6 +173,9 @@ pub(crate) fn write_request<W: FieldWriter>(
         && leave(changes, b"Max-Forwards")
     {
         out.decimal_field(b"Max-Forwards", left.saturating_sub(1));
+    }
+    if let Some(cached) = &exchange.cached {
+        cached.write_request(out);
     }
     if plans.route.config.access.is_some() {
         granted::write_fields(out, exchange, changes);
@@ -183,6 +211,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
     let own_id = listener.own_id_header();
     let stripped = listener.stripped(client.peer);
     let call = exchange.grpc.as_ref();
+    let cached = exchange.cached.as_deref();
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (underscores && name.contains(&b'_'))
@@ -192,6 +221,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
             || call.is_some_and(|call| grpc_fields::replaces_in_request(call, name))
             || is_changed_away(changes, name)
             || access.is_some_and(|access| granted::is_given(access, name))
+            || cached.is_some_and(|cached| !cached.passes(name))
     };
     let ask = underscores
         || others
@@ -199,6 +229,7 @@ fn copy_request_fields<W: FieldWriter>(out: &mut W, client: &Client, exchange: &
         || stripped.is_some()
         || call.is_some()
         || access.is_some()
+        || cached.is_some()
         || !changes.is_empty();
     let changing = upstream.affinity.as_ref().filter(|affinity| affinity.changes_requests());
     let filter = Filter {
@@ -261,6 +292,9 @@ pub(crate) fn write_response(
         cors::write(out, cors, exchange);
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
+    if exchange.cached.is_some() {
+        cache::write_status(out, exchange, plans.route);
+    }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }
 

@@ -11,6 +11,7 @@ use weir_config::{TemplatePart, TemplateValue};
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use super::cgi::{Script, requested_path};
 use super::client::Client;
 use super::stream::ClientStream;
 use super::template::TemplateValues;
@@ -21,13 +22,16 @@ use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
 use crate::responder::files::listing;
 use crate::responder::files::path::{FilePath, file_path};
-use crate::responder::files::response::{FileResponse, FileResponseBody, respond, whole};
+use crate::responder::files::response::{FileResponse, respond, whole};
+use crate::responder::ranges::RangeBody;
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 use crate::state::static_files::{FilesPlan, FolderItem, OpenFile, OpenFiles};
 
 /// What answers a request.
 enum Chosen {
+    /// A script, that a server of FastCGI runs.
+    Script(Script),
     File(Rc<OpenFile>),
     /// A folder whose path lacks the slash at its end.
     Slash,
@@ -67,7 +71,8 @@ async fn serve(
         return Ok(false);
     }
     let has_upstream = files.config.otherwise.is_some();
-    if !matches!(exchange.request.method(), Method::Get | Method::Head) {
+    let reads = matches!(exchange.request.method(), Method::Get | Method::Head);
+    if !reads && files.scripts.is_none() {
         return match has_upstream {
             true => Ok(false),
             false => Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
@@ -79,6 +84,11 @@ async fn serve(
         None => Box::pin(choose(client, stream, exchange, route, files)).await?,
     };
     let not_there = match chosen {
+        Ok(Chosen::Script(script)) => {
+            exchange.script = Some(Box::new(script));
+            return Ok(false);
+        }
+        Ok(_) if !reads => return Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into()),
         Ok(chosen) => {
             if !stream.discard_body(client) {
                 stream.close_after();
@@ -86,33 +96,31 @@ async fn serve(
             let sent = match chosen {
                 Chosen::File(file) => send(client, stream, exchange, files, &file).await,
                 Chosen::Slash => redirect(client, stream, exchange).await,
+                Chosen::Script(_) => return Ok(false),
                 Chosen::Listing(path) => Box::pin(list(client, stream, exchange, files, &path)).await,
             };
             return sent.map(|()| true).map_err(Ended::Failed);
         }
         Err(not_there) => not_there,
     };
-    if has_upstream {
+    let goes_on = match &files.scripts {
+        None => has_upstream,
+        Some(scripts) => scripts.script.is_some(),
+    };
+    if goes_on {
         return Ok(false);
     }
     let cause = match not_there {
         NotThere::Missing => Cause::FileMissing,
-        NotThere::Forbidden => Cause::FileForbidden,
+        NotThere::Forbidden if files.sends => Cause::FileForbidden,
+        NotThere::Forbidden => Cause::FileMissing,
     };
     Err(Failure::weir(Phase::Response, cause).into())
 }
 
-/// The path that the request names, after rewrites.
-fn requested_path(exchange: &Exchange) -> &[u8] {
-    match &exchange.rewritten[..] {
-        [] => exchange.request.normal_path(&exchange.request_text),
-        rewritten => rewritten.split(|byte| *byte == b'?').next().unwrap_or_default(),
-    }
-}
-
 /// The usual case: the path of the request is that of a file which is open, or can be opened without waiting.
 fn choose_at_once(client: &Client, exchange: &Exchange, files: &FilesPlan) -> Option<Rc<OpenFile>> {
-    if !files.tries_path_first {
+    if !files.tries_path_first || !files.sends {
         return None;
     }
     let path = file_path(requested_path(exchange), files.config.hidden)?;
@@ -137,7 +145,17 @@ async fn choose(
     for place in 0..files.config.try_files.len() {
         let url_path = render(client, stream, exchange, route, files, place);
         let Some(path) = file_path(&url_path, files.config.hidden) else { continue };
-        match look_up(client, stream, exchange, files, &path.relative).await? {
+        if let Some(script) = script(client, stream, exchange, files, &path).await? {
+            return Ok(Ok(Chosen::Script(script)));
+        }
+        let item = match files.trusts_names() && !files.sends && path.is_folder {
+            true => Ok(FolderItem::Folder),
+            false => look_up(client, stream, exchange, files, &path.relative).await?,
+        };
+        match item {
+            // There are scripts and nothing else; or with a slash behind its name, it would be a folder.
+            Ok(FolderItem::File(_)) if !files.sends => {}
+            Ok(FolderItem::Script) => {}
             // With a slash behind it, it would be a folder.
             Ok(FolderItem::File(_)) if path.is_folder => {}
             Ok(FolderItem::File(file)) => return Ok(Ok(Chosen::File(file))),
@@ -157,6 +175,20 @@ async fn choose(
     Ok(Err(not_there))
 }
 
+/// The script that a path names, with what follows it.
+async fn script(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    files: &Arc<FilesPlan>,
+    path: &FilePath,
+) -> Result<Option<Script>, Ended> {
+    let Some(scripts) = &files.scripts else { return Ok(None) };
+    let Some(len) = scripts.script_len(&path.relative) else { return Ok(None) };
+    let found = look_up(client, stream, exchange, files, &path.relative[..len]).await?;
+    Ok(matches!(found, Ok(FolderItem::Script)).then(|| Script::in_path(path, len)))
+}
+
 /// What answers for a folder: its index file, a redirect that adds the slash, or a list of what is in it.
 async fn index(
     client: &mut Client,
@@ -168,9 +200,15 @@ async fn index(
     let slash = if folder.relative.is_empty() { &b""[..] } else { b"/" };
     for name in &files.config.index {
         let path = [&folder.relative, slash, name.as_bytes()].concat();
-        if let Ok(FolderItem::File(file)) = look_up(client, stream, exchange, files, &path).await? {
-            return Ok(Ok(if folder.is_folder { Chosen::File(file) } else { Chosen::Slash }));
-        }
+        let chosen = match look_up(client, stream, exchange, files, &path).await? {
+            Ok(FolderItem::File(file)) if files.sends => Chosen::File(file),
+            Ok(FolderItem::Script) => {
+                let path = FilePath { relative: path, is_folder: false };
+                Chosen::Script(Script::in_path(&path, path.relative.len()))
+            }
+            _ => continue,
+        };
+        return Ok(Ok(if folder.is_folder { chosen } else { Chosen::Slash }));
     }
     Ok(match (files.config.listing, folder.is_folder) {
         (false, _) => Err(NotThere::Forbidden),
@@ -219,6 +257,14 @@ async fn look_up(
     files: &Arc<FilesPlan>,
     path: &[u8],
 ) -> Result<Result<FolderItem<Rc<OpenFile>>, NotThere>, Ended> {
+    if files.trusts_names() {
+        // Without files to send, nothing at all is looked up.
+        match files.is_script(path) {
+            true => return Ok(Ok(FolderItem::Script)),
+            false if !files.sends => return Ok(Err(NotThere::Missing)),
+            false => {}
+        }
+    }
     let mut found = client.worker.open_files.look_up(files, path, client.now);
     if let Err(OpenError::WouldWait) = found {
         let loaded = wait(client, stream, exchange, OpenFiles::load(files, path)).await?;
@@ -267,15 +313,15 @@ async fn send(
     let (fields, text) = (exchange.request.fields(), &exchange.request_text[..]);
     let FileResponse { file, head, body } = respond(file, fields, text, has_forms, boundary);
     match (body, &file.content) {
-        (FileResponseBody::None, _) => answer::send(client, stream, exchange, &head).await,
-        (FileResponseBody::Whole, Some(content)) => {
+        (RangeBody::None, _) => answer::send(client, stream, exchange, &head).await,
+        (RangeBody::Whole, Some(content)) => {
             let body = (content.len() as u64, MemoryBody(content));
             answer::send_with(client, stream, exchange, &head, body).await
         }
-        (FileResponseBody::Whole, None) => {
+        (RangeBody::Whole, None) => {
             Box::pin(send_file(client, stream, exchange, &head, file, whole(file))).await
         }
-        (FileResponseBody::Parts(pieces, len), _) => {
+        (RangeBody::Parts(pieces, len), _) => {
             Box::pin(send_file(client, stream, exchange, &head, file, (pieces, len))).await
         }
     }

@@ -34,7 +34,11 @@ pub(crate) fn run<U: Servers>(
 /// Counts the exchange for the route that took it.
 fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
     let Some(route) = record.route else { return };
-    let shard = &config.snapshot.listeners[record.listener()].route_plans[route].shards.of(worker);
+    let plan = &config.snapshot.listeners[record.listener()].route_plans[route];
+    if let Some((result, cache)) = record.cache.zip(plan.cache.as_ref()) {
+        cache.plan.state.shards.of(worker).requests[result as usize].increment();
+    }
+    let shard = plan.shards.of(worker);
     shard.requests.increment();
     if record.status != 0 {
         shard.responses.record(record.status);

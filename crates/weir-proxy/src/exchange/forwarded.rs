@@ -93,6 +93,17 @@ pub(crate) fn write(
             out.extend_from_slice(listener.via_name.as_bytes());
         });
     }
+    write_request_id(out, exchange, listener, changes);
+}
+
+/// Adds the request id alone.
+#[inline(always)]
+pub(crate) fn write_request_id(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    changes: &HeaderChanges,
+) {
     if let Some(header) = &listener.config.request_id.header
         && leave(changes, header.as_bytes())
     {

@@ -1,10 +1,10 @@
-//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files; behind them, whether it is copied
-//! for a mirror.
+//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files, the cache. Here it is decided, too,
+//! whether it is copied for a mirror.
 
 use super::client::Client;
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, access, files, mirror};
+use super::{End, Ended, Exchange, access, cache, files, mirror};
 use crate::upstream::stream::Servers;
 
 /// Passes them one after the other; the end of the exchange when one of them has the answer.
@@ -27,9 +27,13 @@ pub(super) async fn pass(
     {
         return Ok(Some(end));
     }
-    let is_answered = files::answer(client, stream, exchange, route).await?;
-    if !is_answered {
-        mirror::begin(client, exchange, route);
+    if files::answer(client, stream, exchange, route).await? {
+        return Ok(Some(End::Done));
     }
-    Ok(is_answered.then_some(End::Done))
+    mirror::begin(client, exchange, route);
+    match &route.cache {
+        None => Ok(None),
+        // On the heap, since it is large and most routes have none.
+        Some(_) => Box::pin(cache::pass(client, stream, servers, exchange, (listener, route))).await,
+    }
 }

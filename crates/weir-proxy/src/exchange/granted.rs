@@ -11,7 +11,7 @@ use weir_observe::{Cause, Failure, Phase};
 use super::Exchange;
 
 /// What is known of a client.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Granted {
     /// The user that it has named, right or wrong: a request goes to a server only when it is right.
     pub(crate) user: Vec<u8>,

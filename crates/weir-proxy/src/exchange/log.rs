@@ -114,6 +114,8 @@ fn with_record(
         trace_id: trace_id.as_ref().map_or(b"", |digits| digits.as_slice()),
         user: granted::user(exchange),
         auth: granted::auth(exchange),
+        cache: record.cache,
+        cache_reason: record.cache_detail,
         fields: &Heads { exchange },
         status: (record.status != 0).then_some(record.status),
         grpc_status: grpc_call::final_status(exchange).map(GrpcStatus::name),

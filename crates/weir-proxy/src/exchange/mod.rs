@@ -12,12 +12,13 @@ mod respond;
 mod upgrade;
 mod gates;
 pub(crate) mod mirror;
-mod background;
 mod files;
+mod cache;
 mod proof;
 mod basic_auth;
 mod jwt_auth;
 mod forward_auth;
+mod background;
 mod subrequest;
 pub(crate) mod tcp;
 mod queue;
@@ -36,6 +37,7 @@ pub(crate) mod tunnelled;
 pub(crate) mod delivery;
 mod answer;
 mod error_pages;
+mod cgi;
 mod template;
 pub(crate) mod fields;
 mod cors;
@@ -74,6 +76,8 @@ use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use body_coding::BodyCoding;
+use cache::CacheUse;
+use cgi::Script;
 use client::Client;
 use granted::Granted;
 use grpc_call::GrpcCall;
@@ -109,10 +113,26 @@ pub(crate) async fn run(
         Ok(tunnel @ End::Tunnel(_)) => return tunnel,
         Ok(end) => end,
         Err(Ended::Quietly) => return End::Closed,
-        Err(Ended::Failed(failure)) => answer::failure(client, stream, exchange, failure).await,
+        Err(Ended::Failed(failure)) => fail(client, stream, exchange, failure).await,
     };
     finish::record(client, stream, exchange);
     end
+}
+
+/// Answers with the page of a failure, or with what is stored for that case.
+#[cold]
+async fn fail(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    failure: Failure,
+) -> End {
+    let failure = match cache::instead_of_failure(client, stream, exchange, failure).await {
+        Some(Ok(end)) => return end,
+        Some(Err(failure)) => failure,
+        None => failure,
+    };
+    answer::failure(client, stream, exchange, failure).await
 }
 
 /// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].
@@ -149,7 +169,7 @@ async fn carry(
     let plans = Plans { config: &config, listener, route, upstream, upstream_index };
     begin_attempts(client, exchange, plans);
     if request_buffering::is_wanted(exchange, route) {
-        Box::pin(request_buffering::take_request(client, stream, exchange, route)).await?;
+        Box::pin(request_buffering::take_request(client, stream, exchange, plans)).await?;
     }
     let mut history = AttemptHistory::new();
     let mut kept = None;
@@ -190,11 +210,17 @@ async fn carry(
     if exchange.switches_protocols() {
         return upgrade::run(client, stream, exchange, plans, serving).await;
     }
-    if route.holds_responses
-        && let Some(holding) = held::wanted(exchange, plans)
-    {
-        // On the heap, since it would make every exchange larger.
-        return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding))).await;
+    if route.holds_responses {
+        if exchange.cached.is_some() {
+            exchange.mirrored = None;
+            match Box::pin(cache::take(client, stream, servers, exchange, plans, serving)).await? {
+                cache::Answering::Done(end) => return Ok(end),
+                cache::Answering::Passes(response) => serving = response,
+            }
+        }
+        if let Some(holding) = held::wanted(exchange, plans) {
+            return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding))).await;
+        }
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
         grpc::break_off(exchange, plans, &serving, ended);
@@ -287,8 +313,12 @@ pub(crate) struct Exchange {
     pub(crate) retry_after: Option<u32>,
     /// What limits by key have to do with it.
     pub(crate) limited: Limited,
+    /// What the cache has to do with a request that goes to a server.
+    cached: Option<Box<CacheUse>>,
     /// The gRPC call that the request is.
     pub(crate) grpc: Option<GrpcCall>,
+    /// The script that it names, for a server of FastCGI.
+    pub(crate) script: Option<Box<Script>>,
     /// What is known of the client, on a route that asks for that.
     pub(crate) granted: Option<Box<Granted>>,
     /// That its request will be copied for a mirror.
@@ -325,7 +355,9 @@ impl Exchange {
             rendered_headers: RenderedHeaders::default(),
             retry_after: None,
             limited: Limited::default(),
+            cached: None,
             grpc: None,
+            script: None,
             granted: None,
             mirrored: None,
             waits_for_slot: true,
@@ -359,7 +391,9 @@ impl Exchange {
         if self.limited.is_asked {
             self.limited.reset();
         }
+        self.cached = None;
         self.grpc = None;
+        self.script = None;
         self.granted = None;
         self.mirrored = None;
         self.record.reset();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_http::FieldSet;
-use weir_observe::{AffinityOutcome, Failure, Party, Phase, PhaseTimes};
+use weir_observe::{AffinityOutcome, CacheResult, Failure, Party, Phase, PhaseTimes};
 
 use super::client::Client;
 use super::stream::ClientEnd;
@@ -55,6 +55,10 @@ pub(crate) struct Record {
     /// The party that ended the tunnel, or ended its direction first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
+    /// What the cache did.
+    pub(crate) cache: Option<CacheResult>,
+    /// More about that.
+    pub(crate) cache_detail: Option<&'static str>,
     pub(crate) request_id: Vec<u8>,
     pub(crate) trace: Trace,
 }
@@ -86,6 +90,8 @@ impl Record {
             credited: (0, 0),
             ended_by: None,
             failure: None,
+            cache: None,
+            cache_detail: None,
             request_id: Vec::new(),
             trace: Trace::NONE,
         }
@@ -108,6 +114,7 @@ impl Record {
         self.credited = (0, 0);
         self.ended_by = None;
         self.failure = None;
+        (self.cache, self.cache_detail) = (None, None);
         self.request_id.clear();
         self.request_id.shrink_to(REQUEST_ID_LEN);
         self.trace = Trace::NONE;

@@ -117,6 +117,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.client_stays = record.client_stays;
     entry.ended_by = record.ended_by;
     entry.kept = record.kept;
+    entry.cache = (record.cache, record.cache_detail);
     entry.attempts_seen = exchange.attempt_trace.seen();
     entry.first_attempt = *exchange.attempt_trace.first();
     entry.trace_id = record.trace.id().to_be_bytes();

@@ -7,6 +7,7 @@ use weir_http::BodyLength;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::client::Client;
+use super::plans::Plans;
 use super::stream::{ClientStream, Status};
 use super::{Ended, Exchange};
 use crate::relay::ends::{RelayError, Sink as _};
@@ -31,9 +32,9 @@ pub(super) async fn take_request(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    route: &RoutePlan,
+    plans: Plans<'_>,
 ) -> Result<(), Ended> {
-    let Some(limits) = &route.config.buffer_requests else { return Ok(()) };
+    let Some(limits) = &plans.route.config.buffer_requests else { return Ok(()) };
     if exchange.request.expects_continue() {
         // Nothing but Weir can ask for the body now (RFC 9110 section 10.1.1).
         exchange.body_was_asked_for = true;
@@ -48,6 +49,13 @@ pub(super) async fn take_request(
     };
     client.worker.shard.bodies_buffered[place].increment();
     exchange.replay_buffer.begin_gathered();
+    if plans.upstream.speaks_fastcgi() && exchange.request.body() == BodyLength::Unknown {
+        if gathered == Gathered::Partly {
+            // Its length is needed before its first byte, and there is no room to measure it.
+            return Err(Failure::client(Phase::Request, Cause::BodyTooLarge).into());
+        }
+        exchange.request.set_body_length(exchange.replay_buffer.gathered_len());
+    }
     Ok(())
 }
 

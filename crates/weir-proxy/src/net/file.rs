@@ -102,8 +102,7 @@ impl FolderRoot<'_> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = resolve(CWD, self.path, flags, cached, may_wait)?;
         let path = if path.is_empty() { &b"."[..] } else { path };
-        let links = if self.follows_links { ResolveFlags::empty() } else { ResolveFlags::NO_SYMLINKS };
-        let rules = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | links | cached;
+        let rules = self.rules() | cached;
         // A FIFO without a writer must not hold the call up, nor a terminal take the process over.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = resolve(root.as_fd(), path, flags, rules, may_wait)?;
@@ -116,6 +115,24 @@ impl FolderRoot<'_> {
             FileType::Directory => Ok(FolderEntry::Folder(fd)),
             _ => Err(OpenError::Missing),
         }
+    }
+}
+
+impl FolderRoot<'_> {
+    /// Whether `path` below the folder is a file, which need not be readable: a program runs it.
+    pub(crate) fn is_file(&self, path: &[u8], may_wait: MayWait) -> Result<bool, OpenError> {
+        let cached = if may_wait == MayWait::Yes { ResolveFlags::empty() } else { RESOLVE_CACHED };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = resolve(CWD, self.path, flags, cached, may_wait)?;
+        let fd =
+            resolve(root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, self.rules() | cached, may_wait)?;
+        let stat = rustix::fs::fstat(&fd).map_err(OpenError::Failed)?;
+        Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    }
+
+    fn rules(&self) -> ResolveFlags {
+        let links = if self.follows_links { ResolveFlags::empty() } else { ResolveFlags::NO_SYMLINKS };
+        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | links
     }
 }
 

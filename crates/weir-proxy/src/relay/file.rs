@@ -22,8 +22,8 @@ const CHUNK: u64 = 1024 * 1024;
 pub(crate) enum BodyPiece {
     /// Text between parts.
     Text(Vec<u8>),
-    /// Bytes of the file.
-    File(ByteRange),
+    /// Bytes of the whole.
+    Range(ByteRange),
 }
 
 /// What is left of a body from a file.
@@ -64,7 +64,7 @@ impl<'a> FileBody<'a> {
     /// The part of the file that comes next, if nothing stands before it.
     fn next_of_file(&self) -> Option<ByteRange> {
         match self.pieces.front() {
-            Some(BodyPiece::File(range)) if self.buffer.is_none() => Some(*range),
+            Some(BodyPiece::Range(range)) if self.buffer.is_none() => Some(*range),
             _ => None,
         }
     }
@@ -73,7 +73,7 @@ impl<'a> FileBody<'a> {
         while let Some(piece) = self.pieces.front() {
             let is_empty = match piece {
                 BodyPiece::Text(text) => self.taken == text.len(),
-                BodyPiece::File(range) => range.is_empty(),
+                BodyPiece::Range(range) => range.is_empty(),
             };
             if !is_empty {
                 break;
@@ -85,7 +85,7 @@ impl<'a> FileBody<'a> {
 
     /// Goes on in the file.
     fn advance(&mut self, len: u64) {
-        if let Some(BodyPiece::File(range)) = self.pieces.front_mut() {
+        if let Some(BodyPiece::Range(range)) = self.pieces.front_mut() {
             range.start += len;
         }
         self.drop_empty();

@@ -159,6 +159,11 @@ impl ReplayBuffer {
         }
     }
 
+    /// Bytes that were gathered.
+    pub(crate) fn gathered_len(&self) -> u64 {
+        self.bytes.len() as u64 + self.spill.as_ref().map_or(0, |spill| spill.len())
+    }
+
     /// Begins with what was gathered.
     pub(crate) fn begin_gathered(&mut self) {
         self.taken = 0;

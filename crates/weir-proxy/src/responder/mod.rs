@@ -7,6 +7,7 @@ pub(crate) mod grpc_failure;
 pub(crate) mod fixed;
 pub(crate) mod redirect;
 pub(crate) mod files;
+pub(crate) mod ranges;
 pub(crate) mod error_page;
 pub(crate) mod last_hop;
 mod answer;

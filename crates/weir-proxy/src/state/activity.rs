@@ -21,6 +21,8 @@ pub enum Activity {
     Head,
     /// The verdict about the credentials of the request.
     Credentials,
+    /// The response that another request fetches.
+    Cache,
     /// A slot on a server.
     Queue,
     /// A connection to a server.
@@ -51,7 +53,7 @@ impl Activity {
             Activity::ProxyHeader => Phase::Accept,
             Activity::Handshake | Activity::Hello => Phase::Tls,
             Activity::Memory | Activity::Head => Phase::Request,
-            Activity::Credentials => Phase::Route,
+            Activity::Credentials | Activity::Cache => Phase::Route,
             Activity::Queue => Phase::Queue,
             Activity::Connecting => Phase::Connect,
             Activity::RequestBody | Activity::ServerTakes if !answered => Phase::Send,
@@ -94,6 +96,7 @@ impl Activity {
             Activity::Memory => "a buffer of Weir to become free",
             Activity::Head => "the rest of the request head",
             Activity::Credentials => "the verdict about the credentials of the request",
+            Activity::Cache => "the response that another request fetches",
             Activity::Queue => "a server with a free slot",
             Activity::Connecting => "the connection to the server",
             Activity::Disk => "the disk that the file is on",

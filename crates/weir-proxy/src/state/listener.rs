@@ -18,6 +18,7 @@ use weir_traffic::route::{MethodMatch, RouteTable};
 use weir_traffic::split::WeightedSplit;
 
 use super::access::{AccessPlan, AccessPlans};
+use super::cache::{CachePlan, RouteCachePlan};
 use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::method_set::MethodSet;
 use super::mirror::MirrorState;
@@ -127,6 +128,13 @@ pub struct ListenerPlan {
     own_id_header: Option<Box<[u8]>>,
 }
 
+/// What routes refer to by name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NamedPlans<'a> {
+    pub(super) limits: &'a [Arc<LimitPlan>],
+    pub(super) caches: &'a [Arc<CachePlan>],
+}
+
 /// The lists that requests are looked up in, and the limits that they are under.
 #[derive(Debug)]
 pub(crate) struct RequestRules {
@@ -150,9 +158,11 @@ pub struct RoutePlan {
     pub(crate) files: Option<Arc<FilesPlan>>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) body_bytes_max: u64,
+    /// What it stores.
+    pub(crate) cache: Option<Box<RouteCachePlan>>,
     /// Where copies of its requests go.
     pub mirror: Option<Box<MirrorPlan>>,
-    /// Whether a response may be taken in, replaced by a page, or compared with that of a mirror.
+    /// Whether a response may be taken in, stored, replaced by a page, or compared with that of a mirror.
     pub(crate) holds_responses: bool,
     /// What each worker counts.
     pub shards: PerWorker<RouteShard>,
@@ -179,7 +189,7 @@ impl ListenerPlan {
         config: &Arc<Listener>,
         inputs: &PlanInputs,
         certificate_headers: &[Box<str>],
-        limits: &[Arc<LimitPlan>],
+        named: NamedPlans<'_>,
         before: Option<&ListenerPlan>,
     ) -> Result<Self, TlsError> {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
@@ -224,8 +234,8 @@ impl ListenerPlan {
             connection_rate: config.connections_per_client_rate.and_then(|rate| {
                 ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
             }),
-            rules: request_rules(&config.lists, &config.limited_by, limits),
-            route_plans: route_plans(config, inputs, limits, before),
+            rules: request_rules(&config.lists, &config.limited_by, named.limits),
+            route_plans: route_plans(config, inputs, named, before),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
@@ -303,7 +313,7 @@ impl ListenerPlan {
 fn route_plans(
     config: &Listener,
     inputs: &PlanInputs,
-    limits: &[Arc<LimitPlan>],
+    named: NamedPlans<'_>,
     before: Option<&ListenerPlan>,
 ) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
@@ -313,7 +323,7 @@ fn route_plans(
         let before = before.get(&*route.name).copied();
         let auth_route = auth_route(route, inputs).map(Box::new);
         let mirror = mirror(route, inputs, before).map(Box::new);
-        let plan = RoutePlan::new(route, inputs, limits, before);
+        let plan = RoutePlan::new(route, inputs, named, before);
         RoutePlan { access: access.of(route), auth_route, mirror, ..plan }
     };
     config.routes.iter().map(plan).collect()
@@ -324,7 +334,7 @@ fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     let forward = route.access.as_ref()?.forward.as_ref()?;
     let mut to_server = Route::to_upstream(&route.name, forward.upstream);
     to_server.forward_host = forward.forward_host.clone();
-    Some(RoutePlan::new(&Arc::new(to_server), inputs, &[], None))
+    Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
 }
 
 /// The way of copies of the requests of a route, which are changed as the requests are.
@@ -339,7 +349,7 @@ fn mirror(route: &Route, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Opt
     to_server.request_headers = route.request_headers.followed_by(&mark);
     let state = before.and_then(|before| before.mirror.as_ref()).map(|mirror| Arc::clone(&mirror.state));
     Some(MirrorPlan {
-        route: RoutePlan::new(&Arc::new(to_server), inputs, &[], None),
+        route: RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None),
         methods: MethodSet::new(settings.methods.iter().map(MethodMatch::as_str)),
         state: state.unwrap_or_default(),
     })
@@ -420,17 +430,18 @@ const fn encoded_slash(rule: weir_config::EncodedSlashAction) -> EncodedSlashRul
 }
 
 impl RoutePlan {
-    /// Whether something stands between a request and its server: limits, proofs of who makes it, files.
+    /// Whether something stands between a request and its server: limits, proofs of who makes it, files, a cache.
     #[inline(always)]
     pub(crate) fn has_gates(&self) -> bool {
-        self.rules.is_some() || self.access.is_some() || self.files.is_some() || self.mirror.is_some()
+        let asks = self.rules.is_some() || self.access.is_some();
+        asks || self.files.is_some() || self.mirror.is_some() || self.cache.is_some()
     }
 
     /// Goes on counting where `before`, the route of this name, left off.
     fn new(
         config: &Arc<Route>,
         inputs: &PlanInputs,
-        limits: &[Arc<LimitPlan>],
+        named: NamedPlans<'_>,
         before: Option<&RoutePlan>,
     ) -> Self {
         let split = match &config.action {
@@ -443,9 +454,11 @@ impl RoutePlan {
             | RouteAction::Respond(_)
             | RouteAction::Files(_) => None,
         };
-        let files = match &config.action {
-            RouteAction::Files(files) => Some(Arc::new(FilesPlan::new(files))),
-            _ => None,
+        let files = match (&config.action, &config.fastcgi) {
+            (RouteAction::Files(files), None) => Some(FilesPlan::new(files)),
+            (RouteAction::Files(files), Some(scripts)) => Some(FilesPlan::new(files).with_scripts(scripts)),
+            (_, Some(scripts)) => FilesPlan::of_scripts(scripts),
+            (_, None) => None,
         };
         Self {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
@@ -453,12 +466,14 @@ impl RoutePlan {
             auth_route: None,
             mirror: None,
             split,
-            rules: request_rules(&config.lists, &config.limited_by, limits),
-            files,
+            rules: request_rules(&config.lists, &config.limited_by, named.limits),
+            files: files.map(Arc::new),
             rewrite: config.rewrite.clone(),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
+            cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
             holds_responses: config.buffer_responses.is_some()
                 || config.mirror.is_some()
+                || config.cache.is_some()
                 || config.error_pages.iter().any(|page| page.of_servers),
             config: Arc::clone(config),
         }

@@ -13,6 +13,7 @@ pub mod snapshot;
 mod listener;
 pub mod mirror;
 pub(crate) mod limit;
+pub(crate) mod cache;
 pub(crate) mod static_files;
 pub(crate) mod upstream;
 pub mod pool;

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use weir_config::{Config, Dns, KeyLimit, Process};
+use weir_config::{CacheStore, Config, Dns, KeyLimit, Process};
 use weir_observe::prometheus::BucketBounds;
 
+pub use super::cache::{CachePlan, Purge, PurgedPart};
 pub use super::limit::LimitPlan;
+use super::listener::NamedPlans;
 pub(crate) use super::listener::RequestRules;
 pub use super::listener::head_limits;
 pub use super::listener::{ListenerPlan, ListenerState, RoutePlan};
@@ -34,6 +36,8 @@ pub struct Snapshot {
     pub listeners: Vec<Arc<ListenerPlan>>,
     /// The limits by key, in the order of the config.
     pub limits: Vec<Arc<LimitPlan>>,
+    /// The caches, in the order of the config.
+    pub caches: Vec<Arc<CachePlan>>,
     /// What may refuse a request, in words: the limits, then the lists.
     pub rule_names: Vec<Box<str>>,
     /// The upstreams, in the order of the config.
@@ -79,6 +83,15 @@ fn limits(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Ve
     config.limits.iter().map(plan).collect()
 }
 
+/// The plans of the caches: those that stay the same are kept.
+fn caches(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Vec<Arc<CachePlan>> {
+    let plan = |cache: &Arc<CacheStore>| match before.and_then(|before| before.cache(&cache.name)) {
+        Some(plan) if is_same(&plan.config, cache) => Arc::clone(plan),
+        known => Arc::new(CachePlan::new(cache, inputs.workers, known.map(|plan| &**plan))),
+    };
+    config.caches.iter().map(plan).collect()
+}
+
 fn rule_names(config: &Config) -> Vec<Box<str>> {
     let limits = config.limits.iter().map(|limit| rule_name("limit", &limit.name));
     limits.chain(config.lists.iter().map(|list| rule_name("list", &list.name))).map(Box::from).collect()
@@ -111,12 +124,14 @@ impl Snapshot {
         let certificate_headers = config.client_certificate_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let limits = limits(config, inputs, before);
+        let caches = caches(config, inputs, before);
+        let named = NamedPlans { limits: &limits, caches: &caches };
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
                 Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
                 known => {
                     let known = known.map(|plan| &**plan);
-                    ListenerPlan::new(listener, inputs, &certificate_headers, &limits, known).map(Arc::new)
+                    ListenerPlan::new(listener, inputs, &certificate_headers, named, known).map(Arc::new)
                 }
             }
         });
@@ -134,6 +149,7 @@ impl Snapshot {
             dns: config.dns.clone(),
             listeners: listeners.collect::<Result<_, _>>()?,
             limits,
+            caches,
             rule_names: rule_names(config),
             upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {
@@ -161,6 +177,11 @@ impl Snapshot {
     /// The limit by key of this name.
     pub fn limit(&self, name: &str) -> Option<&Arc<LimitPlan>> {
         self.limits.iter().find(|plan| *plan.config.name == *name)
+    }
+
+    /// The cache of this name.
+    pub fn cache(&self, name: &str) -> Option<&Arc<CachePlan>> {
+        self.caches.iter().find(|plan| *plan.config.name == *name)
     }
 
     /// The config that this was made from, `config`, with the parts that the plans keep, so that none is kept twice.

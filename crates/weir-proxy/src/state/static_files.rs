@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
-use weir_config::{FileEncoding, StaticFiles, SymlinkRule, TemplatePart, TemplateValue};
+use weir_config::{FastcgiSettings, FileEncoding, StaticFiles, SymlinkRule, TemplatePart, TemplateValue};
 use weir_http::{DATE_BYTES, digits, media_type};
 
 use crate::net::clock::{self, Instant};
@@ -40,6 +40,10 @@ pub(crate) struct FilesPlan {
     number: u64,
     /// Whether the path of the request is tried before others.
     pub(crate) tries_path_first: bool,
+    /// Which files are scripts, that are run and never sent.
+    pub(crate) scripts: Option<Box<FastcgiSettings>>,
+    /// Whether any file is sent: there may be scripts and nothing else.
+    pub(crate) sends: bool,
 }
 
 impl FilesPlan {
@@ -48,9 +52,39 @@ impl FilesPlan {
         let StaticFiles { root, precompressed, symlinks, types, default_type, charset, .. } = config;
         format!("{root:?} {precompressed:?} {symlinks:?} {types:?} {default_type:?} {charset:?}")
             .hash(&mut hasher);
-        let mut plan = Self { config: config.clone(), number: hasher.finish(), tries_path_first: false };
+        let mut plan = Self {
+            config: config.clone(),
+            number: hasher.finish(),
+            tries_path_first: false,
+            scripts: None,
+            sends: true,
+        };
         plan.tries_path_first = plan.is_path_of_request(0);
         plan
+    }
+
+    /// The same with scripts among the files.
+    pub(crate) fn with_scripts(self, scripts: &FastcgiSettings) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (self.number, &scripts.split_path).hash(&mut hasher);
+        Self { number: hasher.finish(), scripts: Some(Box::new(scripts.clone())), ..self }
+    }
+
+    /// Nothing but scripts; `None` for an application that has none.
+    pub(crate) fn of_scripts(scripts: &FastcgiSettings) -> Option<Self> {
+        let root = scripts.checked_in.as_ref().or(scripts.root.as_ref())?;
+        let plan = Self::new(&StaticFiles::of_scripts(root, &scripts.index)).with_scripts(scripts);
+        Some(Self { sends: false, ..plan })
+    }
+
+    /// Whether a path is that of a script, by its name.
+    pub(crate) fn is_script(&self, path: &[u8]) -> bool {
+        self.scripts.as_ref().is_some_and(|scripts| scripts.is_script(path))
+    }
+
+    /// Whether scripts are taken for there by their names.
+    pub(crate) fn trusts_names(&self) -> bool {
+        self.scripts.as_ref().is_some_and(|scripts| scripts.checked_in.is_none())
     }
 
     /// Whether what is tried at `place` is the path of the request as it is.
@@ -68,8 +102,12 @@ impl FilesPlan {
 
     /// Opens what is at `path`, with the forms of it that are beside it.
     fn load(&self, path: &[u8], may_wait: MayWait) -> Result<FolderItem, OpenError> {
+        if self.is_script(path) && self.root().is_file(path, may_wait)? {
+            return Ok(FolderItem::Script);
+        }
         match self.root().open(path, may_wait)? {
             FolderEntry::Folder(_) => Ok(FolderItem::Folder),
+            FolderEntry::File(_) if self.is_script(path) => Ok(FolderItem::Script),
             FolderEntry::File(file) => {
                 let mut beside = Vec::new();
                 for &encoding in &self.config.precompressed {
@@ -128,6 +166,8 @@ impl FilesPlan {
 pub(crate) enum FolderItem<F = OpenFile> {
     File(F),
     Folder,
+    /// A file that is run.
+    Script,
 }
 
 /// An open file with what its response says.
@@ -288,6 +328,10 @@ impl OpenFiles {
                 self.forget(before);
                 FolderItem::Folder
             }
+            (FolderItem::Script, before) => {
+                self.forget(before);
+                FolderItem::Script
+            }
             (FolderItem::File(file), Some(FolderItem::File(known)))
                 if known.is_same(&file) && !known.lacks_content(clock::unix_now()) =>
             {
@@ -356,6 +400,7 @@ impl FolderItem<Rc<OpenFile>> {
         match self {
             FolderItem::File(file) => FolderItem::File(Rc::clone(file)),
             FolderItem::Folder => FolderItem::Folder,
+            FolderItem::Script => FolderItem::Script,
         }
     }
 }

@@ -422,6 +422,7 @@ mod tests {
         needs_key: bool,
     ) -> String {
         let head = RequestLine {
+            id: b"",
             method: b"GET",
             target: b"/chat",
             host: b"a.test",

@@ -3,6 +3,7 @@
 pub(crate) mod slot;
 pub(crate) mod pooled;
 pub(crate) mod http1;
+mod fastcgi;
 mod http2;
 mod websocket;
 pub(crate) mod stream;

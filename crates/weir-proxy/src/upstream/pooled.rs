@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use weir_http::{BodyLength, ChunkedLimits, HeadLimits, Method, ResponseHead};
 use weir_observe::{Cause, Failure};
 
+use super::fastcgi::{FastcgiServerStream, FastcgiServers};
 use super::http1::{Http1ServerStream, Http1Servers};
 use super::http2::{Http2Opened, Http2ServerStream, Http2Servers, StreamTicket};
 use super::pinned::PinnedConnections;
@@ -21,17 +22,19 @@ use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::state::worker::Worker;
 
-/// Streams of either protocol.
+/// Streams of every protocol.
 #[derive(Debug, Default)]
 pub(crate) struct PooledServers {
     pub(crate) http1: Http1Servers,
     http2: Http2Servers,
+    fastcgi: FastcgiServers,
 }
 
-/// A stream of either protocol.
+/// A stream of one of the protocols.
 pub(crate) enum PooledStream {
     Http1(Http1ServerStream),
     Http2(Box<Http2ServerStream>),
+    Fastcgi(FastcgiServerStream),
 }
 
 /// What opening a connection gives.
@@ -39,6 +42,7 @@ pub(crate) enum PooledOpened {
     /// A connection, and whether it was counted and its handshake with it.
     Http1(Connection, bool),
     Http2(StreamTicket),
+    Fastcgi(Connection),
 }
 
 impl Servers for PooledServers {
@@ -64,6 +68,8 @@ impl Servers for PooledServers {
             if !self.http2.chooses_http1(to) {
                 return None;
             }
+        } else if to.plan().speaks_fastcgi() {
+            return self.fastcgi.take_kept(to, pinned, now, careful).map(PooledStream::Fastcgi);
         }
         self.http1.take_kept(to, pinned, now, careful).map(PooledStream::Http1)
     }
@@ -85,6 +91,7 @@ impl Servers for PooledServers {
         let is_shared = to.plan().shares_connections();
         let shared = (is_shared && !self.http2.chooses_http1(to)).then(|| self.http2.open(to, &worker));
         let alone = self.http1.open(to, header, behind, worker);
+        let is_fastcgi = to.plan().speaks_fastcgi();
         async move {
             if let Some(shared) = shared {
                 match shared.await? {
@@ -93,7 +100,11 @@ impl Servers for PooledServers {
                     Http2Opened::Http1Elsewhere => {}
                 }
             }
-            alone.await.map(|connection| PooledOpened::Http1(connection, false))
+            let connection = alone.await?;
+            Ok(match is_fastcgi {
+                true => PooledOpened::Fastcgi(connection),
+                false => PooledOpened::Http1(connection, false),
+            })
         }
     }
 
@@ -108,6 +119,9 @@ impl Servers for PooledServers {
                     Http1Servers::count_handshake(&connection, to);
                 }
                 PooledStream::Http1(self.http1.begin_on(connection, to, now))
+            }
+            PooledOpened::Fastcgi(connection) => {
+                PooledStream::Fastcgi(self.fastcgi.begin(connection, to, now))
             }
             PooledOpened::Http2(ticket) => PooledStream::Http2(self.http2.begin(&ticket, to)),
         }
@@ -125,6 +139,7 @@ impl Servers for PooledServers {
         match stream {
             PooledStream::Http1(stream) => self.http1.finish(stream, to, pinned, now, was_sent),
             PooledStream::Http2(stream) => stream.finish(),
+            PooledStream::Fastcgi(stream) => self.fastcgi.finish(stream, to, pinned, now, was_sent),
         }
     }
 
@@ -132,16 +147,18 @@ impl Servers for PooledServers {
         match stream {
             PooledStream::Http1(stream) => self.http1.drop_stream(stream),
             PooledStream::Http2(stream) => stream.finish(),
+            PooledStream::Fastcgi(stream) => self.fastcgi.drop_stream(stream),
         }
     }
 }
 
 /// Calls the same of the stream, whatever its protocol.
-macro_rules! of_either {
+macro_rules! of_stream {
     ($stream:expr, $name:ident => $call:expr) => {
         match $stream {
             PooledStream::Http1($name) => $call,
             PooledStream::Http2($name) => $call,
+            PooledStream::Fastcgi($name) => $call,
         }
     };
 }
@@ -149,16 +166,16 @@ macro_rules! of_either {
 impl ServerStream for PooledStream {
     #[inline(always)]
     fn history(&self) -> (Instant, u64) {
-        of_either!(self, stream => stream.history())
+        of_stream!(self, stream => stream.history())
     }
 
     fn set_private(&mut self) {
-        of_either!(self, stream => stream.set_private());
+        of_stream!(self, stream => stream.set_private());
     }
 
     #[inline(always)]
     fn send(&mut self, head: &RequestLine<'_>, fields: &impl OutgoingFields) {
-        of_either!(self, stream => stream.send(head, fields));
+        of_stream!(self, stream => stream.send(head, fields));
     }
 
     #[inline(always)]
@@ -168,17 +185,17 @@ impl ServerStream for PooledStream {
         relay: &mut Relay,
         body: &mut impl Source,
     ) -> Poll<Result<(), RelayError>> {
-        of_either!(self, stream => stream.poll_request(cx, relay, body))
+        of_stream!(self, stream => stream.poll_request(cx, relay, body))
     }
 
     #[inline(always)]
     fn sent(&self) -> u64 {
-        of_either!(self, stream => stream.sent())
+        of_stream!(self, stream => stream.sent())
     }
 
     #[inline(always)]
     fn received_any(&self) -> bool {
-        of_either!(self, stream => stream.received_any())
+        of_stream!(self, stream => stream.received_any())
     }
 
     #[inline(always)]
@@ -189,27 +206,27 @@ impl ServerStream for PooledStream {
         response: &mut ResponseHead,
         limits: &HeadLimits,
     ) -> Poll<Result<(), HeadError>> {
-        of_either!(self, stream => stream.poll_head(cx, stock, response, limits))
+        of_stream!(self, stream => stream.poll_head(cx, stock, response, limits))
     }
 
     #[inline(always)]
     fn head(&self) -> &[u8] {
-        of_either!(self, stream => stream.head())
+        of_stream!(self, stream => stream.head())
     }
 
     #[inline(always)]
     fn take_head(&mut self) {
-        of_either!(self, stream => stream.take_head());
+        of_stream!(self, stream => stream.take_head());
     }
 
     #[inline(always)]
     fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
-        of_either!(self, stream => stream.begin_body(response, method, limits))
+        of_stream!(self, stream => stream.begin_body(response, method, limits))
     }
 
     #[inline(always)]
     fn is_body_here(&self) -> bool {
-        of_either!(self, stream => stream.is_body_here())
+        of_stream!(self, stream => stream.is_body_here())
     }
 
     #[inline(always)]
@@ -220,21 +237,22 @@ impl ServerStream for PooledStream {
         client: &mut impl Sink,
         stock: &Rc<BufferStock>,
     ) -> Poll<Result<(), RelayError>> {
-        of_either!(self, stream => stream.poll_response(cx, relay, client, stock))
+        of_stream!(self, stream => stream.poll_response(cx, relay, client, stock))
     }
 
     fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
-        of_either!(self, stream => stream.check_switch(response))
+        of_stream!(self, stream => stream.check_switch(response))
     }
 
     fn trailer<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        of_either!(self, stream => stream.trailer(name, read))
+        of_stream!(self, stream => stream.trailer(name, read))
     }
 
     fn into_tunnel(self) -> ServerEnd {
         match self {
             PooledStream::Http1(stream) => stream.into_tunnel(),
             PooledStream::Http2(stream) => (*stream).into_tunnel(),
+            PooledStream::Fastcgi(stream) => stream.into_tunnel(),
         }
     }
 }

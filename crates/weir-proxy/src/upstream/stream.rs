@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use weir_http::fastcgi::Params;
 use weir_http::{BodyLength, ChunkedLimits, FieldWriter, HeadLimits, Method, ResponseHead, Rule};
 use weir_observe::{Cause, Failure, Phase};
 
@@ -45,7 +46,7 @@ impl<'a> Destination<'a> {
 
 /// The source of streams to servers.
 pub(crate) trait Servers: 'static {
-    type Stream: ServerStream;
+    type Stream: ServerStream + 'static;
 
     /// What opening a connection gives.
     type Opened;
@@ -169,6 +170,9 @@ pub(crate) trait ServerStream {
 /// The fields of a head, for a stream to write in the form of its protocol.
 pub(crate) trait OutgoingFields {
     fn write(&self, out: &mut impl FieldWriter);
+
+    /// Adds the parameters of CGI with the fields among them, for a server of FastCGI.
+    fn write_params(&self, _params: &mut Params) {}
 }
 
 /// Why there is no head.
@@ -193,6 +197,8 @@ pub(crate) enum Unprocessed {
     Refused,
     /// It takes no more on this connection.
     GoAway,
+    /// It has no room for it.
+    Overloaded,
 }
 
 /// What the head of a request says beside its fields.
@@ -214,6 +220,8 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) takes_trailers: bool,
     /// Whether connections to this upstream are never used again.
     pub(crate) close: bool,
+    /// The id of the request, for the log; empty without one.
+    pub(crate) id: &'a [u8],
 }
 
 /// For how long a server says that it keeps an idle connection.

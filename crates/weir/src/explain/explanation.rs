@@ -3,8 +3,8 @@
 //! Made by the same rules as on the data path; rendered by `text` and `json`.
 
 use weir_config::{
-    AffinitySettings, Config, FixedResponse, Listener, PathForm, Redirect, Route, RouteAction, StaticFiles,
-    Upstream, UpstreamIndex,
+    AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
+    RouteAction, StaticFiles, Upstream, UpstreamIndex,
 };
 use weir_http::{BodyLength, Expectation, FieldName, Method, TargetForm, via_names};
 use weir_observe::{Cause, Failure, Phase};
@@ -116,6 +116,13 @@ impl<'a> RequestExplanation<'a> {
             explanation.disposition = disposition(config, listener, route, request);
         }
         explanation
+    }
+}
+
+impl<'a> RequestExplanation<'a> {
+    /// How the request goes to servers of FastCGI.
+    pub(super) fn fastcgi(&self) -> Option<&'a FastcgiSettings> {
+        self.route.and_then(|route| route.fastcgi.as_deref())
     }
 }
 

@@ -68,6 +68,7 @@ fn ending(explanation: &RequestExplanation<'_>) -> (&'static str, Value) {
                 "path": path,
                 "try_files": files.try_files.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "otherwise": otherwise.map(|upstream| &upstream.name),
+                "scripts": explanation.fastcgi().map(sentence::scripts),
             }),
         ),
         Disposition::Forward(forward) => ("forward", forwarded(explanation, forward)),
@@ -96,6 +97,7 @@ fn forwarded(explanation: &RequestExplanation<'_>, forward: &ForwardedRequest<'_
         "target": forward.target,
         "rewritten": forward.rewritten,
         "headers": headers,
+        "scripts": explanation.fastcgi().map(sentence::scripts),
         "upgrade": upgrade.map(|(protocol, passes)| json!({ "protocol": protocol, "passes": passes })),
         "upstreams": forward.destinations.iter().map(|one| destination(explanation, one)).collect::<Vec<_>>(),
     })

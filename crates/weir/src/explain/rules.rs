@@ -1,4 +1,4 @@
-//! The lists and limits that a request comes under.
+//! The lists and limits that a request comes under, and the cache that it is looked up in.
 
 use std::sync::Arc;
 
@@ -37,7 +37,9 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let dry = if limit.dry_run { ", as a dry run" } else { "" };
         ("limit", format!("{}: {} by {}{dry}", limit.name, limit.rule(), limit.key))
     };
-    lists.iter().map(list).chain(limits.iter().map(limit)).collect()
+    let cache = explanation.route.and_then(|route| route.cache.as_deref());
+    let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));
+    lists.iter().map(list).chain(limits.iter().map(limit)).chain(cache).collect()
 }
 
 /// The same for programs.
@@ -50,5 +52,8 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
     if !limits.is_empty() {
         let limit = |one: &LimitUse| json!({ "name": one.limit.name, "rule": one.limit.rule(), "key": one.limit.key.to_string() });
         object["limits"] = limits.iter().map(limit).collect();
+    }
+    if let Some(cache) = explanation.route.and_then(|route| route.cache.as_deref()) {
+        object["cache"] = json!({ "name": cache.store.name, "key": cache.key.to_string() });
     }
 }

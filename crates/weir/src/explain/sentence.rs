@@ -2,8 +2,8 @@
 //! balancing policy.
 
 use weir_config::{
-    AffinitySettings, CookieMode, ForwardHost, HeaderChanges, HealthCheck, HealthProbe, ServerProtocol,
-    Upstream, UpstreamTls, print_duration,
+    AffinitySettings, CookieMode, FastcgiSettings, ForwardHost, HeaderChanges, HealthCheck, HealthProbe,
+    ServerProtocol, Upstream, UpstreamTls, print_duration,
 };
 use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value};
@@ -133,11 +133,37 @@ pub(super) fn protocol(upstream: &Upstream) -> Option<String> {
         ServerProtocol::H2 => "HTTP/2",
         ServerProtocol::H2c => "HTTP/2 without TLS",
         ServerProtocol::Auto => "HTTP/2, or HTTP/1.1 with servers that prefer it",
+        ServerProtocol::Fastcgi => {
+            let kept = if upstream.pool.keeps_any() { "kept open" } else { "opened for each request" };
+            return Some(format!("FastCGI; a connection is {kept}"));
+        }
     };
     let streams_max = upstream.http2.streams_max;
     Some(format!(
         "{what}; up to {streams_max} requests at once on a connection, or fewer if the server says so"
     ))
+}
+
+/// Which scripts servers of FastCGI run.
+pub(super) fn scripts(fastcgi: &FastcgiSettings) -> String {
+    let ends = fastcgi.split_path.join(", ");
+    let place = match &fastcgi.root {
+        Some(root) => format!("files that end with {ends} below {}", root.display()),
+        None => "none".to_owned(),
+    };
+    let checked = match &fastcgi.checked_in {
+        Some(folder) if fastcgi.root.as_ref() != Some(folder) => {
+            format!("; looked up in {}", folder.display())
+        }
+        Some(_) => String::new(),
+        None => "; not looked up first".to_owned(),
+    };
+    let otherwise = match fastcgi.script.as_deref() {
+        None => String::new(),
+        Some("") => "; the program gets the path of requests that name none".to_owned(),
+        Some(script) => format!("; {script} for requests that name none"),
+    };
+    format!("{place}{checked}{otherwise}")
 }
 
 /// How servers are probed.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{FixedResponse, ListenerProtocol, Redirect, StaticFiles, Upstream};
+use weir_config::{FastcgiSettings, FixedResponse, ListenerProtocol, Redirect, StaticFiles, Upstream};
 use weir_observe::Failure;
 use weir_traffic::balance::ServerCandidate;
 use weir_traffic::route::{RouteOutcome, RouteRequest as _};
@@ -32,7 +32,9 @@ pub(super) fn render(explanation: &RequestExplanation<'_>) -> String {
         }
         Disposition::Redirect { redirect, location } => push_redirect(&mut page, redirect, location),
         Disposition::Respond(fixed) => push_respond(&mut page, fixed),
-        Disposition::Files { files, path, otherwise } => push_files(&mut page, files, path, *otherwise),
+        Disposition::Files { files, path, otherwise } => {
+            push_files(&mut page, files, path, *otherwise, explanation.fastcgi());
+        }
         Disposition::Forward(forward) => push_forward(&mut page, explanation, forward),
     }
     page.0
@@ -117,11 +119,24 @@ fn push_respond(page: &mut ExplanationText, fixed: &FixedResponse) {
     }
 }
 
-fn push_files(page: &mut ExplanationText, files: &StaticFiles, path: &str, otherwise: Option<&Upstream>) {
+fn push_files(
+    page: &mut ExplanationText,
+    files: &StaticFiles,
+    path: &str,
+    otherwise: Option<&Upstream>,
+    fastcgi: Option<&FastcgiSettings>,
+) {
     page.line("files", &format!("below {}", files.root.display()));
     page.line("path", path);
     let tried: Vec<String> = files.try_files.iter().map(ToString::to_string).collect();
     page.line("tried", &tried.join(", "));
+    if let (Some(fastcgi), Some(upstream)) = (fastcgi, otherwise) {
+        page.line("scripts", &format!("{}; run by upstream {}", sentence::scripts(fastcgi), upstream.name));
+        if fastcgi.script.is_none() {
+            page.line("otherwise", "404; 405 for other methods than GET and HEAD on files that are sent");
+        }
+        return;
+    }
     match otherwise {
         Some(upstream) => page.line(
             "otherwise",
@@ -149,6 +164,9 @@ fn push_forward(
     let changes = sentence::changes(&route.request_headers);
     for change in sentence::forward_host(&route.forward_host).into_iter().chain(changes) {
         page.line("header", &change);
+    }
+    if let Some(fastcgi) = explanation.fastcgi() {
+        page.line("scripts", &sentence::scripts(fastcgi));
     }
     for destination in &forward.destinations {
         push_destination(page, explanation, destination, forward.destinations.len() > 1);

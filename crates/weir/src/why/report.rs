@@ -117,6 +117,9 @@ fn where_it_went(page: &mut ReportText, exchange: &Value) {
             &format!("{}, which takes {}", shown(&exchange["route"]), shown(&exchange["rule"])),
         );
     }
+    if let Some(result) = exchange["cache"].as_str() {
+        page.line("cache", &format!("{}{}", cached(result), reason_of_cache(exchange)));
+    }
     if !exchange["upstream"].is_null() {
         let kept = match exchange["affinity"].as_str() {
             Some("kept") => ", the client was kept on its server",
@@ -267,6 +270,7 @@ fn how_it_ended(page: &mut ReportText, exchange: &Value) {
     );
     match (exchange["status"].as_u64(), exchange["answered_by"].as_str()) {
         (Some(status), Some("weir")) => page.line("answer", &format!("{status} by Weir itself; {bytes}")),
+        (Some(status), Some("cache")) => page.line("answer", &format!("{status} from the cache; {bytes}")),
         (Some(status), _) => page.line("answer", &format!("{status} by the server; {bytes}")),
         (None, _) => page.line("answer", &format!("none; {bytes}")),
     }
@@ -299,6 +303,22 @@ fn why_it_failed(page: &mut ReportText, exchange: &Value) {
     }
     page.line("to change", &shown(&failure["change"]));
     page.line("read", &shown(&failure["read"]));
+}
+
+/// What the cache did, as a sentence.
+fn cached(result: &str) -> &'static str {
+    match result {
+        "hit" => "hit: the response was stored, and fresh",
+        "stale" => "stale: the stored response was used although it was no longer fresh",
+        "revalidated" => "revalidated: the server has confirmed the stored response",
+        "collapsed" => "collapsed: another request fetched the response meanwhile",
+        "bypass" => "bypass: the request has nothing to do with the cache",
+        _ => "miss: there was no stored response",
+    }
+}
+
+fn reason_of_cache(exchange: &Value) -> String {
+    exchange["cache_reason"].as_str().map(|reason| format!(" ({reason})")).unwrap_or_default()
 }
 
 fn where_the_time_went(page: &mut ReportText, exchange: &Value) {

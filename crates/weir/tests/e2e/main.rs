@@ -20,4 +20,5 @@ mod resilience;
 mod admin;
 mod observability;
 mod lifecycle;
+mod examples;
 mod commands;

@@ -24,8 +24,25 @@ pub(super) const ADVICE: &[Advice] = &[
         "responses are compressed with `compression = true` of a listener or a route",
     ),
     advice(
+        &[
+            "proxy_cache",
+            "proxy_cache_path",
+            "proxy_cache_valid",
+            "proxy_cache_key",
+            "proxy_store",
+            "caches",
+            "cache_use",
+            "cache_store",
+        ],
+        "a store of responses is declared as `[cache.NAME]`, and used by a route with `cache = \"NAME\"`",
+    ),
+    advice(
         &["alias", "static", "document_root"],
         "a route serves files with `files = { root = \"/path\" }`; `strip_prefix` removes its `path` first",
+    ),
+    advice(
+        &["fastcgi_pass", "php_fastcgi", "fcgi_app", "use_fcgi_app", "fastcgi_keep_conn", "php", "phpfpm"],
+        "PHP runs in servers of an upstream with `protocol = \"fastcgi\"`; `fastcgi` of a route says which script",
     ),
     advice(&["directory_listing"], "folders are listed with `listing = true` in `files` of a route"),
     advice(

@@ -30,6 +30,7 @@ pub(super) const VALUES: &[(&[&str], &str, &str)] = &[
     (&["TLSv1.2"], "1.2", ""),
     (&["TLSv1.3"], "1.3", ""),
     (&["http", "h1", "http/1.1", "1.1"], "http1", ""),
+    (&["fcgi", "php", "php-fpm"], "fastcgi", ""),
     (&["http2", "http/2", "2", "2.0"], "h2", ", or `h2c` without TLS"),
 ];
 

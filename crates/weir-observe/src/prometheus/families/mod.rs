@@ -1,5 +1,6 @@
 //! Every family: its name, its meaning, and how the samples of a part are read.
 
+mod caches;
 mod limits;
 mod listeners;
 mod process;
@@ -8,7 +9,7 @@ mod upstreams;
 
 use std::sync::Arc;
 
-use super::source::{LimitPart, ListenerPart, UpstreamPart};
+use super::source::{CachePart, LimitPart, ListenerPart, UpstreamPart};
 use super::text::{MetricType, Samples};
 use crate::counter::Level;
 use crate::histogram::{Histogram, HistogramSnapshot};
@@ -35,6 +36,7 @@ pub(super) enum Write {
     Listener(fn(&mut Samples<'_>, &dyn ListenerPart)),
     Route(fn(&mut Samples<'_>, &PerWorker<RouteShard>)),
     Limit(fn(&mut Samples<'_>, &dyn LimitPart)),
+    Cache(fn(&mut Samples<'_>, &dyn CachePart)),
     Upstream(fn(&mut Samples<'_>, &dyn UpstreamPart)),
     Server(fn(&mut Samples<'_>, &dyn UpstreamPart, usize)),
 }
@@ -46,6 +48,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Family> {
         listeners::FAMILIES,
         listeners::ROUTE_FAMILIES,
         limits::FAMILIES,
+        caches::FAMILIES,
         upstreams::FAMILIES,
         servers::FAMILIES,
     ]

@@ -39,6 +39,13 @@ pub(super) const FAMILIES: &[Family] = families! {
             let idle = level(upstream.server_shards(server).used(), |shard| shard.connections_idle.level());
             samples.value(idle.now + upstream.idle_shared(server) as i64);
         };
+    "weir_server_error_lines_total" Counter Server, "Lines that scripts of the server have written to their error stream (FastCGI).",
+        |samples, upstream, server| {
+            let lines = sum(upstream.server_shards(server).used(), |shard| shard.error_lines.value());
+            if lines > 0 {
+                samples.value(lines);
+            }
+        };
     "weir_server_outlier_failures_total" Counter Server, "Attempts that count as failures of the server for outlier ejection.", counted!(outlier_failures);
     "weir_server_received_bytes_total" Counter Server, "Bytes received from the server.", counted!(bytes_in);
     "weir_server_sent_bytes_total" Counter Server, "Bytes sent to the server.", counted!(bytes_out);

@@ -20,6 +20,7 @@ const PARTS: &[(&str, &str)] = &[
     ("listener", "Listeners"),
     ("route", "Routes"),
     ("limit", "Limits by key"),
+    ("cache", "Caches"),
     ("upstream", "Upstreams"),
     ("server", "Servers"),
 ];
@@ -50,7 +51,7 @@ fn labels(family: &ParsedFamily) -> Vec<&str> {
     }
     // Labels of the owner come first.
     let rank = |label: &&str| {
-        ["worker", "listener", "route", "limit", "upstream", "server"]
+        ["worker", "listener", "route", "limit", "cache", "upstream", "server"]
             .iter()
             .position(|first| first == label)
             .unwrap_or(9)

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
-use crate::prometheus::{BucketBounds, LimitPart, ListenerPart, MetricSource, UpstreamPart};
+use crate::prometheus::{
+    BucketBounds, CacheHoldings, CachePart, DiskHoldings, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+};
 use crate::shard::{
-    LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
+    CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
 };
 use crate::stats::{CertificateStats, Stats};
 
@@ -16,9 +18,12 @@ pub(super) struct Fixture {
     pub(super) listeners: Vec<FixtureListener>,
     pub(super) upstreams: Vec<FixtureUpstream>,
     pub(super) limits: Vec<FixtureLimit>,
+    pub(super) caches: Vec<FixtureCache>,
 }
 
 pub(super) struct FixtureLimit(PerWorker<LimitShard>);
+
+pub(super) struct FixtureCache(PerWorker<CacheShard>);
 
 #[derive(Default)]
 pub(super) struct FixtureListener {
@@ -75,12 +80,16 @@ impl Fixture {
                 is_in_panic: false,
             }
         };
+        let cache = CacheShard::default();
+        cache.requests[0].add(70);
+        cache.requests[4].add(30);
         let limit = LimitShard::default();
         limit.passed.add(90);
         limit.refused.add(10);
         Self {
             general,
             limits: vec![FixtureLimit([Arc::new(limit)].into_iter().collect())],
+            caches: vec![FixtureCache([Arc::new(cache)].into_iter().collect())],
             buckets: BucketBounds::default(),
             listeners: listeners.iter().enumerate().map(listener).collect(),
             upstreams: upstreams.iter().enumerate().map(upstream).collect(),
@@ -135,6 +144,14 @@ impl MetricSource for &Fixture {
         &self.limits[index]
     }
 
+    fn caches(&self) -> usize {
+        self.caches.len()
+    }
+
+    fn cache(&self, index: usize) -> &dyn CachePart {
+        &self.caches[index]
+    }
+
     fn upstreams(&self) -> usize {
         self.upstreams.len()
     }
@@ -171,6 +188,32 @@ impl LimitPart for FixtureLimit {
 
     fn waiting(&self) -> u32 {
         2
+    }
+}
+
+impl CachePart for FixtureCache {
+    fn name(&self) -> &str {
+        "pages"
+    }
+
+    fn shards(&self) -> &PerWorker<CacheShard> {
+        &self.0
+    }
+
+    fn holds(&self) -> CacheHoldings {
+        CacheHoldings {
+            responses: 12,
+            memory_bytes: 34_000,
+            memory_bytes_max: 134_217_728,
+            disk: Some(DiskHoldings {
+                files: 5,
+                bytes: 70_000,
+                bytes_max: 1 << 30,
+                evictions: 1,
+                write_failures: 2,
+            }),
+            evictions: vec![("memory", 3)],
+        }
     }
 }
 

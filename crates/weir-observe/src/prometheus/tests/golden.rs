@@ -64,6 +64,7 @@ fn use_upstream(upstream: &UpstreamShard, scale: u64) {
         [100, 200, 500].into_iter().for_each(|status| server.responses.record(status));
         server.failures.record(Phase::Connect);
         server.outlier_failures.add(1);
+        server.error_lines.add(3);
         [100, 128, 1_000_000, 40_000_000]
             .into_iter()
             .for_each(|micros| server.response_time.record(micros * scale));

@@ -183,6 +183,7 @@ fn small_fixture() -> Fixture {
     let server = &upstream.servers[0];
     server.attempts.add(4);
     server.connections_idle.set(5);
+    server.error_lines.add(2);
     server.failures.record(Phase::Connect);
     for micros in [100, 128, 1_000_000, 40_000_000] {
         server.response_time.record(micros);
@@ -333,7 +334,7 @@ fn every_counter_of_the_shards_is_shown() {
         ("trace", 3),
         ("listener", 25),
         ("upstream", 14),
-        ("server", 28),
+        ("server", 29),
         ("admin", 2),
         ("route", 8),
     ] {

@@ -16,7 +16,7 @@ fn opened(folder: &Path, content: &[u8]) -> DiskFile {
 }
 
 fn range(start: u64, end: u64) -> BodyPiece {
-    BodyPiece::File(ByteRange { start, end })
+    BodyPiece::Range(ByteRange { start, end })
 }
 
 /// Everything that comes out, taken in pieces of `step` bytes.

@@ -16,6 +16,8 @@ pub(super) struct FramePlace {
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
+    /// Where in `bytes` a write has to end, if that is not written yet.
+    boundary: usize,
     /// How often everything was written: places of earlier rounds mean nothing.
     round: u32,
     /// Bytes written since the beginning of the connection.
@@ -42,9 +44,15 @@ impl Output {
         OUTPUT_BYTES_MAX.saturating_sub(self.len())
     }
 
-    /// What waits.
+    /// What waits, up to the next boundary.
     pub(super) fn unwritten(&self) -> &[u8] {
-        &self.bytes[self.written..]
+        let end = if self.boundary > self.written { self.boundary } else { self.bytes.len() };
+        &self.bytes[self.written..end]
+    }
+
+    /// What is appended from here on leaves in a write of its own.
+    pub(super) fn put_boundary(&mut self, at: usize) {
+        self.boundary = at;
     }
 
     /// Counts bytes as written.
@@ -54,9 +62,11 @@ impl Output {
         if self.written == self.bytes.len() {
             self.bytes.clear();
             self.written = 0;
+            self.boundary = 0;
             self.round = self.round.wrapping_add(1);
         } else if self.written >= OUTPUT_BYTES_MAX {
             self.bytes.drain(..self.written);
+            self.boundary = self.boundary.saturating_sub(self.written);
             self.written = 0;
             self.round = self.round.wrapping_add(1);
         }
@@ -104,6 +114,30 @@ mod tests {
         output.bytes.extend_from_slice(b"third and more");
         assert_eq!(output.find(place), None, "another frame is there now");
         assert_eq!(output.total, 11);
+    }
+
+    #[test]
+    fn a_write_ends_at_a_boundary() {
+        let mut output = Output::default();
+        output.bytes.extend_from_slice(b"response");
+        output.put_boundary(output.bytes.len());
+        output.bytes.extend_from_slice(b"reset");
+        assert_eq!(output.unwritten(), b"response");
+        output.advance(3);
+        assert_eq!((output.unwritten(), output.len()), (&b"ponse"[..], 10));
+        output.advance(5);
+        assert_eq!(output.unwritten(), b"reset");
+        output.advance(5);
+        output.bytes.extend_from_slice(b"the next response");
+        assert_eq!(output.unwritten(), b"the next response");
+        let mut large = Output::holding(vec![0; OUTPUT_BYTES_MAX + 10]);
+        large.put_boundary(OUTPUT_BYTES_MAX + 5);
+        large.advance(OUTPUT_BYTES_MAX);
+        assert_eq!(
+            (large.unwritten().len(), large.len()),
+            (5, 10),
+            "also when what was written has been dropped"
+        );
     }
 
     #[test]

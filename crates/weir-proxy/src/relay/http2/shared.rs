@@ -333,7 +333,12 @@ impl<S: ConnectionSide> Http2State<S> {
         self.settle(stream);
         self.schedule.leave(stream.id);
         if !self.is_closed {
+            let end = self.output.bytes.len();
             self.codec.release(stream.id, code, &mut self.output.bytes);
+            // Clients must not discard a response because of this reset (RFC 9113 section 8.1), yet curl 7.88 does when it reads both at once.
+            if code == ErrorCode::NO_ERROR && self.output.bytes.len() > end {
+                self.output.put_boundary(end);
+            }
         }
         if let Some(at) = self.position(stream.id) {
             self.streams.remove(at);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_observe::{AffinityOutcome, Failure, Party, PhaseTimes};
+use weir_observe::{AffinityOutcome, CacheResult, Failure, Party, PhaseTimes};
 
 pub use super::attempt_trace::NONE;
 use super::attempt_trace::{ATTEMPTS_KEPT, TracedAttempt};
@@ -64,6 +64,8 @@ pub struct Entry {
     pub ended_by: Option<Party>,
     /// What affinity did with it.
     pub kept: Option<AffinityOutcome>,
+    /// What the cache did with it, and more about that.
+    pub cache: (Option<CacheResult>, Option<&'static str>),
     /// Attempts on servers, those on connections that had died among them.
     pub attempts_seen: u8,
     /// The first attempt.
@@ -115,6 +117,7 @@ impl Entry {
             client_stays: false,
             ended_by: None,
             kept: None,
+            cache: (None, None),
             attempts_seen: 0,
             first_attempt: TracedAttempt::blank(now),
             trace_id: [0; 16],

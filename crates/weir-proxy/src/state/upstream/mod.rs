@@ -321,7 +321,13 @@ impl UpstreamPlan {
     /// Whether several requests at once share a connection to a server, or may do so if the server agrees.
     #[inline]
     pub(crate) fn shares_connections(&self) -> bool {
-        self.config.protocol != ServerProtocol::Http1
+        self.config.protocol.may_be_http2()
+    }
+
+    /// Whether its servers speak FastCGI.
+    #[inline]
+    pub(crate) fn speaks_fastcgi(&self) -> bool {
+        self.config.protocol == ServerProtocol::Fastcgi
     }
 
     /// Whether a connection to a server may lead to an address that is none of its any more.
@@ -424,7 +430,7 @@ fn client_config(
 /// What servers are offered by ALPN; none for one that may know only HTTP/1.
 fn application_protocols(protocol: ServerProtocol) -> &'static [&'static [u8]] {
     match protocol {
-        ServerProtocol::Http1 | ServerProtocol::H2c => &[],
+        ServerProtocol::Http1 | ServerProtocol::H2c | ServerProtocol::Fastcgi => &[],
         ServerProtocol::H2 => &[b"h2"],
         ServerProtocol::Auto => &[b"h2", b"http/1.1"],
     }

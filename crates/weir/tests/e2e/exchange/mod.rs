@@ -10,6 +10,7 @@ mod grpc_web;
 mod compression;
 mod backpressure;
 mod buffering;
+mod cache;
 mod early_response;
 mod last_bytes;
 mod client_disconnect;

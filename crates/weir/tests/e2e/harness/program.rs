@@ -10,24 +10,27 @@ use tempfile::TempDir;
 
 use super::watchdog::{WATCHDOG, now, pause};
 
-/// The program with `arguments`, not yet started. It dies with the thread that starts it, where `setpriv` of util-linux
-/// is there to see to that: a run of the tests that is killed drops nothing.
+/// The program with `arguments`, not yet started.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    const PROGRAM: &str = env!("CARGO_BIN_EXE_weir");
+    let mut command = bound_command(env!("CARGO_BIN_EXE_weir"), &[]);
+    command.args(arguments);
+    command
+}
+
+/// `program`, not yet started. It dies with the thread that starts it, where `setpriv` of util-linux is there to see to that,
+/// which gets `options` as well: a run of the tests that is killed drops nothing.
+pub(crate) fn bound_command(program: &str, options: &[&str]) -> Command {
     const SETPRIV: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
     static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
         let mut trial = Command::new(SETPRIV[0]);
         let trial = trial.args(&SETPRIV[1..]).arg("true").stderr(Stdio::null()).status();
         trial.is_ok_and(|status| status.success())
     });
-    let mut command = match *HAS_SETPRIV {
-        true => Command::new(SETPRIV[0]),
-        false => Command::new(PROGRAM),
-    };
-    if *HAS_SETPRIV {
-        command.args(&SETPRIV[1..]).arg(PROGRAM);
+    if !*HAS_SETPRIV {
+        return Command::new(program);
     }
-    command.args(arguments);
+    let mut command = Command::new(SETPRIV[0]);
+    command.args(&SETPRIV[1..]).args(options).arg(program);
     command
 }
 

@@ -8,5 +8,6 @@ mod cors;
 mod access_lists;
 mod normal_paths;
 mod files;
+mod files_by_curl;
 mod error_pages;
 mod mirror;

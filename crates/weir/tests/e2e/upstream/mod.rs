@@ -12,3 +12,4 @@ mod drain;
 mod dns_names;
 mod stale_connection;
 mod http2;
+mod fastcgi;

@@ -1,0 +1,327 @@
+//! Whether a response may be stored, without which fields, and for how long (RFC 9111 sections 3 and 4.2).
+
+use std::ops::RangeInclusive;
+
+use weir_http::{ContentCoding, Field, FieldName, FieldSet, Method, date};
+
+use super::lifetime::{Lifetime, LifetimeSource, initial_age_ms};
+use super::refusal::NotStored;
+use super::vary::VaryRule;
+use crate::directives::{FieldScope, MessageTimes, RequestDirectives, ResponseDirectives};
+use crate::head::{HeadView, StoredHead};
+use crate::time::CacheTime;
+
+/// How long responses with some statuses are fresh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusTtl {
+    /// From one status to another, both included.
+    pub statuses: RangeInclusive<u16>,
+    /// Milliseconds; 0: they are not stored.
+    pub ttl_ms: u64,
+    /// Whether it holds whatever the response says; else only when that says nothing.
+    pub overrides: bool,
+}
+
+/// Heuristic freshness (RFC 9111 section 4.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeuristicRule {
+    /// How much of the time since `Last-Modified`, in hundredths; 0: none.
+    pub percent: u8,
+    /// At most so many milliseconds.
+    pub max_ms: u64,
+}
+
+/// What the operator says about storing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreRules {
+    /// Times by status; the first that contains the status counts.
+    pub ttls: Vec<StatusTtl>,
+    /// At most so many milliseconds, whatever the response says.
+    pub ttl_max_ms: u64,
+    /// Whether `Cache-Control`, `CDN-Cache-Control`, `Expires` and `Pragma` of responses are ignored. Then only what `ttls` names is stored.
+    pub ignores_origin: bool,
+    /// `stale-while-revalidate` of responses that do not say, in milliseconds.
+    pub stale_while_revalidate_ms: u64,
+    /// `stale-if-error` of responses that do not say, in milliseconds.
+    pub stale_if_error_ms: u64,
+    /// Whether a response with `Set-Cookie` is stored, without that field.
+    pub ignores_set_cookie: bool,
+    /// Heuristic freshness.
+    pub heuristic: HeuristicRule,
+    /// Whether `no-store` of a request counts.
+    pub obeys_request_no_store: bool,
+}
+
+impl Default for StoreRules {
+    fn default() -> Self {
+        Self {
+            ttls: Vec::new(),
+            ttl_max_ms: u64::MAX,
+            ignores_origin: false,
+            stale_while_revalidate_ms: 0,
+            stale_if_error_ms: 0,
+            ignores_set_cookie: false,
+            heuristic: HeuristicRule { percent: 10, max_ms: 24 * 3_600_000 },
+            obeys_request_no_store: true,
+        }
+    }
+}
+
+/// The request to which a response is to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredRequest<'a> {
+    /// Its method.
+    pub method: Method,
+    /// Its fields as the client sent them.
+    pub head: HeadView<'a>,
+    /// When it was sent to the server.
+    pub sent: CacheTime,
+}
+
+/// A response that may be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorePlan {
+    /// How long.
+    pub lifetime: Lifetime,
+    /// For which requests.
+    pub vary: VaryRule,
+    /// `private="..."` and `no-cache="..."`: fields that are not stored.
+    dropped: [FieldScope; 2],
+}
+
+/// Fields that belong to a connection or are written anew for each response.
+const NEVER_STORED: FieldSet = FieldSet::RESPONSE_HOP.with(FieldSet::of(&[
+    FieldName::Age,
+    FieldName::SetCookie,
+    FieldName::ProxyAuthenticate,
+    FieldName::ProxyAuthorization,
+]));
+
+impl StorePlan {
+    /// Whether the stored response has this field.
+    pub fn keeps(&self, head: HeadView<'_>, field: &Field) -> bool {
+        let name = field.name.of(head.text);
+        !NEVER_STORED.contains(field.known)
+            && !self.dropped.iter().any(|scope| scope.names(name))
+            && !name.eq_ignore_ascii_case(b"proxy-authentication-info")
+            && !is_named_by_connection(head, field)
+    }
+
+    /// The fields that are stored of this head; a date is among them in any case (RFC 9110 section 6.6.1).
+    pub fn stored_head(&self, head: HeadView<'_>) -> StoredHead {
+        let mut stored = StoredHead::copy(head, |field| self.keeps(head, field));
+        if !head.fields.contains(FieldName::Date) {
+            stored.append(b"Date", &date(self.lifetime.received.seconds()));
+            stored.shrink();
+        }
+        stored
+    }
+}
+
+fn is_named_by_connection(head: HeadView<'_>, field: &Field) -> bool {
+    head.fields.contains(FieldName::Connection)
+        && field.known.is_strippable()
+        && head
+            .all("connection")
+            .flat_map(|value| value.split(|byte| *byte == b','))
+            .any(|option| option.trim_ascii().eq_ignore_ascii_case(field.name.of(head.text)))
+}
+
+/// Whether this response to this request may be stored, and how. `received` is the time of its head.
+///
+/// # Errors
+/// Why it may not.
+pub fn plan_storing(
+    request: &StoredRequest<'_>,
+    status: u16,
+    response: HeadView<'_>,
+    rules: &StoreRules,
+    received: CacheTime,
+) -> Result<StorePlan, NotStored> {
+    if request.method != Method::Get {
+        return Err(NotStored::Method);
+    }
+    if status < 200 || matches!(status, 206 | 304) {
+        return Err(NotStored::Status);
+    }
+    let said = Said::of(response, rules);
+    check_directives(request, status, response, rules, &said)?;
+    let vary = VaryRule::of(response).ok_or(NotStored::Vary)?;
+    if vary.names().any(|name| name == "accept-encoding") && !is_coding_known(response) {
+        return Err(NotStored::Coding);
+    }
+    let lifetime = lifetime(request, status, &said, rules, received)?;
+    let has_validator = response.contains("etag") || said.times.last_modified.is_some();
+    if !has_validator && is_never_used(&lifetime) {
+        return Err(NotStored::Stale);
+    }
+    Ok(StorePlan { lifetime, vary, dropped: [said.directives.private, said.directives.no_cache] })
+}
+
+/// Whether requests can be told apart that can decode it: the normal form of `Accept-Encoding` has only the codings that Weir knows.
+fn is_coding_known(response: HeadView<'_>) -> bool {
+    let codings = response.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+    codings
+        .map(<[u8]>::trim_ascii)
+        .all(|coding| coding.eq_ignore_ascii_case(b"identity") || ContentCoding::from_name(coding).is_some())
+}
+
+/// What the response says, as far as it counts.
+pub(super) struct Said {
+    pub(super) directives: ResponseDirectives,
+    pub(super) times: MessageTimes,
+    is_targeted: bool,
+}
+
+impl Said {
+    pub(super) fn of(response: HeadView<'_>, rules: &StoreRules) -> Self {
+        let mut times = MessageTimes::of(response);
+        if rules.ignores_origin {
+            times.expires = None;
+            return Self { directives: ResponseDirectives::default(), times, is_targeted: false };
+        }
+        if let Some(directives) = ResponseDirectives::targeted(response) {
+            times.expires = None;
+            return Self { directives, times, is_targeted: true };
+        }
+        let mut directives = ResponseDirectives::of(response);
+        if !directives.is_present
+            && response.all("pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"))
+        {
+            // Not specified for responses; never what its author wants to be stored.
+            directives.no_cache = FieldScope::Whole;
+        }
+        Self { directives, times, is_targeted: false }
+    }
+}
+
+fn check_directives(
+    request: &StoredRequest<'_>,
+    status: u16,
+    response: HeadView<'_>,
+    rules: &StoreRules,
+    said: &Said,
+) -> Result<(), NotStored> {
+    let directives = &said.directives;
+    if directives.must_understand && !is_understood(status) {
+        return Err(NotStored::MustUnderstand);
+    }
+    if rules.obeys_request_no_store && RequestDirectives::of(request.head).no_store {
+        return Err(NotStored::RequestNoStore);
+    }
+    // A cache that knows the status ignores `no-store` beside `must-understand` (RFC 9111 section 5.2.2.3).
+    if directives.no_store && !directives.must_understand {
+        return Err(NotStored::NoStore);
+    }
+    if directives.private.is_whole() {
+        return Err(NotStored::Private);
+    }
+    let allows_shared = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
+    if request.head.fields.contains(FieldName::Authorization) && !allows_shared {
+        return Err(NotStored::Authorization);
+    }
+    // Fields that only their addressee may see can be left out; a cookie that is meant for one client cannot be told apart.
+    let drops_cookie = directives.private.names(b"set-cookie") || directives.no_cache.names(b"set-cookie");
+    if response.fields.contains(FieldName::SetCookie) && !rules.ignores_set_cookie && !drops_cookie {
+        return Err(NotStored::SetCookie);
+    }
+    Ok(())
+}
+
+fn lifetime(
+    request: &StoredRequest<'_>,
+    status: u16,
+    said: &Said,
+    rules: &StoreRules,
+    received: CacheTime,
+) -> Result<Lifetime, NotStored> {
+    let (fresh_ms, source) = freshness(status, said, rules, received)?;
+    let directives = &said.directives;
+    // `s-maxage` forbids what only the operator would allow (RFC 9111 section 5.2.2.10), not what stands beside it.
+    let has_defaults = source != LifetimeSource::SMaxage;
+    let millis = |seconds: Option<u64>, default: u64| match seconds {
+        Some(seconds) => seconds.saturating_mul(1_000),
+        None if has_defaults => default,
+        None => 0,
+    };
+    Ok(Lifetime {
+        received,
+        initial_age_ms: initial_age_ms(&said.times, request.sent, received),
+        fresh_ms: fresh_ms.min(rules.ttl_max_ms),
+        stale_while_revalidate_ms: millis(directives.stale_while_revalidate, rules.stale_while_revalidate_ms),
+        stale_if_error_ms: millis(directives.stale_if_error, rules.stale_if_error_ms),
+        must_revalidate: directives.must_revalidate || directives.proxy_revalidate,
+        no_cache: directives.no_cache.is_whole() && source != LifetimeSource::Rule,
+        source,
+    })
+}
+
+/// How long the response is fresh, in milliseconds, and what says so.
+fn freshness(
+    status: u16,
+    said: &Said,
+    rules: &StoreRules,
+    received: CacheTime,
+) -> Result<(u64, LifetimeSource), NotStored> {
+    let rule = rules.ttls.iter().find(|rule| rule.statuses.contains(&status));
+    let by_rule = |rule: &StatusTtl| match rule.ttl_ms {
+        0 => Err(NotStored::TtlZero),
+        ttl_ms => Ok((ttl_ms, LifetimeSource::Rule)),
+    };
+    if let Some(rule) = rule.filter(|rule| rule.overrides || rules.ignores_origin) {
+        return by_rule(rule);
+    }
+    if rules.ignores_origin {
+        return Err(NotStored::NoLifetime);
+    }
+    let directives = &said.directives;
+    let named = |seconds: u64, source| {
+        Ok((seconds.saturating_mul(1_000), if said.is_targeted { LifetimeSource::Targeted } else { source }))
+    };
+    if let Some(seconds) = directives.s_maxage {
+        return named(seconds, LifetimeSource::SMaxage);
+    }
+    if let Some(seconds) = directives.max_age {
+        return named(seconds, LifetimeSource::MaxAge);
+    }
+    if let Some(expires) = said.times.expires {
+        let date = said.times.date.unwrap_or(received.seconds());
+        return named(expires.map_or(0, |expires| expires.saturating_sub(date)), LifetimeSource::Expires);
+    }
+    if let Some(rule) = rule {
+        return by_rule(rule);
+    }
+    if !is_heuristically_cacheable(status) && !directives.public {
+        return Err(NotStored::NoLifetime);
+    }
+    let date = said.times.date.unwrap_or(received.seconds());
+    let unchanged =
+        said.times.last_modified.map_or(0, |modified| date.saturating_sub(modified)).saturating_mul(1_000);
+    let heuristic =
+        (unchanged / 100).saturating_mul(u64::from(rules.heuristic.percent)).min(rules.heuristic.max_ms);
+    match heuristic {
+        0 => Ok((0, LifetimeSource::None)),
+        _ => Ok((heuristic, LifetimeSource::Heuristic)),
+    }
+}
+
+/// Whether it is of no use without a validator.
+fn is_never_used(lifetime: &Lifetime) -> bool {
+    let has_time = lifetime.fresh_ms > lifetime.initial_age_ms
+        || (!lifetime.must_revalidate
+            && (lifetime.stale_while_revalidate_ms > 0 || lifetime.stale_if_error_ms > 0));
+    lifetime.no_cache || !has_time
+}
+
+/// Statuses that may be stored when nothing says how long (RFC 9110 section 15.1). 206 is among them, but not stored here.
+fn is_heuristically_cacheable(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// Statuses whose meaning for caches is known here: those of RFC 9110 and of its registry that add nothing to their class.
+fn is_understood(status: u16) -> bool {
+    matches!(
+        status,
+        200..=205 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 428 | 429 | 431 | 451 | 500..=505 | 511
+    )
+}

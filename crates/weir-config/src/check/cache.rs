@@ -1,0 +1,143 @@
+//! Caches: each one for itself, and the routes that use them.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::templates::{self, TemplatePlace};
+use super::{Files, check_name};
+use crate::config::{CacheDisk, CacheStore, CacheTtl, RouteCache};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
+use crate::key::{Spanned, SpannedTable};
+use crate::source_map::SourceSpan;
+use crate::text::{CacheText, Document, RouteCacheText};
+
+/// The caches by their names, and which of them are used.
+pub(super) struct CacheLookup {
+    caches: Vec<Arc<CacheStore>>,
+    used: Vec<Cell<bool>>,
+}
+
+impl CacheLookup {
+    pub(super) fn new(document: &Document, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let mut caches: Vec<Arc<CacheStore>> = Vec::new();
+        let mut folders: Vec<(SourceSpan, Arc<CacheStore>)> = Vec::new();
+        for (name, text) in &document.cache.0 {
+            check_name(name, "cache", diagnostics);
+            let cache = Arc::new(check(name, text, files, diagnostics));
+            if let Some((disk, folder)) = cache.disk.as_ref().zip(folder_of(text)) {
+                let nested = |other: &CacheDisk| {
+                    disk.folder.starts_with(&other.folder) || other.folder.starts_with(&disk.folder)
+                };
+                let other = folders.iter().find(|(_, other)| other.disk.as_ref().is_some_and(nested));
+                if let Some((at, other)) = other {
+                    let message =
+                        format!("the caches `{}` and `{}` would share a folder", other.name, name.value);
+                    let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, folder.span, message);
+                    diagnostics.push(diagnostic.label(*at, "the folder of the other"));
+                }
+                folders.push((folder.span, Arc::clone(&cache)));
+            }
+            caches.push(cache);
+        }
+        let used = vec![Cell::new(false); caches.len()];
+        Self { caches, used }
+    }
+
+    /// How a route uses the cache that it names.
+    pub(super) fn of_route(
+        &self,
+        text: &SpannedTable<RouteCacheText>,
+        place: &TemplatePlace<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Box<RouteCache>> {
+        let value = &text.value;
+        for template in value.bypass.iter().chain([&value.key]) {
+            templates::check(&template.value, template.span, place, diagnostics);
+        }
+        if value.key.value.values().next().is_none() {
+            let message = "every request of the route would get the same response";
+            let help = "write placeholders, such as `{host}{path}{query}`";
+            let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, value.key.span, message);
+            diagnostics.push(diagnostic.help(help));
+        }
+        if value.override_ttl && value.ttl.is_none() {
+            let at = text.key_at("override_ttl");
+            let message = "`override_ttl` has no effect here: there is no `ttl`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+        }
+        let name = value.name.as_ref()?;
+        let Some(found) = self.caches.iter().position(|cache| cache.name == name.value) else {
+            let help = did_you_mean(&name.value, self.caches.iter().map(|cache| &*cache.name))
+                .unwrap_or_else(|| format!("define it as `[cache.{}]`", name.value));
+            let message = format!("there is no cache `{}`", name.value);
+            diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, name.span, message).help(help));
+            return None;
+        };
+        self.used[found].set(true);
+        let ttl = value.ttl.iter().flat_map(|entries| &entries.0).map(|entry| CacheTtl {
+            status: entry.value.status.iter().flat_map(|ranges| ranges.0.iter().copied()).collect(),
+            time: entry.value.time.unwrap_or_default(),
+        });
+        Some(Box::new(RouteCache {
+            store: Arc::clone(&self.caches[found]),
+            key: value.key.value.clone(),
+            ttl: ttl.collect(),
+            override_ttl: value.override_ttl,
+            stale_while_revalidate: value.stale_while_revalidate,
+            stale_if_error: value.stale_if_error,
+            wait: value.wait,
+            bypass: value.bypass.iter().map(|template| template.value.clone()).collect(),
+            ignore_set_cookie: value.ignore_set_cookie,
+            obey_clients: value.obey_clients,
+        }))
+    }
+
+    /// All caches, in the order of the text; warns of those that are not used, unless a name that could not be found may have been meant for
+    /// one.
+    pub(super) fn into_caches(
+        self,
+        document: &Document,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Arc<CacheStore>> {
+        let all_found = diagnostics.iter().all(|diagnostic| diagnostic.kind != DiagnosticKind::UnknownName);
+        for ((name, _), used) in document.cache.0.iter().zip(&self.used) {
+            if all_found && !used.get() {
+                let message =
+                    format!("the cache `{}` is not used: no `cache` of a route names it", name.value);
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, name.span, message));
+            }
+        }
+        self.caches
+    }
+}
+
+fn folder_of(text: &SpannedTable<CacheText>) -> Option<&Spanned<Box<str>>> {
+    text.value.disk.as_ref()?.value.folder.as_ref()
+}
+
+fn check(
+    name: &Spanned<Box<str>>,
+    text: &SpannedTable<CacheText>,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> CacheStore {
+    let value = &text.value;
+    let (memory, response_max) = (value.memory.value, value.response_max.value);
+    if response_max > memory {
+        let at = text.written("response_max").unwrap_or(value.memory.span);
+        let message = format!("`response_max` ({response_max}) is larger than `memory` ({memory})");
+        let help = "a response is in memory while it is fetched";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        diagnostics.push(diagnostic.label(text.key_at("memory"), "the memory").help(help));
+    }
+    let disk = value.disk.as_ref().and_then(|disk| {
+        let folder = disk.value.folder.as_ref()?;
+        let path = files.path(folder);
+        if files.may_read && path.exists() && !path.is_dir() {
+            let message = format!("`{}` is not a folder", path.display());
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, folder.span, message));
+        }
+        Some(CacheDisk { folder: path, size: disk.value.size.bytes() })
+    });
+    CacheStore { name: name.value.clone(), memory: memory.bytes(), response_max: response_max.bytes(), disk }
+}

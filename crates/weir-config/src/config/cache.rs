@@ -1,0 +1,78 @@
+//! `[cache.NAME]` and `cache` of a route: which responses are stored, where, and for how long.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::value::{StatusRange, Template};
+
+/// A store of responses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheStore {
+    /// The name in the config, in logs and in metrics.
+    pub name: Box<str>,
+    /// Bytes of memory for all that is stored.
+    pub memory: u64,
+    /// Bytes of the largest response.
+    pub response_max: u64,
+    /// Files behind the memory.
+    pub disk: Option<CacheDisk>,
+}
+
+/// The files of a cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheDisk {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Bytes of all files together.
+    pub size: u64,
+}
+
+/// Which responses of a route are stored, and how they are used again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteCache {
+    /// Where.
+    pub store: Arc<CacheStore>,
+    /// What is one response: requests for which this comes to the same text.
+    pub key: Template,
+    /// How long responses are fresh, by their status; the first entry that is for a status counts.
+    pub ttl: Vec<CacheTtl>,
+    /// Whether `ttl` counts even for responses that say something else.
+    pub override_ttl: bool,
+    /// How long a stale response is used while a new one is fetched.
+    pub stale_while_revalidate: Option<Duration>,
+    /// How long a stale response is used when there is no other.
+    pub stale_if_error: Option<Duration>,
+    /// How long requests wait for a response that one of them fetches.
+    pub wait: Option<Duration>,
+    /// Requests for which one of these comes to something have nothing to do with the cache.
+    pub bypass: Vec<Template>,
+    /// Whether responses that set cookies are stored, without them.
+    pub ignore_set_cookie: bool,
+    /// Whether `Cache-Control` of requests counts.
+    pub obey_clients: bool,
+}
+
+/// The key of routes that name none.
+pub(crate) const USUAL_KEY: &str = "{scheme}://{authority}{path}{query}";
+
+impl RouteCache {
+    /// Whether the key is the URL of the request.
+    pub fn has_usual_key(&self) -> bool {
+        self.key.to_string() == USUAL_KEY
+    }
+
+    /// The texts with placeholders.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.bypass.iter().chain([&self.key])
+    }
+}
+
+/// How long responses with some statuses are fresh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheTtl {
+    /// The statuses.
+    pub status: Vec<StatusRange>,
+    /// The time.
+    pub time: Duration,
+}

@@ -1,0 +1,111 @@
+//! `[cache.NAME]`, and `cache` of a route, in the text.
+
+use std::time::Duration;
+
+use crate::key::{
+    Bounds, ConfigSection as _, ConfigValue, OneOrMany, Spanned, SpannedTable, TreeReader, ValueKind, section,
+};
+use crate::source::{Tree, TreeNode};
+use crate::value::{Size, StatusRange, Template};
+
+section! {
+    /// A store of responses (RFC 9111) that routes name in `cache`: in memory, with files behind it if there is a `disk`. All workers share it,
+    /// and it goes on over reloads.
+    #[derive(Debug, Clone)]
+    pub(crate) struct CacheText at "cache.NAME" {
+        /// The memory for responses, with all that belongs to them. When it is full, those that are asked for least make room.
+        memory: Spanned<Size> = "128MiB", in 1_048_576..=1_099_511_627_776, like "nginx `keys_zone=`, HAProxy `total-max-size`, Varnish `-s malloc,`";
+        /// The largest response that is stored; one that turns out to be larger passes.
+        response_max: Spanned<Size> = "8MiB", in 1_024..=1_099_511_627_776, like "nginx `proxy_cache_max_file`, HAProxy `max-object-size`";
+        /// Files for responses that are longer in use than memory has room for. They survive a restart.
+        disk: SpannedTable<CacheDiskText> = optional, like "nginx `proxy_cache_path`";
+    }
+}
+
+section! {
+    /// Files of a cache.
+    #[derive(Debug, Clone)]
+    pub(crate) struct CacheDiskText at "cache.NAME.disk" {
+        /// The folder, relative to the file of the config. It belongs to this cache alone: anything else in it is removed.
+        folder: Spanned<Box<str>> = required, like "nginx `proxy_cache_path`";
+        /// The size of all files together.
+        size: Size = "10GiB", in 1_048_576..=1_125_899_906_842_624, like "nginx `max_size=`";
+    }
+}
+
+section! {
+    /// Responses to GET are stored and used again, as RFC 9111 allows it to a cache that all clients share: `Cache-Control`, `Expires`, `Vary`,
+    /// validators and `Age` count. `Cache-Status` (RFC 9211) tells clients what the cache did.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RouteCacheText at "listener.NAME.route.cache" {
+        /// The cache, by its name in `[cache.NAME]`.
+        name: Spanned<Box<str>> = required, like "nginx `proxy_cache`, HAProxy `cache-use`";
+        /// What is one response, with [placeholders](#placeholders). `Vary` counts besides.
+        key: Spanned<Template> = "{scheme}://{authority}{path}{query}", like "nginx `proxy_cache_key`, Varnish `vcl_hash`";
+        /// How long responses are fresh that do not say it themselves. Without an entry for their status, those with `Last-Modified` are fresh
+        /// for a tenth of their age, at most a day (RFC 9111 section 4.2.2), and others are not stored.
+        ttl: OneOrMany<SpannedTable<CacheTtlText>> = optional, like "nginx `proxy_cache_valid`, HAProxy `max-age`, Varnish `default_ttl`";
+        /// Whether `ttl` counts in place of what responses say: `Cache-Control`, `Expires` and `Pragma` are ignored, `private` and `no-store`
+        /// included, and only statuses that `ttl` names are stored. `Set-Cookie` and `Vary` count all the same.
+        override_ttl: bool = false, like "nginx `proxy_ignore_headers Cache-Control Expires`";
+        /// How long a response is still used after it has become stale while a new one is fetched in the background (RFC 5861), unless it says
+        /// so itself. Off: not at all.
+        stale_while_revalidate: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_background_update`, Varnish `grace`";
+        /// How long a stale response is used in place of a failure of the server: 500, 502, 503, 504, or none at all (RFC 5861). `off`: only if the
+        /// response itself allows it.
+        stale_if_error: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_use_stale`";
+        /// How long requests for the same response wait while one of them fetches it; then they fetch it themselves. `off`: each fetches.
+        wait: Option<Duration> = "5s", in 1..=3_600_000, like "nginx `proxy_cache_lock_timeout`";
+        /// Requests for which one of these texts comes to something other than nothing and `0` go to the server, and their responses are not
+        /// stored: `{cookie.session}`, `{header.x-preview}`.
+        bypass: Vec<Spanned<Template>> = [], like "nginx `proxy_cache_bypass` and `proxy_no_cache`";
+        /// Whether responses with `Set-Cookie` are stored, without it.
+        ignore_set_cookie: bool = false, like "nginx `proxy_ignore_headers Set-Cookie`";
+        /// Whether `Cache-Control` of clients counts (`no-cache`, `max-age` and others): any client can have requests go to the server then.
+        obey_clients: bool = false;
+    }
+}
+
+section! {
+    /// How long responses with some statuses are fresh.
+    #[derive(Debug, Clone)]
+    pub(crate) struct CacheTtlText at "listener.NAME.route.cache.ttl" {
+        /// The statuses: `404`, `"300-399"`, or a list of both.
+        status: OneOrMany<StatusRange> = required;
+        /// The time.
+        time: Duration = required, in 0..=31_536_000_000;
+    }
+}
+
+/// The name of a cache, or a table.
+#[derive(Debug, Clone)]
+pub(crate) struct RouteCacheChoice(pub(crate) Box<SpannedTable<RouteCacheText>>);
+
+impl ConfigValue for RouteCacheChoice {
+    fn kind(bounds: Bounds) -> ValueKind {
+        ValueKind::Either(vec![Box::<str>::kind(bounds), RouteCacheText::kind(bounds)])
+    }
+
+    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
+        match &node.tree {
+            Tree::Table(_) => SpannedTable::read(node, bounds, reader).map(|text| Self(Box::new(text))),
+            tree if Box::<str>::kind(bounds).accepts(tree) => {
+                let name = Spanned::<Box<str>>::read(node, bounds, reader)?;
+                let value = RouteCacheText { name: Some(name), ..RouteCacheText::default() };
+                Some(Self(Box::new(SpannedTable::unwritten(value, node.span))))
+            }
+            _ => {
+                reader.wrong_type(node, &Self::kind(bounds));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        self.0.value.inline()
+    }
+
+    fn lines(&self, path: &str, lines: &mut Vec<String>) {
+        self.0.value.lines(path, lines);
+    }
+}

@@ -1,0 +1,98 @@
+//! Stored responses in files: read into memory when they are asked for, and forgotten when something has changed them.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use weir_cache::disk::DiskHit;
+use weir_cache::store::{FetchTicket, NewResponse};
+use weir_cache::{CacheTime, HeadView};
+use weir_observe::{Failure, Phase};
+
+use super::cache_use::request_head;
+use crate::exchange::client::Client;
+use crate::exchange::stream::ClientEnd;
+use crate::exchange::{Ended, Exchange};
+use crate::net::clock;
+use crate::net::file::DiskWait;
+use crate::state::activity::Activity;
+use crate::state::cache::{RouteCachePlan, cache_now};
+
+/// The file of a response that is not in memory, as far as there is one.
+pub(super) fn find(
+    plan: &RouteCachePlan,
+    key: &[u8],
+    request: HeadView<'_>,
+    now: CacheTime,
+) -> Option<DiskHit> {
+    plan.plan.state.disk.as_ref()?.find(&plan.store().key(key), request, now)
+}
+
+/// Brings a response from its file to memory, for all who wait for it. The ticket comes back when the file is of no use.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the exchange is over.
+pub(super) async fn load(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    plan: &RouteCachePlan,
+    (key, hit, ticket): (&[u8], DiskHit, FetchTicket),
+) -> Result<Option<FetchTicket>, Ended> {
+    let Some(folder) = plan.plan.state.disk.clone() else { return Ok(Some(ticket)) };
+    let (text, secret) = (key.to_vec(), folder.secret());
+    let mut loading = DiskWait::run(move || {
+        let found = folder.open_hit(&weir_cache::store::CacheKey::new(&secret, &text), &hit)?;
+        Some((found.to_new(), found.read_body().ok()?))
+    });
+    exchange.waits.begin(&Default::default());
+    let loaded = poll_fn(|cx| {
+        if let Poll::Ready(loaded) = loading.poll(cx) {
+            return Poll::Ready(Ok(loaded.ok().flatten()));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Response, cause)));
+        }
+        client.report(Activity::Disk, stream, exchange);
+        exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(Err)
+    })
+    .await
+    .map_err(Ended::Failed)?;
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Response, now);
+    let Some((new, body)) = loaded else { return Ok(Some(ticket)) };
+    let new = NewResponse { len: Some(body.len() as u64), ..new };
+    let mut storing = ticket.store(new, request_head(exchange));
+    if storing.writer.append(&body).is_ok() {
+        storing.writer.finish();
+    }
+    Ok(None)
+}
+
+/// Forgets the files of these keys, before the client learns that what is in them has changed.
+pub(super) async fn forget(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plan: &RouteCachePlan,
+    keys: &[Vec<u8>],
+) {
+    let Some(folder) = plan.plan.state.disk.clone().filter(|_| !keys.is_empty()) else { return };
+    let (now, files) = (cache_now(), keys.to_vec());
+    let mut forgetting = DiskWait::run(move || {
+        for key in files {
+            // A file that cannot be removed is forgotten all the same.
+            folder.purge(weir_cache::store::PurgeScope::Key(&key), now).ok();
+        }
+    });
+    poll_fn(|cx| {
+        if forgetting.poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        exchange.waits.poll_over(&mut client.deadline, Activity::Disk, 0).map(drop)
+    })
+    .await;
+    // What was read from a file meanwhile is in memory again.
+    for key in keys {
+        plan.store().invalidate(&plan.store().key(key), now);
+    }
+}

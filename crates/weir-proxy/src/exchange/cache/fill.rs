@@ -1,0 +1,148 @@
+//! The body of a response on its way into the store, as fast as the server gives it: clients read it from there, and may leave.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use weir_cache::store::{BodyWriter, StoredResponse};
+use weir_observe::{Failure, Party};
+
+use crate::exchange::client::Client;
+use crate::exchange::outcome::RespondingServer;
+use crate::exchange::plans::Plans;
+use crate::exchange::waits::Waits;
+use crate::exchange::{Exchange, finish, respond};
+use crate::net::clock;
+use crate::relay::Relay;
+use crate::relay::ends::RelayError;
+use crate::relay::failure::of_response_body;
+use crate::relay::stored::StoringSink;
+use crate::state::activity::Activity;
+use crate::state::cache::CacheState;
+use crate::state::wait_limits::WaitLimits;
+use crate::state::worker::Worker;
+use crate::upstream::stream::{Destination, ServerStream, Servers};
+
+/// A response whose head is stored, and the server that gives its body.
+pub(super) struct Fill<T> {
+    pub(super) serving: RespondingServer<T>,
+    relay: Relay,
+    sink: StoringSink,
+    stored: Arc<StoredResponse>,
+    cache: Arc<CacheState>,
+}
+
+impl<T: ServerStream> Fill<T> {
+    /// The body of `stored`, which `writer` takes.
+    pub(super) fn new(
+        serving: RespondingServer<T>,
+        (stored, writer): (Arc<StoredResponse>, BodyWriter),
+        cache: &Arc<CacheState>,
+    ) -> Self {
+        Self {
+            serving,
+            relay: Relay::new(),
+            sink: StoringSink::new(writer),
+            stored,
+            cache: Arc::clone(cache),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker) -> Poll<Result<(), RelayError>> {
+        self.serving.server.poll_response(cx, &mut self.relay, &mut self.sink, &worker.stock)
+    }
+}
+
+/// Fills the store with the body: at once if it is here already, else in a task of its own.
+///
+/// # Errors
+/// When the server has cut it short already.
+pub(super) async fn run<U: Servers>(
+    client: &mut Client,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut fill: Fill<U::Stream>,
+) -> Result<(), Failure> {
+    let polled = poll_fn(|cx| Poll::Ready(fill.poll(cx, &client.worker))).await;
+    match polled {
+        Poll::Ready(Ok(())) => {
+            plans.server(fill.serving.slot.server.index()).shard.bytes_in.add(fill.relay.moved);
+            fill.sink.complete();
+            fill.cache.keep_in_file(&fill.stored);
+            finish::run(client, servers, exchange, plans, fill.serving);
+            Ok(())
+        }
+        Poll::Ready(Err(error)) => {
+            let failure = of_response_body(&error);
+            respond::count_cut(plans, &fill.serving, Err(failure));
+            servers.drop_stream(fill.serving.server);
+            Err(failure)
+        }
+        Poll::Pending => {
+            go_on(client, servers, plans, fill);
+            Ok(())
+        }
+    }
+}
+
+/// Goes on without the client.
+fn go_on<U: Servers>(client: &Client, servers: &U, plans: Plans<'_>, mut fill: Fill<U::Stream>) {
+    let mut servers = servers.for_background();
+    let mut own = BackgroundClient(client.for_task());
+    let limits = WaitLimits { relay: plans.upstream.config.timeouts.relay, ..WaitLimits::default() };
+    tokio::task::spawn_local(async move {
+        let outcome = body(&mut own.0, &mut fill, &limits).await;
+        let Fill { serving: RespondingServer { server, slot, send_failed, .. }, relay, sink, stored, cache } =
+            fill;
+        let (config, upstream) = slot.location();
+        let to = Destination { config: &config, upstream, server: slot.server.index() };
+        let shard = &to.local().shard;
+        shard.bytes_in.add(relay.moved);
+        match outcome {
+            Ok(()) => {
+                sink.complete();
+                cache.keep_in_file(&stored);
+                let may_keep = !send_failed && !own.0.worker.is_stopping();
+                servers.finish(server, to, &mut own.0.pinned, clock::now(), may_keep);
+            }
+            Err(failure) => {
+                if failure.party == Party::Server {
+                    shard.outlier_failures.increment();
+                }
+                servers.drop_stream(server);
+            }
+        }
+    });
+}
+
+/// Waits until the server has said everything.
+async fn body<T: ServerStream>(
+    client: &mut Client,
+    fill: &mut Fill<T>,
+    limits: &WaitLimits,
+) -> Result<(), Failure> {
+    let mut waits = Waits::new();
+    waits.begin(limits);
+    poll_fn(|cx| {
+        client.deadline.enter(cx);
+        Poll::Ready(())
+    })
+    .await;
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = fill.poll(cx, &client.worker) {
+            return Poll::Ready(outcome.map_err(|error| of_response_body(&error)));
+        }
+        waits.poll_over(&mut client.deadline, Activity::ResponseBody, fill.relay.moved).map(Err)
+    })
+    .await
+}
+
+/// The client of the task, as far as it needs one: a deadline, and a place for connections.
+struct BackgroundClient(Client);
+
+impl Drop for BackgroundClient {
+    fn drop(&mut self) {
+        self.0.leave_task();
+    }
+}

@@ -1,0 +1,310 @@
+//! Phase Route of a route with a cache: whether there is a response already, and who fetches it if there is none.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_cache::directives::RequestDirectives;
+use weir_cache::disk::DiskHit;
+use weir_cache::rules::{ForwardReason, Reuse, RevalidateCause, reuse};
+use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
+use weir_config::RouteCache;
+use weir_http::{BodyLength, Method};
+use weir_observe::{CacheResult, Cause, Failure, Phase};
+
+use super::cache_use::{CacheTask, CacheUse, note, request_head};
+use super::send::{self, StoredAnswer};
+use super::{disk, refresh};
+use crate::exchange::client::Client;
+use crate::exchange::stream::{ClientEnd, ClientStream};
+use crate::exchange::template::TemplateValues;
+use crate::exchange::{End, Ended, Exchange, answer, choose};
+use crate::net::clock;
+use crate::responder::Answer;
+use crate::state::activity::Activity;
+use crate::state::cache::{RouteCachePlan, cache_now};
+use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::upstream::stream::Servers;
+
+/// What is to be done with a request.
+enum Step {
+    Answer(StoredAnswer),
+    /// It is stale: it is the answer, and refreshed behind it.
+    AnswerAndRefresh(StoredAnswer),
+    Wait(FetchWait),
+    /// It is in a file.
+    Load(Box<DiskHit>, ForwardReason, FetchTicket),
+    Forward(ForwardReason, CacheTask, Option<&'static str>),
+    /// The client wants nothing but what is stored, and nothing is.
+    Nothing,
+}
+
+/// How far waiting for others has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Not,
+    /// The response of another request is here.
+    Done,
+    /// It was one for other requests with this key, and so was waited for once more.
+    Twice,
+    /// There is none: this request fetches it itself.
+    InVain,
+}
+
+/// Answers from the cache; `None` when the request goes to a server.
+///
+/// # Errors
+/// When the client leaves meanwhile, or does not take the answer.
+pub(in crate::exchange) async fn pass(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    exchange: &mut Exchange,
+    (listener, route): (&ListenerPlan, &RoutePlan),
+) -> Result<Option<End>, Ended> {
+    let Some((plan, config)) = route.cache.as_deref().zip(route.config.cache.as_deref()) else {
+        return Ok(None);
+    };
+    let is_exchange = exchange.grpc.is_none() && exchange.request.upgrade().is_none();
+    if !is_exchange || choose::is_preflight(exchange, route) {
+        return Ok(None);
+    }
+    let mut key = Vec::new();
+    let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+    values.write(&config.key, &mut key);
+    let bypass = bypass(exchange, config, &values);
+    if let Some((reason, task)) = bypass {
+        begin(exchange, (key, reason, task), (CacheResult::Bypass, None));
+        return Ok(None);
+    }
+    let directives = match config.obey_clients {
+        true => RequestDirectives::of(request_head(exchange)),
+        false => RequestDirectives::default(),
+    };
+    let (mut waited, mut is_loaded) = (Waited::Not, false);
+    loop {
+        match step(exchange, plan, (&key, &directives), (config.wait, waited, is_loaded)) {
+            Step::Answer(answer) => return answered(client, stream, exchange, answer).await,
+            Step::AnswerAndRefresh(answer) => {
+                refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
+                return answered(client, stream, exchange, answer).await;
+            }
+            Step::Wait(wait) => {
+                let outcome =
+                    wait_for(client, stream, exchange, wait, config.wait.unwrap_or_default()).await?;
+                waited = match outcome {
+                    FetchOutcome::Stored(_) if waited == Waited::Not => Waited::Done,
+                    FetchOutcome::Stored(_) => Waited::Twice,
+                    FetchOutcome::NotStored | FetchOutcome::Failed => Waited::InVain,
+                };
+                if let FetchOutcome::Stored(stored) = outcome
+                    && plan.store().is_for(&stored, &plan.store().key(&key), request_head(exchange))
+                    && let Ok(Step::Answer(answer)) = of_stored(plan, stored, &directives, waited)
+                {
+                    return answered(client, stream, exchange, answer).await;
+                }
+            }
+            Step::Load(hit, reason, ticket) => {
+                let loading = (&key[..], *hit, ticket);
+                if let Some(ticket) = disk::load(client, stream, exchange, plan, loading).await? {
+                    let is_get = exchange.request.method() == Method::Get;
+                    let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
+                    begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
+                    return Ok(None);
+                }
+                is_loaded = true;
+            }
+            Step::Forward(reason, task, detail) => {
+                begin(exchange, (key, reason, task), (CacheResult::Miss, detail));
+                return Ok(None);
+            }
+            Step::Nothing => {
+                let nothing = Answer::of(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
+                note(exchange, CacheResult::Miss, Some("only-if-cached"));
+                return answer::of_other(client, stream, exchange, &nothing).await.map(Some);
+            }
+        }
+    }
+}
+
+/// Why a request has nothing to do with what is stored.
+fn bypass(
+    exchange: &Exchange,
+    config: &RouteCache,
+    values: &TemplateValues<'_>,
+) -> Option<(ForwardReason, CacheTask)> {
+    let method = exchange.request.method();
+    if !matches!(method, Method::Get | Method::Head) {
+        let task = if method.is_safe() { CacheTask::Pass } else { CacheTask::Invalidate };
+        return Some((ForwardReason::Method, task));
+    }
+    let head = request_head(exchange);
+    // Only the server knows the version that these are about (RFC 9111 section 4.3.2).
+    let is_for_server = head.contains("if-match") || head.contains("if-unmodified-since");
+    let mut text = Vec::new();
+    let is_bypassed = is_for_server
+        || exchange.request.body() != BodyLength::None
+        || config.bypass.iter().any(|template| {
+            text.clear();
+            values.write(template, &mut text);
+            !matches!(&text[..], b"" | b"0")
+        });
+    is_bypassed.then_some((ForwardReason::Bypass, CacheTask::Pass))
+}
+
+fn step(
+    exchange: &Exchange,
+    plan: &RouteCachePlan,
+    (key_text, directives): (&[u8], &RequestDirectives),
+    (wait, waited, is_loaded): (Option<Duration>, Waited, bool),
+) -> Step {
+    let (store, head, now) = (plan.store(), request_head(exchange), cache_now());
+    let key = store.key(key_text);
+    let is_head = exchange.request.method() == Method::Head;
+    let missing = match store.find(&key, head, now) {
+        Found::Hit(stored) => match of_stored(plan, stored, directives, waited) {
+            Ok(step) => return step,
+            Err((stored, reason, stale_on_error)) => {
+                if directives.only_if_cached {
+                    return Step::Nothing;
+                }
+                if is_head {
+                    return Step::Forward(reason, CacheTask::Pass, None);
+                }
+                let ticket = match store.join_refresh(&key, &stored) {
+                    Join::Lead(ticket) => Some(ticket),
+                    Join::Wait(fetch) if wait.is_some() && waited == Waited::Not => return Step::Wait(fetch),
+                    Join::Wait(_) => None,
+                };
+                return Step::Forward(reason, CacheTask::Refresh { ticket, stored, stale_on_error }, None);
+            }
+        },
+        Found::Passed(slot) => {
+            return match directives.only_if_cached {
+                true => Step::Nothing,
+                false => Step::Forward(miss(slot), CacheTask::Pass, Some("not-stored-before")),
+            };
+        }
+        Found::Missing(slot) => slot,
+    };
+    let in_file = if is_loaded { None } else { disk::find(plan, key_text, head, now) };
+    if in_file.is_none() && directives.only_if_cached {
+        return Step::Nothing;
+    }
+    if in_file.is_none() && is_head {
+        return Step::Forward(miss(missing), CacheTask::Pass, None);
+    }
+    let lead = |ticket| match in_file {
+        Some(hit) => Step::Load(Box::new(hit), miss(missing), ticket),
+        None => Step::Forward(miss(missing), CacheTask::Fetch(ticket), None),
+    };
+    let may_wait = match waited {
+        Waited::Not => true,
+        // What came was another variant: this one may be on its way, too.
+        Waited::Done => missing.is_variant,
+        Waited::Twice | Waited::InVain => false,
+    };
+    if !may_wait || wait.is_none() {
+        return lead(store.lead_alone(&key, missing));
+    }
+    match store.join(&key, missing) {
+        Join::Lead(ticket) => lead(ticket),
+        Join::Wait(fetch) => Step::Wait(fetch),
+    }
+}
+
+fn miss(slot: FetchSlot) -> ForwardReason {
+    if slot.is_variant { ForwardReason::VaryMiss } else { ForwardReason::UriMiss }
+}
+
+/// What becomes of a stored response; the error says that a server is to be asked about it, why, and whether it is of use if that fails.
+fn of_stored(
+    plan: &RouteCachePlan,
+    stored: Arc<StoredResponse>,
+    directives: &RequestDirectives,
+    waited: Waited,
+) -> Result<Step, (Arc<StoredResponse>, ForwardReason, bool)> {
+    let lifetime = stored.lifetime();
+    let has_waited = matches!(waited, Waited::Done | Waited::Twice);
+    let used = reuse(&lifetime, directives, plan.client, cache_now());
+    let fresh = if has_waited { CacheResult::Collapsed } else { CacheResult::Hit };
+    let answer = |result| StoredAnswer::of(Arc::clone(&stored), result);
+    match used {
+        Reuse::Fresh => answer(fresh).map(Step::Answer).ok_or((stored, ForwardReason::Miss, false)),
+        Reuse::Stale => {
+            answer(CacheResult::Stale).map(Step::Answer).ok_or((stored, ForwardReason::Stale, false))
+        }
+        Reuse::StaleWhileRevalidate => {
+            let answer = answer(CacheResult::Stale);
+            answer.map(Step::AnswerAndRefresh).ok_or((stored, ForwardReason::Stale, false))
+        }
+        // One that another request has just fetched is as good as one that this request would fetch.
+        Reuse::Revalidate { cause: RevalidateCause::Stale, .. } if has_waited => {
+            answer(fresh).map(Step::Answer).ok_or((stored, ForwardReason::Stale, false))
+        }
+        Reuse::Revalidate { cause, stale_on_error } => {
+            let reason = match cause {
+                RevalidateCause::Request => ForwardReason::Request,
+                RevalidateCause::Stale | RevalidateCause::NoCache => ForwardReason::Stale,
+            };
+            Err((stored, reason, stale_on_error))
+        }
+    }
+}
+
+/// The request goes to a server.
+fn begin(
+    exchange: &mut Exchange,
+    (key, forwarded, task): (Vec<u8>, ForwardReason, CacheTask),
+    (result, detail): (CacheResult, Option<&'static str>),
+) {
+    note(exchange, result, detail);
+    exchange.cached = Some(Box::new(CacheUse { key, forwarded, task, sent: cache_now() }));
+}
+
+async fn answered(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    answer: StoredAnswer,
+) -> Result<Option<End>, Ended> {
+    // No server has seen the request.
+    exchange.record.upstream = None;
+    note(exchange, answer.result, None);
+    send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
+    Ok(Some(End::Done))
+}
+
+/// Waits until the response that another request fetches begins.
+async fn wait_for(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    mut wait: FetchWait,
+    time: Duration,
+) -> Result<FetchOutcome, Ended> {
+    client.deadline.set(clock::now(), Some(time));
+    let outcome = poll_fn(|cx| {
+        if let Poll::Ready(outcome) = wait.poll(cx) {
+            return Poll::Ready(Ok(outcome));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Route, cause)));
+        }
+        client.report(Activity::Cache, stream, exchange);
+        client.deadline.poll_passed().map(|()| match client.deadline.cut_failure(Phase::Route) {
+            Some(failure) => Err(failure),
+            None if client.deadline.ends_with_ceiling() => {
+                Err(Failure::weir(Phase::Route, Cause::ExchangeTimedOut))
+            }
+            None => Ok(FetchOutcome::Failed),
+        })
+    })
+    .await
+    .map_err(Ended::Failed)?;
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Route, now);
+    Ok(outcome)
+}

@@ -1,0 +1,301 @@
+//! A stored response on its way to a client: the whole of it, parts, or the word that the client has it already.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, write_cache_status};
+use weir_cache::store::{BodyReader, StoredResponse};
+use weir_cache::{CacheTime, HeadView, StoredHead};
+use weir_http::{
+    BodyLength, FieldName, FieldSet, FieldWriter, Method, RangeSelection, Validators, parse_date,
+    select_ranges,
+};
+use weir_observe::{CacheResult, Failure, Phase, status_text};
+
+use super::cache_use::{STATUS, request_head};
+use crate::exchange::body_coding::BodyCoding;
+use crate::exchange::client::Client;
+use crate::exchange::compression::{ReceivedFields, ResponseOutline};
+use crate::exchange::header_changes::{has_values, leave, write_changes};
+use crate::exchange::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::template::TemplateValues;
+use crate::exchange::{Exchange, compression, cors, fields};
+use crate::net::clock;
+use crate::relay::ends::Source;
+use crate::relay::failure::of_response_body;
+use crate::relay::memory::MemoryBody;
+use crate::relay::stored::{StoredBody, StoredParts};
+use crate::relay::{Relay, WaitingFor};
+use crate::responder::ranges::{RangeBody, multipart_type, select};
+use crate::state::activity::Activity;
+use crate::state::cache::cache_now;
+use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
+
+/// A stored response that a client gets, and how that came about.
+pub(super) struct StoredAnswer {
+    pub(super) stored: Arc<StoredResponse>,
+    /// Reads its body from the beginning.
+    pub(super) reader: BodyReader,
+    /// Its fields, when they are others than those that are stored.
+    pub(super) freshened: Option<(StoredHead, Lifetime)>,
+    pub(super) result: CacheResult,
+    /// Why a server was asked, and what it said if that is not what is sent.
+    pub(super) forwarded: Option<(ForwardReason, Option<u16>)>,
+    /// Whether it has been stored by this request.
+    pub(super) is_new: bool,
+}
+
+impl StoredAnswer {
+    /// `None` when its body can no longer be read from the beginning.
+    pub(super) fn of(stored: Arc<StoredResponse>, result: CacheResult) -> Option<Self> {
+        let reader = stored.read_from(0)?;
+        Some(Self { stored, reader, freshened: None, result, forwarded: None, is_new: false })
+    }
+
+    fn head(&self) -> HeadView<'_> {
+        self.freshened.as_ref().map_or_else(|| self.stored.head().view(), |(head, _)| head.view())
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        self.freshened.as_ref().map_or_else(|| self.stored.lifetime(), |(_, lifetime)| *lifetime)
+    }
+}
+
+/// What of it the client gets.
+struct Selected {
+    status: u16,
+    body: RangeBody,
+    content_range: Option<Vec<u8>>,
+    /// The `Content-Type` of several parts.
+    content_type: Option<Vec<u8>>,
+}
+
+/// Sends it.
+///
+/// # Errors
+/// When the client does not take it, or the server behind a body that is still coming fails.
+pub(super) async fn stored(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut answer: StoredAnswer,
+) -> Result<(), Failure> {
+    if !stream.discard_body(client) {
+        stream.close_after();
+    }
+    let config = exchange.record.begin_config(client);
+    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+    let Some(route) = exchange.record.route.map(|index| &listener.route_plans[index]) else { return Ok(()) };
+    let selected = select_part(exchange, &answer, client.worker.random());
+    stage_head(client, stream, exchange, (&config.snapshot, listener, route), &answer, &selected);
+    let StoredAnswer { stored, reader, .. } = &mut answer;
+    match selected.body {
+        RangeBody::None => send_body(client, stream, exchange, MemoryBody(b"")).await,
+        _ if exchange.request.method() == Method::Head => {
+            send_body(client, stream, exchange, MemoryBody(b"")).await
+        }
+        RangeBody::Whole => send_body(client, stream, exchange, StoredBody(reader)).await,
+        RangeBody::Parts(pieces, _) => {
+            send_body(client, stream, exchange, StoredParts::new(stored, pieces)).await
+        }
+    }?;
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Relay, now);
+    if let Some(cache) = &route.cache {
+        cache.plan.state.shards.of(client.worker.index).bytes_sent.add(exchange.response_relay.taken());
+    }
+    Ok(())
+}
+
+/// What the request asks for of it (RFC 9111 section 4.3.2, RFC 9110 section 14).
+fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Selected {
+    let whole = |status| Selected { status, body: RangeBody::Whole, content_range: None, content_type: None };
+    let (stored, head, request) = (&answer.stored, answer.head(), request_head(exchange));
+    if stored.status() != 200 {
+        return whole(stored.status());
+    }
+    if is_not_modified(200, head, answer.lifetime().received, request) {
+        return Selected { body: RangeBody::None, ..whole(304) };
+    }
+    let range = request.first("range").filter(|_| exchange.request.method() == Method::Get);
+    // Of a body that is still coming, the parts may not be here for long.
+    let Some((range, len)) = range.zip(stored.body().len()) else { return whole(200) };
+    let modified = head.first("last-modified").and_then(parse_date);
+    let etag = head.first("etag").unwrap_or_default();
+    let validators = Validators { etag, modified: modified.unwrap_or(u64::MAX) };
+    if !validators.allow_range(request.fields, request.text) {
+        return whole(200);
+    }
+    let ranges = select_ranges(range, len);
+    let media_type = head.first("content-type").unwrap_or(b"application/octet-stream");
+    let (status, body, content_range) = select(len, media_type, &ranges, boundary);
+    let is_multipart = matches!(ranges, RangeSelection::Several(_));
+    Selected { status, body, content_range, content_type: is_multipart.then(|| multipart_type(boundary)) }
+}
+
+fn stage_head(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    (snapshot, listener, route): (&Snapshot, &ListenerPlan, &RoutePlan),
+    answer: &StoredAnswer,
+    selected: &Selected,
+) {
+    let (head, status, now) = (answer.head(), selected.status, cache_now());
+    let (framed, length) = body_length(exchange.request.method(), answer, selected);
+    exchange.response_relay = Relay::new();
+    exchange.body_coding = BodyCoding::AsItIs;
+    let stored_fields = ReceivedFields { fields: head.fields, text: head.text };
+    let (framed, length) = match route.config.compression {
+        None => (framed, length),
+        Some(_) => {
+            let outline = ResponseOutline::new(status, exchange.request.method(), framed, length);
+            let coding = compression::begin(client, exchange, (snapshot, route), outline, &stored_fields);
+            (coding.of(framed), length.filter(|_| !coding.replaces_length()))
+        }
+    };
+    let changes = &route.config.response_headers;
+    if has_values(changes) {
+        let mut rendered = std::mem::take(&mut exchange.rendered_headers);
+        let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+        let values = TemplateValues { status, ..values };
+        rendered.render(changes, |template, out| values.write(template, out));
+        exchange.rendered_headers = rendered;
+    }
+    let response = FinalHead {
+        status: Status { code: status, reason: status_text(status).as_bytes() },
+        content: Content::Body(framed, length),
+        is_early: false,
+        text: b"",
+    };
+    stream.respond(client, exchange, &response, |out| {
+        copy_fields(out, exchange, listener, route, head, selected);
+        if !head.contains("date") && leave(changes, b"Date") {
+            out.field(b"Date", &client.worker.date());
+        }
+        fields::write_id(out, exchange, listener, changes);
+        compression::write(out, exchange, &stored_fields, changes);
+        if let Some(cors) = &route.config.cors {
+            cors::write(out, cors, exchange);
+        }
+        write_age_and_status(out, exchange, route, answer, now);
+        write_changes(out, changes, &exchange.rendered_headers, |_| true);
+    });
+    exchange.record.is_own_answer = true;
+    exchange.record.status = status;
+    exchange.answered = true;
+    exchange.waits.begin(&listener.client_wait_limits());
+}
+
+/// The length of the body as it is sent, and the one that the head tells.
+fn body_length(method: Method, answer: &StoredAnswer, selected: &Selected) -> (BodyLength, Option<u64>) {
+    let len = match &selected.body {
+        RangeBody::None => return (BodyLength::None, (selected.status == 416).then_some(0)),
+        RangeBody::Whole if matches!(selected.status, 204 | 205 | 304) => return (BodyLength::None, None),
+        RangeBody::Whole => answer.stored.body_len(),
+        RangeBody::Parts(_, len) => Some(*len),
+    };
+    match len {
+        Some(0) => (BodyLength::None, Some(0)),
+        Some(_) if method == Method::Head => (BodyLength::None, len),
+        Some(known) => (BodyLength::Known(known), len),
+        None if method == Method::Head => (BodyLength::None, None),
+        None => (BodyLength::Unknown, None),
+    }
+}
+
+/// Fields about a body, which a head without one does not have (RFC 9110 section 15.4.5).
+const OF_BODY: FieldSet =
+    FieldSet::of(&[FieldName::ContentType, FieldName::ContentEncoding, FieldName::LastModified]);
+
+/// Copies the fields that are stored.
+fn copy_fields(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+    route: &RoutePlan,
+    head: HeadView<'_>,
+    selected: &Selected,
+) {
+    let changes = &route.config.response_headers;
+    let id = listener.id_of_responses();
+    let has_etag = head.contains("etag");
+    for field in head.fields {
+        let name = field.name.of(head.text);
+        let is_left_out = match selected.status {
+            304 => OF_BODY.contains(field.known) && (has_etag || field.known != FieldName::LastModified),
+            416 => field.known == FieldName::ContentType,
+            _ => field.known == FieldName::ContentType && selected.content_type.is_some(),
+        };
+        let passes = !is_left_out
+            && leave(changes, name)
+            && !compression::is_replaced(exchange.body_coding, name)
+            && !id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            && (route.config.cors.is_none() || !cors::is_of_protocol(name));
+        if passes {
+            out.field(name, field.value.of(head.text));
+        }
+    }
+    if let Some(content_type) = &selected.content_type {
+        out.field(b"Content-Type", content_type);
+    }
+    if let Some(content_range) = &selected.content_range {
+        out.field(b"Content-Range", content_range);
+    }
+}
+
+/// `Age` (RFC 9111 section 5.1) and `Cache-Status` (RFC 9211).
+fn write_age_and_status(
+    out: &mut impl FieldWriter,
+    exchange: &Exchange,
+    route: &RoutePlan,
+    answer: &StoredAnswer,
+    now: CacheTime,
+) {
+    let (changes, lifetime) = (&route.config.response_headers, answer.lifetime());
+    let is_from_server = answer.is_new && lifetime.initial_age_ms < 1_000;
+    if !is_from_server && leave(changes, b"Age") {
+        out.decimal_field(b"Age", lifetime.age(now));
+    }
+    if !leave(changes, STATUS) {
+        return;
+    }
+    let outcome = CacheOutcome {
+        forwarded: answer.forwarded.map(|(reason, _)| reason),
+        forward_status: answer.forwarded.and_then(|(_, status)| status),
+        ttl: Some(lifetime.ttl(now)),
+        is_stored: answer.is_new,
+        is_collapsed: answer.result == CacheResult::Collapsed,
+        detail: exchange.record.cache_detail,
+        ..CacheOutcome::default()
+    };
+    out.field_with(STATUS, |value| write_cache_status(value, &outcome));
+}
+
+async fn send_body(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut source: impl Source,
+) -> Result<(), Failure> {
+    poll_fn(|cx| {
+        match exchange.response_relay.poll(cx, &mut source, &mut stream.reply()) {
+            Poll::Ready(outcome) => return Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
+            Poll::Pending => {}
+        }
+        let (awaited, moved) = match exchange.response_relay.waiting {
+            WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
+            WaitingFor::Source => {
+                if let Some(cause) = stream.poll_reset(cx, client) {
+                    return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
+                }
+                (Activity::ResponseBody, exchange.response_relay.taken())
+            }
+        };
+        client.report(awaited, stream, exchange);
+        exchange.waits.poll_over(&mut client.deadline, awaited, moved).map(Err)
+    })
+    .await
+}

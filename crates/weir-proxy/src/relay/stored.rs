@@ -1,0 +1,173 @@
+//! The body of a stored response, as a [`Source`] for those who get it, and as a [`Sink`] for the server that it comes from.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use weir_cache::store::{BodyReader, BodyWriter, READ_WINDOW_BYTES, StoredResponse};
+
+use super::ends::{RelayError, Sink, Source};
+use super::file::BodyPiece;
+
+/// The whole of a body, which may still be growing.
+#[derive(Debug)]
+pub(crate) struct StoredBody<'a>(pub(crate) &'a mut BodyReader);
+
+impl Source for StoredBody<'_> {
+    fn data(&self) -> &[u8] {
+        self.0.available()
+    }
+
+    fn take(&mut self, len: usize) {
+        self.0.consume(len);
+    }
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        // The server behind it has failed: nobody gets more than there is.
+        ready!(self.0.poll_more(cx)).map_err(|_| RelayError::Truncated)?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Parts of a complete body, with text between them.
+#[derive(Debug)]
+pub(crate) struct StoredParts<'a> {
+    response: &'a StoredResponse,
+    pieces: VecDeque<BodyPiece>,
+    /// How much of the first piece was taken, if it is text.
+    taken: usize,
+    /// Reads the first piece, if it is part of the body.
+    reader: Option<BodyReader>,
+}
+
+impl<'a> StoredParts<'a> {
+    pub(crate) fn new(response: &'a StoredResponse, pieces: VecDeque<BodyPiece>) -> Self {
+        let mut parts = Self { response, pieces, taken: 0, reader: None };
+        parts.begin_piece();
+        parts
+    }
+
+    /// Goes to the beginning of the next piece that has bytes.
+    fn begin_piece(&mut self) {
+        (self.taken, self.reader) = (0, None);
+        while let Some(piece) = self.pieces.front() {
+            match piece {
+                BodyPiece::Text(text) if text.is_empty() => {}
+                BodyPiece::Range(range) if range.is_empty() => {}
+                BodyPiece::Text(_) => break,
+                BodyPiece::Range(range) => {
+                    self.reader = self.response.read_from(range.start);
+                    break;
+                }
+            }
+            self.pieces.pop_front();
+        }
+    }
+}
+
+impl Source for StoredParts<'_> {
+    fn data(&self) -> &[u8] {
+        match (self.pieces.front(), &self.reader) {
+            (Some(BodyPiece::Text(text)), _) => &text[self.taken..],
+            (Some(BodyPiece::Range(range)), Some(reader)) => {
+                let left = usize::try_from(range.end - reader.position()).unwrap_or(usize::MAX);
+                let data = reader.available();
+                &data[..data.len().min(left)]
+            }
+            _ => &[],
+        }
+    }
+
+    fn take(&mut self, len: usize) {
+        let is_over = match (self.pieces.front(), &mut self.reader) {
+            (Some(BodyPiece::Text(text)), _) => {
+                self.taken += len;
+                self.taken == text.len()
+            }
+            (Some(BodyPiece::Range(range)), Some(reader)) => {
+                reader.consume(len);
+                reader.position() == range.end
+            }
+            _ => false,
+        };
+        if is_over {
+            self.pieces.pop_front();
+            self.begin_piece();
+        }
+    }
+
+    fn decode(&mut self) -> Result<usize, RelayError> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        let Some(reader) = &mut self.reader else { return Poll::Ready(Err(RelayError::Truncated)) };
+        match ready!(reader.poll_more(cx)) {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) | Err(_) => Poll::Ready(Err(RelayError::Truncated)),
+        }
+    }
+}
+
+/// Where the body of a response goes that is stored.
+#[derive(Debug)]
+pub(crate) struct StoringSink {
+    writer: BodyWriter,
+    /// Bytes that were accepted since the writer last said that it takes more.
+    ahead: u64,
+    is_stopped: bool,
+}
+
+impl StoringSink {
+    pub(crate) const fn new(writer: BodyWriter) -> Self {
+        Self { writer, ahead: 0, is_stopped: false }
+    }
+
+    /// The body is whole.
+    pub(crate) fn complete(self) {
+        self.writer.finish();
+    }
+}
+
+impl Sink for StoringSink {
+    fn has_room(&self) -> bool {
+        !self.is_stopped && self.ahead < READ_WINDOW_BYTES
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.has_room()
+    }
+
+    fn accept(&mut self, data: &[u8]) -> usize {
+        self.ahead += data.len() as u64;
+        self.is_stopped |= self.writer.append(data).is_err();
+        data.len()
+    }
+
+    fn finish(&mut self, _source: &impl Source) {
+        // What was accepted is written.
+        self.ahead = 0;
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, _data: &[u8]) -> Poll<Result<usize, RelayError>> {
+        let stopped = || RelayError::Write(io::ErrorKind::BrokenPipe.into());
+        if self.is_stopped {
+            return Poll::Ready(Err(stopped()));
+        }
+        ready!(self.writer.poll_ready(cx)).map_err(|_| stopped())?;
+        self.ahead = 0;
+        Poll::Ready(Ok(0))
+    }
+}

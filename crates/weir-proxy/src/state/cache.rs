@@ -1,0 +1,269 @@
+//! A cache in the form the data path uses: the store that all workers share, its counters, and what a route makes of it.
+//!
+//! The store goes on over reloads under the name of the cache, as long as its limits and its folder stay the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use weir_cache::CacheTime;
+use weir_cache::disk::{DiskFolder, DiskLimits};
+use weir_cache::rules::{ClientRules, StatusTtl, StoreRules};
+use weir_cache::store::{
+    EvictionReason, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits, StoredResponse,
+};
+use weir_config::{CacheDisk, CacheStore, RouteCache};
+use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
+use weir_observe::{CacheShard, PerWorker};
+
+use crate::net::clock;
+use crate::net::file::DiskWait;
+
+/// A cache.
+#[derive(Debug)]
+pub struct CachePlan {
+    /// The cache in the config.
+    pub config: Arc<CacheStore>,
+    /// What goes on in the next config.
+    pub state: Arc<CacheState>,
+}
+
+/// What a cache keeps over reloads.
+#[derive(Debug)]
+pub struct CacheState {
+    /// The responses in memory.
+    pub store: Store,
+    /// Those in files.
+    pub disk: Option<DiskFolder>,
+    /// Responses that are being written to files.
+    writing: AtomicUsize,
+    /// Writes that have failed, or that were left out since there were too many.
+    write_failures: AtomicU64,
+    /// What each worker counts.
+    pub shards: PerWorker<CacheShard>,
+}
+
+/// Responses that are written to files at once: more are only in memory.
+const WRITING_MAX: usize = 64;
+
+/// Bytes of files for which there is one at most: each takes about 250 bytes of memory.
+const BYTES_PER_FILE_MIN: u64 = 16 * 1024;
+const FILES_MAX: u64 = 4_000_000;
+
+/// How long a stale response is kept in a file so that the server can confirm it, in milliseconds.
+const KEEP_STALE_MS: u64 = 24 * 3_600_000;
+
+/// What is of use for less time is not written to a file, in milliseconds.
+const WRITTEN_MIN_MS: u64 = 10_000;
+
+impl CachePlan {
+    /// `before`: the cache of this name in the config of before.
+    pub(super) fn new(config: &Arc<CacheStore>, workers: usize, before: Option<&CachePlan>) -> Self {
+        let is_same = |before: &&CachePlan| {
+            let (old, new) = (&before.config, config);
+            (old.memory, old.response_max, &old.disk) == (new.memory, new.response_max, &new.disk)
+        };
+        let state = before
+            .filter(is_same)
+            .map_or_else(|| Arc::new(CacheState::new(config, workers)), |before| Arc::clone(&before.state));
+        Self { config: Arc::clone(config), state }
+    }
+}
+
+impl CacheState {
+    fn new(config: &CacheStore, workers: usize) -> Self {
+        let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
+        let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
+        let secret = disk.as_ref().map_or_else(|| KeySecret(random()), DiskFolder::secret);
+        Self {
+            store: Store::new(limits, secret),
+            disk,
+            writing: AtomicUsize::new(0),
+            write_failures: AtomicU64::new(0),
+            shards: PerWorker::new(workers),
+        }
+    }
+
+    /// Writes a response whose body is complete to its file, on a thread of its own.
+    pub(crate) fn keep_in_file(self: &Arc<Self>, stored: &Arc<StoredResponse>) {
+        let Some(folder) = &self.disk else { return };
+        let now = cache_now();
+        if stored.body().len().is_none() || stored.lifetime().useless_from(0) < now.after(WRITTEN_MIN_MS) {
+            return;
+        }
+        if self.writing.fetch_add(1, Ordering::Relaxed) >= WRITING_MAX {
+            self.writing.fetch_sub(1, Ordering::Relaxed);
+            self.write_failures.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let (state, folder, stored) = (Arc::clone(self), folder.clone(), Arc::clone(stored));
+        // Nothing waits for it.
+        drop(DiskWait::run(move || {
+            let written = folder.write(&stored, now);
+            folder.remove_left();
+            state.writing.fetch_sub(1, Ordering::Relaxed);
+            if let Err(error) = written {
+                let count = state.write_failures.fetch_add(1, Ordering::Relaxed) + 1;
+                if count.is_power_of_two() {
+                    tracing::warn!(%error, count, "a stored response could not be written to its file");
+                }
+            }
+        }));
+    }
+}
+
+/// Opens the folder of a cache, and looks at what is in it behind the start. Without it the cache has its memory alone.
+fn open_folder(config: &CacheStore, disk: &CacheDisk) -> Option<DiskFolder> {
+    let limits = DiskLimits {
+        bytes_max: disk.size,
+        files_max: (disk.size / BYTES_PER_FILE_MIN).clamp(1, FILES_MAX),
+        object_max: config.response_max,
+        keep_stale_ms: KEEP_STALE_MS,
+    };
+    let folder = match DiskFolder::open(&disk.folder, limits, random()) {
+        Ok(folder) => folder,
+        Err(error) => {
+            let (cache, folder) = (&*config.name, disk.folder.display());
+            tracing::error!(cache, %folder, %error, "the folder of the cache cannot be used: it has its memory alone");
+            return None;
+        }
+    };
+    let (scanned, cache) = (folder.clone(), config.name.clone());
+    let scan = move || match scanned.scan(cache_now(), || true) {
+        Ok(report) => {
+            tracing::info!(
+                cache = &*cache,
+                kept = report.kept,
+                removed = report.removed,
+                "the folder of the cache was read"
+            );
+        }
+        Err(error) => tracing::error!(cache = &*cache, %error, "the folder of the cache cannot be read"),
+    };
+    if let Err(error) = std::thread::Builder::new().name("weir-cache".to_owned()).spawn(scan) {
+        tracing::error!(%error, "the folder of the cache cannot be read");
+    }
+    Some(folder)
+}
+
+impl CachePlan {
+    /// What it holds now.
+    pub fn holds(&self) -> CacheHoldings {
+        let size = self.state.store.size();
+        let evictions = EvictionReason::ALL.iter().map(|reason| reason.as_str()).zip(size.evictions);
+        CacheHoldings {
+            responses: size.objects,
+            memory_bytes: size.bytes,
+            memory_bytes_max: self.config.memory,
+            disk: self.state.disk.as_ref().map(|folder| {
+                let size = folder.size();
+                DiskHoldings {
+                    files: size.files,
+                    bytes: size.bytes,
+                    bytes_max: folder.limits().bytes_max,
+                    evictions: size.evictions,
+                    write_failures: self.state.write_failures.load(Ordering::Relaxed),
+                }
+            }),
+            evictions: evictions.collect(),
+        }
+    }
+
+    /// Removes responses, or marks them stale; how many. Waits for the disk, if there are files.
+    pub fn purge(&self, purge: Purge<'_>) -> usize {
+        let scope = match purge.part {
+            PurgedPart::All => PurgeScope::All,
+            PurgedPart::Key(key) => PurgeScope::Key(key),
+            PurgedPart::Prefix(prefix) => PurgeScope::Prefix(prefix),
+            PurgedPart::Tag(tag) => PurgeScope::Tag(tag),
+        };
+        let mode = if purge.is_soft { PurgeMode::Soft } else { PurgeMode::Hard };
+        let (now, store) = (cache_now(), &self.state.store);
+        let Some(folder) = &self.state.disk else { return store.purge(scope, mode, now) };
+        match folder.purge_with(store, scope, mode, now) {
+            Ok((in_memory, in_files)) => in_memory.max(in_files),
+            Err(error) => {
+                tracing::warn!(%error, "files of purged responses could not be removed");
+                0
+            }
+        }
+    }
+}
+
+/// Which responses are removed, or marked stale.
+#[derive(Debug, Clone, Copy)]
+pub struct Purge<'a> {
+    /// Which.
+    pub part: PurgedPart<'a>,
+    /// Whether they are only marked.
+    pub is_soft: bool,
+}
+
+/// A part of a cache.
+#[derive(Debug, Clone, Copy)]
+pub enum PurgedPart<'a> {
+    /// Everything.
+    All,
+    /// The response of a key, in all variants.
+    Key(&'a [u8]),
+    /// Those whose keys begin so.
+    Prefix(&'a [u8]),
+    /// Those with a tag.
+    Tag(&'a [u8]),
+}
+
+/// Keeps clients from choosing keys that share a place in the store.
+fn random() -> [u8; 16] {
+    let mut random = [0; 16];
+    // Without random bytes keys are only easier to guess.
+    aws_lc_rs::rand::fill(&mut random).ok();
+    random
+}
+
+/// What a route stores, and how it uses that again.
+#[derive(Debug)]
+pub(crate) struct RouteCachePlan {
+    pub(crate) plan: Arc<CachePlan>,
+    pub(crate) rules: StoreRules,
+    pub(crate) client: ClientRules,
+}
+
+impl RouteCachePlan {
+    pub(super) fn new(config: &RouteCache, plans: &[Arc<CachePlan>]) -> Option<Box<Self>> {
+        let plan = plans.iter().find(|plan| plan.config.name == config.store.name)?;
+        let ttls = config.ttl.iter().flat_map(|ttl| {
+            ttl.status.iter().map(|range| StatusTtl {
+                statuses: range.bounds().0..=range.bounds().1,
+                ttl_ms: millis(ttl.time),
+                overrides: config.override_ttl,
+            })
+        });
+        let obeys = config.obey_clients;
+        Some(Box::new(Self {
+            plan: Arc::clone(plan),
+            rules: StoreRules {
+                ttls: ttls.collect(),
+                stale_while_revalidate_ms: config.stale_while_revalidate.map_or(0, millis),
+                stale_if_error_ms: config.stale_if_error.map_or(0, millis),
+                ignores_origin: config.override_ttl,
+                ignores_set_cookie: config.ignore_set_cookie,
+                obeys_request_no_store: obeys,
+                ..StoreRules::default()
+            },
+            client: ClientRules { no_cache: obeys, ages: obeys },
+        }))
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.plan.state.store
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The time that responses are stored by.
+pub(crate) fn cache_now() -> CacheTime {
+    CacheTime::from_millis(millis(clock::unix_now()))
+}
