@@ -49,13 +49,14 @@ pub use config::{
     ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets,
     HttpProbe, JwtAuth, KeyExchangeGroup, KeyLimit, Leniency, LimitRate, LimitUse, ListAction, ListEntries,
     Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
-    ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, NetworkEntry, OnDown, OutlierEjection,
-    PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProxyProtocol,
-    ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger, RequestBuffering,
-    RequestId, ResponseBuffering, RetrySettings, Route, RouteAction, RouteCache, RouteSettings,
-    RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion,
-    TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex,
-    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
+    ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,
+    OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
+    ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
+    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAction, RouteCache,
+    RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles,
+    SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies, Upstream,
+    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
+    WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

@@ -9,9 +9,9 @@ use arc_swap::ArcSwap;
 use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
-    self, CacheOverview, LimitOverview, ListenerOverview, Overview, PageOverview, ProbeOverview,
-    ProcessOverview, Quantiles, RefusedKey, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview,
-    WorkerOverview,
+    self, CacheOverview, DifferenceOverview, LimitOverview, ListenerOverview, MirrorOverview, Overview,
+    PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview, ServerOverview,
+    ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
     CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats,
@@ -29,9 +29,10 @@ use crate::reload_counts::ReloadCounts;
 use crate::server_modes::{ServerModes, UnknownServer};
 use crate::trace_counts::TraceCounts;
 use weir_proxy::net::clock;
+use weir_proxy::state::mirror::{BodyDigest, MirrorDifference};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{
-    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, Snapshot, UpstreamPlan,
+    CachePlan, CurrentSnapshot, LimitPlan, ListenerPlan, RoutePlan, Snapshot, UpstreamPlan,
 };
 
 /// The addresses in use, for reports.
@@ -281,6 +282,43 @@ impl Sources {
     }
 }
 
+/// The mirrors of the routes, and where they have answered in another way.
+pub(crate) fn mirrors(snapshot: &Snapshot) -> Vec<MirrorOverview> {
+    let listeners = snapshot.listeners.iter();
+    let routes =
+        listeners.flat_map(|listener| listener.route_plans.iter().map(move |route| (listener, route)));
+    let mirror = |(listener, route): (&Arc<ListenerPlan>, &RoutePlan)| {
+        let (plan, settings) = (route.mirror.as_ref()?, route.config.mirror.as_ref()?);
+        let mut figures = RouteStats::default();
+        route.shards.used().for_each(|shard| figures.add(shard));
+        Some(MirrorOverview {
+            listener: listener.config.name.to_string(),
+            route: route.config.name.to_string(),
+            upstream: snapshot.upstreams[settings.upstream.0].config.name.to_string(),
+            share: settings.share.percent(),
+            compare: settings.compare.iter().map(|part| part.name()).collect(),
+            stats: figures.mirror,
+            last_differences: plan.state.differences().into_iter().map(difference).collect(),
+        })
+    };
+    routes.filter_map(mirror).collect()
+}
+
+fn difference(found: MirrorDifference) -> DifferenceOverview {
+    let body = |digest: BodyDigest| (digest.len, format!("{:032x}", digest.hash));
+    DifferenceOverview {
+        at: found.at,
+        method: found.method.into(),
+        target: found.target.into(),
+        request_id: found.request_id.into(),
+        status: found.status,
+        mirror_status: found.mirror_status,
+        headers: found.headers.into_iter().map(String::from).collect(),
+        body: found.bodies.map(|[real, _]| body(real)),
+        mirror_body: found.bodies.map(|[_, mirror]| body(mirror)),
+    }
+}
+
 /// The limits by key, now.
 pub(crate) fn limits(snapshot: &Snapshot) -> Vec<LimitOverview> {
     snapshot.limits.iter().map(|plan| limit(plan)).collect()
@@ -410,6 +448,10 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
                 None => (format!("files of {root}"), Vec::new()),
             }
         }
+    };
+    let action = match &route.mirror {
+        Some(mirror) => format!("{action}, {} copied to {}", mirror.share, name(mirror.upstream.0)),
+        None => action,
     };
     let (name, matches) = (route.name.to_string(), route.matches.to_string());
     RouteOverview { name, matches, action, upstreams, stats: figures }

@@ -52,12 +52,12 @@ pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    CacheResult, CacheShard, FailureCounters, LimitShard, ListenerShard, PhaseCounters, ProbeShard,
-    ResponseCounters, RouteShard, ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard,
-    WorkerShard,
+    CacheResult, CacheShard, FailureCounters, LimitShard, ListenerShard, MirrorShard, PhaseCounters,
+    ProbeShard, ResponseCounters, RouteShard, ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS,
+    UpstreamShard, WorkerShard,
 };
 pub use stats::{
-    CertificateStats, FailureStats, ListenerStats, ProbeStats, ProcessStats, ReloadStats, RouteStats,
-    ServerStats, StatNames, Stats, UpstreamStatNames, UpstreamStats, WorkerStats,
+    CertificateStats, FailureStats, ListenerStats, MirrorStats, ProbeStats, ProcessStats, ReloadStats,
+    RouteStats, ServerStats, StatNames, Stats, UpstreamStatNames, UpstreamStats, WorkerStats,
 };
 pub use traces::{TraceLoss, TraceStats};

@@ -189,6 +189,25 @@ pub struct RouteShard {
     pub responses: ResponseCounters,
     /// Failed exchanges.
     pub failures: Counter,
+    /// Copies of its requests for a mirror.
+    pub mirror: MirrorShard,
+}
+
+/// The counters of one worker for the mirror of a route.
+#[derive(Debug, Default)]
+pub struct MirrorShard {
+    /// Copies that were sent.
+    pub requests: Counter,
+    /// Copies without a response, or with one that was not whole.
+    pub failures: Counter,
+    /// Requests that were not copied since their body was too long, or not sent whole.
+    pub too_long: Counter,
+    /// Requests that were not copied since too many copies ran.
+    pub busy: Counter,
+    /// Responses that were compared with the real ones.
+    pub compared: Counter,
+    /// Those that differ, in status, headers and body.
+    pub differences: [Counter; 3],
 }
 
 /// The counters of one worker for one limit by key.

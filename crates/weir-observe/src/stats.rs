@@ -18,8 +18,8 @@ use crate::histogram::HistogramSnapshot;
 use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::{
-    FailureCounters, ListenerShard, ProbeShard, RouteShard, ServerShard, TLS_VERSIONS, UpstreamShard,
-    WorkerShard,
+    FailureCounters, ListenerShard, MirrorShard, ProbeShard, RouteShard, ServerShard, TLS_VERSIONS,
+    UpstreamShard, WorkerShard,
 };
 use crate::traces::TraceStats;
 
@@ -338,6 +338,36 @@ pub struct RouteStats {
     pub requests: u64,
     pub responses: [u64; 5],
     pub failures: u64,
+    #[serde(skip_serializing_if = "MirrorStats::is_unused")]
+    pub mirror: MirrorStats,
+}
+
+/// The counters of all workers for the mirror of a route; the fields are those of [`MirrorShard`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[expect(missing_docs, reason = "each field is explained at the field of the same name in MirrorShard")]
+pub struct MirrorStats {
+    pub requests: u64,
+    pub failures: u64,
+    pub too_long: u64,
+    pub busy: u64,
+    pub compared: u64,
+    pub differences: [u64; 3],
+}
+
+impl MirrorStats {
+    /// Whether nothing was counted.
+    pub fn is_unused(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, shard: &MirrorShard) {
+        self.requests += shard.requests.value();
+        self.failures += shard.failures.value();
+        self.too_long += shard.too_long.value();
+        self.busy += shard.busy.value();
+        self.compared += shard.compared.value();
+        add_each(&mut self.differences, shard.differences.each_ref().map(Counter::value));
+    }
 }
 
 impl RouteStats {
@@ -351,6 +381,7 @@ impl RouteStats {
         self.requests += shard.requests.value();
         add_each(&mut self.responses, shard.responses.values());
         self.failures += shard.failures.value();
+        self.mirror.add(&shard.mirror);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
 use crate::limits::{self, LimitsArguments};
+use crate::mirrors::{self, MirrorsArguments};
 use crate::output;
 use crate::profile::{self, ProfileArguments};
 
@@ -25,6 +26,7 @@ Examples:
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
   weir ctl limits --config weir.toml
+  weir ctl mirrors --config weir.toml
   weir ctl purge pages --prefix https://example.com/news/ --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
@@ -60,6 +62,8 @@ enum CtlCommand {
     Servers,
     /// Show the limits by key: how many keys each has, what it has refused, and which keys most.
     Limits(LimitsArguments),
+    /// Show what routes copy to mirrors, and the last responses that were not the same there.
+    Mirrors(MirrorsArguments),
     /// Show the caches: what each holds, and how often it helps.
     Caches(CachesArguments),
     /// Remove stored responses from a cache, by key, prefix or tag, or all of them.
@@ -156,6 +160,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Show => overview(&client, usize::MAX).map(|whole| format!("{whole:#}\n")),
         CtlCommand::Servers => look(&client, "/servers"),
         CtlCommand::Limits(arguments) => limits::show(&client, arguments),
+        CtlCommand::Mirrors(arguments) => mirrors::show(&client, arguments),
         CtlCommand::Caches(arguments) => caches::show(&client, arguments),
         CtlCommand::Purge(arguments) => caches::purge(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),

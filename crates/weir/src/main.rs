@@ -16,6 +16,7 @@ mod ctl;
 mod connections;
 mod caches;
 mod limits;
+mod mirrors;
 mod profile;
 mod top;
 mod demo;

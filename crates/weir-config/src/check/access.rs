@@ -214,6 +214,7 @@ fn check_forward(
         request_headers,
         response_headers,
         body_size,
+        timeout,
         fail_open,
     } = &text.value;
     let found = upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
@@ -230,6 +231,7 @@ fn check_forward(
         request_headers: request_headers.clone(),
         response_headers: response_headers.clone(),
         body_size: *body_size,
+        timeout: *timeout,
         fail_open: *fail_open,
     }
 }

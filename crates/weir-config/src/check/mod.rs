@@ -17,6 +17,7 @@ mod ejection;
 mod affinity;
 mod tcp;
 mod grpc_web;
+mod mirror;
 mod traces;
 mod tls;
 mod client_certificates;

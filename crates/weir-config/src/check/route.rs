@@ -7,7 +7,7 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{CheckScope, access, action, check_name, error_pages, fastcgi, headers};
+use super::{CheckScope, access, action, check_name, error_pages, fastcgi, headers, mirror};
 use crate::config::{
     AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText,
     RequestBuffering, Route, RouteAction, RouteSettings,
@@ -74,6 +74,7 @@ pub(super) fn check(
         ]
         .concat(),
         forward_host: value.forward_host.clone(),
+        mirror: value.mirror.as_ref().map(|mirror| Box::new(mirror::check(mirror, scope, diagnostics))),
         buffer_requests: value.buffer_requests.as_ref().map(|buffering| buffering.value.clone()).or(buffers),
         buffer_responses: value.buffer_responses.as_ref().map(|buffering| buffering.value.clone()),
         queue_priority: value.queue_priority,
@@ -306,13 +307,14 @@ fn report_unreachable_path(
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 13] = [
+    const KEYS: [&str; 14] = [
         "strip_prefix",
         "replace_prefix",
         "replace_regex",
         "request_headers",
         "cache",
         "forward_host",
+        "mirror",
         "buffer_requests",
         "buffer_responses",
         "queue_priority",
@@ -337,7 +339,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 31] = [
+    const OF_HTTP: [&str; 32] = [
         "host",
         "path",
         "path_exact",
@@ -362,6 +364,7 @@ fn report_of_other_protocol(
         "compression",
         "error_pages",
         "forward_host",
+        "mirror",
         "buffer_requests",
         "buffer_responses",
         "allow_connect",

@@ -36,6 +36,8 @@ pub struct ForwardAuth {
     pub response_headers: Vec<HeaderName>,
     /// The body of an answer at most.
     pub body_size: Size,
+    /// How long the answer may take in all; `None`: as long as the upstream lets it.
+    pub timeout: Option<Duration>,
     /// Whether requests pass without an answer.
     pub fail_open: bool,
 }

@@ -11,6 +11,7 @@ mod traces;
 mod listener;
 mod access_log;
 mod route;
+mod mirror;
 mod static_files;
 mod fastcgi;
 mod error_page;
@@ -61,6 +62,7 @@ pub use listener::{
     TrustedProxies,
 };
 pub use metrics::{HistogramBuckets, Metrics};
+pub use mirror::{Mirror, MirrorPart};
 pub use process::{
     Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
     ReloadTrigger, WorkerCount,

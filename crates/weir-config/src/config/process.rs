@@ -32,7 +32,7 @@ section! {
         buffers_max: u32 = 65_536, in 16..=16_777_216, like "HAProxy `tune.buffers.limit`";
         /// The number of requests that Weir sends by itself and that no client waits for, at a time and over all workers: copies for mirrors, and
         /// revalidation of stored responses. Further ones are not sent, nor any while half of the buffers are in use.
-        background_requests_max: u32 = 1024, in 1..=1_000_000, like "Varnish `thread_pool_max`, nginx `proxy_cache_background_update`";
+        background_requests_max: u32 = 1024, in 1..=1_000_000;
         /// The share of a worker's time that compression may take. Above it, levels fall in steps to the lowest; then further responses pass
         /// as they are. They rise again as the load falls. The log and `weir_worker_compression_step` tell.
         compression_time: Percent = "50%", in 1..=100, like "HAProxy `maxcompcpuusage`";

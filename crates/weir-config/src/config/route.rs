@@ -9,8 +9,8 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use super::{
-    Access, AccessList, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit, PageText,
-    RouteCache, StaticFiles, UpstreamIndex,
+    Access, AccessList, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit, Mirror,
+    PageText, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
@@ -62,6 +62,8 @@ pub struct RouteSettings {
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
+    /// Copies of its requests for another upstream. Default: none.
+    pub mirror: Option<Box<Mirror>>,
     /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
     pub buffer_requests: Option<RequestBuffering>,
     /// How responses are taken in; `None`: as fast as the client takes them.
@@ -124,6 +126,7 @@ impl Default for RouteSettings {
             compression: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
+            mirror: None,
             buffer_requests: None,
             buffer_responses: None,
             queue_priority: QueuePriority::Normal,

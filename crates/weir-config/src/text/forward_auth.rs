@@ -1,5 +1,7 @@
 //! `forward_auth` of a route in the text.
 
+use std::time::Duration;
+
 use crate::config::ForwardHost;
 use crate::key::{Spanned, TextFormat, section, text_values};
 use crate::value::{HeaderName, Size, ValueError};
@@ -22,6 +24,9 @@ section! {
         response_headers: Vec<HeaderName> = [], like "nginx `auth_request_set`, Traefik `forwardAuth.authResponseHeaders`";
         /// The body of an answer at most; a longer one is a failure.
         body_size: Size = "64KiB", in 0..=16_777_216;
+        /// How long the answer may take in all, attempts and the wait in the queue included. Off: as long as the time limits of the upstream
+        /// allow.
+        timeout: Option<Duration> = "off", in 1..=3_600_000, like "Envoy `ext_authz.http_service.server_uri.timeout`";
         /// Whether requests pass when there is no answer, or one with 5xx. They have none of `response_headers` then.
         fail_open: bool = false, like "Envoy `failure_mode_allow`";
     }

@@ -17,6 +17,7 @@ mod route;
 mod cors;
 mod jwt;
 mod forward_auth;
+mod mirror;
 mod basic;
 mod compression;
 mod cache;
@@ -45,6 +46,7 @@ pub(crate) use limit::LimitText;
 pub(crate) use list::ListText;
 pub(crate) use listener::{HstsText, ListenerText};
 pub(crate) use matching::ValueRule;
+pub(crate) use mirror::MirrorText;
 pub(crate) use proxy_protocol::ProxyProtocolText;
 pub(crate) use route::{
     HeaderChangesText, RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,

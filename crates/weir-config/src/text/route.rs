@@ -13,6 +13,7 @@ use super::files::FilesText;
 use super::forward_auth::ForwardAuthText;
 use super::jwt::JwtText;
 use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
+use super::mirror::MirrorText;
 use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffering, RouteTimeouts};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::value::{
@@ -94,6 +95,8 @@ section! {
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
+        /// Copies of requests for another upstream, whose responses no client gets.
+        mirror: SpannedTable<MirrorText> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
         /// Takes the whole body of a request in before it goes to a server, so that a slow client holds none up.
         buffer_requests: SpannedTable<RequestBuffering> = optional, like "nginx `proxy_request_buffering`, HAProxy `option http-buffer-request`, Traefik `buffering`";
         /// Takes the response of a server in as fast as it comes, so that a slow client holds no server.

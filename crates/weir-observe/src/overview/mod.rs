@@ -18,7 +18,8 @@ use crate::phase::Phase;
 use crate::retries::{RETRY_CAUSES, RETRY_REFUSALS};
 use crate::shard::TLS_VERSIONS;
 use crate::stats::{
-    FailureStats, ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats,
+    FailureStats, ListenerStats, MirrorStats, ReloadStats, RouteStats, ServerStats, UpstreamStats,
+    WorkerStats,
 };
 
 /// Everything.
@@ -145,6 +146,51 @@ pub struct RouteOverview {
     /// Its counters.
     #[serde(flatten)]
     pub stats: RouteStats,
+}
+
+/// The mirror of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MirrorOverview {
+    /// The listener of the route.
+    pub listener: String,
+    /// The route.
+    pub route: String,
+    /// The upstream that gets the copies.
+    pub upstream: String,
+    /// The share of the requests that are copied, in percent.
+    pub share: u32,
+    /// What is compared.
+    pub compare: Vec<&'static str>,
+    /// Its counters.
+    #[serde(flatten)]
+    pub stats: MirrorStats,
+    /// The last responses that differed, the latest first.
+    pub last_differences: Vec<DifferenceOverview>,
+}
+
+/// Two responses to the same request that are not the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DifferenceOverview {
+    /// When it was found, in seconds since 1970.
+    pub at: u64,
+    /// The method of the request.
+    pub method: String,
+    /// Its target as the client sent it.
+    pub target: String,
+    /// Its id; empty without one.
+    pub request_id: String,
+    /// The status of the response that the client got.
+    pub status: u16,
+    /// That of the mirror.
+    pub mirror_status: u16,
+    /// Headers that differ.
+    pub headers: Vec<String>,
+    /// The body that the client got, if they differ: its length and 32 digits of its SHA-256.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<(u64, String)>,
+    /// That of the mirror.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mirror_body: Option<(u64, String)>,
 }
 
 /// A limit by key.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{format, live, reasons};
-use crate::overview::{ListenerOverview, Overview};
+use crate::overview::{ListenerOverview, Overview, RouteOverview};
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -79,6 +79,26 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
     }
 }
 
+/// What the mirror of a route was sent, and how many of its responses differ.
+fn mirror(route: &RouteOverview) -> Markup {
+    let figures = &route.stats.mirror;
+    let number = |path: &str, count: u64| live(path, "count", &format::count(count));
+    html! {
+        @if !figures.is_unused() {
+            div.small {
+                (number("mirror.requests", figures.requests)) " copied, "
+                (number("mirror.failures", figures.failures)) " failed"
+                @if figures.compared > 0 {
+                    ", " (number("mirror.compared", figures.compared)) " compared: "
+                    (number("mirror.differences.0", figures.differences[0])) " differ in status, "
+                    (number("mirror.differences.1", figures.differences[1])) " in headers, "
+                    (number("mirror.differences.2", figures.differences[2])) " in the body"
+                }
+            }
+        }
+    }
+}
+
 fn routes(index: usize, listener: &ListenerOverview) -> Markup {
     html! {
            @if !listener.routes.is_empty() {
@@ -91,7 +111,7 @@ fn routes(index: usize, listener: &ListenerOverview) -> Markup {
                        tbody { @for (place, route) in listener.routes.iter().enumerate() { tr data-at={ "listeners." (index) ".routes." (place) } {
                            th scope="row" { (route.name) }
                            td data-label="Matches" { (route.matches) }
-                           td data-label="Action" { (route.action) }
+                           td data-label="Action" { (route.action) (mirror(route)) }
     td data-label="Requests" { (live("requests", "count", &format::count(route.stats.requests))) }
     td data-label="Failed" { (live("failures", "count", &format::count(route.stats.failures))) }
                        } } }

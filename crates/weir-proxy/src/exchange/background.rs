@@ -43,12 +43,15 @@ pub(super) struct BackgroundRequest {
 pub(super) enum Way {
     /// That of the exchange.
     Own,
+    /// To the mirror.
+    Mirror,
 }
 
 impl Way {
     fn plan(self, route: &RoutePlan) -> Option<&RoutePlan> {
         match self {
             Way::Own => Some(route),
+            Way::Mirror => route.mirror.as_ref().map(|mirror| &mirror.route),
         }
     }
 }
@@ -63,14 +66,14 @@ pub(super) fn begin<U: Servers>(
 ) -> bool {
     let Some(permit) = Permit::take(&client.worker) else { return false };
     let servers = servers.for_background();
-    let client = BackgroundClient { client: client.for_task(), _permit: permit };
+    let client = TaskClient { client: client.for_task(), _permit: permit };
     let end = BackgroundEnd::of(end);
     tokio::task::spawn_local(run(client, end, servers, request, taker));
     true
 }
 
 async fn run<U: Servers>(
-    mut own: BackgroundClient,
+    mut own: TaskClient,
     mut end: BackgroundEnd,
     mut servers: U,
     request: BackgroundRequest,
@@ -153,12 +156,12 @@ impl ClientEnd for BackgroundEnd {
 }
 
 /// The client of one such request.
-struct BackgroundClient {
+struct TaskClient {
     client: Client,
     _permit: Permit,
 }
 
-impl Drop for BackgroundClient {
+impl Drop for TaskClient {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.client.worker.shard.panics.increment();

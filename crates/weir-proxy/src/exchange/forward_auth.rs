@@ -90,7 +90,15 @@ pub(super) async fn ask<C: ClientStream, U: Servers>(
     let plans =
         Plans { config, listener: question.listener, route: question.route, upstream, upstream_index };
     let mut answer = AuthAnswer::none(forward);
+    let before = client.deadline.narrow(forward.timeout.map(|limit| began + limit));
     let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut answer).await;
+    let is_own_limit = client.deadline.lift(before);
+    let outcome = outcome.map_err(|ended| match ended {
+        Ended::Failed(failure) if is_own_limit && failure.cause == Cause::ExchangeTimedOut => {
+            Failure::server(failure.phase, Cause::TimedOut).into()
+        }
+        ended => ended,
+    });
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Route, now);

@@ -1,9 +1,10 @@
-//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files, the cache.
+//! What stands between a request that has its route and the server: lists and limits, proofs of who makes it, files, the cache. Here it is decided, too,
+//! whether it is copied for a mirror.
 
 use super::client::Client;
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, access, cache, files};
+use super::{End, Ended, Exchange, access, cache, files, mirror};
 use crate::upstream::stream::Servers;
 
 /// Passes them one after the other; the end of the exchange when one of them has the answer.
@@ -29,6 +30,7 @@ pub(super) async fn pass(
     if files::answer(client, stream, exchange, route).await? {
         return Ok(Some(End::Done));
     }
+    mirror::begin(client, exchange, route);
     match &route.cache {
         None => Ok(None),
         // On the heap, since it is large and most routes have none.

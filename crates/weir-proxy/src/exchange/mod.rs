@@ -5,11 +5,13 @@
 
 mod report;
 mod admit;
+mod held;
 mod intercept;
 mod response_buffering;
 mod respond;
 mod upgrade;
 mod gates;
+pub(crate) mod mirror;
 mod files;
 mod cache;
 mod proof;
@@ -81,6 +83,7 @@ use granted::Granted;
 use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
 use limited::Limited;
+use mirror::Mirrored;
 use outcome::AttemptHistory;
 use plans::Plans;
 use record::Record;
@@ -209,17 +212,14 @@ async fn carry(
     }
     if route.holds_responses {
         if exchange.cached.is_some() {
+            exchange.mirrored = None;
             match Box::pin(cache::take(client, stream, servers, exchange, plans, serving)).await? {
                 cache::Answering::Done(end) => return Ok(end),
                 cache::Answering::Passes(response) => serving = response,
             }
         }
-        if let Some(page) = intercept::page(exchange, plans) {
-            return Box::pin(intercept::run(client, stream, servers, exchange, plans, (serving, page))).await;
-        }
-        if response_buffering::is_wanted(exchange, route) {
-            return Box::pin(response_buffering::run(client, stream, servers, exchange, plans, serving))
-                .await;
+        if let Some(holding) = held::wanted(exchange, plans) {
+            return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding))).await;
         }
     }
     if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
@@ -321,6 +321,10 @@ pub(crate) struct Exchange {
     pub(crate) script: Option<Box<Script>>,
     /// What is known of the client, on a route that asks for that.
     pub(crate) granted: Option<Box<Granted>>,
+    /// That its request will be copied for a mirror.
+    pub(crate) mirrored: Option<Box<Mirrored>>,
+    /// Whether it waits when all servers are full; only requests of Weir's own may not.
+    pub(crate) waits_for_slot: bool,
 
     pub(crate) waits: Waits,
     pub(crate) record: Record,
@@ -355,6 +359,8 @@ impl Exchange {
             grpc: None,
             script: None,
             granted: None,
+            mirrored: None,
+            waits_for_slot: true,
             waits: Waits::new(),
             record: Record::new(),
             attempt_trace: AttemptTrace::new(),
@@ -389,6 +395,7 @@ impl Exchange {
         self.grpc = None;
         self.script = None;
         self.granted = None;
+        self.mirrored = None;
         self.record.reset();
         self.attempt_trace.reset();
         self.tunnel_trace = None;

@@ -69,6 +69,9 @@ pub(crate) async fn admit(
             exchange.attempt_trace.no_server(balancer.states(), client.now);
             return Err(Failure::weir(Phase::Queue, Cause::NoServer).into());
         }
+        AdmissionDecision::Wait(_) if !exchange.waits_for_slot => {
+            return Err(Failure::weir(Phase::Queue, Cause::AllServersFull).into());
+        }
         AdmissionDecision::Wait(own) => own,
     };
     let began = clock::now();

@@ -32,6 +32,20 @@ pub(crate) async fn run<T: ServerStream>(
     serving: &mut RespondingServer<T>,
 ) -> Result<(), Ended> {
     begin(client, stream, exchange, plans, serving);
+    relay(client, stream, exchange, plans, serving).await
+}
+
+/// The same for one whose head is staged.
+///
+/// # Errors
+/// As [`run`].
+pub(super) async fn relay<T: ServerStream>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &mut RespondingServer<T>,
+) -> Result<(), Ended> {
     let outcome = std::future::poll_fn(|cx| poll(cx, client, stream, exchange, serving)).await;
     count_cut(plans, serving, outcome);
     outcome.map_err(Ended::Failed)

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, finish, respond};
+use super::{End, Ended, Exchange, finish, mirror, respond};
 use crate::net::clock;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
@@ -39,6 +39,7 @@ pub(super) async fn run<U: Servers>(
 ) -> Result<End, Ended> {
     let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
     respond::begin(client, stream, exchange, plans, &mut serving);
+    mirror::observe_body(exchange, plans);
     let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
     let mut taking = Relay::new();
     let taken =

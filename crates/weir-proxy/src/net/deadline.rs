@@ -63,6 +63,18 @@ impl Deadline {
         self.ceiling = self.tick(ceiling);
     }
 
+    /// Bounds every wait by `at` as well; gives what [`Deadline::lift`] takes back.
+    pub(crate) fn narrow(&mut self, at: Option<Instant>) -> Tick {
+        let before = self.ceiling;
+        self.ceiling = before.min(self.tick(at));
+        before
+    }
+
+    /// Takes a bound back; whether it was what bounded waits.
+    pub(crate) fn lift(&mut self, before: Tick) -> bool {
+        std::mem::replace(&mut self.ceiling, before) < before
+    }
+
     /// Lets the current wait last until `limit` after `now`; `None` means without limit.
     pub(crate) fn set(&mut self, now: Instant, limit: Option<Duration>) {
         self.set_at(limit.map(|limit| now + limit));

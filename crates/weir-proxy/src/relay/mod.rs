@@ -69,6 +69,11 @@ impl Relay {
         self.filter = Some(RunningFilter::new(filter));
     }
 
+    /// The length and the digest of the body as it came, if that is made.
+    pub(crate) fn digest(&self) -> Option<(u64, u128)> {
+        self.filter.as_ref()?.digest()
+    }
+
     /// Whether the body changes on its way.
     pub(crate) fn has_filter(&self) -> bool {
         self.filter.is_some()

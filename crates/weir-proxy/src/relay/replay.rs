@@ -39,9 +39,14 @@ pub(crate) enum Gathered {
 }
 
 impl ReplayBuffer {
-    /// Keeps up to `len_max` bytes from now on; with 0, nothing.
+    /// Keeps up to `len_max` bytes from now on, or more if so many are to be kept already.
     pub(crate) fn begin(&mut self, len_max: usize) {
-        self.len_max = len_max;
+        self.len_max = self.len_max.max(len_max);
+    }
+
+    /// All that was taken, if that was kept and is in memory.
+    pub(crate) fn in_memory(&self) -> Option<&[u8]> {
+        (!self.lost && self.spill.is_none()).then_some(&self.bytes)
     }
 
     /// Whether the body can be sent from its first byte.

@@ -4,19 +4,24 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_config::{AccessList, LimitUse, Listener, ListenerProtocol, PathForm, Route, RouteAction};
+use weir_config::{
+    AccessList, HeaderChanges, HeaderTemplate, LimitUse, Listener, ListenerProtocol, PathForm, Route,
+    RouteAction,
+};
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
 };
 use weir_observe::{ListenerShard, PerWorker, RouteShard};
 use weir_traffic::limit::{ClientLimit, ConnectionCount};
 use weir_traffic::rewrite::Rewrite;
-use weir_traffic::route::RouteTable;
+use weir_traffic::route::{MethodMatch, RouteTable};
 use weir_traffic::split::WeightedSplit;
 
 use super::access::{AccessPlan, AccessPlans};
 use super::cache::{CachePlan, RouteCachePlan};
 use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
+use super::method_set::MethodSet;
+use super::mirror::MirrorState;
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::static_files::FilesPlan;
 use super::upstream::UpstreamPlan;
@@ -155,10 +160,23 @@ pub struct RoutePlan {
     pub(crate) body_bytes_max: u64,
     /// What it stores.
     pub(crate) cache: Option<Box<RouteCachePlan>>,
-    /// Whether a response may be taken in, stored, or replaced by a page.
+    /// Where copies of its requests go.
+    pub mirror: Option<Box<MirrorPlan>>,
+    /// Whether a response may be taken in, stored, replaced by a page, or compared with that of a mirror.
     pub(crate) holds_responses: bool,
     /// What each worker counts.
     pub shards: PerWorker<RouteShard>,
+}
+
+/// The mirror of a route, ready for use.
+#[derive(Debug)]
+pub struct MirrorPlan {
+    /// The way of the copies.
+    pub(crate) route: RoutePlan,
+    /// The methods that are copied.
+    pub(crate) methods: MethodSet,
+    /// What goes on in the next config.
+    pub state: Arc<MirrorState>,
 }
 
 impl ListenerPlan {
@@ -304,7 +322,9 @@ fn route_plans(
     let plan = |route: &Arc<Route>| {
         let before = before.get(&*route.name).copied();
         let auth_route = auth_route(route, inputs).map(Box::new);
-        RoutePlan { access: access.of(route), auth_route, ..RoutePlan::new(route, inputs, named, before) }
+        let mirror = mirror(route, inputs, before).map(Box::new);
+        let plan = RoutePlan::new(route, inputs, named, before);
+        RoutePlan { access: access.of(route), auth_route, mirror, ..plan }
     };
     config.routes.iter().map(plan).collect()
 }
@@ -315,6 +335,24 @@ fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     let mut to_server = Route::to_upstream(&route.name, forward.upstream);
     to_server.forward_host = forward.forward_host.clone();
     Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
+}
+
+/// The way of copies of the requests of a route, which are changed as the requests are.
+fn mirror(route: &Route, inputs: &PlanInputs, before: Option<&RoutePlan>) -> Option<MirrorPlan> {
+    let settings = route.mirror.as_deref()?;
+    let mut to_server = Route::to_upstream(&route.name, settings.upstream);
+    to_server.forward_host = settings.forward_host.clone();
+    to_server.access.clone_from(&route.access);
+    to_server.upgrades = Vec::new();
+    let mark: HeaderTemplate = "1".parse().expect("it is a value");
+    let mark = HeaderChanges { set: vec![(settings.mark_header.clone(), mark)], ..HeaderChanges::default() };
+    to_server.request_headers = route.request_headers.followed_by(&mark);
+    let state = before.and_then(|before| before.mirror.as_ref()).map(|mirror| Arc::clone(&mirror.state));
+    Some(MirrorPlan {
+        route: RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None),
+        methods: MethodSet::new(settings.methods.iter().map(MethodMatch::as_str)),
+        state: state.unwrap_or_default(),
+    })
 }
 
 /// The lists and limits that a listener or a route names, if there are any.
@@ -395,7 +433,8 @@ impl RoutePlan {
     /// Whether something stands between a request and its server: limits, proofs of who makes it, files, a cache.
     #[inline(always)]
     pub(crate) fn has_gates(&self) -> bool {
-        self.rules.is_some() || self.access.is_some() || self.files.is_some() || self.cache.is_some()
+        let asks = self.rules.is_some() || self.access.is_some();
+        asks || self.files.is_some() || self.mirror.is_some() || self.cache.is_some()
     }
 
     /// Goes on counting where `before`, the route of this name, left off.
@@ -425,6 +464,7 @@ impl RoutePlan {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             access: None,
             auth_route: None,
+            mirror: None,
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             files: files.map(Arc::new),
@@ -432,6 +472,7 @@ impl RoutePlan {
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),
             cache: config.cache.as_ref().and_then(|cache| RouteCachePlan::new(cache, named.caches)),
             holds_responses: config.buffer_responses.is_some()
+                || config.mirror.is_some()
                 || config.cache.is_some()
                 || config.error_pages.iter().any(|page| page.of_servers),
             config: Arc::clone(config),

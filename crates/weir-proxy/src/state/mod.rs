@@ -11,6 +11,7 @@ pub(crate) mod activity;
 pub(crate) mod worker_config;
 pub mod snapshot;
 mod listener;
+pub mod mirror;
 pub(crate) mod limit;
 pub(crate) mod cache;
 pub(crate) mod static_files;

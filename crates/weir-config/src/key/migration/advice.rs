@@ -79,6 +79,10 @@ pub(super) const ADVICE: &[Advice] = &[
         &["worker_rlimit_nofile", "ulimit-n"],
         "the limit of open files is set outside the config: `LimitNOFILE=` in systemd, `ulimit -n`",
     ),
+    advice(
+        &["mirroring", "request_mirror_policies", "proxy_request_mirror", "spoe-mirror"],
+        "copies of requests are `mirror` of a route: `mirror = { upstream = \"new\" }`",
+    ),
     advice(&["lb_policy", "load_balancing", "algorithm", "strategy"], "the balancing policy is `balance`"),
     advice(
         &["least_conn", "random"],

@@ -71,11 +71,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "configure the servers with their public name, which Weir sends as `Host` and in `X-Forwarded-*`",
     ),
     unsupported(
-        "Mirrored requests",
-        &["mirror", "mirroring", "request_mirror_policies", "proxy_request_mirror"],
-        "",
-    ),
-    unsupported(
         "Certificates by ACME",
         &[
             "acme",

@@ -1,8 +1,10 @@
 //! Families of the listeners and of their routes.
 
 use super::{Family, MetricType, Samples, Write, families, level, sum, sums, write_classes, write_reasons};
+use crate::counter::Counter;
+use crate::per_worker::PerWorker;
 use crate::prometheus::source::ListenerPart;
-use crate::shard::TLS_VERSIONS;
+use crate::shard::{MirrorShard, RouteShard, TLS_VERSIONS};
 
 pub(super) const FAMILIES: &[Family] = families! {
     "weir_listener_connections_total" Counter Listener, "Client connections accepted.",
@@ -83,7 +85,45 @@ pub(super) const ROUTE_FAMILIES: &[Family] = families! {
                 write_classes(samples, sums(shards.used(), |shard| shard.responses.values()));
             }
         };
+    "weir_route_mirror_requests_total" Counter Route, "Copies of requests sent to the mirror of the route.",
+        |samples, shards| mirrored(samples, shards, |mirror| mirror.requests.value());
+    "weir_route_mirror_failures_total" Counter Route, "Copies without a whole response.",
+        |samples, shards| mirrored(samples, shards, |mirror| mirror.failures.value());
+    "weir_route_mirror_skipped_total" Counter Route, "Requests not copied, by reason: the body was longer than `body_max` or not sent whole, or too many copies ran.",
+        |samples, shards| {
+            for (reason, counter) in MIRROR_SKIPPED {
+                let count = sum(shards.used(), |shard| counter(&shard.mirror).value());
+                if count > 0 {
+                    samples.labelled(&[("reason", reason)], count);
+                }
+            }
+        };
+    "weir_route_mirror_compared_total" Counter Route, "Responses of the mirror compared with the real ones.",
+        |samples, shards| mirrored(samples, shards, |mirror| mirror.compared.value());
+    "weir_route_mirror_differences_total" Counter Route, "Compared responses that differ, by what differs.",
+        |samples, shards| {
+            let counts = sums(shards.used(), |shard| shard.mirror.differences.each_ref().map(Counter::value));
+            if sum(shards.used(), |shard| shard.mirror.compared.value()) > 0 {
+                for (what, count) in ["status", "headers", "body"].into_iter().zip(counts) {
+                    samples.labelled(&[("what", what)], count);
+                }
+            }
+        };
 };
+
+type MirrorCounter = fn(&MirrorShard) -> &Counter;
+
+/// Why requests are not copied.
+const MIRROR_SKIPPED: [(&str, MirrorCounter); 2] =
+    [("body-too-long", |mirror| &mirror.too_long), ("busy", |mirror| &mirror.busy)];
+
+/// A counter of the mirror of a route, if there is one.
+fn mirrored(samples: &mut Samples<'_>, shards: &PerWorker<RouteShard>, count: impl Fn(&MirrorShard) -> u64) {
+    let total = sum(shards.used(), |shard| count(&shard.mirror));
+    if total > 0 {
+        samples.value(total);
+    }
+}
 
 /// Only for listeners with a handshake: the others would have four samples of zero.
 fn write_handshakes(samples: &mut Samples<'_>, listener: &dyn ListenerPart) {

@@ -219,6 +219,13 @@ fn route_shard(requests: u64, failures: u64, statuses: &[u16]) -> PerWorker<Rout
     shard.requests.add(requests);
     shard.failures.add(failures);
     statuses.iter().for_each(|status| shard.responses.record(*status));
+    let mirror = &shard.mirror;
+    for (counter, count) in
+        [(&mirror.requests, 5), (&mirror.failures, 1), (&mirror.too_long, 2), (&mirror.compared, 4)]
+    {
+        counter.add(count);
+    }
+    mirror.differences[0].increment();
     [Arc::new(shard)].into_iter().collect()
 }
 
@@ -323,13 +330,13 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 25),
+        ("worker", 28),
         ("trace", 3),
         ("listener", 25),
         ("upstream", 14),
         ("server", 29),
         ("admin", 2),
-        ("route", 3),
+        ("route", 8),
     ] {
         let prefix = format!("weir_{part}_");
         let found = families.iter().filter(|family| family.name.starts_with(&prefix)).count();

@@ -5,6 +5,7 @@
 
 pub(crate) mod grpc_web;
 pub(crate) mod coding;
+pub(crate) mod digest;
 
 use std::task::{Context, Poll};
 
@@ -12,6 +13,7 @@ use weir_http::{FieldWriter, Rule};
 
 use super::ends::{RelayError, Source};
 use coding::{ChangedTrailers, CodingFilter};
+use digest::RunningDigest;
 use grpc_web::{GrpcWebRequest, GrpcWebResponse};
 
 /// Bytes of the source that a filter takes at a time.
@@ -19,11 +21,12 @@ const PIECE_MAX: usize = 8 * 1024;
 
 /// How a body is changed.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "each body has one, in a box")]
 pub(crate) enum BodyFilter {
     GrpcWebRequest(GrpcWebRequest),
     GrpcWebResponse(GrpcWebResponse),
     Coding(CodingFilter),
+    /// It is not, but its digest is made.
+    Digest(RunningDigest),
 }
 
 impl BodyFilter {
@@ -35,6 +38,11 @@ impl BodyFilter {
                 response.pass(data, out);
                 Ok(())
             }
+            BodyFilter::Digest(digest) => {
+                digest.add(data);
+                out.extend_from_slice(data);
+                Ok(())
+            }
             BodyFilter::Coding(_) => Ok(()),
         }
     }
@@ -42,7 +50,7 @@ impl BodyFilter {
     /// Appends what can be given out although more follows, since nothing more is here.
     fn flush(&mut self, out: &mut Vec<u8>) {
         match self {
-            BodyFilter::GrpcWebRequest(_) | BodyFilter::Coding(_) => {}
+            BodyFilter::GrpcWebRequest(_) | BodyFilter::Coding(_) | BodyFilter::Digest(_) => {}
             BodyFilter::GrpcWebResponse(response) => response.flush(out),
         }
     }
@@ -55,7 +63,7 @@ impl BodyFilter {
                 response.finish(source, out);
                 Ok(())
             }
-            BodyFilter::Coding(_) => Ok(()),
+            BodyFilter::Coding(_) | BodyFilter::Digest(_) => Ok(()),
         }
     }
 }
@@ -76,6 +84,14 @@ pub(crate) struct RunningFilter {
 impl RunningFilter {
     pub(crate) fn new(filter: BodyFilter) -> Box<Self> {
         Box::new(Self { filter, made: Vec::new(), taken: 0, consumed: 0, has_ended: false })
+    }
+
+    /// The length and the digest of what it has taken, if that is made.
+    pub(crate) fn digest(&self) -> Option<(u64, u128)> {
+        match &self.filter {
+            BodyFilter::Digest(digest) => Some(digest.value()),
+            _ => None,
+        }
     }
 
     /// Bytes of the body that it has taken.
@@ -143,12 +159,15 @@ impl<S: Source> Source for Filtered<'_, S> {
     }
 
     fn has_trailers(&self) -> bool {
-        matches!(self.running.filter, BodyFilter::Coding(_)) && self.source.has_trailers()
+        let passes = matches!(self.running.filter, BodyFilter::Coding(_) | BodyFilter::Digest(_));
+        passes && self.source.has_trailers()
     }
 
     fn write_trailers(&self, out: &mut impl FieldWriter) {
-        if self.has_trailers() {
-            self.source.write_trailers(&mut ChangedTrailers(out));
+        match self.running.filter {
+            BodyFilter::Digest(_) => self.source.write_trailers(out),
+            BodyFilter::Coding(_) => self.source.write_trailers(&mut ChangedTrailers(out)),
+            _ => {}
         }
     }
 }

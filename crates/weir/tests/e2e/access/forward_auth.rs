@@ -229,6 +229,27 @@ fn without_an_answer_nothing_passes() {
 }
 
 #[test]
+fn an_answer_has_a_time_of_its_own() {
+    let (origin, gate) = (Origin::serving("served"), Gate::new());
+    let held = gate.clone();
+    let judge = Origin::start(move |conn| {
+        loop {
+            if conn.request()?.field("x-wish").is_some() {
+                held.wait("the time is over");
+            }
+            conn.send(ok("fine"))?;
+        }
+    });
+    let weir = start(&origin, &judge.entry(), "timeout = \"300ms\"");
+    let response = send(&weir, "GET /", "X-Wish: late\r\n");
+    assert_eq!((response.status, response.reason()), (504, Some("auth-timed-out")));
+    assert_eq!(weir.access_log(1), ["504 auth-timed-out - response-timeout -"]);
+    gate.open();
+    // It bounds the answer, not the exchange behind it.
+    assert_eq!(send(&weir, "GET /", "").text(), "served");
+}
+
+#[test]
 fn with_fail_open_requests_pass_without_an_answer() {
     let (origin, judge) = (Origin::serving("served"), judge());
     let forged = "X-User: root\r\n";

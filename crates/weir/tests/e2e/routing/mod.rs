@@ -10,3 +10,4 @@ mod normal_paths;
 mod files;
 mod files_by_curl;
 mod error_pages;
+mod mirror;

@@ -1,0 +1,39 @@
+//! `mirror` of a route in the text.
+
+use std::time::Duration;
+
+use weir_traffic::route::MethodMatch;
+
+use crate::config::{ForwardHost, MirrorPart};
+use crate::key::{Spanned, section};
+use crate::value::{HeaderName, Percent, Size};
+
+section! {
+    /// Copies requests to another upstream as soon as their own responses have been relayed; what comes back is thrown away, or compared with
+    /// the response that the client got. A copy never delays or fails the request that it is of. Calls of gRPC, upgrades and `CONNECT` are not
+    /// copied.
+    #[derive(Debug, Clone)]
+    pub(crate) struct MirrorText at "listener.NAME.route.mirror" {
+        /// The upstream that gets the copies, with its balancing, time limits and retries. Its queue is not used: a copy that finds all servers
+        /// full is dropped.
+        upstream: Spanned<Box<str>> = required, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
+        /// The share of the requests that are copied, drawn at random.
+        share: Percent = "100%", in 0..=100, like "Envoy `runtime_fraction`, Traefik `mirroring.mirrors.percent`, nginx `split_clients`";
+        /// The methods that are copied. Others may change something twice: add them only where the upstream is a system of its own.
+        methods: Vec<MethodMatch> = ["GET", "HEAD", "OPTIONS"];
+        /// What is compared with the real response. Without it, nothing.
+        compare: Vec<MirrorPart> = [];
+        /// Headers that are not compared, beside those that differ by nature, such as `Date` and `Set-Cookie`.
+        ignore_headers: Vec<HeaderName> = [];
+        /// The longest request body that is copied; requests with a longer one are not.
+        body_max: Size = "64KiB", in 0..=16_777_216, like "Traefik `mirroring.maxBodySize`";
+        /// Copies of this route at a time, over all workers; further requests are not copied.
+        concurrent_max: u32 = 64, in 1..=1_000_000;
+        /// How long a copy may take in all.
+        timeout: Duration = "30s", in 1..=3_600_000;
+        /// The `Host` of the copy.
+        forward_host: ForwardHost = "keep", like "Envoy `disable_shadow_host_suffix_append`";
+        /// The header by which servers know copies: its value is `1`.
+        mark_header: HeaderName = "x-weir-mirror";
+    }
+}

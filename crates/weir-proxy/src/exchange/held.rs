@@ -1,0 +1,82 @@
+//! Phase Relay on routes where more happens to a response than that it is relayed: a page in its place, a response that is taken in, a copy of the
+//! request for a mirror.
+
+use weir_config::PageText;
+
+use super::client::Client;
+use super::outcome::RespondingServer;
+use super::plans::Plans;
+use super::stream::ClientStream;
+use super::{End, Ended, Exchange, finish, intercept, mirror, respond, response_buffering};
+use crate::upstream::stream::{ServerStream, Servers};
+
+/// What happens to a response.
+pub(super) enum Holding<'a> {
+    /// The client gets this page.
+    Page(&'a PageText),
+    /// It is taken in as fast as it comes.
+    Buffered,
+    /// It is relayed, and its request copied.
+    Mirrored,
+}
+
+/// What happens to the response at hand; `None`: nothing but that it is relayed.
+pub(super) fn wanted<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<Holding<'a>> {
+    if let Some(page) = intercept::page(exchange, plans) {
+        return Some(Holding::Page(page));
+    }
+    if response_buffering::is_wanted(exchange, plans.route) {
+        return Some(Holding::Buffered);
+    }
+    exchange.mirrored.is_some().then_some(Holding::Mirrored)
+}
+
+/// Relays the response that `serving` has begun.
+///
+/// # Errors
+/// The failure that broke it off; part of the response may have reached the client.
+pub(super) async fn run<U: Servers>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    (serving, holding): (RespondingServer<U::Stream>, Holding<'_>),
+) -> Result<End, Ended> {
+    if exchange.mirrored.is_some() {
+        mirror::note_head(exchange, plans, serving.server.head());
+    }
+    let end = match holding {
+        Holding::Page(page) => {
+            intercept::run(client, stream, servers, exchange, plans, (serving, page)).await?
+        }
+        Holding::Buffered => {
+            response_buffering::run(client, stream, servers, exchange, plans, serving).await?
+        }
+        Holding::Mirrored => relay(client, stream, servers, exchange, plans, serving).await?,
+    };
+    if exchange.mirrored.is_some() {
+        mirror::send(client, stream, servers, exchange, plans);
+    }
+    Ok(end)
+}
+
+/// Relays it as it comes.
+async fn relay<U: Servers>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut serving: RespondingServer<U::Stream>,
+) -> Result<End, Ended> {
+    respond::begin(client, stream, exchange, plans, &mut serving);
+    mirror::observe_body(exchange, plans);
+    if let Err(ended) = respond::relay(client, stream, exchange, plans, &mut serving).await {
+        exchange.record.sent_to_server += serving.server.sent();
+        servers.drop_stream(serving.server);
+        return Err(ended);
+    }
+    finish::run(client, servers, exchange, plans, serving);
+    Ok(End::Done)
+}
