@@ -35,11 +35,13 @@ pub mod flame;
 mod failure;
 mod phase;
 mod affinity;
+mod cache_result;
 mod retries;
 
 pub use accept::{ReplyFormat, choose_format};
 pub use admin::{AdminRefusal, AdminShard, AdminStats};
 pub use affinity::AffinityOutcome;
+pub use cache_result::CacheResult;
 pub use compression::{CompressionRefusal, CompressionShard, CompressionStats};
 pub use counter::{Counter, Gauge, Level};
 pub use failure::{
@@ -52,9 +54,9 @@ pub use per_worker::PerWorker;
 pub use phase::{Phase, PhaseTimes};
 pub use retries::{RETRY_CAUSES, RETRY_REFUSALS};
 pub use shard::{
-    CacheResult, CacheShard, FailureCounters, LimitShard, ListenerShard, MirrorShard, PhaseCounters,
-    ProbeShard, ResponseCounters, RouteShard, ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS,
-    UpstreamShard, WorkerShard,
+    CacheShard, FailureCounters, LimitShard, ListenerShard, MirrorShard, PhaseCounters, ProbeShard,
+    ResponseCounters, RouteShard, ServerShard, ShardSizes, StatusCounters, TLS_VERSIONS, UpstreamShard,
+    WorkerShard,
 };
 pub use stats::{
     CertificateStats, FailureStats, ListenerStats, MirrorStats, ProbeStats, ProcessStats, ReloadStats,

@@ -43,7 +43,7 @@ pub(super) fn check(
     }
     let fastcgi = fastcgi::check(text, &action, scope.files, scope.upstreams, diagnostics);
     if let (RouteAction::Files(served), Some(fastcgi), Some(written)) = (&mut action, &fastcgi, &value.files)
-        && written.written("index").is_none()
+        && written.changed("index").is_none()
     {
         served.index.insert(0, fastcgi.index.clone());
     }

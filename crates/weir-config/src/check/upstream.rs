@@ -62,8 +62,10 @@ pub(crate) fn check(
 
 /// Connections to servers of FastCGI are not kept unless the config says so: each would hold a process of the server.
 fn pool_of(protocol: ServerProtocol, pool: &SpannedTable<PoolSettings>) -> PoolSettings {
-    let keeps = protocol != ServerProtocol::Fastcgi || pool.written("idle_max").is_some();
-    let idle_max = if keeps { pool.value.idle_max } else { ConnectionsMax::Exactly(0) };
+    let idle_max = match pool.value.idle_max {
+        ConnectionsMax::Auto if protocol == ServerProtocol::Fastcgi => ConnectionsMax::Exactly(0),
+        idle_max => idle_max,
+    };
     PoolSettings { idle_max, ..pool.value.clone() }
 }
 

@@ -135,7 +135,7 @@ text_values! {
         name: "text or hex",
         article: "a text, or bytes in hex",
         examples: &["PING\\r\\n", "hex:50 49 4e 47 0d 0a"],
-        pattern: r"^.+$",
+        pattern: r"^[\s\S]+$",
         about: "A text of 1 to 4096 bytes, as sent or received; in double quotes, TOML reads `\\r\\n` as the end of a line. After `hex:`, \
                 bytes as hexadecimal digits, with optional spaces.",
     };

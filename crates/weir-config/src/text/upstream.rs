@@ -50,7 +50,7 @@ section! {
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
         lenient: ServerLeniency = {};
-        /// Server connections that are kept for further requests. With `protocol = "fastcgi"`, none are unless `idle_max` says so: a worker of
+        /// Server connections that are kept for further requests. With `protocol = "fastcgi"`, none are unless `idle_max` is a number: a worker of
         /// PHP-FPM serves one connection, and would wait for its next request.
         pool: SpannedTable<PoolSettings> = {};
         /// The version of the PROXY protocol header with the client address that servers get. Such a connection belongs to one client: it

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 
 use super::record::ExchangeRecord;
 use crate::affinity::AffinityOutcome;
+use crate::cache_result::CacheResult;
 use crate::failure::{Failure, Party};
 use crate::phase::Phase;
-use crate::shard::CacheResult;
 
 /// Declares the placeholders without parameters.
 macro_rules! fields {

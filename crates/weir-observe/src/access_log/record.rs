@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use super::Termination;
 use super::timestamp::UnixMicros;
 use crate::affinity::AffinityOutcome;
+use crate::cache_result::CacheResult;
 use crate::failure::{Failure, Party};
 use crate::phase::PhaseTimes;
-use crate::shard::CacheResult;
 
 /// One exchange that is over. `..ExchangeRecord::default()` fills in unknown fields.
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::cache_result::CacheResult;
 use crate::overview::{
     CacheOverview, EventRate, EventRates, LimitOverview, ListenerOverview, NamedCount, PageOverview,
     ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview, ServerOverview,
@@ -112,7 +113,7 @@ fn overview(name: &str, servers: usize) -> Overview {
         }],
         caches: vec![CacheOverview {
             name: name.to_owned(),
-            requests: [("hit", 1_234), ("miss", 5)].into(),
+            requests: CacheResult::ALL.into_iter().map(|result| (result.as_str(), 1_234)).collect(),
             stored: 4,
             not_stored: 1,
             responses: 3,

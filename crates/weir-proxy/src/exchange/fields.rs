@@ -17,7 +17,7 @@ use super::compression::ReceivedFields;
 use super::header_changes::{is_changed_away, leave, write_changes};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use super::{Exchange, affinity, cache, compression, cors, forwarded, granted, grpc_fields, trace};
+use super::{Exchange, affinity, cache_use, compression, cors, forwarded, granted, grpc_fields, trace};
 use crate::state::snapshot::ListenerPlan;
 
 /// What decides whether a field passes.
@@ -293,7 +293,7 @@ pub(crate) fn write_response(
     }
     affinity::write_affinity_cookie(out, exchange.affinity, plans, server);
     if exchange.cached.is_some() {
-        cache::write_status(out, exchange, plans.route);
+        cache_use::write_status(out, exchange, plans.route);
     }
     write_changes(out, changes, &exchange.rendered_headers, |_| true);
 }

@@ -4,7 +4,7 @@
 use super::client::Client;
 use super::proof::{self, Asked};
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, access, cache, files, mirror};
+use super::{End, Ended, Exchange, access, cache_lookup, files, mirror};
 use crate::upstream::stream::Servers;
 
 /// Passes them one after the other; the end of the exchange when one of them has the answer.
@@ -34,6 +34,6 @@ pub(super) async fn pass(
     match &route.cache {
         None => Ok(None),
         // On the heap, since it is large and most routes have none.
-        Some(_) => Box::pin(cache::pass(client, stream, servers, exchange, (listener, route))).await,
+        Some(_) => Box::pin(cache_lookup::pass(client, stream, servers, exchange, (listener, route))).await,
     }
 }

@@ -6,14 +6,17 @@
 mod report;
 mod admit;
 mod held;
+mod cache_response;
 mod intercept;
 mod response_buffering;
+mod cache_fill;
 mod respond;
 mod upgrade;
 mod gates;
 pub(crate) mod mirror;
 mod files;
-mod cache;
+mod cache_lookup;
+mod cache_refresh;
 mod proof;
 mod basic_auth;
 mod jwt_auth;
@@ -31,6 +34,8 @@ mod private;
 mod access;
 mod limits;
 mod pause;
+mod cache_files;
+mod cache_send;
 mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
@@ -53,6 +58,7 @@ pub(crate) mod forwarded;
 mod record;
 pub(crate) mod stream;
 pub(crate) mod client;
+mod cache_use;
 mod body_coding;
 mod grpc_fields;
 pub(crate) mod granted;
@@ -76,7 +82,7 @@ use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::upstream::stream::{ServerStream as _, Servers};
 use body_coding::BodyCoding;
-use cache::CacheUse;
+use cache_use::CacheUse;
 use cgi::Script;
 use client::Client;
 use granted::Granted;
@@ -127,7 +133,7 @@ async fn fail(
     exchange: &mut Exchange,
     failure: Failure,
 ) -> End {
-    let failure = match cache::instead_of_failure(client, stream, exchange, failure).await {
+    let failure = match cache_response::instead_of_failure(client, stream, exchange, failure).await {
         Some(Ok(end)) => return end,
         Some(Err(failure)) => failure,
         None => failure,
@@ -213,9 +219,9 @@ async fn carry(
     if route.holds_responses {
         if exchange.cached.is_some() {
             exchange.mirrored = None;
-            match Box::pin(cache::take(client, stream, servers, exchange, plans, serving)).await? {
-                cache::Answering::Done(end) => return Ok(end),
-                cache::Answering::Passes(response) => serving = response,
+            match Box::pin(cache_response::take(client, stream, servers, exchange, plans, serving)).await? {
+                cache_response::Answering::Done(end) => return Ok(end),
+                cache_response::Answering::Passes(response) => serving = response,
             }
         }
         if let Some(holding) = held::wanted(exchange, plans) {

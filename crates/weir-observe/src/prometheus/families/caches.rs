@@ -1,7 +1,8 @@
 //! Families of the caches of responses.
 
 use super::{Family, MetricType, Write, families, sum, sums};
-use crate::shard::{CacheResult, CacheShard};
+use crate::cache_result::CacheResult;
+use crate::shard::CacheShard;
 
 pub(super) const FAMILIES: &[Family] = families! {
     "weir_cache_requests_total" Counter Cache, "Requests, by result: hit, stale (used all the same), revalidated (confirmed by the server), collapsed (fetched by another request meanwhile), miss, or bypass.",

@@ -13,14 +13,14 @@ use weir_http::{
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
 
+use super::body_coding::BodyCoding;
 use super::cache_use::{STATUS, request_head};
-use crate::exchange::body_coding::BodyCoding;
-use crate::exchange::client::Client;
-use crate::exchange::compression::{ReceivedFields, ResponseOutline};
-use crate::exchange::header_changes::{has_values, leave, write_changes};
-use crate::exchange::stream::{ClientStream, Content, FinalHead, Status};
-use crate::exchange::template::TemplateValues;
-use crate::exchange::{Exchange, compression, cors, fields};
+use super::client::Client;
+use super::compression::{ReceivedFields, ResponseOutline};
+use super::header_changes::{has_values, leave, write_changes};
+use super::stream::{ClientStream, Content, FinalHead, Status};
+use super::template::TemplateValues;
+use super::{Exchange, compression, cors, fields};
 use crate::net::clock;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use weir_cache::store::{BodyWriter, StoredResponse};
 use weir_observe::{Failure, Party};
 
-use crate::exchange::client::Client;
-use crate::exchange::outcome::RespondingServer;
-use crate::exchange::plans::Plans;
-use crate::exchange::waits::Waits;
-use crate::exchange::{Exchange, finish, respond};
+use super::client::Client;
+use super::outcome::RespondingServer;
+use super::plans::Plans;
+use super::waits::Waits;
+use super::{Exchange, finish, respond};
 use crate::net::clock;
 use crate::relay::Relay;
 use crate::relay::ends::RelayError;

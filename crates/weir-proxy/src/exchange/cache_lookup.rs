@@ -13,13 +13,13 @@ use weir_config::RouteCache;
 use weir_http::{BodyLength, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
+use super::cache_send::{self, StoredAnswer};
 use super::cache_use::{CacheTask, CacheUse, note, request_head};
-use super::send::{self, StoredAnswer};
-use super::{disk, refresh};
-use crate::exchange::client::Client;
-use crate::exchange::stream::{ClientEnd, ClientStream};
-use crate::exchange::template::TemplateValues;
-use crate::exchange::{End, Ended, Exchange, answer, choose};
+use super::client::Client;
+use super::stream::{ClientEnd, ClientStream};
+use super::template::TemplateValues;
+use super::{End, Ended, Exchange, answer, choose};
+use super::{cache_files, cache_refresh};
 use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::activity::Activity;
@@ -28,7 +28,7 @@ use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::upstream::stream::Servers;
 
 /// What is to be done with a request.
-enum Step {
+enum CacheStep {
     Answer(StoredAnswer),
     /// It is stale: it is the answer, and refreshed behind it.
     AnswerAndRefresh(StoredAnswer),
@@ -56,7 +56,7 @@ enum Waited {
 ///
 /// # Errors
 /// When the client leaves meanwhile, or does not take the answer.
-pub(in crate::exchange) async fn pass(
+pub(super) async fn pass(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
@@ -85,12 +85,12 @@ pub(in crate::exchange) async fn pass(
     let (mut waited, mut is_loaded) = (Waited::Not, false);
     loop {
         match step(exchange, plan, (&key, &directives), (config.wait, waited, is_loaded)) {
-            Step::Answer(answer) => return answered(client, stream, exchange, answer).await,
-            Step::AnswerAndRefresh(answer) => {
-                refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
+            CacheStep::Answer(answer) => return answered(client, stream, exchange, answer).await,
+            CacheStep::AnswerAndRefresh(answer) => {
+                cache_refresh::begin(client, stream, servers, exchange, plan, (&key, &answer.stored));
                 return answered(client, stream, exchange, answer).await;
             }
-            Step::Wait(wait) => {
+            CacheStep::Wait(wait) => {
                 let outcome =
                     wait_for(client, stream, exchange, wait, config.wait.unwrap_or_default()).await?;
                 waited = match outcome {
@@ -100,14 +100,14 @@ pub(in crate::exchange) async fn pass(
                 };
                 if let FetchOutcome::Stored(stored) = outcome
                     && plan.store().is_for(&stored, &plan.store().key(&key), request_head(exchange))
-                    && let Ok(Step::Answer(answer)) = of_stored(plan, stored, &directives, waited)
+                    && let Ok(CacheStep::Answer(answer)) = of_stored(plan, stored, &directives, waited)
                 {
                     return answered(client, stream, exchange, answer).await;
                 }
             }
-            Step::Load(hit, reason, ticket) => {
+            CacheStep::Load(hit, reason, ticket) => {
                 let loading = (&key[..], *hit, ticket);
-                if let Some(ticket) = disk::load(client, stream, exchange, plan, loading).await? {
+                if let Some(ticket) = cache_files::load(client, stream, exchange, plan, loading).await? {
                     let is_get = exchange.request.method() == Method::Get;
                     let task = if is_get { CacheTask::Fetch(ticket) } else { CacheTask::Pass };
                     begin(exchange, (key, reason, task), (CacheResult::Miss, Some("file-unusable")));
@@ -115,11 +115,11 @@ pub(in crate::exchange) async fn pass(
                 }
                 is_loaded = true;
             }
-            Step::Forward(reason, task, detail) => {
+            CacheStep::Forward(reason, task, detail) => {
                 begin(exchange, (key, reason, task), (CacheResult::Miss, detail));
                 return Ok(None);
             }
-            Step::Nothing => {
+            CacheStep::Nothing => {
                 let nothing = Answer::of(504).with(b"Cache-Status", &b"weir; detail=only-if-cached"[..]);
                 note(exchange, CacheResult::Miss, Some("only-if-cached"));
                 return answer::of_other(client, stream, exchange, &nothing).await.map(Some);
@@ -158,7 +158,7 @@ fn step(
     plan: &RouteCachePlan,
     (key_text, directives): (&[u8], &RequestDirectives),
     (wait, waited, is_loaded): (Option<Duration>, Waited, bool),
-) -> Step {
+) -> CacheStep {
     let (store, head, now) = (plan.store(), request_head(exchange), cache_now());
     let key = store.key(key_text);
     let is_head = exchange.request.method() == Method::Head;
@@ -167,37 +167,43 @@ fn step(
             Ok(step) => return step,
             Err((stored, reason, stale_on_error)) => {
                 if directives.only_if_cached {
-                    return Step::Nothing;
+                    return CacheStep::Nothing;
                 }
                 if is_head {
-                    return Step::Forward(reason, CacheTask::Pass, None);
+                    return CacheStep::Forward(reason, CacheTask::Pass, None);
                 }
                 let ticket = match store.join_refresh(&key, &stored) {
                     Join::Lead(ticket) => Some(ticket),
-                    Join::Wait(fetch) if wait.is_some() && waited == Waited::Not => return Step::Wait(fetch),
+                    Join::Wait(fetch) if wait.is_some() && waited == Waited::Not => {
+                        return CacheStep::Wait(fetch);
+                    }
                     Join::Wait(_) => None,
                 };
-                return Step::Forward(reason, CacheTask::Refresh { ticket, stored, stale_on_error }, None);
+                return CacheStep::Forward(
+                    reason,
+                    CacheTask::Refresh { ticket, stored, stale_on_error },
+                    None,
+                );
             }
         },
         Found::Passed(slot) => {
             return match directives.only_if_cached {
-                true => Step::Nothing,
-                false => Step::Forward(miss(slot), CacheTask::Pass, Some("not-stored-before")),
+                true => CacheStep::Nothing,
+                false => CacheStep::Forward(miss(slot), CacheTask::Pass, Some("not-stored-before")),
             };
         }
         Found::Missing(slot) => slot,
     };
-    let in_file = if is_loaded { None } else { disk::find(plan, key_text, head, now) };
+    let in_file = if is_loaded { None } else { cache_files::find(plan, key_text, head, now) };
     if in_file.is_none() && directives.only_if_cached {
-        return Step::Nothing;
+        return CacheStep::Nothing;
     }
     if in_file.is_none() && is_head {
-        return Step::Forward(miss(missing), CacheTask::Pass, None);
+        return CacheStep::Forward(miss(missing), CacheTask::Pass, None);
     }
     let lead = |ticket| match in_file {
-        Some(hit) => Step::Load(Box::new(hit), miss(missing), ticket),
-        None => Step::Forward(miss(missing), CacheTask::Fetch(ticket), None),
+        Some(hit) => CacheStep::Load(Box::new(hit), miss(missing), ticket),
+        None => CacheStep::Forward(miss(missing), CacheTask::Fetch(ticket), None),
     };
     let may_wait = match waited {
         Waited::Not => true,
@@ -210,7 +216,7 @@ fn step(
     }
     match store.join(&key, missing) {
         Join::Lead(ticket) => lead(ticket),
-        Join::Wait(fetch) => Step::Wait(fetch),
+        Join::Wait(fetch) => CacheStep::Wait(fetch),
     }
 }
 
@@ -224,24 +230,24 @@ fn of_stored(
     stored: Arc<StoredResponse>,
     directives: &RequestDirectives,
     waited: Waited,
-) -> Result<Step, (Arc<StoredResponse>, ForwardReason, bool)> {
+) -> Result<CacheStep, (Arc<StoredResponse>, ForwardReason, bool)> {
     let lifetime = stored.lifetime();
     let has_waited = matches!(waited, Waited::Done | Waited::Twice);
     let used = reuse(&lifetime, directives, plan.client, cache_now());
     let fresh = if has_waited { CacheResult::Collapsed } else { CacheResult::Hit };
     let answer = |result| StoredAnswer::of(Arc::clone(&stored), result);
     match used {
-        Reuse::Fresh => answer(fresh).map(Step::Answer).ok_or((stored, ForwardReason::Miss, false)),
+        Reuse::Fresh => answer(fresh).map(CacheStep::Answer).ok_or((stored, ForwardReason::Miss, false)),
         Reuse::Stale => {
-            answer(CacheResult::Stale).map(Step::Answer).ok_or((stored, ForwardReason::Stale, false))
+            answer(CacheResult::Stale).map(CacheStep::Answer).ok_or((stored, ForwardReason::Stale, false))
         }
         Reuse::StaleWhileRevalidate => {
             let answer = answer(CacheResult::Stale);
-            answer.map(Step::AnswerAndRefresh).ok_or((stored, ForwardReason::Stale, false))
+            answer.map(CacheStep::AnswerAndRefresh).ok_or((stored, ForwardReason::Stale, false))
         }
         // One that another request has just fetched is as good as one that this request would fetch.
         Reuse::Revalidate { cause: RevalidateCause::Stale, .. } if has_waited => {
-            answer(fresh).map(Step::Answer).ok_or((stored, ForwardReason::Stale, false))
+            answer(fresh).map(CacheStep::Answer).ok_or((stored, ForwardReason::Stale, false))
         }
         Reuse::Revalidate { cause, stale_on_error } => {
             let reason = match cause {
@@ -272,7 +278,7 @@ async fn answered(
     // No server has seen the request.
     exchange.record.upstream = None;
     note(exchange, answer.result, None);
-    send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
+    cache_send::stored(client, stream, exchange, answer).await.map_err(Ended::Failed)?;
     Ok(Some(End::Done))
 }
 

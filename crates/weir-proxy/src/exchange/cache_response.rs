@@ -12,15 +12,15 @@ use weir_observe::{CacheResult, Failure, Party};
 
 use std::sync::Arc;
 
+use super::cache_files;
+use super::cache_fill::{self, Fill};
+use super::cache_send::{self, StoredAnswer};
 use super::cache_use::{CacheTask, CacheUse, note, request_head};
-use super::disk;
-use super::fill::{self, Fill};
-use super::send::{self, StoredAnswer};
-use crate::exchange::client::Client;
-use crate::exchange::outcome::RespondingServer;
-use crate::exchange::plans::Plans;
-use crate::exchange::stream::ClientStream;
-use crate::exchange::{End, Ended, Exchange, finish, intercept, respond};
+use super::client::Client;
+use super::outcome::RespondingServer;
+use super::plans::Plans;
+use super::stream::ClientStream;
+use super::{End, Ended, Exchange, finish, intercept, respond};
 use crate::relay::Relay;
 use crate::relay::memory::NullSink;
 use crate::state::cache::{RouteCachePlan, cache_now};
@@ -30,7 +30,7 @@ use crate::upstream::stream::{ServerStream, Servers};
 const PASS_MS: u64 = 120_000;
 
 /// What has become of a response.
-pub(in crate::exchange) enum Answering<T> {
+pub(super) enum Answering<T> {
     /// The client has its answer.
     Done(End),
     /// It passes as it is.
@@ -41,7 +41,7 @@ pub(in crate::exchange) enum Answering<T> {
 ///
 /// # Errors
 /// The failure that broke it off; part of the response may have reached the client.
-pub(in crate::exchange) async fn take<U: Servers>(
+pub(super) async fn take<U: Servers>(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut U,
@@ -58,7 +58,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
         CacheTask::Invalidate => {
             let changed = invalidate(client, exchange, plans, plan, &serving);
             if plan.plan.state.disk.is_some() {
-                disk::forget(client, exchange, plan, &changed).await;
+                cache_files::forget(client, exchange, plan, &changed).await;
             }
             Ok(Answering::Passes(serving))
         }
@@ -90,7 +90,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
                 servers.drop_stream(serving.server);
             }
             note(exchange, answer.result, exchange.record.cache_detail);
-            send::stored(client, stream, exchange, answer).await?;
+            cache_send::stored(client, stream, exchange, answer).await?;
             Ok(Answering::Done(End::Done))
         }
     }
@@ -154,8 +154,8 @@ async fn store<U: Servers>(
     answer.forwarded = exchange.cached.as_ref().map(|used| (used.forwarded, None));
     answer.is_new = storing.refused.is_none();
     let fill = Fill::new(serving, (stored, storing.writer), &plan.plan.state);
-    fill::run(client, servers, exchange, plans, fill).await?;
-    send::stored(client, stream, exchange, answer).await?;
+    cache_fill::run(client, servers, exchange, plans, fill).await?;
+    cache_send::stored(client, stream, exchange, answer).await?;
     Ok(Answering::Done(End::Done))
 }
 
@@ -232,7 +232,7 @@ fn stale(
 }
 
 /// Answers with a stale response in place of the failure of a server, where that is allowed; `None` when it is not.
-pub(in crate::exchange) async fn instead_of_failure(
+pub(super) async fn instead_of_failure(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
@@ -249,7 +249,7 @@ pub(in crate::exchange) async fn instead_of_failure(
     };
     drop(ticket);
     let answer = if stale_on_error { stale(exchange, stored, None, failure.reason()) } else { None }?;
-    Some(send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
+    Some(cache_send::stored(client, stream, exchange, answer).await.map(|()| End::Done))
 }
 
 /// Forgets what a request has changed (RFC 9111 section 4.4); the keys of that.

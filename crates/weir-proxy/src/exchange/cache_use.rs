@@ -8,8 +8,8 @@ use weir_cache::{CacheTime, HeadView};
 use weir_http::FieldWriter;
 use weir_observe::CacheResult;
 
-use crate::exchange::Exchange;
-use crate::exchange::header_changes::leave;
+use super::Exchange;
+use super::header_changes::leave;
 use crate::state::snapshot::RoutePlan;
 
 /// The name of the field that says what a cache did (RFC 9211).
@@ -20,7 +20,7 @@ const ABOUT_VERSIONS: [&str; 4] = ["range", "if-range", "if-none-match", "if-mod
 
 /// What the cache has to do with a request that goes to a server.
 #[derive(Debug)]
-pub(in crate::exchange) struct CacheUse {
+pub(super) struct CacheUse {
     /// What is one response.
     pub(super) key: Vec<u8>,
     /// Why it goes to a server.
@@ -45,7 +45,7 @@ pub(super) enum CacheTask {
 
 impl CacheUse {
     /// Whether the server gets a field of the client's request.
-    pub(in crate::exchange) fn passes(&self, name: &[u8]) -> bool {
+    pub(super) fn passes(&self, name: &[u8]) -> bool {
         match &self.task {
             CacheTask::Fetch(_) | CacheTask::Refresh { .. } => !is_about_versions(name),
             CacheTask::Pass | CacheTask::Invalidate => true,
@@ -53,7 +53,7 @@ impl CacheUse {
     }
 
     /// Adds what is asked of the server besides.
-    pub(in crate::exchange) fn write_request(&self, out: &mut impl FieldWriter) {
+    pub(super) fn write_request(&self, out: &mut impl FieldWriter) {
         if let CacheTask::Refresh { stored, .. } = &self.task {
             write_validators(stored.head().view(), out);
         }
@@ -76,7 +76,7 @@ pub(super) fn note(exchange: &mut Exchange, result: CacheResult, detail: Option<
 }
 
 /// Adds what the cache did to a response that passes.
-pub(in crate::exchange) fn write_status(out: &mut impl FieldWriter, exchange: &Exchange, route: &RoutePlan) {
+pub(super) fn write_status(out: &mut impl FieldWriter, exchange: &Exchange, route: &RoutePlan) {
     let Some(used) = &exchange.cached else { return };
     if !leave(&route.config.response_headers, STATUS) {
         return;

@@ -9,9 +9,9 @@ use weir_cache::{CacheTime, HeadView};
 use weir_observe::{Failure, Phase};
 
 use super::cache_use::request_head;
-use crate::exchange::client::Client;
-use crate::exchange::stream::ClientEnd;
-use crate::exchange::{Ended, Exchange};
+use super::client::Client;
+use super::stream::ClientEnd;
+use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::net::file::DiskWait;
 use crate::state::activity::Activity;

@@ -10,12 +10,12 @@ use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
+use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
 use super::cache_use::{CacheTask, CacheUse, is_about_versions, request_head};
-use crate::exchange::background::{self, BackgroundRequest, BackgroundTaker, Way};
-use crate::exchange::client::Client;
-use crate::exchange::stream::ClientStream;
-use crate::exchange::subrequest::{self, ResponseTaker};
-use crate::exchange::{Exchange, fields};
+use super::client::Client;
+use super::stream::ClientStream;
+use super::subrequest::{self, ResponseTaker};
+use super::{Exchange, fields};
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::stored::StoringSink;
 use crate::state::cache::{CachePlan, RouteCachePlan, cache_now};
