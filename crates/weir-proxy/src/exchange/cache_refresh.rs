@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_cache::rules::{FreshenPlan, NotStored, StoreRules, StoredRequest, plan_freshening, plan_storing};
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse};
 use weir_cache::{CacheTime, HeadView, StoredHead};
-use weir_http::{FieldSet, Method, ResponseHead, TargetForm};
+use weir_http::{Field, FieldSet, Method, ResponseHead, TargetForm};
 use weir_observe::Failure;
 
 use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
@@ -65,11 +65,11 @@ fn inner_exchange(
     let (request, text) = (&exchange.request, &exchange.request_text[..]);
     let others = request.connection().others();
     let passes = |name: &[u8]| !is_about_versions(name) && !name.eq_ignore_ascii_case(b"expect");
-    let sent = request.fields().iter().filter(|field| {
-        !FieldSet::REQUEST_HOP.contains(field.known)
-            && !(others && request.is_named_by_connection(text, field))
-            && passes(field.name.of(text))
-    });
+    let is_of_connection = |field: &Field| {
+        FieldSet::REQUEST_HOP.contains(field.known) || (others && request.is_named_by_connection(text, field))
+    };
+    let sent = request.fields().iter();
+    let sent = sent.filter(|field| !is_of_connection(field) && passes(field.name.of(text)));
     let sent = sent.map(|field| (field.name.of(text), field.value.of(text)));
     let target = match request.target_form() {
         TargetForm::Absolute => fields::target(exchange),
