@@ -18,7 +18,7 @@ pub(super) fn check(
     upstreams: &UpstreamLookup<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Box<FastcgiSettings>> {
-    check_auth(text, upstreams, diagnostics);
+    check_asked(text, upstreams, diagnostics);
     let value = &text.value;
     let parts = value.split.iter().flat_map(|parts| &parts.0);
     let names = value.upstream.iter().chain(parts.filter_map(|part| part.value.upstream.as_ref()));
@@ -57,16 +57,19 @@ fn speaks_fastcgi(name: &Spanned<Box<str>>, upstreams: &UpstreamLookup<'_>) -> O
     upstreams.protocol(&name.value).map(|protocol| protocol == ServerProtocol::Fastcgi)
 }
 
-fn check_auth(
+fn check_asked(
     text: &SpannedTable<RouteText>,
     upstreams: &UpstreamLookup<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let Some(auth) = &text.value.forward_auth else { return };
-    let Some(name) = &auth.value.upstream else { return };
-    if speaks_fastcgi(name, upstreams) == Some(true) {
-        let message = "servers that decide about requests are asked over HTTP, not over FastCGI";
-        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, message));
+    let route = &text.value;
+    let auth = route.forward_auth.as_ref().and_then(|auth| auth.value.upstream.as_ref());
+    let mirror = route.mirror.as_ref().and_then(|mirror| mirror.value.upstream.as_ref());
+    for (name, who) in [(auth, "servers that decide about requests are asked"), (mirror, "copies are sent")] {
+        if let Some(name) = name.filter(|name| speaks_fastcgi(name, upstreams) == Some(true)) {
+            let message = format!("{who} over HTTP, not over FastCGI");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, message));
+        }
     }
 }
 

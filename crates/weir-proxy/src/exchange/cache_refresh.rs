@@ -79,6 +79,7 @@ fn inner_exchange(
     inner.request.compose_get(&mut inner.request_text, target, host, sent).ok()?;
     inner.rewritten.extend_from_slice(&exchange.rewritten);
     inner.granted = exchange.granted.clone();
+    inner.script = exchange.script.clone();
     inner.cached = Some(Box::new(CacheUse {
         key: key.to_vec(),
         forwarded: weir_cache::rules::ForwardReason::Stale,

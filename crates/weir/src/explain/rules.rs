@@ -1,4 +1,4 @@
-//! The lists and limits that a request comes under, and the cache that it is looked up in.
+//! The lists and limits that a request comes under, the cache that it is looked up in, and whether it is copied.
 
 use std::sync::Arc;
 
@@ -39,7 +39,11 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     };
     let cache = explanation.route.and_then(|route| route.cache.as_deref());
     let cache = cache.map(|cache| ("cache", format!("{}: by {}", cache.store.name, cache.key)));
-    lists.iter().map(list).chain(limits.iter().map(limit)).chain(cache).collect()
+    let mirror = explanation.route.and_then(|route| route.mirror.as_deref()).map(|mirror| {
+        let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
+        ("mirror", format!("{} of the requests with {} are copied", mirror.share, methods.join(", ")))
+    });
+    lists.iter().map(list).chain(limits.iter().map(limit)).chain(cache).chain(mirror).collect()
 }
 
 /// The same for programs.
