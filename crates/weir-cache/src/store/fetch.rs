@@ -195,7 +195,7 @@ impl BodyWriter {
     /// Adds bytes at the end.
     ///
     /// # Errors
-    /// When the rest is not wanted: the response is not stored, and nobody reads it.
+    /// When the rest is not wanted: the response is not stored, and no client reads it.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), BodyStopped> {
         self.written += bytes.len() as u64;
         self.make_room();

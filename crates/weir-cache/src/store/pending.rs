@@ -14,7 +14,7 @@ use super::stored::StoredResponse;
 pub enum FetchOutcome {
     /// A response that may be sent to those who waited, if it is for requests like theirs (see `Store::is_for`); its body may still be growing.
     Stored(Arc<StoredResponse>),
-    /// A response that nobody else may have.
+    /// A response that no other request may have.
     NotStored,
     /// No response.
     Failed,

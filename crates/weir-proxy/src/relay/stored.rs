@@ -31,7 +31,7 @@ impl Source for StoredBody<'_> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
-        // The server behind it has failed: nobody gets more than there is.
+        // The server behind it has failed: no client gets more than there is.
         ready!(self.0.poll_more(cx)).map_err(|_| RelayError::Truncated)?;
         Poll::Ready(Ok(()))
     }

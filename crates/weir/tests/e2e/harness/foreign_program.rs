@@ -1,6 +1,6 @@
 //! Programs that others wrote, as tests start them: servers behind Weir, proxies beside it, their clients.
 //!
-//! Each has a folder of its own and dies with the test. Where root runs the tests, programs that refuse root run as `nobody`.
+//! Each has a folder of its own and dies with the test. Where root runs the tests, programs that refuse root run under an account without rights.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::program::{CommandResult, bound_command, temporary_folder, wait_for_exit};
 use super::watchdog::eventually;
 
-/// The account of programs that refuse root: `nobody` of every Debian.
+/// The account of programs that refuse root: that of Debian without rights.
 const UNPRIVILEGED: u32 = 65534;
 
 /// A program in a folder of its own; dropping it ends the process and those that it has started.
