@@ -34,27 +34,28 @@ pub(super) fn change(
     let name = decoded(&request.path()[LISTENERS.len()..]);
     let patch: ListenerPatch = match serde_json::from_slice(request.body()) {
         Ok(patch) => patch,
-        Err(error) => return refused(400, &format!("the body is no change of a listener: {error}")),
+        Err(error) => {
+            return BufferedResponse::refused(400, &format!("the body is no change of a listener: {error}"));
+        }
     };
     let retry_after = match patch.retry_after.as_deref().map(parse_duration).transpose() {
         Ok(time) => {
             time.map_or(RETRY_AFTER_SECONDS, |time| u32::try_from(time.as_secs()).unwrap_or(u32::MAX))
         }
-        Err(error) => return refused(400, &format!("`retry_after`: {}", error.message)),
+        Err(error) => return BufferedResponse::refused(400, &format!("`retry_after`: {}", error.message)),
     };
     let snapshot = operations.sources.snapshot();
     let Some((_, plan)) = snapshot.listener(&name) else {
-        return refused(404, &format!("there is no listener `{name}`"));
+        return BufferedResponse::refused(404, &format!("there is no listener `{name}`"));
     };
     if plan.config.protocol == ListenerProtocol::Tcp {
-        return refused(400, &format!("the listener `{name}` speaks `tcp`: it has no requests to answer"));
+        return BufferedResponse::refused(
+            400,
+            &format!("the listener `{name}` speaks `tcp`: it has no requests to answer"),
+        );
     }
     plan.state.set_maintenance(patch.maintenance.then_some(retry_after));
     let now = if patch.maintenance { "in maintenance" } else { "serving" };
     tracing::warn!(listener = name, by = %peer, "the listener is now {now}");
     BufferedResponse::json(200, &serde_json::json!({ "listener": name, "maintenance": patch.maintenance }))
-}
-
-fn refused(status: u16, what: &str) -> BufferedResponse {
-    BufferedResponse::json(status, &serde_json::json!({ "errors": [what] }))
 }

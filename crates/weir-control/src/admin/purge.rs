@@ -53,27 +53,23 @@ pub(super) async fn change(
     let name = decoded(&request.path()[CACHES.len()..]);
     let purge: PurgeRequest = match serde_json::from_slice(request.body()) {
         Ok(purge) => purge,
-        Err(error) => return refused(400, &format!("the body is no purge: {error}")),
+        Err(error) => return BufferedResponse::refused(400, &format!("the body is no purge: {error}")),
     };
     if purge.part().is_none() {
-        return refused(400, "a purge has exactly one of `all`, `key`, `prefix` and `tag`");
+        return BufferedResponse::refused(400, "a purge has exactly one of `all`, `key`, `prefix` and `tag`");
     }
     let snapshot = operations.sources.snapshot();
     let Some(cache) = snapshot.cache(&name) else {
-        return refused(404, &format!("there is no cache `{name}`"));
+        return BufferedResponse::refused(404, &format!("there is no cache `{name}`"));
     };
     let cache = Arc::clone(cache);
     // It may wait for a disk.
     let purged = tokio::task::spawn_blocking(move || {
         purge.part().map_or(0, |part| cache.purge(Purge { part, is_soft: purge.soft }))
     });
-    let Ok(count) = purged.await else { return refused(500, "the purge has failed") };
+    let Ok(count) = purged.await else { return BufferedResponse::refused(500, "the purge has failed") };
     tracing::info!(cache = name, by = %peer, count, "stored responses were purged");
     BufferedResponse::json(200, &serde_json::json!({ "cache": name, "purged": count }))
-}
-
-fn refused(status: u16, what: &str) -> BufferedResponse {
-    BufferedResponse::json(status, &serde_json::json!({ "errors": [what] }))
 }
 
 #[cfg(test)]

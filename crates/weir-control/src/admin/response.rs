@@ -47,6 +47,11 @@ impl BufferedResponse {
         Self::new(status, "application/json", text)
     }
 
+    /// A change that is not made, and why.
+    pub(super) fn refused(status: u16, why: &str) -> Self {
+        Self::json(status, &serde_json::json!({ "errors": [why] }))
+    }
+
     pub(crate) fn with_field(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.fields.push((name, value.into()));
         self
