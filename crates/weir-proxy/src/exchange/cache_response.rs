@@ -21,8 +21,6 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
 use super::{End, Ended, Exchange, finish, intercept, respond};
-use crate::relay::Relay;
-use crate::relay::memory::NullSink;
 use crate::state::cache::{RouteCachePlan, cache_now};
 use crate::upstream::stream::{ServerStream, Servers};
 
@@ -82,7 +80,7 @@ pub(super) async fn take<U: Servers>(
             };
             let Some(answer) = answer else { return Ok(Answering::Passes(serving)) };
             respond::account(client, exchange, plans, &serving);
-            let is_read = read_out(client, exchange, plans, &mut serving).await;
+            let is_read = intercept::read_out(client, exchange, plans, &mut serving).await;
             if is_read {
                 finish::run(client, servers, exchange, plans, serving);
             } else {
@@ -284,21 +282,4 @@ fn invalidate<T: ServerStream>(
         store.invalidate(&store.key(key), now);
     }
     changed
-}
-
-/// Takes what is here of a body that the client does not get; whether that was all.
-async fn read_out<T: ServerStream>(
-    client: &Client,
-    exchange: &Exchange,
-    plans: Plans<'_>,
-    serving: &mut RespondingServer<T>,
-) -> bool {
-    serving.server.begin_body(&exchange.response, Method::Get, plans.upstream.chunked_limits);
-    serving.server.take_head();
-    let (mut relay, stock) = (Relay::new(), &client.worker.stock);
-    std::future::poll_fn(|cx| {
-        let polled = serving.server.poll_response(cx, &mut relay, &mut NullSink, stock);
-        std::task::Poll::Ready(matches!(polled, std::task::Poll::Ready(Ok(()))))
-    })
-    .await
 }

@@ -72,7 +72,7 @@ pub(super) async fn run<U: Servers>(
 }
 
 /// Takes what is here of a body that the client does not get; whether that was all.
-async fn read_out<T: ServerStream>(
+pub(super) async fn read_out<T: ServerStream>(
     client: &Client,
     exchange: &Exchange,
     plans: Plans<'_>,
