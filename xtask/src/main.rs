@@ -14,6 +14,7 @@ mod typos;
 mod fuzz;
 mod bench;
 mod instructions;
+mod package;
 mod setup;
 mod peers;
 
@@ -56,6 +57,8 @@ enum XtaskCommand {
     Bench(bench::BenchArguments),
     /// Count the instructions of user code under valgrind and compare them with the recorded ones
     Instructions(instructions::InstructionsArguments),
+    /// Make what people install, under target/package: Debian packages, a static tarball, a container image, a bill of materials
+    Package(package::PackageArguments),
     /// Run each fuzz target for a while
     Fuzz(fuzz::FuzzArguments),
     /// Install the programs that the other commands start
@@ -83,6 +86,7 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Generate(arguments) => generate::run(&workspace, &arguments),
         XtaskCommand::Bench(arguments) => bench::run(&workspace, &arguments),
         XtaskCommand::Instructions(arguments) => instructions::run(&workspace, &arguments),
+        XtaskCommand::Package(arguments) => package::run(&workspace, &arguments),
         XtaskCommand::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         XtaskCommand::Setup => setup::run(&workspace),
         XtaskCommand::Peers(arguments) => peers::run(&workspace, &arguments),

@@ -127,7 +127,7 @@ const PACKAGES: &[DebianPackage] = &[
     DebianPackage {
         name: "mmdebstrap",
         program: "mmdebstrap",
-        reason: "command `peers`: unpacks current releases of the lab's peers",
+        reason: "step `package`: makes a fresh system; command `peers`: unpacks current releases of the lab's peers",
     },
     DebianPackage {
         name: "apache2-utils",
@@ -146,6 +146,22 @@ const PACKAGES: &[DebianPackage] = &[
         reason: "step `bench`: a server of HTTP/2 behind the targets of the lab",
     },
     DebianPackage { name: "wrk", program: "wrk", reason: "step `bench`: a load generator of the lab" },
+    DebianPackage {
+        name: "musl-tools",
+        program: "musl-gcc",
+        reason: "step `package`: programs that need no library of the system",
+    },
+    DebianPackage { name: "lintian", program: "lintian", reason: "step `package`: judges the packages" },
+    DebianPackage {
+        name: "systemd-container",
+        program: "systemd-nspawn",
+        reason: "step `package`: installs and uses the package in a fresh system",
+    },
+    DebianPackage {
+        name: "dpkg-dev",
+        program: "dpkg-shlibdeps",
+        reason: "step `package`: finds the libraries of programs",
+    },
     DebianPackage { name: "g++", program: "c++", reason: "step `fuzz`: libFuzzer is C++" },
     DebianPackage {
         name: "valgrind",

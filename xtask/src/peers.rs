@@ -39,8 +39,9 @@ pub(crate) struct PeersArguments {
 pub(crate) fn run(workspace: &Workspace, arguments: &PeersArguments) -> anyhow::Result<()> {
     let mirror = match &arguments.mirror {
         Some(mirror) => mirror.clone(),
-        None => mirror_of(Path::new(APT_FOLDER))
-            .context("apt's list of sources names no mirror of Debian: give one with --mirror URL")?,
+        None => {
+            mirror().context("apt's list of sources names no mirror of Debian: give one with --mirror URL")?
+        }
     };
     let folder = workspace.target().join("peers");
     let (root, unfinished) = (folder.join("root"), folder.join("unfinished"));
@@ -128,6 +129,11 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
     }
     ensure!(!folder.exists(), "{} is still there", folder.display());
     Ok(())
+}
+
+/// The mirror of Debian that apt uses on this machine.
+pub(crate) fn mirror() -> Option<String> {
+    mirror_of(Path::new(APT_FOLDER))
 }
 
 /// The first mirror of Debian in apt's list of sources.

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use clap_mangen::Man;
 use weir_stats::terminal::{INTERRUPTED, say, watch_for_interrupts};
 
 use crate::load::tool::{self, LoadTool};
@@ -76,6 +78,17 @@ enum LabCommand {
         /// Folder of the later run.
         after: PathBuf,
     },
+    /// Print completions for a shell.
+    #[command(
+        after_help = "Examples:\n  weir-lab completions bash > /usr/share/bash-completion/completions/weir-lab"
+    )]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    #[command(after_help = "Examples:\n  weir-lab man > /usr/share/man/man1/weir-lab.1")]
+    Man,
     /// Run the origin alone: the server that stands behind every target.
     Origin(OriginArgs),
     /// Measure what is known, such as a target slowed by 20 %, and say whether the lab has found it.
@@ -186,6 +199,8 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         LabCommand::Report { runs } => rewrite_reports(&runs),
         LabCommand::Compare { before, after } => compare_runs(&before, &after),
         LabCommand::Prove(args) => prove_lab(&args, launcher),
+        LabCommand::Completions { shell } => completions(shell).and_then(|script| print(&script)),
+        LabCommand::Man => manual_page().and_then(|page| print(&page)),
         LabCommand::Relay(args) => relay::serve(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Origin(args) => origin::command::serve(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Guard { log, cpus, command } => run_guard(log, cpus, command),
@@ -197,6 +212,23 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
             ExitCode::FAILURE
         }
     }
+}
+
+fn completions(shell: Shell) -> anyhow::Result<String> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "weir-lab", &mut script);
+    Ok(String::from_utf8(script)?)
+}
+
+fn manual_page() -> anyhow::Result<String> {
+    let mut page = Vec::new();
+    Man::new(Cli::command()).manual("Weir").render(&mut page)?;
+    Ok(String::from_utf8(page)?)
+}
+
+fn print(text: &str) -> anyhow::Result<ExitCode> {
+    say(text.trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
@@ -357,11 +389,22 @@ fn run_guard(log: PathBuf, cpus: Vec<usize>, command: Vec<String>) -> anyhow::Re
 
 #[cfg(test)]
 mod tests {
-    use super::Cli;
-    use clap::CommandFactory as _;
+    use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn completions_and_the_manual_page_know_the_commands() {
+        for text in
+            [completions(Shell::Bash), completions(Shell::Zsh), completions(Shell::Fish), manual_page()]
+        {
+            let text = text.expect("it is made from the command line");
+            for command in ["suite", "compare", "targets"] {
+                assert!(text.contains(command), "{command} is missing in:\n{text}");
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::limits::{self, LimitsArguments};
 use crate::mirrors::{self, MirrorsArguments};
 use crate::output;
 use crate::profile::{self, ProfileArguments};
+use crate::token_keys::{self, KeysArguments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,7 @@ Examples:
   weir ctl drain app a --deadline 30s --config weir.toml
   weir ctl weight app a 10 --config weir.toml
   weir ctl reload --config weir.toml
+  weir ctl ready --config weir.toml
   weir ctl maintenance on --config weir.toml
   weir ctl connections --server a --min-age 1m --config weir.toml
   weir ctl end s0-17 --config weir.toml
@@ -64,6 +66,8 @@ enum CtlCommand {
     Limits(LimitsArguments),
     /// Show what routes copy to mirrors, and the last responses that were not the same there.
     Mirrors(MirrorsArguments),
+    /// Show the keys of tokens that are fetched from servers, and what is wrong with the last fetch.
+    Keys(KeysArguments),
     /// Show the caches: what each holds, and how often it helps.
     Caches(CachesArguments),
     /// Remove stored responses from a cache, by key, prefix or tag, or all of them.
@@ -124,6 +128,12 @@ enum CtlCommand {
     },
     /// Reload the config.
     Reload,
+    /// Say whether Weir should get traffic, as `/ready` of the admin listener does: exit code 1 before a stop. For health checks of containers and pairs.
+    Ready {
+        /// Also whether this upstream can serve a request.
+        #[arg(long, value_name = "NAME")]
+        upstream: Option<String>,
+    },
     /// List the connections: what each waits for and since when, the oldest first.
     Connections(ConnectionsArguments),
     /// End a connection in any state, or all with an exchange on a server.
@@ -161,6 +171,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Servers => look(&client, "/servers"),
         CtlCommand::Limits(arguments) => limits::show(&client, arguments),
         CtlCommand::Mirrors(arguments) => mirrors::show(&client, arguments),
+        CtlCommand::Keys(arguments) => token_keys::show(&client, arguments),
         CtlCommand::Caches(arguments) => caches::show(&client, arguments),
         CtlCommand::Purge(arguments) => caches::purge(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),
@@ -181,6 +192,10 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
             maintain(&client, *switch, listener.as_deref(), retry_after)
         }
         CtlCommand::Reload => reload(&client),
+        CtlCommand::Ready { upstream } => match upstream {
+            None => look(&client, "/ready"),
+            Some(name) => look(&client, &format!("/ready?upstream={}", path_segment(name))),
+        },
         CtlCommand::Connections(arguments) => connections::list(&client, arguments),
         CtlCommand::End(arguments) => connections::end(&client, arguments),
         CtlCommand::Profile(arguments) => return profile::run(client, arguments),
