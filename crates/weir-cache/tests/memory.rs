@@ -1,13 +1,16 @@
 //! Memory: a hit allocates nothing, and what the store counts is what its memory takes.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 use weir_cache::rules::{Lifetime, NotStored, VaryRule};
 use weir_cache::store::{
-    BodyWriter, Found, Join, KeySecret, NewResponse, PurgeMode, PurgeScope, Store, StoreLimits,
-    StoredResponse,
+    BodyMemory, BodyWriter, Found, Join, KeptBytes, KeySecret, NewResponse, PurgeMode, PurgeScope, Store,
+    StoreLimits, StoredResponse,
 };
 use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::Fields;
@@ -269,4 +272,115 @@ fn many_threads_share_one_store() {
         }
     });
     assert!(store.size().bytes <= 4 * MIB);
+}
+
+/// Keeps bytes in a file on the disk, as one who has no other; counts what is in use.
+#[derive(Debug)]
+struct FileMemory {
+    file: std::fs::File,
+    end: std::sync::Mutex<u64>,
+    in_use: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct FileBytes {
+    bytes: Vec<u8>,
+    file: std::fs::File,
+    start: u64,
+    in_use: Arc<AtomicU64>,
+}
+
+impl BodyMemory for FileMemory {
+    fn keep(&self, chunks: &[&[u8]]) -> Option<Box<dyn KeptBytes>> {
+        let bytes = chunks.concat();
+        let mut end = self.end.lock().expect("no test panics with it");
+        let start = *end;
+        self.file.write_all_at(&bytes, start).expect("the file is open");
+        *end += bytes.len() as u64;
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+        let file = self.file.try_clone().expect("the file is open");
+        Some(Box::new(FileBytes { bytes, file, start, in_use: Arc::clone(&self.in_use) }))
+    }
+}
+
+impl KeptBytes for FileBytes {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn file(&self) -> (BorrowedFd<'_>, u64) {
+        (self.file.as_fd(), self.start)
+    }
+}
+
+impl Drop for FileBytes {
+    fn drop(&mut self) {
+        self.in_use.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Reads all that comes, by the file where there is one; how many bytes came from there.
+fn read_by_file(response: &StoredResponse, body: &mut Vec<u8>) -> usize {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut reader = response.read_from(0).expect("the body is kept");
+    let mut from_file = 0;
+    while reader.poll_more(&mut cx) == Poll::Ready(Ok(true)) {
+        let len = reader.available().len();
+        let mut part = reader.available().to_vec();
+        if let Some((file, start)) = reader.file() {
+            let file = std::fs::File::from(file.try_clone_to_owned().expect("the file is open"));
+            file.read_exact_at(&mut part, start).expect("the file is open");
+            assert_eq!(part, reader.available());
+            from_file += len;
+        }
+        body.extend_from_slice(&part);
+        reader.consume(len);
+    }
+    from_file
+}
+
+#[test]
+fn large_bodies_are_kept_where_the_kernel_can_send_them_from() {
+    let in_use = Arc::<AtomicU64>::default();
+    let memory = FileMemory {
+        file: tempfile::tempfile().unwrap(),
+        end: std::sync::Mutex::new(0),
+        in_use: Arc::clone(&in_use),
+    };
+    let limits = StoreLimits { memory_max: 8 * MIB, object_max: MIB };
+    let store = Store::with_memory(limits, KeySecret([7; 16]), Some(Arc::new(memory)));
+    for (len, append, from_file_min) in
+        [(20_000, 7_000, 0), (40_000, 40_000, 40_000), (300_000, 10_000, 260_000), (900_000, 33_000, 890_000)]
+    {
+        let body: Vec<u8> = (0..len).map(|at: u32| (at / 251) as u8).collect();
+        let (response, mut writer) =
+            begin(&store, len.to_string().as_bytes(), NONE, new_response(head(&[]), None)).unwrap();
+        let mut while_growing = Vec::new();
+        let mut reader = response.read_from(0).unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        for part in body.chunks(append) {
+            writer.append(part).unwrap();
+            while reader.poll_more(&mut cx) == Poll::Ready(Ok(true)) {
+                let data = reader.available();
+                while_growing.extend_from_slice(data);
+                let len = data.len();
+                reader.consume(len);
+            }
+        }
+        writer.finish();
+        assert_eq!(while_growing, body);
+        let mut read = Vec::new();
+        let from_file = read_by_file(&response, &mut read);
+        assert_eq!(read, body);
+        assert!(from_file >= from_file_min, "{from_file} of {len} bytes are in the file");
+        drop((response, reader));
+    }
+    assert!(store.size().bytes <= 8 * MIB);
+    assert!(in_use.load(Ordering::Relaxed) >= 3);
+    store.purge(PurgeScope::All, PurgeMode::Hard, NOW);
+    assert_eq!(
+        (store.size().body_bytes, in_use.load(Ordering::Relaxed)),
+        (0, 0),
+        "what is not stored is not kept"
+    );
 }

@@ -7,6 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+// What to consider about a sound configuration.
+mod advice;
+
 // A file, read and read again; two configurations side by side.
 mod config_file;
 mod diff;
@@ -36,6 +39,7 @@ mod value;
 mod diagnostic;
 mod source_map;
 
+pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateError, CertificateFiles, Identity, LoadedCertificate, OcspResponse,
     RevocationLists,
@@ -47,16 +51,16 @@ pub use config::{
     ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, Dns,
     EncodedSlashAction, ErrorPage, FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost,
     ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets,
-    HttpProbe, JwtAuth, KeyExchangeGroup, KeyLimit, Leniency, LimitRate, LimitUse, ListAction, ListEntries,
-    Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
-    ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,
-    OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process,
-    ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings, Redirect, ReloadTrigger,
-    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, Route, RouteAction, RouteCache,
-    RouteSettings, RouteTimeouts, Server, ServerLeniency, ServerProtocol, SplitTarget, StaticFiles,
-    SymlinkRule, TlsVersion, TokenAlgorithm, TokenSource, TraceSettings, TrustedProxies, Upstream,
-    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WorkerCount,
+    HttpProbe, JwtAuth, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse,
+    ListAction, ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
+    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart,
+    NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings,
+    PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings,
+    Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId, ResponseBuffering,
+    RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings, RouteTimeouts, Server,
+    ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm,
+    TokenKeys, TokenSource, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex,
+    UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,
 };
 pub use config::{Compression, MediaPattern, is_event_stream};
 pub use config_file::ConfigFile;

@@ -23,7 +23,7 @@ use weir_observe::access_log::{LogTemplate, UnixMicros};
 
 use crate::threads;
 use weir_proxy::net::clock;
-use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress};
+use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress, WorkerLogs};
 
 /// How long the end of the process waits for all writers to finish.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
@@ -31,9 +31,16 @@ const CLOSE_TIME: Duration = Duration::from_secs(2);
 /// The writers that run.
 type Outputs = HashMap<AccessLogOutput, Arc<LogOutput>>;
 
+/// A format, and the writer of its lines.
+type LogEnd = (Arc<LogTemplate>, Arc<LogOutput>);
+
 /// All access logs of the process.
 pub(crate) struct AccessLogs {
-    listeners: Vec<Option<(Arc<LogTemplate>, Arc<LogOutput>)>>,
+    listeners: Vec<Option<LogEnd>>,
+    /// Those that routes have of their own, each once.
+    routes: Vec<LogEnd>,
+    /// For each listener, the places in `routes` for its routes; nothing for a listener whose routes have none.
+    places: Vec<Arc<[Option<u32>]>>,
     outputs: Outputs,
     /// Held by every writer until it has finished.
     writing: Sender<Infallible>,
@@ -48,7 +55,8 @@ impl AccessLogs {
     /// When an output cannot be opened; the message names it.
     pub(crate) fn open(config: &Config) -> io::Result<Self> {
         let (writing, finished) = channel();
-        let mut logs = Self { listeners: Vec::new(), outputs: Outputs::new(), writing, finished };
+        let (listeners, routes, places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut logs = Self { listeners, routes, places, outputs: Outputs::new(), writing, finished };
         logs.follow(config)?;
         Ok(logs)
     }
@@ -61,37 +69,69 @@ impl AccessLogs {
     pub(crate) fn follow(&mut self, config: &Config) -> io::Result<()> {
         let mut outputs = Outputs::new();
         let mut listeners = Vec::new();
+        let (mut routes, mut places) = (Vec::new(), Vec::with_capacity(config.listeners.len()));
+        let mut known: HashMap<(&AccessLogOutput, String, bool), u32> = HashMap::new();
         for listener in &config.listeners {
-            let log = &listener.access_log;
-            let Some(format) = &log.format else {
-                listeners.push(None);
+            listeners.push(self.end(&listener.access_log, listener.protocol, &mut outputs)?);
+            if listener.routes.iter().all(|route| route.access_log.own().is_none()) {
+                places.push(Arc::default());
                 continue;
-            };
-            let known = outputs.get(&log.output).or_else(|| self.known(log));
-            let output = match known {
-                Some(output) => Arc::clone(output),
-                None => start(&log.output, log.lines_max, self.writing.clone())?,
-            };
-            outputs.insert(log.output.clone(), Arc::clone(&output));
-            let format = match listener.protocol {
-                ListenerProtocol::Http => format.format().clone(),
-                ListenerProtocol::Tcp => format.format().of_connections(),
-            };
-            listeners.push(Some((Arc::new(format), output)));
+            }
+            let mut of_listener = vec![None; listener.routes.len()];
+            for (place, route) in of_listener.iter_mut().zip(&listener.routes) {
+                let Some(log) = route.access_log.own() else { continue };
+                let Some(format) = &log.format else { continue };
+                let key = (&log.output, format.to_string(), listener.protocol == ListenerProtocol::Tcp);
+                *place = known.get(&key).copied();
+                if place.is_none()
+                    && let Some(end) = self.end(log, listener.protocol, &mut outputs)?
+                {
+                    let at = u32::try_from(routes.len()).expect("there are fewer routes than that");
+                    routes.push(end);
+                    known.insert(key, at);
+                    *place = Some(at);
+                }
+            }
+            places.push(of_listener.into());
         }
-        (self.listeners, self.outputs) = (listeners, outputs);
+        (self.listeners, self.routes, self.places, self.outputs) = (listeners, routes, places, outputs);
         Ok(())
+    }
+
+    /// Where the lines of `log` go: to a writer of `outputs`, which gets one that runs already, or else a new one.
+    fn end(
+        &self,
+        log: &AccessLog,
+        protocol: ListenerProtocol,
+        outputs: &mut Outputs,
+    ) -> io::Result<Option<LogEnd>> {
+        let Some(format) = &log.format else { return Ok(None) };
+        let known = outputs.get(&log.output).or_else(|| self.known(log));
+        let output = match known {
+            Some(output) => Arc::clone(output),
+            None => start(&log.output, log.lines_max, self.writing.clone())?,
+        };
+        outputs.insert(log.output.clone(), Arc::clone(&output));
+        let format = match protocol {
+            ListenerProtocol::Http => format.format().clone(),
+            ListenerProtocol::Tcp => format.format().of_connections(),
+        };
+        Ok(Some((Arc::new(format), output)))
     }
 
     /// The output of before that takes the lines of `log`.
     fn known(&self, log: &AccessLog) -> Option<&Arc<LogOutput>> {
         self.outputs.get(&log.output).filter(|output| output.lines_max == log.lines_max)
     }
-    /// One worker's ends, one for each listener that logs.
-    pub(crate) fn for_worker(&self, shard: &Arc<weir_observe::WorkerShard>) -> Vec<Option<LogBatches>> {
-        let end =
-            |(format, output): &(Arc<LogTemplate>, Arc<LogOutput>)| LogBatches::new(format, output, shard);
-        self.listeners.iter().map(|log| log.as_ref().map(end)).collect()
+
+    /// One worker's ends.
+    pub(crate) fn for_worker(&self, shard: &Arc<weir_observe::WorkerShard>) -> WorkerLogs {
+        let end = |(format, output): &LogEnd| LogBatches::new(format, output, shard);
+        WorkerLogs {
+            listeners: self.listeners.iter().map(|log| log.as_ref().map(end)).collect(),
+            routes: self.routes.iter().map(end).collect(),
+            places: self.places.clone(),
+        }
     }
 
     /// Opens log files again, as after they were renamed by a log rotation.
@@ -104,7 +144,7 @@ impl AccessLogs {
     /// Waits until every line of the workers, which are gone, is written, but neither for an output that takes none nor for a worker
     /// that is stuck.
     pub(crate) fn close(self) {
-        drop(self.listeners);
+        drop((self.listeners, self.routes));
         drop(self.outputs);
         drop(self.writing);
         if let Err(RecvTimeoutError::Timeout) = self.finished.recv_timeout(CLOSE_TIME) {

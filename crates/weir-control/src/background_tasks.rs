@@ -15,8 +15,9 @@ use weir_config::Dns;
 
 use crate::credentials::{self, CredentialKind};
 use crate::dns_names::{self, Name};
+use crate::worker_queries::WorkerQueries;
 use crate::{certificates, ejection};
-use weir_proxy::state::access::LiveFile;
+use weir_proxy::state::access::{LiveFile, LiveKeys};
 use weir_proxy::state::due_upstreams::DueUpstreams;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 
@@ -28,10 +29,14 @@ pub(crate) struct TaskConfig {
 }
 
 /// Follows every config, until the task is dropped.
-pub(crate) async fn run(mut configs: UnboundedReceiver<TaskConfig>, due_upstreams: Arc<DueUpstreams>) {
+pub(crate) async fn run(
+    mut configs: UnboundedReceiver<TaskConfig>,
+    due_upstreams: Arc<DueUpstreams>,
+    workers: Arc<WorkerQueries>,
+) {
     let (reviewed, next_reviewed) = unbounded_channel();
     let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
-    let mut background = BackgroundTasks { reviewed, tasks: HashMap::new(), resolver: None };
+    let mut background = BackgroundTasks { reviewed, tasks: HashMap::new(), resolver: None, workers };
     while let Some(TaskConfig { snapshot, asked }) = configs.recv().await {
         background.follow(&snapshot, &asked);
     }
@@ -44,6 +49,7 @@ enum TaskKey {
     Certificates(usize),
     UpstreamTls(usize),
     Credentials(usize),
+    Keys(usize),
 }
 
 fn address<T>(thing: &Arc<T>) -> usize {
@@ -56,6 +62,8 @@ struct BackgroundTasks {
     /// Where the upstreams go that are judged.
     reviewed: UnboundedSender<Vec<Arc<UpstreamPlan>>>,
     resolver: Option<(Dns, Arc<TokioResolver>)>,
+    /// Those that fetch keys.
+    workers: Arc<WorkerQueries>,
 }
 
 /// A task that ends when it is dropped.
@@ -102,13 +110,24 @@ impl BackgroundTasks {
         self.review(snapshot);
     }
 
-    /// Follows the files of users and keys of all routes.
+    /// Follows the files of users and keys of all routes, and the keys that servers have.
     fn follow_credentials(&mut self, snapshot: &Snapshot, before: &mut HashMap<TaskKey, OwnedTask>) {
         for listener in &snapshot.listeners {
             for access in listener.route_plans.iter().filter_map(|route| route.access.as_ref()) {
                 self.follow_file(access.users.as_ref(), &credentials::USERS, before);
-                self.follow_file(access.keys.as_ref(), &credentials::KEYS, before);
+                if let Some(LiveKeys::File(keys)) = &access.keys {
+                    self.follow_file(Some(keys), &credentials::KEYS, before);
+                }
             }
+        }
+        for keys in &snapshot.keys {
+            let key = TaskKey::Keys(address(keys));
+            let start = || {
+                let (keys, workers) = (Arc::clone(keys), Arc::clone(&self.workers));
+                tokio::spawn(credentials::keep_fetched(keys, workers)).into()
+            };
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.tasks.insert(key, task);
         }
     }
 

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use weir_observe::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
+    UpstreamPart,
 };
 use weir_observe::{
     CacheShard, CertificateStats, LimitShard, ListenerShard, PerWorker, ProbeShard, RouteShard, ServerShard,
@@ -43,7 +44,7 @@ struct LimitMetrics(Arc<LimitPlan>);
 struct ListenerMetrics(Arc<ListenerPlan>);
 
 /// The data of an upstream and its servers.
-struct UpstreamMetrics(Arc<UpstreamPlan>);
+struct UpstreamMetrics(Arc<UpstreamPlan>, Option<KeyFetchTotals>);
 
 /// Why nothing is shown.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +75,11 @@ impl MetricsReading {
         let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
         let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();
         let listener = |place: usize| ListenerMetrics(Arc::clone(&snapshot.listeners[place]));
-        let upstream = |(place, _): &(usize, _)| UpstreamMetrics(Arc::clone(&snapshot.upstreams[*place]));
+        let upstream = |(place, _): &(usize, _)| {
+            let plan = Arc::clone(&snapshot.upstreams[*place]);
+            let keys = key_fetches(&snapshot, &plan.config.name);
+            UpstreamMetrics(plan, keys)
+        };
         Ok(Self {
             general,
             listeners: listeners.map_err(UnknownName::Listener)?.into_iter().map(listener).collect(),
@@ -85,6 +90,21 @@ impl MetricsReading {
             snapshot,
         })
     }
+}
+
+/// The fetches of keys of tokens from the upstream of this name; `None` without any.
+fn key_fetches(snapshot: &Snapshot, upstream: &str) -> Option<KeyFetchTotals> {
+    let sets = snapshot.keys.iter().filter(|keys| *keys.settings.upstream_name == *upstream);
+    sets.map(|keys| keys.figures()).fold(None, |sum: Option<KeyFetchTotals>, figures| {
+        let fetched = figures.fetched.map_or(0, |at| at.as_secs());
+        let KeyFetchTotals { fetches, failures, fetched: oldest } =
+            sum.unwrap_or(KeyFetchTotals { fetched, ..KeyFetchTotals::default() });
+        Some(KeyFetchTotals {
+            fetches: fetches + figures.fetches,
+            failures: failures + figures.failures,
+            fetched: oldest.min(fetched),
+        })
+    })
 }
 
 /// The places of the parts with these names, in the order of the config; without names all.
@@ -235,6 +255,10 @@ impl UpstreamPart for UpstreamMetrics {
 
     fn is_in_panic(&self) -> bool {
         self.0.outlier_detector.lock().is_in_panic()
+    }
+
+    fn key_fetches(&self) -> Option<KeyFetchTotals> {
+        self.1
     }
 
     fn server_name(&self, server: usize) -> &str {

@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use weir_config::{HealthCheck, HealthProbe, ListenerProtocol, Redirect, Route, RouteAction};
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
-    self, CacheOverview, DifferenceOverview, LimitOverview, ListenerOverview, MirrorOverview, Overview,
-    PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview, ServerOverview,
-    ServerStatus, UpstreamOverview, WorkerOverview,
+    self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
+    Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview,
+    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
     CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, RouteStats, ServerStats, Stats,
@@ -29,6 +30,7 @@ use crate::reload_counts::ReloadCounts;
 use crate::server_modes::{ServerModes, UnknownServer};
 use crate::trace_counts::TraceCounts;
 use weir_proxy::net::clock;
+use weir_proxy::state::access::FetchedKeys;
 use weir_proxy::state::mirror::{BodyDigest, MirrorDifference};
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{
@@ -157,6 +159,7 @@ impl Sources {
             listeners: listeners.collect(),
             limits: limits(snapshot),
             caches: caches(snapshot),
+            keys: keys(snapshot),
             upstreams: upstreams.collect(),
             workers: (workers.into_iter().enumerate())
                 .map(|(index, figures)| WorkerOverview {
@@ -347,6 +350,24 @@ fn limit(plan: &LimitPlan) -> LimitOverview {
         evictions: plan.evictions(),
         top: plan.top_refused().into_iter().map(key).collect(),
     }
+}
+
+/// The keys of tokens that are fetched from servers, now.
+pub(crate) fn keys(snapshot: &Snapshot) -> Vec<KeysOverview> {
+    let keys = |fetched: &Arc<FetchedKeys>| {
+        let (settings, figures) = (&fetched.settings, fetched.figures());
+        let millis = |at: Duration| u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        KeysOverview {
+            upstream: settings.upstream_name.to_string(),
+            path: settings.path.to_string(),
+            keys: fetched.now().map(|keys| keys.len() as u64),
+            fetched_ms: figures.fetched.map(millis),
+            fetches: figures.fetches,
+            failures: figures.failures,
+            last_failure: figures.last_failure.map(String::from),
+        }
+    };
+    snapshot.keys.iter().map(keys).collect()
 }
 
 /// The caches, now.

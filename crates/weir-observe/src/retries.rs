@@ -3,8 +3,16 @@
 //! The decision is taken elsewhere; a test there holds the words together.
 
 /// How the attempt before had failed.
-pub const RETRY_CAUSES: [&str; 7] =
-    ["connect", "connection-error", "timeout", "status", "stream-refused", "go-away", "grpc-status"];
+pub const RETRY_CAUSES: [&str; 8] = [
+    "connect",
+    "connection-error",
+    "timeout",
+    "status",
+    "stream-refused",
+    "go-away",
+    "grpc-status",
+    "http1-required",
+];
 
 /// Why a failed attempt was not repeated.
 pub const RETRY_REFUSALS: [&str; 8] = [

@@ -176,6 +176,10 @@ pub struct ListenerShard {
     pub streams_reset_by_weir: Counter,
     /// Client connections that Weir has ended by GOAWAY.
     pub http2_goaways: Counter,
+    /// Error pages that were fetched from servers, or should have been.
+    pub error_pages_fetched: Counter,
+    /// Those that could not be.
+    pub error_pages_failed: Counter,
     /// Failures, by reason.
     pub failures: FailureCounters,
 }
@@ -223,6 +227,8 @@ pub struct LimitShard {
     pub refused: Counter,
     /// Requests over the limit that went on since it is a dry run.
     pub excess: Counter,
+    /// Responses that had to wait for their bandwidth.
+    pub paced: Counter,
 }
 
 /// The counters of one worker for one cache.

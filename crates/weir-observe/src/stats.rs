@@ -322,6 +322,8 @@ pub struct ListenerStats {
     pub streams_refused: u64,
     pub streams_reset_by_weir: u64,
     pub http2_goaways: u64,
+    pub error_pages_fetched: u64,
+    pub error_pages_failed: u64,
     #[serde(skip)]
     pub failures: FailureStats,
     /// The counters of its routes, in the order of the config.
@@ -420,6 +422,8 @@ impl ListenerStats {
         self.streams_refused += shard.streams_refused.value();
         self.streams_reset_by_weir += shard.streams_reset_by_weir.value();
         self.http2_goaways += shard.http2_goaways.value();
+        self.error_pages_fetched += shard.error_pages_fetched.value();
+        self.error_pages_failed += shard.error_pages_failed.value();
         self.failures.add(&shard.failures);
     }
 }

@@ -61,6 +61,8 @@ pub enum RetryCause {
     StreamRefused,
     /// The server takes no more requests on this connection, and has not taken this one (RFC 9113 section 6.8).
     GoAway,
+    /// The server wants this request over HTTP/1.1, and has not processed it (RFC 9113 section 7, HTTP_1_1_REQUIRED).
+    Http1Required,
 }
 
 /// How often one request goes again that servers have not processed: none of that has an effect, but it must have an end.
@@ -155,6 +157,7 @@ impl RetryCause {
             RetryCause::StreamRefused => 4,
             RetryCause::GoAway => 5,
             RetryCause::GrpcStatus(_) => 6,
+            RetryCause::Http1Required => 7,
         }
     }
 
@@ -168,7 +171,13 @@ impl RetryCause {
             RetryCause::StreamRefused => "stream-refused",
             RetryCause::GoAway => "go-away",
             RetryCause::GrpcStatus(_) => "grpc-status",
+            RetryCause::Http1Required => "http1-required",
         }
+    }
+
+    /// Whether the server has said that it did nothing with the request, so that any request may go again.
+    pub const fn is_unprocessed(self) -> bool {
+        matches!(self, RetryCause::StreamRefused | RetryCause::GoAway | RetryCause::Http1Required)
     }
 }
 
@@ -210,7 +219,7 @@ impl RetryPolicy {
             None if failed.is_stale() => {
                 RetryDecision::Retry { server: NextServer::SameFresh, counts_as_attempt: false }
             }
-            None if failed.is_unprocessed() => {
+            None if failed.cause.is_unprocessed() => {
                 RetryDecision::Retry { server: failed.cause.next_server(), counts_as_attempt: false }
             }
             None if failed.sent_any && !take_from_budget() => {
@@ -224,7 +233,7 @@ impl RetryPolicy {
         if failed.answered_any {
             return Some(RetryRefusal::ResponseStarted);
         }
-        let is_unprocessed = failed.is_unprocessed();
+        let is_unprocessed = failed.cause.is_unprocessed();
         let is_listed = matches!(failed.cause, RetryCause::GrpcStatus(_));
         if failed.sent_any && !failed.repeatable && !is_unprocessed && !is_listed {
             return Some(RetryRefusal::NotIdempotent);
@@ -253,7 +262,10 @@ impl RetryPolicy {
 
     fn covers(&self, cause: RetryCause) -> bool {
         match cause {
-            RetryCause::Connect | RetryCause::StreamRefused | RetryCause::GoAway => true,
+            RetryCause::Connect
+            | RetryCause::StreamRefused
+            | RetryCause::GoAway
+            | RetryCause::Http1Required => true,
             RetryCause::ConnectionError => self.on_connection_error,
             RetryCause::Timeout => self.on_timeout,
             RetryCause::Status(status) => self.on_status.contains(&status),
@@ -265,7 +277,7 @@ impl RetryPolicy {
 impl RetryCause {
     fn next_server(self) -> NextServer {
         match self {
-            RetryCause::GoAway => NextServer::SameFresh,
+            RetryCause::GoAway | RetryCause::Http1Required => NextServer::SameFresh,
             RetryCause::Connect
             | RetryCause::ConnectionError
             | RetryCause::StreamRefused
@@ -276,11 +288,6 @@ impl RetryCause {
 }
 
 impl FailedAttempt {
-    /// Whether the server has said that it did nothing with the request, so that any request may go again.
-    fn is_unprocessed(&self) -> bool {
-        matches!(self.cause, RetryCause::StreamRefused | RetryCause::GoAway)
-    }
-
     /// Whether a kept connection broke before it gave one byte: the server closed it while the request was on
     /// its way, which says nothing about the server. At most once per attempt, since what follows uses a
     /// fresh connection.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use weir_config::{CheckedConfig, Colour};
+use weir_config::{CheckedConfig, Colour, ConfigAdvice};
 
 use crate::diagnostics;
 use crate::error::{CommandError, UNUSABLE};
@@ -25,7 +25,7 @@ Exit codes:
 
 /// Check a config and report all errors at once.
 ///
-/// Each error comes with file, line and column, the text in question, and a help text. Nothing is started, and no
+/// Each error comes with file, line and column, the text in question, and a help text. A sound config may get advice. Nothing is started, and no
 /// address is bound.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
@@ -77,6 +77,9 @@ fn report(checked: &CheckedConfig, name: &str, format: CheckFormat, colour: Colo
         CheckFormat::Short => format!("{diagnostics}\n"),
     };
     if let Some(config) = &checked.config {
+        for ConfigAdvice { message, help } in weir_config::advice(config) {
+            report.push_str(&format!("advice: {message}\n  help: {help}\n"));
+        }
         let listeners = counted(config.listeners.len(), "listener");
         let upstreams = counted(config.upstreams.len(), "upstream");
         report.push_str(&format!("{name}: ok ({listeners}, {upstreams})\n"));
@@ -117,6 +120,23 @@ mod tests {
             reported(&unused, CheckFormat::Text)
                 .ends_with("1 warning\nweir.toml: ok (1 listener, 2 upstreams)\n")
         );
+    }
+
+    #[test]
+    fn advice_stands_apart_from_diagnostics() {
+        let few = format!("{GOOD}upstream.app.max_requests = 2\n");
+        for format in [CheckFormat::Text, CheckFormat::Short] {
+            let text = reported(&few, format);
+            let lines: Vec<&str> = text.lines().collect();
+            let [advice, help, ok] = lines[..] else { panic!("{text}") };
+            assert!(
+                advice.starts_with("advice: a server of the upstream `app` takes 2 requests at a time"),
+                "{text}"
+            );
+            assert!(help.starts_with("  help: set `buffer_requests = {}`"), "{text}");
+            assert_eq!(ok, "weir.toml: ok (1 listener, 1 upstream)");
+        }
+        assert_eq!(reported(&few, CheckFormat::Json), "[]\n", "programs get diagnostics and nothing else");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod connections;
 mod caches;
 mod limits;
 mod mirrors;
+mod token_keys;
 mod profile;
 mod top;
 mod demo;

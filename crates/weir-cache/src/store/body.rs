@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -16,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use slab::Slab;
 
 use super::counters::StoreCounters;
+use super::memory::{BodyMemory, ChunkBytes, page_slack};
 
 /// How far the writer of a body that is not kept may be ahead of its slowest reader, in bytes.
 pub const READ_WINDOW_BYTES: u64 = 256 * 1024;
@@ -25,6 +27,13 @@ const SMALL_CHUNK_BYTES: usize = 16 * 1024;
 
 /// A complete body up to this size is one chunk.
 const SINGLE_CHUNK_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bodies, and what is left of one at its end, from this size on are kept where the kernel can send them from: below it, the copy costs less than
+/// the system call that saves it.
+const KEPT_BYTES_MIN: usize = 32 * 1024;
+
+/// A body that grows is moved there in pieces of about this size, so that none takes long.
+const PIECE_BYTES: usize = 256 * 1024;
 
 /// The body did not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,7 @@ pub struct CacheBody {
     /// Whether a purge has removed it.
     is_purged: AtomicBool,
     counters: Arc<StoreCounters>,
+    memory: Option<Arc<dyn BodyMemory>>,
 }
 
 #[derive(Debug)]
@@ -59,7 +69,7 @@ struct CompleteBody {
 #[derive(Debug, Clone)]
 struct BodyChunk {
     start: u64,
-    bytes: Arc<[u8]>,
+    bytes: ChunkBytes,
 }
 
 impl BodyChunk {
@@ -71,6 +81,9 @@ impl BodyChunk {
 #[derive(Debug, Default)]
 struct GrowingBody {
     chunks: VecDeque<BodyChunk>,
+    /// How many of them are where they stay, and the bytes of the others.
+    settled: usize,
+    unsettled_bytes: usize,
     /// Bytes appended so far.
     len: u64,
     state: GrowthState,
@@ -94,7 +107,7 @@ struct ReaderPlace {
 }
 
 impl CacheBody {
-    pub(super) fn new(counters: &Arc<StoreCounters>) -> Self {
+    pub(super) fn new(counters: &Arc<StoreCounters>, memory: Option<&Arc<dyn BodyMemory>>) -> Self {
         Self {
             complete: OnceLock::new(),
             growing: Mutex::default(),
@@ -103,6 +116,7 @@ impl CacheBody {
             listed: Arc::default(),
             is_purged: AtomicBool::new(false),
             counters: Arc::clone(counters),
+            memory: memory.cloned(),
         }
     }
 
@@ -200,6 +214,10 @@ impl CacheBody {
             }
             _ => growing.chunks.push_back(BodyChunk { start, bytes: bytes.into() }),
         }
+        growing.unsettled_bytes += bytes.len();
+        if growing.unsettled_bytes >= PIECE_BYTES {
+            self.settle(&mut growing);
+        }
         let wakers = growing.take_wakers();
         drop(growing);
         wakers.into_iter().for_each(Waker::wake);
@@ -225,21 +243,41 @@ impl CacheBody {
         while let Some(first) = growing.chunks.front()
             && first.end() <= slowest
         {
-            self.release(first.bytes.len());
+            self.release(first.bytes.held());
             growing.chunks.pop_front();
         }
+    }
+
+    /// Moves the chunks that have come since the last time where the kernel can send them from, if there is such a place and the body is kept.
+    fn settle(&self, growing: &mut GrowingBody) {
+        let unsettled = std::mem::take(&mut growing.unsettled_bytes);
+        let Some(memory) = self.memory.as_ref().filter(|_| growing.state == GrowthState::Growing) else {
+            return;
+        };
+        let new: Vec<BodyChunk> = growing.chunks.iter().skip(growing.settled).cloned().collect();
+        let bytes: Vec<&[u8]> = new.iter().map(|chunk| &*chunk.bytes).collect();
+        let kept = (unsettled >= KEPT_BYTES_MIN).then(|| memory.keep(&bytes)).flatten();
+        if let (Some(kept), Some(first)) = (kept, new.first()) {
+            growing.chunks.truncate(growing.settled);
+            let chunk = BodyChunk { start: first.start, bytes: ChunkBytes::Kept(kept.into()) };
+            self.hold(chunk.bytes.held());
+            new.iter().for_each(|chunk| self.release(chunk.bytes.held()));
+            growing.chunks.push_back(chunk);
+        }
+        growing.settled = growing.chunks.len();
     }
 
     /// Ends it: whole, or passed through.
     pub(super) fn finish(&self) {
         let mut growing = self.lock();
         let is_kept = growing.state == GrowthState::Growing;
+        self.settle(&mut growing);
         growing.state = GrowthState::Complete;
         if is_kept {
             let len = growing.len;
             let mut chunks: Vec<BodyChunk> = std::mem::take(&mut growing.chunks).into();
             if chunks.len() > 1 && len <= SINGLE_CHUNK_BYTES_MAX {
-                let whole: Vec<u8> = chunks.iter().flat_map(|chunk| &*chunk.bytes).copied().collect();
+                let whole: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.bytes.iter()).copied().collect();
                 chunks = vec![BodyChunk { start: 0, bytes: whole.into() }];
             }
             self.complete.get_or_init(|| CompleteBody { chunks: chunks.into(), len });
@@ -268,7 +306,8 @@ const CHUNK_OVERHEAD_BYTES: usize = size_of::<BodyChunk>() + 32;
 
 /// Bytes of memory that a body of this length takes at most, in chunks as large as they come.
 pub(super) fn bytes_of_len(len: u64) -> u64 {
-    len + (len / SMALL_CHUNK_BYTES as u64 + 1) * CHUNK_OVERHEAD_BYTES as u64
+    let pages = if len < KEPT_BYTES_MIN as u64 { 0 } else { page_slack(len, PIECE_BYTES as u64) };
+    len + (len / SMALL_CHUNK_BYTES as u64 + 1) * CHUNK_OVERHEAD_BYTES as u64 + pages
 }
 
 impl Drop for CacheBody {
@@ -362,6 +401,13 @@ impl BodyReader {
     /// The next bytes, as many as lie together; empty at the end, and where more has to be asked for by [`BodyReader::poll_more`].
     pub fn available(&self) -> &[u8] {
         self.chunk().map_or(&[], |chunk| &chunk.bytes[(self.position - chunk.start) as usize..])
+    }
+
+    /// The file that has the bytes that are available, and where in it they begin, if they are kept in one.
+    pub fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        let chunk = self.chunk()?;
+        let (file, start) = chunk.bytes.file()?;
+        Some((file, start + (self.position - chunk.start)))
     }
 
     /// Goes on behind so many bytes of those that are available.

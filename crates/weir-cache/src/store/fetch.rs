@@ -61,7 +61,7 @@ impl FetchTicket {
     /// Stores a response whose head is complete, to the request with these fields.
     pub fn store(mut self, new: NewResponse, request: HeadView<'_>) -> Storing {
         let len = new.len;
-        let body = Arc::new(CacheBody::new(&self.table.counters));
+        let body = Arc::new(CacheBody::new(&self.table.counters, self.table.memory.as_ref()));
         let limits = self.table.limits;
         let refused = if len.is_some_and(|len| len > limits.object_max) {
             Some(NotStored::TooLarge)

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::counters::{EvictionReason, StoreSize};
 use super::fetch::FetchTicket;
 use super::key::{CacheKey, KeySecret, SlotKey};
+use super::memory::BodyMemory;
 use super::pending::FetchWait;
 use super::purge::{PurgeMode, PurgeScope};
 use super::slot::CacheSlot;
@@ -51,7 +52,12 @@ pub struct Store {
 impl Store {
     /// An empty store. `secret` is random, or that of the folder behind it.
     pub fn new(limits: StoreLimits, secret: KeySecret) -> Self {
-        Self { table: Arc::new(StoreTable::new(limits, secret)) }
+        Self { table: Arc::new(StoreTable::new(limits, secret, None)) }
+    }
+
+    /// The same, with a place for large bodies from where the kernel can send them.
+    pub fn with_memory(limits: StoreLimits, secret: KeySecret, memory: Option<Arc<dyn BodyMemory>>) -> Self {
+        Self { table: Arc::new(StoreTable::new(limits, secret, memory)) }
     }
 
     /// The limits.

@@ -11,6 +11,7 @@ mod purge;
 mod slot;
 mod stored;
 mod body;
+mod memory;
 mod counters;
 mod key;
 
@@ -23,6 +24,7 @@ pub use fetch::{BodyWriter, FetchTicket, Storing};
 pub use key::{CacheKey, KeySecret};
 pub(crate) use key::{SlotHasherBuilder, SlotKey};
 pub use lookup::{FetchSlot, Found, Join, Store};
+pub use memory::{BodyMemory, KeptBytes};
 pub use pending::{FetchOutcome, FetchWait};
 pub use purge::{PurgeMode, PurgeScope};
 pub(crate) use stored::tags_of;

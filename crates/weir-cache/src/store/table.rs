@@ -9,6 +9,7 @@ use quick_cache::sync::Cache;
 
 use super::counters::{EvictionReason, StoreCounters};
 use super::key::{KeySecret, SlotHasherBuilder, SlotKey};
+use super::memory::BodyMemory;
 use super::pending::PendingFetch;
 use super::slot::{CacheSlot, LeavingSlots, SlotLifecycle, SlotWeighter, VaryIndex};
 use super::stored::StoredResponse;
@@ -43,6 +44,8 @@ pub(super) struct StoreTable {
     pub(super) counters: Arc<StoreCounters>,
     pub(super) limits: StoreLimits,
     pub(super) secret: KeySecret,
+    /// Where large bodies are kept, if not on the heap.
+    pub(super) memory: Option<Arc<dyn BodyMemory>>,
 }
 
 impl std::fmt::Debug for StoreTable {
@@ -52,7 +55,7 @@ impl std::fmt::Debug for StoreTable {
 }
 
 impl StoreTable {
-    pub(super) fn new(limits: StoreLimits, secret: KeySecret) -> Self {
+    pub(super) fn new(limits: StoreLimits, secret: KeySecret, memory: Option<Arc<dyn BodyMemory>>) -> Self {
         let counters = Arc::<StoreCounters>::default();
         let shards =
             (limits.memory_max / (OBJECTS_PER_SHARD * limits.object_max.max(1))).clamp(1, SHARDS_MAX);
@@ -72,7 +75,7 @@ impl StoreTable {
         let slots = Cache::with_options(options, SlotWeighter, SlotHasherBuilder::default(), lifecycle);
         let fetches = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
         let changes = (0..FETCH_SHARDS).map(|_| Mutex::default()).collect();
-        Self { slots, fetches, changes, next_fetch: AtomicU64::new(1), counters, limits, secret }
+        Self { slots, fetches, changes, next_fetch: AtomicU64::new(1), counters, limits, secret, memory }
     }
 
     pub(super) fn get(&self, key: SlotKey) -> Option<CacheSlot> {

@@ -7,12 +7,14 @@ use weir_access::{PasswordHash, Users};
 
 use super::CheckScope;
 use super::headers::FRAMING;
-use crate::config::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenSource, UpstreamIndex};
+use crate::config::{
+    Access, BasicAuth, ForwardAuth, ForwardHost, JwtAuth, RemoteKeys, TokenKeys, TokenSource, UpstreamIndex,
+};
 use crate::credential_files::{doubt_about_users, load_keys, load_users};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
-use crate::text::{BasicText, ForwardAuthText, JwtText, PasswordHashText, RouteText};
+use crate::text::{BasicText, ForwardAuthText, JwtText, PasswordHashText, RemoteKeysText, RouteText};
 use crate::value::HeaderName;
 
 /// Lines of a file that are reported.
@@ -157,8 +159,56 @@ fn check_jwt(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> JwtAuth {
-    const HELP: &str = "write a JWK Set: `{\"keys\": [...]}`, as issuers publish it below `jwks_uri`";
     let value = &text.value;
+    for scope in value.scopes.iter().filter(|scope| !is_scope(&scope.value)) {
+        let message = format!("`{}` is not one scope (RFC 6749 section 3.3)", scope.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, scope.span, message));
+    }
+    JwtAuth {
+        keys: check_keys(text, around, diagnostics),
+        algorithms: value.algorithms.0.iter().map(|algorithm| algorithm.value.to_algorithm()).collect(),
+        issuers: value.issuer.iter().flat_map(|issuers| issuers.0.clone()).collect(),
+        audiences: value.audience.iter().flat_map(|audiences| audiences.0.clone()).collect(),
+        leeway: value.leeway,
+        expiry_required: value.expiry_required,
+        source: value.from.clone(),
+        claims: value.claims.0.iter().map(|(name, values)| (name.value.clone(), values.0.clone())).collect(),
+        scopes: value.scopes.iter().map(|scope| scope.value.clone()).collect(),
+        realm: value.realm.0.clone(),
+        forward_credentials: value.forward_credentials,
+    }
+}
+
+/// Where the keys are from: one of a file and a server.
+fn check_keys(
+    text: &SpannedTable<JwtText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> TokenKeys {
+    let value = &text.value;
+    if let (Some(remote), Some(at)) = (&value.remote_keys, text.written("keys_file")) {
+        let message = "`keys_file` and `remote_keys` exclude each other";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        diagnostics.push(diagnostic.label(remote.span, "the keys of a server"));
+    }
+    if let Some(remote) = &value.remote_keys {
+        if let Some(at) = text.changed("reload") {
+            let message = "`reload` has no effect without `keys_file`";
+            let help = "`remote_keys.refresh` says how often keys are fetched";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+        }
+        return TokenKeys::Remote(check_remote_keys(remote, around, diagnostics));
+    }
+    if text.is_missing("keys_file") && text.is_missing("remote_keys") {
+        let message = "`jwt` has no keys";
+        let help = "write `keys_file = \"FILE\"`, or `remote_keys = { upstream = \"NAME\" }`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
+    }
+    keys_of_file(value, around, diagnostics)
+}
+
+fn keys_of_file(value: &JwtText, around: &CheckScope<'_>, diagnostics: &mut Vec<Diagnostic>) -> TokenKeys {
+    const HELP: &str = "write a JWK Set: `{\"keys\": [...]}`, as issuers publish it below `jwks_uri`";
     let file: Arc<Path> =
         value.keys_file.as_ref().map(|file| around.files.path(file)).unwrap_or_default().into();
     let keys = value.keys_file.as_ref().filter(|_| around.files.may_read).and_then(|named| {
@@ -176,24 +226,31 @@ fn check_jwt(
         let help = "name them if tokens are signed by a secret, as in `algorithms = [\"HS256\"]`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, named.span, message).help(help));
     }
-    for scope in value.scopes.iter().filter(|scope| !is_scope(&scope.value)) {
-        let message = format!("`{}` is not one scope (RFC 6749 section 3.3)", scope.value);
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, scope.span, message));
+    TokenKeys::File { keys: keys.unwrap_or_default(), file, reload: value.reload }
+}
+
+fn check_remote_keys(
+    text: &SpannedTable<RemoteKeysText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> RemoteKeys {
+    let RemoteKeysText { upstream, path, forward_host, refresh, cooldown, timeout, body_size } = &text.value;
+    let found = upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    if *forward_host == ForwardHost::Keep {
+        let message = "there is no client whose host could be kept";
+        let help = "write `\"server\"`, or the name of the issuer";
+        let at = text.key_at("forward_host");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
     }
-    JwtAuth {
-        keys: keys.unwrap_or_default(),
-        file,
-        reload: value.reload,
-        algorithms: value.algorithms.0.iter().map(|algorithm| algorithm.value.to_algorithm()).collect(),
-        issuers: value.issuer.iter().flat_map(|issuers| issuers.0.clone()).collect(),
-        audiences: value.audience.iter().flat_map(|audiences| audiences.0.clone()).collect(),
-        leeway: value.leeway,
-        expiry_required: value.expiry_required,
-        source: value.from.clone(),
-        claims: value.claims.0.iter().map(|(name, values)| (name.value.clone(), values.0.clone())).collect(),
-        scopes: value.scopes.iter().map(|scope| scope.value.clone()).collect(),
-        realm: value.realm.0.clone(),
-        forward_credentials: value.forward_credentials,
+    RemoteKeys {
+        upstream: found.unwrap_or(UpstreamIndex(0)),
+        upstream_name: upstream.as_ref().map(|upstream| upstream.value.clone()).unwrap_or_default(),
+        path: path.0.clone(),
+        forward_host: forward_host.clone(),
+        refresh: *refresh,
+        cooldown: *cooldown,
+        timeout: *timeout,
+        body_size: *body_size,
     }
 }
 

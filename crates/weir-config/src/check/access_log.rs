@@ -5,9 +5,10 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use super::{Files, templates};
-use crate::config::{AccessLog, AccessLogOutput};
+use crate::config::{AccessLog, AccessLogOutput, RouteAccessLog};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
+use crate::text::RouteAccessLogText;
 
 pub(super) fn check(text: &SpannedTable<AccessLog>, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(format) = &text.value.format else { return };
@@ -24,6 +25,24 @@ pub(super) fn check(text: &SpannedTable<AccessLog>, files: &Files<'_>, diagnosti
         let help = problem.help;
         diagnostics.push(Diagnostic::new(problem.kind, text.key_at("output"), message).help(help));
     }
+}
+
+/// A log of a route writes lines: none at all would be `access_log = false`, which shows failures.
+pub(super) fn of_route(
+    text: &RouteAccessLogText,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> RouteAccessLog {
+    if let RouteAccessLogText::Own(log) = text {
+        check(log, files, diagnostics);
+        if log.value.format.is_none() && log.is_sound {
+            let message = "the access log of a route needs a `format`: this one would have no lines";
+            let diagnostic = Diagnostic::new(DiagnosticKind::MissingKey, log.key_at("format"), message);
+            let help = "write `format = \"combined\"`, or `access_log = false` for lines of failures only";
+            diagnostics.push(diagnostic.help(help));
+        }
+    }
+    text.to_access_log()
 }
 
 fn folder_of(path: &Path) -> &Path {

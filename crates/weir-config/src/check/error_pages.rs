@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::Files;
-use crate::config::{ErrorPage, PageText};
+use super::{CheckScope, Files};
+use crate::config::{ErrorPage, PageText, RemotePage, ServerProtocol};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ErrorPageText, ErrorPagesText};
@@ -14,19 +14,19 @@ const PAGE_BYTES_MAX: u64 = 256 * 1024;
 
 pub(super) fn check(
     text: Option<&ErrorPagesText>,
-    files: &Files<'_>,
+    around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<ErrorPage> {
     let Some(pages) = text else { return Vec::new() };
-    pages.0.iter().map(|page| check_page(page, files, diagnostics)).collect()
+    pages.0.iter().map(|page| check_page(page, around, diagnostics)).collect()
 }
 
 fn check_page(
     text: &SpannedTable<ErrorPageText>,
-    files: &Files<'_>,
+    around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ErrorPage {
-    let ErrorPageText { status, html, json, of_servers } = &text.value;
+    let ErrorPageText { status, html, json, of_servers, .. } = &text.value;
     let status: Vec<_> = status.iter().flat_map(|status| status.0.iter().copied()).collect();
     if let Some(range) = status.iter().find(|range| (200..=399).any(|status| range.contains(status))) {
         let message = format!("`{range}` has statuses of success: they have no error page");
@@ -34,13 +34,45 @@ fn check_page(
         let at = text.key_at("status");
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
     }
-    if text.is_missing("html") && text.is_missing("json") {
+    if ["html", "json", "upstream"].iter().all(|key| text.is_missing(key)) {
         let message = "the page has no file";
-        let help = "write `html`, `json` or both";
+        let help = "write `html`, `json` or both, or the `upstream` that it is fetched from";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }
-    let mut page = |file: &Option<Spanned<Box<str>>>| read_page(file.as_ref()?, files, diagnostics);
-    ErrorPage { status, html: page(html), json: page(json), of_servers: *of_servers }
+    let remote = check_remote(text, around, diagnostics);
+    let mut page = |file: &Option<Spanned<Box<str>>>| read_page(file.as_ref()?, around.files, diagnostics);
+    ErrorPage { status, html: page(html), json: page(json), of_servers: *of_servers, remote }
+}
+
+/// Where the page is fetched from, if it is.
+fn check_remote(
+    text: &SpannedTable<ErrorPageText>,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<RemotePage> {
+    let ErrorPageText { upstream, path, forward_host, timeout, body_size, .. } = &text.value;
+    let Some(named) = upstream else {
+        // A name that could not be read has been reported.
+        let keys = ["path", "forward_host", "timeout", "body_size"];
+        for key in keys.into_iter().filter(|_| text.is_missing("upstream")) {
+            if let Some(at) = text.changed(key) {
+                let message = format!("`{key}` has no effect without `upstream`");
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+            }
+        }
+        return None;
+    };
+    if around.upstreams.protocol(&named.value) == Some(ServerProtocol::Fastcgi) {
+        let message = "pages are fetched over HTTP, not over FastCGI";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, named.span, message));
+    }
+    Some(RemotePage {
+        upstream: around.upstreams.find(named, diagnostics),
+        path: path.0.clone(),
+        forward_host: forward_host.clone(),
+        timeout: *timeout,
+        body_size: *body_size,
+    })
 }
 
 fn read_page(

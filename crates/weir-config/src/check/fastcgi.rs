@@ -65,7 +65,13 @@ fn check_asked(
     let route = &text.value;
     let auth = route.forward_auth.as_ref().and_then(|auth| auth.value.upstream.as_ref());
     let mirror = route.mirror.as_ref().and_then(|mirror| mirror.value.upstream.as_ref());
-    for (name, who) in [(auth, "servers that decide about requests are asked"), (mirror, "copies are sent")] {
+    let keys = route.jwt.as_ref().and_then(|jwt| jwt.value.remote_keys.as_ref());
+    let keys = keys.and_then(|keys| keys.value.upstream.as_ref());
+    for (name, who) in [
+        (auth, "servers that decide about requests are asked"),
+        (mirror, "copies are sent"),
+        (keys, "keys are fetched"),
+    ] {
         if let Some(name) = name.filter(|name| speaks_fastcgi(name, upstreams) == Some(true)) {
             let message = format!("{who} over HTTP, not over FastCGI");
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, name.span, message));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::templates::{self, TemplatePlace};
-use super::{Files, error_pages};
+use super::{CheckScope, error_pages};
 use crate::config::{ErrorPage, HeaderChanges};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -41,7 +41,7 @@ pub(super) struct ListenerDefaults {
 /// The changes of a listener, with `Strict-Transport-Security` if it wants that.
 pub(super) fn check_listener(
     text: &SpannedTable<ListenerText>,
-    files: &Files<'_>,
+    around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ListenerDefaults {
     let ListenerText { request_headers, response_headers, hsts, .. } = &text.value;
@@ -51,7 +51,7 @@ pub(super) fn check_listener(
     if let Some(hsts) = hsts {
         response.set.extend(check_hsts(text, hsts, &response, diagnostics));
     }
-    let error_pages = error_pages::check(text.value.error_pages.as_ref(), files, diagnostics);
+    let error_pages = error_pages::check(text.value.error_pages.as_ref(), around, diagnostics);
     ListenerDefaults { request, response, error_pages }
 }
 

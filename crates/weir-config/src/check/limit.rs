@@ -4,15 +4,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use weir_traffic::balance::AddressPrefixes;
-use weir_traffic::limit::{RateError, TokenRate};
+use weir_traffic::limit::{BandwidthLimit, RateError, TokenRate};
 
 use super::check_name;
 use super::templates::{self, TemplatePlace};
-use crate::config::{KeyLimit, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
+use crate::config::{KeyLimit, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
 use crate::text::{Document, LimitText};
-use crate::value::{Template, TemplateScope, TemplateValue};
+use crate::value::{Size, Template, TemplateScope, TemplateValue};
 
 /// Limits that one listener, route or upstream may name: each is looked up for every request.
 const NAMED_MAX: usize = 16;
@@ -156,6 +156,11 @@ pub(super) fn report_of_http(
             let what = format!("the limit `{}`", limit.name);
             if let Some(name) = of_request(&limit.key) {
                 report(what, &without(name));
+            } else if limit.bandwidth.is_some() {
+                report(
+                    what,
+                    "`bandwidth` is of responses; for connections of TCP, `limits` of the listener has `download_rate`",
+                );
             } else if limit.counts_responses() {
                 report(what, "a connection of TCP has no responses that `count_status` could count");
             }
@@ -185,20 +190,29 @@ fn check(
     templates::warn_of_variables(&value.key.value, value.key.span, diagnostics);
     if value.rate.is_none()
         && value.concurrent.is_none()
-        && text.is_missing("rate")
-        && text.is_missing("concurrent")
+        && value.bandwidth.is_none()
+        && ["rate", "concurrent", "bandwidth"].iter().all(|key| text.is_missing(key))
     {
-        let message = format!("the limit `{}` has neither `rate` nor `concurrent`", name.value);
+        let message =
+            format!("the limit `{}` has neither `rate` nor `concurrent` nor `bandwidth`", name.value);
         let help = "write for example `rate = \"10/s\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message).help(help));
     }
     if value.rate.is_none() {
-        for key in ["burst", "delay", "block", "count_status", "fields"] {
+        for key in ["burst", "delay", "block", "count_status", "fields", "fields_in_responses"] {
             if let Some(at) = text.changed(key).filter(|_| text.is_missing("rate")) {
                 let message = format!("`{key}` has no effect here: the limit has no `rate`");
                 diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
             }
         }
+    }
+    if let Some(burst) = value.bandwidth_burst.as_ref().filter(|_| text.is_missing("bandwidth")) {
+        let message = "`bandwidth_burst` has no effect here: the limit has no `bandwidth`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, burst.span, message));
+    }
+    if let (Some(at), Some(label)) = (text.changed("fields_in_responses"), text.changed("fields")) {
+        let message = "`fields_in_responses` has no effect here: `fields` is off";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).label(label, "switched off"));
     }
     let delay = text.changed("delay");
     if let (Some(at), Some(label)) = (delay, text.written("count_status")) {
@@ -216,12 +230,29 @@ fn check(
         prefixes: AddressPrefixes::new(value.prefix.ipv4 as u8, value.prefix.ipv6 as u8).unwrap_or_default(),
         rate: rate(text, diagnostics),
         concurrent: value.concurrent,
+        bandwidth: bandwidth(text, diagnostics),
         count_status: value.count_status.iter().flat_map(|ranges| ranges.0.iter().copied()).collect(),
         status: value.status,
         fields: value.fields,
+        fields_in_responses: value.fields_in_responses,
         dry_run: value.dry_run,
         keys_max: value.keys_max,
     }
+}
+
+fn bandwidth(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Option<LimitBandwidth> {
+    const DAY_SECONDS: u64 = 86_400;
+    let rate = text.value.bandwidth?;
+    let bytes_per_second = rate.bytes_per_second();
+    let usual = Size::from_bytes(BandwidthLimit::usual_burst(bytes_per_second));
+    let Some(burst) = &text.value.bandwidth_burst else {
+        return Some(LimitBandwidth { rate, burst: usual });
+    };
+    if burst.value.bytes() > bytes_per_second.saturating_mul(DAY_SECONDS) {
+        let message = format!("a burst of {} takes more than a day at {rate}", burst.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, burst.span, message));
+    }
+    Some(LimitBandwidth { rate, burst: burst.value })
 }
 
 fn rate(text: &SpannedTable<LimitText>, diagnostics: &mut Vec<Diagnostic>) -> Option<LimitRate> {

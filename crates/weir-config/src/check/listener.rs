@@ -22,7 +22,7 @@ pub(super) fn check(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Listener {
-    let headers = headers::check_listener(text, around.files, diagnostics);
+    let headers = headers::check_listener(text, around, diagnostics);
     let lists = around.lists.named(&[], &text.value.lists, diagnostics);
     let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
     let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);

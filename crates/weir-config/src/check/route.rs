@@ -7,7 +7,7 @@ use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
 use super::templates::TemplatePlace;
-use super::{CheckScope, access, action, check_name, error_pages, fastcgi, headers, mirror};
+use super::{CheckScope, access, access_log, action, check_name, error_pages, fastcgi, headers, mirror};
 use crate::config::{
     AccessList, Cors, CorsOrigin, EncodedSlashAction, Interner, LimitUse, ListenerProtocol, PageText,
     RequestBuffering, Route, RouteAction, RouteSettings,
@@ -69,7 +69,7 @@ pub(super) fn check(
         cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, &place, diagnostics)),
         compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
         error_pages: [
-            error_pages::check(value.error_pages.as_ref(), scope.files, diagnostics),
+            error_pages::check(value.error_pages.as_ref(), scope, diagnostics),
             around.error_pages.clone(),
         ]
         .concat(),
@@ -82,7 +82,7 @@ pub(super) fn check(
         grpc_web: value.grpc_web,
         upgrades: upgrades(&value.upgrades, diagnostics),
         fastcgi,
-        access_log: value.access_log,
+        access_log: access_log::of_route(&value.access_log, scope.files, diagnostics),
         timeouts: value.timeouts.value.clone(),
         body_size: value.limits.body_size.unwrap_or(listener.limits.value.body_size),
     };

@@ -3,7 +3,7 @@
 use crate::config::ServerProtocol;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
-use crate::text::UpstreamText;
+use crate::text::{ServerText, UpstreamText};
 
 pub(super) fn check(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
     check_tls(text, diagnostics);
@@ -68,4 +68,43 @@ fn warn_without_effect(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<
         let message = "`ping_timeout` has no effect without `ping_interval`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
+    if matches!(protocol, ServerProtocol::H2 | ServerProtocol::H2c) && !is_probed_elsewhere(&text.value) {
+        warn_of_http1(text, diagnostics);
+    }
+}
+
+/// Rules of HTTP/1 that servers may break, where all of them speak HTTP/2.
+fn warn_of_http1(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {
+    let UpstreamText { protocol, lenient, .. } = &text.value;
+    // `high_status` holds for HTTP/2 as well.
+    let of_http1 = [
+        "bare_lf",
+        "obs_fold",
+        "empty_lines",
+        "control_bytes",
+        "repeated_length",
+        "padded_length",
+        "repeated_chunked",
+        "padded_chunk_size",
+        "empty_chunk_extension",
+    ];
+    for key in of_http1 {
+        if let Some(at) = lenient.changed(key) {
+            let message = format!(
+                "`{key}` has no effect with `protocol = \"{}\"`: it is about a rule of HTTP/1",
+                protocol.name()
+            );
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+        }
+    }
+}
+
+/// Whether probes go to another port, which is another service and may speak HTTP/1.
+fn is_probed_elsewhere(text: &UpstreamText) -> bool {
+    let has_port =
+        |server: &ServerText| server.table().is_some_and(|table| table.value.health_port.is_some());
+    text.health.as_ref().is_some_and(|health| {
+        let servers = text.servers.iter().flat_map(|servers| &servers.0);
+        health.value.port.is_some() || servers.into_iter().any(|server| has_port(&server.value))
+    })
 }

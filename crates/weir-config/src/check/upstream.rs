@@ -44,7 +44,7 @@ pub(crate) fn check(
         http2: http2.value,
         timeouts: timeouts.value,
         limits,
-        lenient,
+        lenient: lenient.value,
         pool: pool_of(text.value.protocol, &pool),
         proxy_protocol: text.value.proxy_protocol,
         limited_by: limit::names(&text.value.limited_by),
@@ -199,12 +199,12 @@ fn warn_without_effect(
 ) {
     let value = &text.value;
     let never_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
-    for (at, key) in [(text.changed("queue"), "queue"), (value.timeouts.changed("queue"), "queue")] {
-        if let Some(at) = at.filter(|_| never_waits) {
-            let message =
-                format!("`{key}` has no effect: no server has `max_requests`, so requests never wait");
-            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
-        }
+    // With HTTP/1, requests may have to wait for a descriptor.
+    let needs_descriptors = !matches!(value.protocol, ServerProtocol::H2 | ServerProtocol::H2c);
+    let limit = value.timeouts.changed("queue").filter(|_| !needs_descriptors);
+    for at in [text.changed("queue"), limit].into_iter().flatten().filter(|_| never_waits) {
+        let message = "`queue` has no effect: no server has `max_requests`, so no request waits in the queue";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
     if let Some(at) = text.changed("on_down").filter(|_| value.health.is_none()) {
         let message = "`on_down` has no effect without `health`: no server is ever down";

@@ -45,12 +45,8 @@ pub struct ForwardAuth {
 /// `jwt`: signed tokens (RFC 7519).
 #[derive(Debug, Clone, PartialEq)]
 pub struct JwtAuth {
-    /// The keys; none when the config was read without its files.
-    pub keys: Arc<KeySet>,
-    /// The file that they are from.
-    pub file: Arc<Path>,
-    /// How often the file is checked for changes.
-    pub reload: Option<Duration>,
+    /// Where its keys are from.
+    pub keys: TokenKeys,
     /// The algorithms that count.
     pub algorithms: Algorithms,
     /// One of these has issued it; empty: any.
@@ -71,6 +67,50 @@ pub struct JwtAuth {
     pub realm: Box<str>,
     /// Whether servers get the credentials.
     pub forward_credentials: bool,
+}
+
+/// Where the keys of tokens are from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TokenKeys {
+    /// A file.
+    File {
+        /// What is in it; no keys when the config was read without its files.
+        keys: Arc<KeySet>,
+        /// The file.
+        file: Arc<Path>,
+        /// How often it is checked for changes.
+        reload: Option<Duration>,
+    },
+    /// A server.
+    Remote(RemoteKeys),
+}
+
+/// `remote_keys`: keys of tokens that are fetched from a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteKeys {
+    /// The upstream.
+    pub upstream: UpstreamIndex,
+    /// Its name.
+    pub upstream_name: Box<str>,
+    /// The target of the request: a path, with or without a query.
+    pub path: Box<str>,
+    /// The `Host` of the request; never that of a client.
+    pub forward_host: ForwardHost,
+    /// How often they are fetched.
+    pub refresh: Duration,
+    /// The least time between a fetch and one for the sake of a token.
+    pub cooldown: Duration,
+    /// How long a fetch may take.
+    pub timeout: Duration,
+    /// The longest document.
+    pub body_size: Size,
+}
+
+impl RemoteKeys {
+    /// Whether these are the same keys, fetched in the same way: the place of the upstream in the config aside.
+    pub fn is_same(&self, other: &RemoteKeys) -> bool {
+        *self == RemoteKeys { upstream: self.upstream, ..other.clone() }
+    }
 }
 
 /// Where a token is in a request.

@@ -1,6 +1,9 @@
 //! `error_pages`: what clients see in place of Weir's own page of a failure.
 
-use crate::value::{StatusRange, TemplateValue};
+use std::time::Duration;
+
+use super::{ForwardHost, UpstreamIndex};
+use crate::value::{Size, StatusRange, Template, TemplateValue};
 
 /// Pages for some statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +16,23 @@ pub struct ErrorPage {
     pub json: Option<PageText>,
     /// Whether responses of servers with one of the statuses are replaced, too.
     pub of_servers: bool,
+    /// Where the page is fetched from.
+    pub remote: Option<RemotePage>,
+}
+
+/// A page that is fetched from a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemotePage {
+    /// The upstream.
+    pub upstream: UpstreamIndex,
+    /// The target of the request: a path, with or without a query.
+    pub path: Template,
+    /// The `Host` of the request.
+    pub forward_host: ForwardHost,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// The longest page.
+    pub body_size: Size,
 }
 
 impl ErrorPage {

@@ -4,7 +4,7 @@ use weir_traffic::balance::AddressPrefixes;
 use weir_traffic::limit::TokenRate;
 
 use super::list::is_client_address;
-use crate::value::{RequestFrequency, StatusRange, Template};
+use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
 /// How many requests each key may make, in a time or at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,16 @@ pub struct KeyLimit {
     pub rate: Option<LimitRate>,
     /// Requests at once.
     pub concurrent: Option<u32>,
+    /// How fast bodies of responses are sent.
+    pub bandwidth: Option<LimitBandwidth>,
     /// Only requests whose response has one of these statuses count towards the rate; empty: all.
     pub count_status: Vec<StatusRange>,
     /// The status of refusals.
     pub status: u16,
     /// Whether refusals have the fields `RateLimit` and `RateLimit-Policy`.
     pub fields: bool,
+    /// Whether other responses have them, too.
+    pub fields_in_responses: bool,
     /// Whether requests are only counted, and never refused or delayed.
     pub dry_run: bool,
     /// The keys that the table is made for.
@@ -44,6 +48,15 @@ pub struct LimitRate {
     pub delays: bool,
 }
 
+/// Bytes of responses per time, with a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitBandwidth {
+    /// Bytes per second.
+    pub rate: ByteRate,
+    /// Bytes at once after a pause.
+    pub burst: Size,
+}
+
 impl KeyLimit {
     /// Whether the key is the address of the client and nothing else.
     pub fn is_by_address(&self) -> bool {
@@ -58,7 +71,8 @@ impl KeyLimit {
             format!("{rate}{counted}, burst {burst}{waits}")
         });
         let concurrent = self.concurrent.map(|count| format!("{count} at once"));
-        rate.into_iter().chain(concurrent).collect::<Vec<_>>().join(", ")
+        let bandwidth = self.bandwidth.map(|bandwidth| format!("{} of responses", bandwidth.rate));
+        rate.into_iter().chain(concurrent).chain(bandwidth).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether requests count by the statuses of their responses.

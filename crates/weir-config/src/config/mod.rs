@@ -9,8 +9,8 @@ mod credentials;
 mod metrics;
 mod traces;
 mod listener;
-mod access_log;
 mod route;
+mod access_log;
 mod mirror;
 mod static_files;
 mod fastcgi;
@@ -36,7 +36,9 @@ mod client_certificates;
 
 use std::sync::Arc;
 
-pub use access::{Access, BasicAuth, ForwardAuth, JwtAuth, TokenAlgorithm, TokenSource};
+pub use access::{
+    Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
+};
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
@@ -48,12 +50,12 @@ pub use credentials::Credentials;
 pub use destination::ForwardHost;
 pub use dump::ConfigDump;
 pub use ejection::OutlierEjection;
-pub use error_page::{ErrorPage, PagePart, PageText};
+pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub(crate) use interning::Interner;
-pub use limit::{KeyLimit, LimitRate};
+pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
 pub use list::{AccessList, ListAction, ListEntries, NetworkEntry};
 pub use listener::{
@@ -69,7 +71,7 @@ pub use process::{
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
-    Route, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
+    Route, RouteAccessLog, RouteAction, RouteSettings, RouteTimeouts, SplitTarget,
 };
 pub use static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use tls::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
@@ -118,5 +120,13 @@ impl Config {
     /// The upstream that a route names.
     pub fn upstream(&self, index: UpstreamIndex) -> &Upstream {
         &self.upstreams[index.0]
+    }
+
+    /// The access logs that have lines: of listeners, and of routes that have their own.
+    pub fn access_logs(&self) -> impl Iterator<Item = &AccessLog> {
+        self.listeners.iter().flat_map(|listener| {
+            let own = listener.routes.iter().filter_map(|route| route.access_log.own());
+            std::iter::once(&listener.access_log).chain(own).filter(|log| log.format.is_some())
+        })
     }
 }

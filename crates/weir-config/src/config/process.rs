@@ -40,6 +40,11 @@ section! {
         /// their memory: about 370 KiB each with gzip, 1.5 MiB with Zstandard and Brotli, and up to 3 MiB at the highest level of Brotli;
         /// decompressing takes the window that the server has chosen, up to 16 MiB.
         compressions_max: u32 = 512, in 1..=1_000_000, like "HAProxy `maxzlibmem`";
+        /// Files that routes with `files` keep open, over all workers, encoded forms beside them included. `"auto"` is the share of the limit on open files that is theirs,
+        /// which is also the most; 0 keeps none, so that every request looks its path up and opens its file.
+        open_file_cache_max: ConnectionsMax = "auto", in 0..=1_000_000, like "nginx `open_file_cache max=`";
+        /// How long a file stays open that is not requested. A file that was removed keeps its place on the disk that long.
+        open_file_cache_inactive: Duration = "60s", in 1000..=86_400_000, like "nginx `open_file_cache inactive=`";
         /// The time between SIGTERM or SIGINT and the stop. Weir serves as before, but `/ready` of the admin listener answers 503: set it
         /// to the time that the load balancer in front takes to notice. A second signal ends the delay.
         stop_delay: Duration = "0s", in 0..=3_600_000, like "HAProxy `grace`, Envoy `drain`";

@@ -9,8 +9,8 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::RouteMatch;
 
 use super::{
-    Access, AccessList, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit, Mirror,
-    PageText, RouteCache, StaticFiles, UpstreamIndex,
+    Access, AccessList, AccessLog, Compression, Cors, ErrorPage, FastcgiSettings, ForwardHost, KeyLimit,
+    Mirror, PageText, RouteCache, StaticFiles, UpstreamIndex,
 };
 use crate::key::{choice, section};
 use crate::value::{HeaderName, HeaderTemplate, HeaderValue, Size, Template, TemplatePart, TemplateValue};
@@ -78,12 +78,33 @@ pub struct RouteSettings {
     pub upgrades: Vec<Box<str>>,
     /// How its requests go to servers of FastCGI; `None`: its servers speak HTTP.
     pub fastcgi: Option<Box<FastcgiSettings>>,
-    /// Whether exchanges without a failure have a line in the access log.
-    pub access_log: bool,
+    /// Where its exchanges have their lines. Default: in the access log of the listener.
+    pub access_log: RouteAccessLog,
     /// Time limits of the exchange.
     pub timeouts: RouteTimeouts,
     /// The largest request body: that of the listener unless the route has its own.
     pub body_size: Option<Size>,
+}
+
+/// Where the exchanges of a route have their lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteAccessLog {
+    /// In the access log of the listener.
+    OfListener,
+    /// Nowhere; failures in that of the listener.
+    OnlyFailures,
+    /// In one of its own, which has a format.
+    Own(Box<AccessLog>),
+}
+
+impl RouteAccessLog {
+    /// The log that only this route, and routes with an equal one, write to.
+    pub fn own(&self) -> Option<&AccessLog> {
+        match self {
+            Self::Own(log) => Some(log),
+            Self::OfListener | Self::OnlyFailures => None,
+        }
+    }
 }
 
 impl Route {
@@ -134,7 +155,7 @@ impl Default for RouteSettings {
             grpc_web: false,
             upgrades: vec!["websocket".into()],
             fastcgi: None,
-            access_log: true,
+            access_log: RouteAccessLog::OfListener,
             timeouts: RouteTimeouts::default(),
             body_size: None,
         }

@@ -217,7 +217,8 @@ section! {
     /// Time limits on the server side, each named after the phase that it limits.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct UpstreamTimeouts at "upstream.NAME.timeouts" {
-        /// Waiting for a free server. On timeout the request is answered 503: by then its client has usually given up.
+        /// Waiting for a free server, or for a descriptor for a connection to it. On timeout the request is answered 503: by then its client
+        /// has usually given up.
         queue: Duration = "10s", like "HAProxy `timeout queue`";
         /// From the first packet to an open connection. The default tolerates two lost packets (1 + 2 s).
         connect: Duration = "5s", like "nginx `proxy_connect_timeout`, HAProxy `timeout connect`";
@@ -310,7 +311,7 @@ section! {
         /// of 1000 requests/s.
         length_max: usize = 10_000, in 0..=10_000_000, like "HAProxy `maxqueue`";
         /// Whether clients take turns within a priority: a client (an IPv4 address, an IPv6 network of 64 bits) with a thousand requests
-        /// does not delay one with a single request, and gives up its last place to that one when the queue is full.
+        /// does not delay one with a single request. When the queue is full, the client with most requests makes room either way.
         fair_share: bool = false;
         /// The acceptable delay (CoDel). When no request has waited less for `delay_interval`, requests that have waited longer are
         /// answered 503, until delays are well below the target again: those that are served are served in time. Off: requests wait until

@@ -1,7 +1,10 @@
 //! `error_pages` in the text.
 
-use crate::key::{NonEmpty, OneOrMany, Spanned, section};
-use crate::value::StatusRange;
+use std::time::Duration;
+
+use crate::config::ForwardHost;
+use crate::key::{NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
+use crate::value::{Size, StatusRange, Template, TemplatePart, TemplateScope, TemplateValue, ValueError};
 
 section! {
     /// Pages in place of Weir's own for some statuses. Placeholders in them are [those of headers](#placeholders), `{title}` (the usual
@@ -17,8 +20,86 @@ section! {
         json: Spanned<Box<str>> = optional;
         /// Whether responses of servers with such a status are replaced, too.
         of_servers: bool = false, like "nginx `proxy_intercept_errors`";
+        /// The upstream that the page is fetched from, each time, for clients of every preference but calls of gRPC. When it cannot be fetched,
+        /// `html` or `json` is sent, or what would be sent without this entry.
+        upstream: Spanned<Box<str>> = optional, like "Traefik `errors.service`, nginx `error_page`";
+        /// The path of the page there, with a query or without.
+        path: PagePath = "/{status}.html", like "Traefik `errors.query`, nginx `error_page`";
+        /// The `Host` of that request.
+        forward_host: ForwardHost = "keep";
+        /// How long the page may take in all.
+        timeout: Duration = "2s", in 1..=60_000;
+        /// The longest page that is taken.
+        body_size: Size = "256KiB", in 1..=16_777_216;
     }
+}
+
+/// The path of a page, in which values of the exchange may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PagePath(pub(crate) Template);
+
+text_values! {
+    PagePath, parse_path, |value: &PagePath| value.0.to_string(), TextFormat {
+        name: "path of a page",
+        article: "a path",
+        examples: &["/{status}.html", "/error?status={status}&host={host}"],
+        pattern: r"^/[!\x22$-~]*$",
+        about: "A path that begins with `/`, with or without a query, with `{status}` and the [placeholders](#placeholders) of a request; what is not allowed in a URL is \
+                percent-encoded in values.",
+    };
+}
+
+fn parse_path(text: &str) -> Result<PagePath, ValueError> {
+    let allowed = |c: char| c.is_ascii_graphic() && c != '#';
+    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !allowed(*c)) {
+        let error = ValueError::new(format!("{wrong:?} is not allowed in a path"));
+        return Err(error.help("write it percent-encoded").range(at..at + wrong.len_utf8()));
+    }
+    let template: Template = text.parse()?;
+    let begins_with_path = match template.parts().first() {
+        Some(TemplatePart::Literal(first)) => first.starts_with('/') && !first.starts_with("//"),
+        Some(TemplatePart::Value(_)) | None => false,
+    };
+    if !begins_with_path {
+        return Err(ValueError::new("a path begins with one `/`"));
+    }
+    let is_there = |value: &TemplateValue| {
+        let is_of_request =
+            value.scope() == TemplateScope::Request && !matches!(value, TemplateValue::MatchGroup(_));
+        is_of_request || *value == TemplateValue::Status
+    };
+    if let Some(value) = template.values().find(|value| !is_there(value)) {
+        let error = ValueError::new(format!("`{{{}}}` has no value here", value.name()));
+        return Err(error.help("there are `{status}` and what is known of the request"));
+    }
+    Ok(PagePath(template))
 }
 
 /// The lists of `error_pages`.
 pub(crate) type ErrorPagesText = NonEmpty<crate::key::SpannedTable<ErrorPageText>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_pages_are_read_and_printed() {
+        for text in ["/", "/{status}.html", "/e?s={status}&h={host}", "/{header.x-a}"] {
+            assert_eq!(parse_path(text).unwrap().0.to_string(), text);
+        }
+        for text in [
+            "",
+            "x",
+            "{path}",
+            "//a",
+            "/a b",
+            "/a#b",
+            "/{server}",
+            "/{match.1}",
+            "/{response.header.x}",
+            "/{nothing}",
+        ] {
+            assert!(parse_path(text).is_err(), "{text}");
+        }
+    }
+}

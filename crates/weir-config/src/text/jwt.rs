@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use super::basic::Realm;
-use crate::config::{TokenAlgorithm, TokenSource};
-use crate::key::{Map, NonEmpty, OneOrMany, Spanned, TextFormat, section, text_values};
-use crate::value::{HeaderName, ValueError};
+use super::forward_auth::AuthPath;
+use crate::config::{ForwardHost, TokenAlgorithm, TokenSource};
+use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
+use crate::value::{HeaderName, Size, ValueError};
 
 section! {
-    /// Signed tokens (JWT, RFC 7519), verified with the keys of a file. Claims are the placeholders `{jwt.NAME}`, `sub` also `{user}`. Preflights
+    /// Signed tokens (JWT, RFC 7519), verified with the keys of a file or of a server. Claims are the placeholders `{jwt.NAME}`, `sub` also `{user}`. Preflights
     /// of CORS pass without.
     #[derive(Debug, Clone)]
     pub(crate) struct JwtText at "listener.NAME.route.jwt" {
         /// A file of keys (JWK Set, RFC 7517): RSA of 2048 to 4096 bits, P-256, P-384, Ed25519, or secrets for HMAC.
-        keys_file: Spanned<Box<str>> = required, like "nginx `auth_jwt_key_file`, Envoy `local_jwks`";
+        /// One of `keys_file` and `remote_keys` has to be there.
+        keys_file: Spanned<Box<str>> = optional, like "nginx `auth_jwt_key_file`, Envoy `local_jwks`";
+        /// The keys are fetched from a server instead.
+        remote_keys: SpannedTable<RemoteKeysText> = optional, like "nginx `auth_jwt_key_request`, Envoy `remote_jwks`";
         /// The algorithms that count. Those of HMAC (`HS256` and so on) have to be named: who can verify their tokens can make some.
         algorithms: NonEmpty<Spanned<TokenAlgorithm>> = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
         /// The issuer (`iss`) is one of these. Without it, any.
@@ -39,6 +43,30 @@ section! {
         reload: Option<Duration> = "10s", in 100..=86_400_000;
         /// Whether servers get the `Authorization` of the client.
         forward_credentials: bool = true, like "Envoy `forward`";
+    }
+}
+
+section! {
+    /// Keys of tokens that are fetched from a path of an upstream, as issuers publish them below the `jwks_uri` of their metadata: when Weir
+    /// starts, then again and again. One fetch serves all workers and all routes with the same settings. As long as there are no keys,
+    /// requests are answered 503; when a fetch fails later, the keys of before stay in use.
+    #[derive(Debug, Clone)]
+    pub(crate) struct RemoteKeysText at "listener.NAME.route.jwt.remote_keys" {
+        /// The upstream of the issuer, with its TLS, balancing, time limits and retries.
+        upstream: Spanned<Box<str>> = required, like "nginx `auth_jwt_key_request`, Envoy `remote_jwks.http_uri.cluster`";
+        /// The path of the keys (JWK Set, RFC 7517), with a query or without.
+        path: AuthPath = "/.well-known/jwks.json", like "nginx `auth_jwt_key_request`, Envoy `remote_jwks.http_uri.uri`";
+        /// The `Host` of the request: that of the server, or a name.
+        forward_host: ForwardHost = "server";
+        /// How often the keys are fetched. A shorter `max-age` of the response counts, from 10 s on; a longer one does not, since a key that the
+        /// issuer has withdrawn must not be used for longer than this.
+        refresh: Duration = "10m", in 100..=86_400_000, like "nginx `auth_jwt_key_cache`, Envoy `remote_jwks.cache_duration`";
+        /// The least time between a fetch and one that a token gives rise to whose key is not among those here. Such a request waits for it.
+        cooldown: Duration = "30s", in 100..=86_400_000;
+        /// How long a fetch may take in all.
+        timeout: Duration = "5s", in 1..=3_600_000, like "Envoy `remote_jwks.http_uri.timeout`";
+        /// The longest document that is taken.
+        body_size: Size = "256KiB", in 1..=16_777_216;
     }
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::key::{OneOrMany, Spanned, TextFormat, section, text_values};
-use crate::value::{RequestFrequency, StatusRange, Template};
+use crate::value::{ByteRate, RequestFrequency, Size, StatusRange, Template};
 
 section! {
-    /// How many requests each key may make: in a time (`rate`), at once (`concurrent`), or both. It holds where `limited_by` of a listener, a
+    /// How many requests each key may make: in a time (`rate`), at once (`concurrent`); how fast it gets responses (`bandwidth`); or all of these. It holds where `limited_by` of a listener, a
     /// route or an upstream names it; what is counted under one name is counted together, by all workers, and goes on after a reload.
     #[derive(Debug, Clone)]
     pub(crate) struct LimitText at "limit.NAME" {
@@ -29,11 +29,18 @@ section! {
         count_status: OneOrMany<StatusRange> = optional, like "HAProxy `http_err_rate`, `http_fail_rate`";
         /// Requests of a key at once, tunnels included.
         concurrent: u32 = optional, in 1..=10_000_000, like "Traefik `inFlightReq`";
+        /// Bytes per second of the bodies of all responses of a key together. Connections and streams of one key share it evenly.
+        bandwidth: ByteRate = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate`, HAProxy `filter bwlim-out`, Envoy `bandwidth_limit`";
+        /// Bytes that a key gets at once after a pause. Without it, an eighth of a second of `bandwidth`.
+        bandwidth_burst: Spanned<Size> = optional, in 1..=1_099_511_627_776, like "nginx `limit_rate_after`";
         /// The status of refusals.
         status: u16 = 429, in 400..=599, like "nginx `limit_req_status`, HAProxy `deny_status`";
         /// Whether refusals by `rate` have the fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), beside
         /// `Retry-After`.
         fields: bool = true, like "Envoy `enable_x_ratelimit_headers`";
+        /// Whether all other responses under the limit have these fields, too: with what is left of `rate`. Those of the server itself pass
+        /// beside them.
+        fields_in_responses: bool = false, like "Envoy `enable_x_ratelimit_headers`";
         /// Whether requests are only counted, and none is refused or delayed: to try a limit.
         dry_run: bool = false, like "nginx `limit_req_dry_run`, Envoy `filter_enforced`";
         /// The keys that the table has room for, 55 bytes each. When more come, the key that has used least of its rate is forgotten.

@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use weir_traffic::route::{HostPattern, MethodMatch};
 
+use super::access_log::RouteAccessLogText;
 use super::basic::BasicText;
 use super::cache::RouteCacheChoice;
 use super::compression::CompressionSwitch;
@@ -109,8 +110,9 @@ section! {
         grpc_web: bool = false, like "Envoy `envoy.filters.http.grpc_web`, Traefik `grpcWeb`";
         /// Protocols that a client may upgrade to. For any other, the request is forwarded without its `Upgrade`.
         upgrades: Vec<Spanned<Token>> = ["websocket"];
-        /// Whether requests have a line in the access log of the listener. Failures have one all the same.
-        access_log: bool = true, like "nginx `access_log off`, HAProxy `http-request set-log-level silent`, Traefik `observability.accessLogs`";
+        /// Whether requests have a line in the access log of the listener (failures have one all the same); or a table: an access log of its
+        /// own, in place of that of the listener. It needs a `format`.
+        access_log: RouteAccessLogText = true, like "nginx `access_log`, `access_log off`, HAProxy `http-request set-log-level silent`, Traefik `observability.accessLogs`";
         /// Time limits of the exchange.
         timeouts: SpannedTable<RouteTimeouts> = {};
         /// Limits on the request.

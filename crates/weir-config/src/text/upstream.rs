@@ -49,7 +49,7 @@ section! {
         /// Limits on responses.
         limits: UpstreamLimits = {};
         /// Rules of HTTP/1 that servers may break.
-        lenient: ServerLeniency = {};
+        lenient: SpannedTable<ServerLeniency> = {};
         /// Server connections that are kept for further requests. With `protocol = "fastcgi"`, none are unless `idle_max` is a number: a worker of
         /// PHP-FPM serves one connection, and would wait for its next request.
         pool: SpannedTable<PoolSettings> = {};

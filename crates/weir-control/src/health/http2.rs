@@ -208,9 +208,11 @@ impl ProbeConnection {
                 self.codec.consumed(stream, len, &mut self.output);
                 Ok(ends_stream)
             }
-            Event::Reset { stream: id, .. } if id == stream => Err(failed(Cause::Reset)),
+            Event::Reset { stream: id, code } if id == stream => Err(failed(ended_by(code, Cause::Reset))),
             Event::Fault { stream: id, fault } if id == stream => Err(failed(Cause::Rule(fault.rule))),
-            Event::GoAway { last_stream, .. } if last_stream < stream => Err(failed(Cause::Closed)),
+            Event::GoAway { last_stream, code } if last_stream < stream => {
+                Err(failed(ended_by(code, Cause::Closed)))
+            }
             _ => Ok(false),
         }
     }
@@ -252,4 +254,9 @@ impl ProbeConnection {
         let cause = if self.codec.has_begun() { Cause::Rule(fault.rule) } else { Cause::NotHttp2 };
         Failure::server(Phase::Response, cause)
     }
+}
+
+/// Why the server has left the request alone, by the code that it stated; `otherwise` if that says no more.
+fn ended_by(code: ErrorCode, otherwise: Cause) -> Cause {
+    if code == ErrorCode::HTTP_1_1_REQUIRED { Cause::Http1Required } else { otherwise }
 }

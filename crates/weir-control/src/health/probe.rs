@@ -51,6 +51,8 @@ pub(super) struct Probe {
     connection: Option<KeptConnection>,
     /// The port that is probed; `None`: that of the traffic.
     port: Option<u16>,
+    /// Whether the server has required HTTP/1.1 of a probe: further ones go that way.
+    uses_http1: bool,
 }
 
 /// Whether a probe uses TLS.
@@ -144,6 +146,7 @@ impl Probe {
             connection_age,
             connection: None,
             port,
+            uses_http1: false,
         }
     }
 
@@ -154,12 +157,29 @@ impl Probe {
     pub(super) async fn run(&mut self, endpoints: Arc<Vec<Endpoint>>, first: usize) -> Result<(), Fault> {
         let mut phase = Phase::Connect;
         let timeout = self.timeout;
-        let outcome = tokio::time::timeout(timeout, self.ask(endpoints, first, &mut phase)).await;
+        let outcome = tokio::time::timeout(timeout, self.ask_by_any(endpoints, first, &mut phase)).await;
         let farewell = outcome.unwrap_or_else(|_| Err(Failure::server(phase, Cause::TimedOut).into()))?;
         if let Some((connection, bytes)) = farewell {
             conversation::close_politely(connection, &self.stock, &bytes).await;
         }
         Ok(())
+    }
+
+    /// Asks over HTTP/1.1 if the server requires that and the upstream allows it, as its traffic does.
+    async fn ask_by_any(
+        &mut self,
+        endpoints: Arc<Vec<Endpoint>>,
+        first: usize,
+        phase: &mut Phase,
+    ) -> Result<Option<(Connection, Vec<u8>)>, Fault> {
+        let outcome = self.ask(Arc::clone(&endpoints), first, phase).await;
+        let is_required = matches!(&outcome, Err(fault) if fault.failure.cause == Cause::Http1Required);
+        let is_question_of_http = matches!(self.question, Some(Question::Http { .. }));
+        if !is_required || !is_question_of_http || self.protocol != ServerProtocol::Auto {
+            return outcome;
+        }
+        self.uses_http1 = true;
+        self.ask(endpoints, first, phase).await
     }
 
     /// `phase` is the probe's current phase, for the caller that ends it. Returns a connection that is to be closed in order, with the bytes to send before.
@@ -274,7 +294,10 @@ impl Probe {
 
     async fn open(&self, endpoints: &[Endpoint], first: usize) -> Result<Connection, Failure> {
         let of_traffic = match self.tls {
-            ProbeTls::OfTraffic => self.client_config.as_ref().map(|config| config.for_probe(self.index)),
+            ProbeTls::OfTraffic => self.client_config.as_ref().map(|config| match self.uses_http1 {
+                true => config.for_http1_probe(self.index),
+                false => config.for_probe(self.index),
+            }),
             ProbeTls::None | ProbeTls::Blind(_) => None,
         };
         let handshake = match &self.tls {

@@ -35,7 +35,7 @@ use crate::trace_export::TraceExport;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::net::listening::SocketFile;
-use weir_proxy::state::log_batches::LogBatches;
+use weir_proxy::state::log_batches::WorkerLogs;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
@@ -96,8 +96,8 @@ impl Proxy {
         let _timed_out = all_asked.recv_timeout(snapshot.dns.timeout + NAMES_GRACE);
     }
 
-    /// The ends of the access log for a worker.
-    fn logs_of(&self, worker: usize) -> Vec<Option<LogBatches>> {
+    /// The ends of the access logs for a worker.
+    fn logs_of(&self, worker: usize) -> WorkerLogs {
         self.logs.as_ref().map(|logs| logs.for_worker(&self.shards[worker])).unwrap_or_default()
     }
 

@@ -194,7 +194,8 @@ impl Proxy {
             self.bind_admin(config, &runtime, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
-        runtime.spawn(background_tasks::run(task_configs, Arc::clone(&self.inputs.due_upstreams)));
+        let (due_upstreams, queries) = (Arc::clone(&self.inputs.due_upstreams), Arc::clone(&self.queries));
+        runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
         self.control = Some(control.spawn(move || {

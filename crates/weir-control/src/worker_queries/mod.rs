@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 pub(crate) use config_names::{ConfigNames, GenerationNames, KnownListener};
 use weir_proxy::net::clock::Instant;
 use weir_proxy::net::deadline::Cut;
+use weir_proxy::state::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError};
 use weir_proxy::state::connection_list::{self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery};
 use weir_proxy::state::recorder::RecordedExchange;
 pub(crate) use weir_proxy::state::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
@@ -113,6 +114,18 @@ impl WorkerQueries {
         found.connections.sort_by_key(|connection| connection.opened_at);
         found.connections.truncate(count_max);
         found
+    }
+
+    /// Has a worker fetch keys of tokens, each time another one.
+    pub(crate) fn fetch_keys(
+        &self,
+        turn: usize,
+        keys: &Arc<FetchedKeys>,
+    ) -> oneshot::Receiver<Result<KeyDocument, KeyFetchError>> {
+        let (answer, heard) = oneshot::channel();
+        let _ended = self.queries[turn % self.queries.len()]
+            .send(WorkerQuery::Keys(KeyFetch { keys: Arc::clone(keys), answer }));
+        heard
     }
 
     /// Makes all workers end every connection does not wait for them.

@@ -69,6 +69,7 @@ causes! {
     NotHttp2 "not-http2" "The server does not speak HTTP/2.",
     StreamRefused "stream-refused" "The server refused the request before it did anything with it.",
     GoAway "go-away" "The server ended the connection without taking the request.",
+    Http1Required "http1-required" "The server wants the request over HTTP/1.1.",
     NoFreeStream "no-free-stream" "All connections that Weir may open to the server have as many requests as they may.",
     PingTimedOut "ping-timed-out" "The server did not answer a ping in time: its connection is dead.",
 
@@ -138,6 +139,7 @@ causes! {
     TokenEarly "token-early" "The token of the request is not valid yet.",
     TokenForOthers "token-for-others" "The token of the request has another issuer, or is for another service.",
     TokenInsufficient "token-insufficient" "The token of the request lacks a claim or a scope.",
+    KeysUnavailable "keys-unavailable" "The keys of tokens could not be fetched yet.",
     AuthFailed "auth-failed" "The server that decides about requests gave no answer that can be used.",
     AuthTimedOut "auth-timed-out" "The server that decides about requests did not answer in time.",
     AuthUnavailable "auth-unavailable" "No server that decides about requests is available.",

@@ -34,7 +34,7 @@ impl Failure {
     /// The party that ended it first, and how. When a time limit has passed, Weir ends it, whichever party is slow.
     pub const fn closing(self) -> (Party, Closing) {
         match self.cause {
-            Cause::Reset | Cause::StreamRefused => (self.party, Closing::Reset),
+            Cause::Reset | Cause::StreamRefused | Cause::Http1Required => (self.party, Closing::Reset),
             Cause::Closed
             | Cause::ResponseIncomplete
             | Cause::StaleConnection

@@ -216,7 +216,7 @@ rows! {
     "token-untrusted": TokenUntrusted, Client, [Route], answer 401,
         "The token is not valid. Please log in again.",
         "The token is not signed by one of the keys, by an algorithm that counts.",
-        "Check that the file of `listener.NAME.route.jwt.keys_file` has the present keys of the issuer, and that `listener.NAME.route.jwt.algorithms` has the `alg` of the token. None while tokens are being forged.";
+        "Check that the file of `listener.NAME.route.jwt.keys_file` has the present keys of the issuer, or with `weir ctl keys` that those of `listener.NAME.route.jwt.remote_keys` are fetched, and that `listener.NAME.route.jwt.algorithms` has the `alg` of the token. None while tokens are being forged.";
     "token-expired": TokenExpired, Client, [Route], answer 401,
         "The token has expired. Please log in again.",
         "The token has expired, or does not say when it does.",
@@ -233,6 +233,9 @@ rows! {
         "This is not allowed.",
         "The token is valid, but lacks a claim of `listener.NAME.route.jwt.claims` or a scope of `listener.NAME.route.jwt.scopes`.",
         "None if the user may not do this. Otherwise grant the role or the scope at the issuer.";
+    "keys-unavailable": KeysUnavailable, Server, [Route], answer 503, UNAVAILABLE,
+        "The keys of `listener.NAME.route.jwt.remote_keys` have not been fetched since Weir started, so that no token can be verified. Weir tries again and again.",
+        "See the log or `weir ctl keys` for what is wrong with the fetches; check the servers of that upstream, and `listener.NAME.route.jwt.remote_keys.path`.";
     "auth-failed": AuthFailed, Server, [Route], answer 502, UNREACHED,
         "The upstream of `listener.NAME.route.forward_auth` gave no answer: it could not be reached, broke off, or its answer was longer than `listener.NAME.route.forward_auth.body_size`. The log has the reason as `{auth.reason}`.",
         "Check the servers of that upstream. With `listener.NAME.route.forward_auth.fail_open`, requests pass without an answer.";
@@ -301,11 +304,11 @@ rows! {
         "Every server of the upstream is at its limit, and the upstream has no queue.",
         "Raise `upstream.NAME.max_requests`, add servers, or set `upstream.NAME.queue.length_max` above 0.";
     "queue-full": QueueFull, Weir, [Queue], answer 503, BUSY,
-        "Every server of the upstream is at its limit, and so is the queue.",
+        "Every server of the upstream is at its limit, and so is the queue. No request in it had to make room: none has a lower priority, and no client has clearly more than the client of this one.",
         "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-evicted": QueueEvicted, Weir, [Queue], answer 503, BUSY,
-        "The queue was full, and this request was evicted for a request with a higher priority, or for a client with fewer requests in the queue.",
-        "Raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
+        "The queue was full, and this request was the newest of the client with most requests in it: it made room for a client with fewer, or for a request with a higher priority.",
+        "If one client sends that many, limit it (`limit.NAME.concurrent`). Otherwise raise `upstream.NAME.max_requests` or `upstream.NAME.queue.length_max`, or add servers.";
     "queue-overload": QueueOverload, Weir, [Queue], answer 503, BUSY,
         "The upstream has been overloaded for longer than `upstream.NAME.queue.delay_interval`, and this request had waited longer than `upstream.NAME.queue.delay_target`.",
         "Add servers, or raise `upstream.NAME.max_requests` if the servers have capacity left. Raise `upstream.NAME.queue.delay_target` if clients can wait longer.";
@@ -345,8 +348,8 @@ rows! {
         "No local port is free for a connection to this server.",
         "The failure does not count against the server. Let more connections be reused (`upstream.NAME.pool.idle_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
-        "No connection to the server could be opened: the process or the system is out of file descriptors.",
-        "The failure does not count against the server. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`.";
+        "No connection to the server could be opened: the process or the system is out of file descriptors, or connections to servers had their whole share of them for longer than `upstream.NAME.timeouts.queue`.",
+        "The failure does not count against the server. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`. Where clients have many streams of HTTP/2, set `upstream.NAME.protocol` to `h2`, `h2c` or `auto` if the servers speak HTTP/2, or lower `listener.NAME.http2.streams_max`.";
     "connect-kernel-memory": KernelMemory, Weir, [Connect], answer 503, BUSY,
         "No connection to the server could be opened: the system is out of memory for sockets.",
         "The failure does not count against the server. Check `net.ipv4.tcp_mem` and the memory of the machine or container, or lower `process.connections_max`.";
@@ -450,6 +453,9 @@ rows! {
     "response-go-away": GoAway, Server, [Send Response], answer 502, UNREACHED,
         "The server ended its connection without taking the request (GOAWAY), and so did further attempts, or the body of the request is no longer buffered.",
         "Check why the server ends its connections so often: a limit of requests per connection, or restarts. For large bodies raise `upstream.NAME.retry.body_size`.";
+    "response-http1-required": Http1Required, Server, [Send Response], answer 502, UNREACHED,
+        "The server takes the request over HTTP/1.1 only (HTTP_1_1_REQUIRED), and the upstream sends requests over HTTP/2 only, or the body of the request is no longer buffered.",
+        "Set `upstream.NAME.protocol` to `auto`, so that such requests go again over HTTP/1.1, or to `http1`; without TLS only `http1` remains. For large bodies raise `upstream.NAME.retry.body_size`.";
     "response-fastcgi-overloaded": FastcgiOverloaded, Server, [Send Response], answer 503, BUSY,
         "The server of FastCGI took the request for one too many (overloaded, or one request at a time on a connection), and so did further attempts.",
         "Give the server more processes (PHP-FPM: `pm.max_children`), or set `max_requests` of the upstream to the number that it has.";

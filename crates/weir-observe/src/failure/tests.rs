@@ -99,6 +99,7 @@ fn known_failures_have_known_reasons_and_statuses() {
         (Failure::server(Route, Cause::AuthFailed), "auth-failed", Some(502), 502),
         (Failure::server(Route, Cause::AuthTimedOut), "auth-timed-out", Some(504), 504),
         (Failure::server(Route, Cause::AuthUnavailable), "auth-unavailable", Some(503), 503),
+        (Failure::server(Route, Cause::KeysUnavailable), "keys-unavailable", Some(503), 503),
         (Failure::client(Route, Cause::CredentialChecksPending), "credential-checks-pending", Some(429), 429),
         (Failure::weir(Route, Cause::CredentialChecksFull), "credential-checks-full", Some(503), 503),
         (Failure::client(Route, Cause::MethodNotAllowed), "method-not-allowed", Some(405), 405),

@@ -139,6 +139,7 @@ fn overview() -> Overview {
         listeners: vec![listener],
         limits: Vec::new(),
         caches: Vec::new(),
+        keys: Vec::new(),
         upstreams: vec![upstream],
     }
 }

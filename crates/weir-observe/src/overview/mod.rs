@@ -37,6 +37,8 @@ pub struct Overview {
     pub limits: Vec<LimitOverview>,
     /// One per cache, in the order of the config.
     pub caches: Vec<CacheOverview>,
+    /// One per set of keys that is fetched from a server, in the order in which routes name them.
+    pub keys: Vec<KeysOverview>,
     /// One per upstream that has a server on this page, in the order of the config.
     pub upstreams: Vec<UpstreamOverview>,
     /// Which part of the servers these are.
@@ -247,6 +249,25 @@ pub struct CacheOverview {
     pub disk_bytes: Option<u64>,
     /// Responses that are not stored any more, by reason.
     pub evictions: BTreeMap<&'static str, u64>,
+}
+
+/// Keys of tokens that are fetched from a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeysOverview {
+    /// The upstream that has them.
+    pub upstream: String,
+    /// Their path there.
+    pub path: String,
+    /// How many there are; null before the first fetch that has succeeded.
+    pub keys: Option<u64>,
+    /// When the last one has, in milliseconds since 1970.
+    pub fetched_ms: Option<u64>,
+    /// Fetches.
+    pub fetches: u64,
+    /// Those that have brought no keys that can be used.
+    pub failures: u64,
+    /// Why the last one has failed, if it has.
+    pub last_failure: Option<String>,
 }
 
 /// A key that a limit has refused.

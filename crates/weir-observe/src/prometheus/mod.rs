@@ -18,7 +18,8 @@ pub use self::buckets::BucketBounds;
 pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
 pub use self::source::{
-    CacheHoldings, CachePart, DiskHoldings, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
+    UpstreamPart,
 };
 
 /// The value of the `Content-Type` field.

@@ -108,6 +108,17 @@ pub trait CachePart {
     fn holds(&self) -> CacheHoldings;
 }
 
+/// The fetches of keys of tokens from an upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyFetchTotals {
+    /// Those that have ended.
+    pub fetches: u64,
+    /// Those that have brought no keys that can be used.
+    pub failures: u64,
+    /// When the last one of those keys succeeded whose last one is the longest ago, in seconds since 1970; 0: there are keys that none has brought.
+    pub fetched: u64,
+}
+
 /// What a cache holds, and what has left it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheHoldings {
@@ -148,6 +159,9 @@ pub trait UpstreamPart {
 
     /// Whether all servers get requests because too few are usable.
     fn is_in_panic(&self) -> bool;
+
+    /// The fetches of keys of tokens; `None` where it has none.
+    fn key_fetches(&self) -> Option<KeyFetchTotals>;
 
     /// The name of a server.
     fn server_name(&self, server: usize) -> &str;

@@ -6,6 +6,7 @@
 
 mod listeners;
 mod caches;
+mod keys;
 mod limits;
 mod upstreams;
 mod failures;
@@ -53,6 +54,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (listeners::section(overview))
         (limits::section(overview))
         (caches::section(overview))
+        (keys::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
             p.note {

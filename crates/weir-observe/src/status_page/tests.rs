@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::cache_result::CacheResult;
 use crate::overview::{
-    CacheOverview, EventRate, EventRates, LimitOverview, ListenerOverview, NamedCount, PageOverview,
-    ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview, ServerOverview,
-    ServerStatus, UpstreamOverview, WorkerOverview,
+    CacheOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview, NamedCount,
+    PageOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview,
+    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
@@ -122,6 +122,15 @@ fn overview(name: &str, servers: usize) -> Overview {
             disk_files: Some(2),
             disk_bytes: Some(8_192),
             evictions: [("memory", 1)].into(),
+        }],
+        keys: vec![KeysOverview {
+            upstream: name.to_owned(),
+            path: format!("/{name}"),
+            keys: Some(2),
+            fetched_ms: Some(1),
+            fetches: 12,
+            failures: 3,
+            last_failure: Some(name.to_owned()),
         }],
         upstreams: vec![UpstreamOverview {
             name: name.to_owned(),

@@ -16,23 +16,24 @@ use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
 use super::{
     Ended, Exchange, compression, cors, error_pages, fields, forwarded, granted, grpc_fields, header_changes,
-    trace,
+    pacing, trace,
 };
+use crate::relay::WaitingFor;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::{MemoryBody, MemoryTrailers};
-use crate::relay::{Relay, WaitingFor};
+use crate::responder::error_page::FetchedPage;
 use crate::responder::grpc_failure::GrpcFailure;
 use crate::responder::{Answer, failure_page, fixed, last_hop, redirect};
 use crate::state::activity::Activity;
 use crate::state::snapshot::RoutePlan;
 
-/// Answers with the page of a failure, or aborts the response if one has begun.
+/// Answers with the page of a failure, that which was `fetched` if one was, or aborts the response if one has begun.
 pub(crate) async fn failure(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
-    failure: Failure,
+    (failure, fetched): (Failure, Option<FetchedPage>),
 ) -> End {
     exchange.record.failure = Some(failure);
     client.deadline.set_ceiling(None);
@@ -71,7 +72,9 @@ pub(crate) async fn failure(
             // That of the request: one of a newer config may have other routes.
             let config = exchange.record.begin_config(client);
             let listener = &*config.snapshot.listeners[exchange.record.listener()];
-            page.map(|page| error_pages::instead_of_own(client, stream, exchange, listener, (reported, page)))
+            page.map(|page| {
+                error_pages::instead_of_own(client, stream, exchange, listener, (reported, page), fetched)
+            })
         }
         Some(call) => GrpcFailure::of(reported, &exchange.record.request_id).map(|failed| {
             exchange.grpc = Some(GrpcCall { status: Some(failed.status), ..call });
@@ -202,7 +205,7 @@ fn stage_head(
         Some(len) if len > 0 && exchange.request.method() != Method::Head => BodyLength::Known(len),
         _ => BodyLength::None,
     };
-    exchange.response_relay = Relay::new();
+    exchange.response_relay.restart();
     exchange.body_coding = BodyCoding::AsItIs;
     let (framed, length) = match route.filter(|route| route.config.compression.is_some()) {
         None => (framed, length),
@@ -231,6 +234,7 @@ fn stage_head(
             out.field(b"Date", &client.worker.date());
         }
         fields::write_id(out, exchange, listener, changes);
+        exchange.limited.write_levels(out, changes);
         // How long a failure may be kept, and what its page is, are not the matter of a route.
         let is_failure = exchange.record.failure.is_some();
         let passes = |name: &[u8]| {
@@ -293,6 +297,7 @@ async fn send_body(
             Poll::Ready(outcome) => Poll::Ready(outcome.map_err(|error| of_response_body(&error))),
             Poll::Pending => {
                 let (awaited, moved) = match exchange.response_relay.waiting {
+                    WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
                     WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
                     WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
                 };

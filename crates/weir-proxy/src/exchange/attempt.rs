@@ -56,8 +56,16 @@ pub(crate) async fn run<C: ClientStream, U: Servers>(
     {
         Some(kept) => kept,
         None => {
-            let opened =
-                connect::connect(client, stream, servers, exchange, plans, attempt.slot.server).await;
+            let opened = connect::connect(
+                client,
+                stream,
+                servers,
+                exchange,
+                plans,
+                attempt.slot.server,
+                Some(history),
+            )
+            .await;
             opened.inspect_err(|failed| {
                 record_latency(plans, index, began, Some(failed.failure));
                 record_outcome(plans, local, failed.server, classify_failure(failed), began);
@@ -119,7 +127,8 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     let index = slot.server.index();
     let local = begin(exchange, plans, slot.server, began);
     let attempt = Attempt::new(slot);
-    let connected = connect::connect(client, stream, servers, exchange, plans, attempt.slot.server).await;
+    let server = attempt.slot.server;
+    let connected = connect::connect(client, stream, servers, exchange, plans, server, None).await;
     record_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {
@@ -149,8 +158,10 @@ fn begin<'a>(exchange: &mut Exchange, plans: Plans<'a>, server: ServerId, began:
 
 /// The outcome of a failed attempt, for outlier detection.
 fn classify_failure(failed: &AttemptFailure) -> AttemptOutcome {
-    // A client that holds back its body can provoke this failure at will.
-    let by_client = failed.failure.party != Party::Server || failed.failure.cause == Cause::PrematureUpgrade;
+    // A client can provoke these failures at will: by a body that it holds back, by the choice of what it asks for.
+    let by_request = [Cause::PrematureUpgrade, Cause::WebsocketNotSupported, Cause::Http1Required]
+        .contains(&failed.failure.cause);
+    let by_client = failed.failure.party != Party::Server || by_request;
     if by_client || failed.is_stale() || failed.is_unprocessed() {
         return AttemptOutcome::Unknown;
     }
@@ -276,6 +287,9 @@ fn of_head(error: HeadError, received_any: bool, send_failed: Option<Failure>) -
             (failed(Cause::FastcgiOverloaded), retry::RetryCause::StreamRefused)
         }
         HeadError::Unprocessed(Unprocessed::GoAway) => (failed(Cause::GoAway), retry::RetryCause::GoAway),
+        HeadError::Unprocessed(Unprocessed::Http1Required) => {
+            (failed(Cause::Http1Required), retry::RetryCause::Http1Required)
+        }
         HeadError::Closed if received_any => {
             (failed(Cause::ResponseIncomplete), retry::RetryCause::ConnectionError)
         }
@@ -332,7 +346,7 @@ fn poll_wait<S: ClientStream>(
             }
             (Activity::ResponseHead, relay.moved)
         }
-        (false, WaitingFor::Source) => (Activity::RequestBody, relay.moved),
+        (false, WaitingFor::Source | WaitingFor::Turn) => (Activity::RequestBody, relay.moved),
         (false, WaitingFor::Sink) => (Activity::ServerTakes, sent),
     };
     client.report(awaited, stream, exchange);

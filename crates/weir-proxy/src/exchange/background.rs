@@ -45,6 +45,8 @@ pub(super) enum Way {
     Own,
     /// To the mirror.
     Mirror,
+    /// To the server that has the keys of tokens.
+    Keys,
 }
 
 impl Way {
@@ -52,6 +54,7 @@ impl Way {
         match self {
             Way::Own => Some(route),
             Way::Mirror => route.mirror.as_ref().map(|mirror| &mirror.route),
+            Way::Keys => route.keys_route.as_deref(),
         }
     }
 }
@@ -70,6 +73,23 @@ pub(super) fn begin<U: Servers>(
     let end = BackgroundEnd::of(end);
     tokio::task::spawn_local(run(client, end, servers, request, taker));
     true
+}
+
+/// Begins a request that no client has given rise to, unless it is refused: then the taker comes back.
+pub(super) fn begin_alone<T: BackgroundTaker>(
+    mut client: Client,
+    servers: impl Servers,
+    request: BackgroundRequest,
+    taker: T,
+) -> Result<(), T> {
+    let Some(permit) = Permit::take(&client.worker) else {
+        client.leave_task();
+        return Err(taker);
+    };
+    let client = TaskClient { client, _permit: permit };
+    let end = BackgroundEnd { tls: None, local_address: None };
+    tokio::task::spawn_local(run(client, end, servers, request, taker));
+    Ok(())
 }
 
 async fn run<U: Servers>(

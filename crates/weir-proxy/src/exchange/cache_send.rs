@@ -20,13 +20,13 @@ use super::compression::{ReceivedFields, ResponseOutline};
 use super::header_changes::{has_values, leave, write_changes};
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Exchange, compression, cors, fields};
+use super::{Exchange, compression, cors, fields, pacing};
 use crate::net::clock;
+use crate::relay::WaitingFor;
 use crate::relay::ends::Source;
 use crate::relay::failure::of_response_body;
 use crate::relay::memory::MemoryBody;
 use crate::relay::stored::{StoredBody, StoredParts};
-use crate::relay::{Relay, WaitingFor};
 use crate::responder::ranges::{RangeBody, multipart_type, select};
 use crate::state::activity::Activity;
 use crate::state::cache::cache_now;
@@ -95,7 +95,7 @@ pub(super) async fn stored(
         _ if exchange.request.method() == Method::Head => {
             send_body(client, stream, exchange, MemoryBody(b"")).await
         }
-        RangeBody::Whole => send_body(client, stream, exchange, StoredBody(reader)).await,
+        RangeBody::Whole => send_body(client, stream, exchange, StoredBody::new(reader)).await,
         RangeBody::Parts(pieces, _) => {
             send_body(client, stream, exchange, StoredParts::new(stored, pieces)).await
         }
@@ -145,7 +145,7 @@ fn stage_head(
 ) {
     let (head, status, now) = (answer.head(), selected.status, cache_now());
     let (framed, length) = body_length(exchange.request.method(), answer, selected);
-    exchange.response_relay = Relay::new();
+    exchange.response_relay.restart();
     exchange.body_coding = BodyCoding::AsItIs;
     let stored_fields = ReceivedFields { fields: head.fields, text: head.text };
     let (framed, length) = match route.config.compression {
@@ -176,6 +176,7 @@ fn stage_head(
             out.field(b"Date", &client.worker.date());
         }
         fields::write_id(out, exchange, listener, changes);
+        exchange.limited.write_levels(out, changes);
         compression::write(out, exchange, &stored_fields, changes);
         if let Some(cors) = &route.config.cors {
             cors::write(out, cors, exchange);
@@ -286,6 +287,7 @@ async fn send_body(
             Poll::Pending => {}
         }
         let (awaited, moved) = match exchange.response_relay.waiting {
+            WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
             WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
             WaitingFor::Source => {
                 if let Some(cause) = stream.poll_reset(cx, client) {

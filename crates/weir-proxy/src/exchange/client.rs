@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_config::ListenerProtocol;
 
-use crate::net::clock::Instant;
+use crate::net::clock::{self, Instant};
 use crate::net::deadline::Deadline;
 use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::state::worker::Worker;
@@ -61,6 +61,27 @@ impl Client {
             now: self.now,
             requests: self.requests,
             opened_at: self.opened_at,
+        }
+    }
+
+    /// The client of a request of Weir's own that no other client has given rise to: for a task, as one of this listener.
+    pub(crate) fn without_connection(worker: &Rc<Worker>, listener: &Rc<LocalListener>) -> Self {
+        let now = clock::now();
+        Self {
+            deadline: Deadline::new(&worker.timers),
+            number: worker.next_connection_number(),
+            answered_query: worker.connection_list.query_number(),
+            worker: Rc::clone(worker),
+            listener: Rc::clone(listener),
+            is_tls: false,
+            protocol: ListenerProtocol::Http,
+            peer: Peer::Unix,
+            origin: None,
+            pinned: PinnedConnections::default(),
+            local_port: None,
+            now,
+            requests: 0,
+            opened_at: now,
         }
     }
 

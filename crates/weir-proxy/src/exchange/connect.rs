@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use weir_http::BodyLength;
-use weir_observe::{Cause, Failure, Party, Phase};
+use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
 use super::Exchange;
@@ -15,8 +15,9 @@ use super::client::Client;
 use super::outcome::{AttemptError, AttemptFailure, AttemptHistory, FailureOrigin};
 use super::plans::Plans;
 use super::stream::ClientEnd;
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::net::descriptors::{self, ServerPermit};
+use crate::net::permit_queue::PermitWait;
 use crate::net::socket::Behind;
 use crate::state::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
@@ -48,7 +49,7 @@ pub(super) fn take_kept<U: Servers>(
     Some(kept)
 }
 
-/// A stream on a new connection.
+/// A stream on a new connection; on a kept one, too, if it had to wait for a descriptor and there is a `history`.
 pub(super) async fn connect<C: ClientEnd, U: Servers>(
     client: &mut Client,
     stream: &mut C,
@@ -56,13 +57,28 @@ pub(super) async fn connect<C: ClientEnd, U: Servers>(
     exchange: &mut Exchange,
     plans: Plans<'_>,
     server: ServerId,
+    history: Option<&AttemptHistory>,
 ) -> Result<U::Stream, AttemptFailure> {
     let to = plans.to(server);
     if ServerPermit::are_used_up() {
         client.worker.free_descriptors();
     }
     // Several exchanges may wait for one connection, whose task has the permit.
-    let permit = (!plans.upstream.shares_connections()).then(ServerPermit::take);
+    let mut permit = None;
+    if !plans.upstream.shares_connections() {
+        permit = ServerPermit::take_free();
+        if permit.is_none() {
+            // On the heap, since it is rare and would make every exchange larger.
+            let waiting = wait_for_permit(client, stream, servers, exchange, plans, server, history);
+            match Box::pin(waiting).await {
+                Ok(Admitted::Kept(kept)) => return Ok(kept),
+                Ok(Admitted::Permit(awaited)) => permit = Some(awaited),
+                Err(failure) => {
+                    return Err(not_connected(client, plans, server, (failure, FailureOrigin::Other)));
+                }
+            }
+        }
+    }
     let mut outcome = open(client, stream, servers, exchange, plans, to).await;
     if let Err((failure, _)) = &outcome
         && failure.cause == Cause::DescriptorLimit
@@ -70,7 +86,6 @@ pub(super) async fn connect<C: ClientEnd, U: Servers>(
     {
         outcome = open(client, stream, servers, exchange, plans, to).await;
     }
-    drop(permit);
     let now = clock::now();
     let micros = u64::from(clock::micros(now.saturating_duration_since(client.now)));
     exchange.record.spend(Phase::Connect, now);
@@ -85,24 +100,116 @@ pub(super) async fn connect<C: ClientEnd, U: Servers>(
             if let Some(shard) = counted {
                 shard.connect_time.record(micros);
             }
-            Ok(servers.begin(opened, to, now))
+            let begun = servers.begin(opened, to, now);
+            // The connection has one of its own by now: until then, this was the one that it counts by.
+            drop(permit);
+            Ok(begun)
         }
-        Err((failure, origin)) => {
-            if descriptors::is_local(failure) {
-                client.worker.count_wanting(failure);
-            } else if let Some(shard) = counted {
-                shard.connect_errors.increment();
-            }
-            Err(AttemptFailure {
-                failure,
-                server,
-                origin,
-                sent_any: false,
-                received_any: false,
-                reused: false,
-                slot: None,
-            })
+        Err(error) => Err(not_connected(client, plans, server, error)),
+    }
+}
+
+/// Counts a connection that could not be had.
+#[cold]
+fn not_connected(
+    client: &Client,
+    plans: Plans<'_>,
+    server: ServerId,
+    (failure, origin): AttemptError,
+) -> AttemptFailure {
+    if descriptors::is_local(failure) {
+        client.worker.count_wanting(failure);
+    } else if !plans.upstream.shares_connections() {
+        plans.to(server).local().shard.connect_errors.increment();
+    }
+    AttemptFailure {
+        failure,
+        server,
+        origin,
+        sent_any: false,
+        received_any: false,
+        reused: false,
+        slot: None,
+    }
+}
+
+/// What an exchange has waited for.
+enum Admitted<T> {
+    /// The descriptor of a new connection.
+    Permit(ServerPermit),
+    /// A connection that another exchange has left.
+    Kept(T),
+}
+
+/// Waits until there is a descriptor for a connection to `server`, or a connection to it that is kept, within the time limit of the queue:
+/// connections to servers have their whole share of the descriptors.
+///
+/// # Errors
+/// When the time is over, or the client is gone.
+async fn wait_for_permit<C: ClientEnd, U: Servers>(
+    client: &mut Client,
+    stream: &mut C,
+    servers: &mut U,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    server: ServerId,
+    history: Option<&AttemptHistory>,
+) -> Result<Admitted<U::Stream>, Failure> {
+    let exhausted = Failure::weir(Phase::Connect, Cause::DescriptorLimit);
+    if !exchange.waits_for_slot {
+        return Err(exhausted);
+    }
+    let began = clock::now();
+    client.deadline.set(began, Some(plans.upstream.config.timeouts.queue));
+    let counted = QueueCount::begin(plans.upstream_shard(), began);
+    let place = PermitWait::begin(plans.config.pool_number(plans.upstream_index, server.index()));
+    let history = history.filter(|history| !history.fresh);
+    let outcome = std::future::poll_fn(|cx| {
+        place.register(cx.waker());
+        client.now = clock::now();
+        let kept = history.and_then(|history| take_kept(client, servers, exchange, plans, server, history));
+        if let Some(kept) = kept {
+            return Poll::Ready(Ok(Admitted::Kept(kept)));
         }
+        if let Some(permit) = ServerPermit::take_awaited() {
+            return Poll::Ready(Ok(Admitted::Permit(permit)));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        client.report(Activity::Queue, stream, exchange);
+        client.deadline.poll_passed().map(|()| Err(client.deadline.failure(Phase::Queue, exhausted)))
+    })
+    .await;
+    match &outcome {
+        Ok(_) => place.end(),
+        Err(_) => drop(place),
+    }
+    drop(counted);
+    let now = clock::now();
+    exchange.record.spend(Phase::Queue, now);
+    client.now = now;
+    outcome
+}
+
+/// Counts an exchange in the queue of its upstream, until it is dropped.
+struct QueueCount<'a> {
+    shard: &'a UpstreamShard,
+    began: Instant,
+}
+
+impl<'a> QueueCount<'a> {
+    fn begin(shard: &'a UpstreamShard, began: Instant) -> Self {
+        shard.queued.increment();
+        shard.queue_length.increment();
+        Self { shard, began }
+    }
+}
+
+impl Drop for QueueCount<'_> {
+    fn drop(&mut self) {
+        self.shard.queue_length.decrement();
+        self.shard.queue_time.record(u64::from(clock::micros(clock::now() - self.began)));
     }
 }
 

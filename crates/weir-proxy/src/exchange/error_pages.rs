@@ -9,17 +9,21 @@ use super::client::Client;
 use super::stream::ClientEnd;
 use super::template::TemplateValues;
 use crate::responder::Answer;
-use crate::responder::error_page::{PageValues, page_of, render};
+use crate::responder::error_page::{FetchedPage, PageValues, page_of, render};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
-/// The page of the config that a failure has, in place of `page`; its fields stay.
+/// The page of the config that a failure has, in place of `page`: that which was `fetched`, or one of a file; its fields stay.
 pub(super) fn instead_of_own<'a>(
     client: &Client,
     stream: &impl ClientEnd,
     exchange: &Exchange,
     listener: &ListenerPlan,
     (failure, page): (Failure, Answer<'a>),
+    fetched: Option<FetchedPage>,
 ) -> Answer<'a> {
+    if let Some(fetched) = fetched {
+        return fetched.instead_of(page);
+    }
     let route = exchange.record.route.map(|index| &listener.route_plans[index]);
     let pages = route.map_or(&listener.config.error_pages, |route| &route.config.error_pages);
     let format = format_for(exchange);

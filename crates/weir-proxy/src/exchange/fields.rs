@@ -284,6 +284,7 @@ pub(crate) fn write_response(
         out.field(b"Date", &client.worker.date());
     }
     write_id(out, exchange, plans.listener, changes);
+    exchange.limited.write_levels(out, changes);
     if exchange.body_coding != BodyCoding::AsItIs {
         let fields = ReceivedFields { fields: exchange.response.fields(), text };
         compression::write(out, exchange, &fields, changes);

@@ -1,11 +1,13 @@
 //! Phase Relay on routes where more happens to a response than that it is relayed: a page in its place, a response that is taken in, a copy of the
 //! request for a mirror.
 
-use weir_config::PageText;
+use weir_config::{PageText, RemotePage};
 
 use super::client::Client;
+use super::intercept::InterceptPage;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
+use super::remote_page::{self, PageScope};
 use super::stream::ClientStream;
 use super::{End, Ended, Exchange, finish, intercept, mirror, respond, response_buffering};
 use crate::upstream::stream::{ServerStream, Servers};
@@ -14,6 +16,8 @@ use crate::upstream::stream::{ServerStream, Servers};
 pub(super) enum Holding<'a> {
     /// The client gets this page.
     Page(&'a PageText),
+    /// The client gets this page of another server, if it can be fetched.
+    RemotePage(&'a RemotePage),
     /// It is taken in as fast as it comes.
     Buffered,
     /// It is relayed, and its request copied.
@@ -22,13 +26,26 @@ pub(super) enum Holding<'a> {
 
 /// What happens to the response at hand; `None`: nothing but that it is relayed.
 pub(super) fn wanted<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<Holding<'a>> {
-    if let Some(page) = intercept::page(exchange, plans) {
-        return Some(Holding::Page(page));
+    if intercept::is_wanted(exchange, plans)
+        && let Some(page) = page(exchange, plans)
+    {
+        return Some(page);
     }
     if response_buffering::is_wanted(exchange, plans.route) {
         return Some(Holding::Buffered);
     }
     exchange.mirrored.is_some().then_some(Holding::Mirrored)
+}
+
+/// The page in place of the response.
+#[cold]
+fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<Holding<'a>> {
+    let Plans { config, listener, route, .. } = plans;
+    let scope = PageScope { config, listener, route: Some(route) };
+    match scope.remote(exchange.response.status()) {
+        Some(remote) => Some(Holding::RemotePage(remote)),
+        None => intercept::page(exchange, plans).map(Holding::Page),
+    }
 }
 
 /// Relays the response that `serving` has begun.
@@ -48,7 +65,25 @@ pub(super) async fn run<U: Servers>(
     }
     let end = match holding {
         Holding::Page(page) => {
+            let page = InterceptPage::Text(page);
             intercept::run(client, stream, servers, exchange, plans, (serving, page)).await?
+        }
+        Holding::RemotePage(remote) => {
+            let Plans { config, listener, route, .. } = plans;
+            let scope = PageScope { config, listener, route: Some(route) };
+            let wanted = (remote, exchange.response.status());
+            let fetched =
+                Box::pin(remote_page::fetch(client, stream, servers, exchange, scope, wanted)).await;
+            let page = match fetched {
+                Some(page) => Some(InterceptPage::Fetched(page)),
+                None => intercept::page(exchange, plans).map(InterceptPage::Text),
+            };
+            match page {
+                Some(page) => {
+                    intercept::run(client, stream, servers, exchange, plans, (serving, page)).await?
+                }
+                None => relay(client, stream, servers, exchange, plans, serving).await?,
+            }
         }
         Holding::Buffered => {
             response_buffering::run(client, stream, servers, exchange, plans, serving).await?

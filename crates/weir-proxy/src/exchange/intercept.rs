@@ -15,21 +15,31 @@ use super::{End, Ended, Exchange, answer, finish, respond};
 use crate::relay::Relay;
 use crate::relay::memory::NullSink;
 use crate::responder::Answer;
-use crate::responder::error_page::{PageValues, page_of};
+use crate::responder::error_page::{FetchedPage, PageValues, page_of};
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// Fields of a server that a client needs to understand its status (RFC 9110 sections 11.6.1, 10.2.3 and 10.2.1).
 const KEPT: [&str; 3] = ["WWW-Authenticate", "Retry-After", "Allow"];
 
-/// The page that is sent in place of the response of the server.
-pub(super) fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<&'a PageText> {
+/// Whether the response of the server has a status for which there are pages, and is to be replaced.
+pub(super) fn is_wanted(exchange: &Exchange, plans: Plans<'_>) -> bool {
     let pages = &plans.route.config.error_pages;
     let is_for = |page: &ErrorPage| page.of_servers && page.is_for(exchange.response.status());
     // What a call of gRPC fails with is a matter of its own.
-    if pages.is_empty() || exchange.grpc.is_some() || !pages.iter().any(is_for) {
-        return None;
-    }
-    page_of(pages, exchange.response.status(), format_for(exchange))
+    !pages.is_empty() && exchange.grpc.is_none() && pages.iter().any(is_for)
+}
+
+/// The page of a file that is sent in place of the response of the server; `None` when there is none in this format.
+pub(super) fn page<'a>(exchange: &Exchange, plans: Plans<'a>) -> Option<&'a PageText> {
+    page_of(&plans.route.config.error_pages, exchange.response.status(), format_for(exchange))
+}
+
+/// A page in place of a response.
+pub(super) enum InterceptPage<'a> {
+    /// Of a file.
+    Text(&'a PageText),
+    /// Of another server.
+    Fetched(FetchedPage),
 }
 
 /// Sends a page in place of the response of the server, of which the status and what explains it stay.
@@ -39,24 +49,28 @@ pub(super) async fn run<U: Servers>(
     servers: &mut U,
     exchange: &mut Exchange,
     plans: Plans<'_>,
-    (mut serving, page): (RespondingServer<U::Stream>, &PageText),
+    (mut serving, page): (RespondingServer<U::Stream>, InterceptPage<'_>),
 ) -> Result<End, Ended> {
     respond::account(client, exchange, plans, &serving);
     let status = exchange.response.status();
     let (fields, text) = (exchange.response.fields(), serving.server.head());
     let kept = KEPT.map(|name| fields.get_by_name(text, name).map(|field| field.value.of(text).to_vec()));
-    let format = format_for(exchange);
-    let values = PageValues { status, detail: status_text(status), reason: "" };
-    let body = body(client, stream, exchange, (plans.listener, Some(plans.route)), (page, format, values));
-    let mut answer = Answer::of(status)
-        .with(b"Content-Type", format.content_type().as_bytes())
-        .with(b"Cache-Control", &b"no-store"[..]);
+    let mut answer = Answer::of(status).with(b"Cache-Control", &b"no-store"[..]);
+    answer = match page {
+        InterceptPage::Fetched(page) => page.instead_of(answer),
+        InterceptPage::Text(page) => {
+            let format = format_for(exchange);
+            let values = PageValues { status, detail: status_text(status), reason: "" };
+            let place = (plans.listener, Some(plans.route));
+            answer.body = body(client, stream, exchange, place, (page, format, values)).into();
+            answer.with(b"Content-Type", format.content_type().as_bytes())
+        }
+    };
     for (name, value) in KEPT.iter().zip(kept) {
         if let Some(value) = value {
             answer = answer.with(name.as_bytes(), value);
         }
     }
-    answer.body = body.into();
     let is_read = read_out(client, exchange, plans, &mut serving).await;
     if is_read && exchange.request_relay.is_done() {
         finish::run(client, servers, exchange, plans, serving);

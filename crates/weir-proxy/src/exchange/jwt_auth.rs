@@ -2,7 +2,11 @@
 //!
 //! A signature takes some ten microseconds, which a worker can spare. Must not believe a token about how it is to be verified.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use weir_access::{KeySet, SignedToken, TimeProblem, TokenError};
@@ -12,9 +16,12 @@ use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
 
-use super::Exchange;
 use super::client::Client;
+use super::stream::ClientStream;
+use super::{Ended, Exchange};
 use crate::net::clock;
+use crate::state::access::LiveKeys;
+use crate::state::activity::Activity;
 
 /// For how long a signature is remembered at most.
 const REMEMBERED_MAX: Duration = Duration::from_secs(3600);
@@ -22,24 +29,87 @@ const REMEMBERED_MAX: Duration = Duration::from_secs(3600);
 /// The scheme of tokens (RFC 6750 section 2.1), with the space behind it.
 const SCHEME: &[u8] = b"bearer ";
 
+/// When a client may try again as long as there are no keys.
+const RETRY_SECONDS: u32 = 2;
+
+const fn refused(cause: Cause) -> Failure {
+    Failure::client(Phase::Route, cause)
+}
+
 /// Admits a request with a token that is valid for the route.
-pub(super) fn admit(
-    client: &Client,
+pub(super) async fn admit(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
     exchange: &mut Exchange,
     config: &JwtAuth,
-    keys: &KeySet,
-) -> Result<(), Failure> {
-    let refused = |cause| Failure::client(Phase::Route, cause);
+    live: &LiveKeys,
+) -> Result<(), Ended> {
     let text = find(exchange, &config.source).map_err(refused)?;
     let now = clock::unix_now().as_secs_f64();
-    let token = verify(client, text, config, keys, now).map_err(refused)?;
+    let Some(keys) = live.now() else {
+        exchange.retry_after = Some(RETRY_SECONDS);
+        return Err(Failure::server(Phase::Route, Cause::KeysUnavailable).into());
+    };
+    let token = match verify(client, text, config, &keys, now) {
+        Ok(token) => token,
+        Err(TokenError::Malformed) => return Err(refused(Cause::TokenMalformed).into()),
+        Err(TokenError::Key) => {
+            let text = text.to_vec();
+            let Some(keys) = newer(client, stream, exchange, live, &keys).await? else {
+                return Err(refused(Cause::TokenUntrusted).into());
+            };
+            verify(client, &text, config, &keys, now).map_err(|_| refused(Cause::TokenUntrusted))?
+        }
+        Err(TokenError::Algorithm | TokenError::Signature) => {
+            return Err(refused(Cause::TokenUntrusted).into());
+        }
+    };
     let outcome = check(&token, config, now);
     let granted = exchange.granted.get_or_insert_default();
     if outcome.is_ok() && granted.user.is_empty() {
         granted.user.extend_from_slice(token.claims.text("sub").unwrap_or_default().as_bytes());
     }
     granted.token = Some(token);
-    outcome.map_err(refused)
+    Ok(outcome.map_err(refused)?)
+}
+
+/// Other keys than these, for a token whose key is not among them: fetched for its sake, unless that was done lately. The issuer may use a new one.
+async fn newer(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    live: &LiveKeys,
+    known: &KeySet,
+) -> Result<Option<Arc<KeySet>>, Failure> {
+    let Some(fetched) = live.fetched() else { return Ok(None) };
+    if let Some(mut ended) = fetched.ask(clock::now()) {
+        client.deadline.set(clock::now(), Some(fetched.settings.timeout));
+        let mut changed = pin!(ended.changed());
+        let outcome = std::future::poll_fn(|cx| {
+            if changed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(cause) = stream.poll_gone(cx, client) {
+                return Poll::Ready(Err(refused(cause)));
+            }
+            client.report(Activity::Credentials, stream, exchange);
+            client.deadline.poll_passed().map(|()| over(client))
+        })
+        .await;
+        let now = clock::now();
+        client.now = now;
+        exchange.record.spend(Phase::Route, now);
+        outcome?;
+    }
+    Ok(fetched.now().filter(|keys| **keys != *known))
+}
+
+/// The wait is over before the fetch: with the exchange, or without new keys.
+fn over(client: &mut Client) -> Result<(), Failure> {
+    if client.deadline.ends_with_ceiling() {
+        return Err(Failure::weir(Phase::Route, Cause::ExchangeTimedOut));
+    }
+    client.deadline.cut_failure(Phase::Route).map_or(Ok(()), Err)
 }
 
 /// The text of the token.
@@ -80,7 +150,7 @@ fn verify(
     config: &JwtAuth,
     keys: &KeySet,
     now: f64,
-) -> Result<Rc<SignedToken>, Cause> {
+) -> Result<Rc<SignedToken>, TokenError> {
     let worker = &client.worker;
     // All that the verdict hangs on: it ends with the keys that it was found with.
     let algorithms = config.algorithms.bits().to_be_bytes();
@@ -88,11 +158,7 @@ fn verify(
     if let Some(token) = worker.tokens.borrow().get(digest, client.now) {
         return Ok(Rc::clone(token));
     }
-    let token = SignedToken::verify(text, keys, config.algorithms).map_err(|error| match error {
-        TokenError::Malformed => Cause::TokenMalformed,
-        TokenError::Algorithm | TokenError::Key | TokenError::Signature => Cause::TokenUntrusted,
-    })?;
-    let token = Rc::new(token);
+    let token = Rc::new(SignedToken::verify(text, keys, config.algorithms)?);
     let left = token.claims.expires().map_or(f64::MAX, |expires| expires + config.leeway.as_secs_f64() - now);
     let kept =
         Duration::try_from_secs_f64(left.max(0.0)).map_or(REMEMBERED_MAX, |left| left.min(REMEMBERED_MAX));

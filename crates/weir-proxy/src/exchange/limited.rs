@@ -2,16 +2,35 @@
 
 use std::sync::Arc;
 
-use weir_config::AccessList;
+use weir_config::{AccessList, HeaderChanges, LimitRate};
+use weir_http::FieldWriter;
+use weir_traffic::limit::BucketLevel;
 
 use super::MEMORY_KEPT_MAX;
-use crate::net::clock::Instant;
+use super::header_changes::leave;
+use crate::net::clock::{self, Instant};
 use crate::responder::Answer;
 use crate::state::limit::{LimitAnswer, LimitHold, LimitPlan};
 use crate::state::snapshot::rule_name;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// The policies of a response, and what is left of them (draft-ietf-httpapi-ratelimit-headers-10).
+const POLICY_FIELD: &[u8] = b"RateLimit-Policy";
+const LEVEL_FIELD: &[u8] = b"RateLimit";
+
+/// A member of `RateLimit-Policy`. The name needs no escapes: it is letters, digits and a few signs.
+fn write_policy(out: &mut Vec<u8>, name: &str, rate: LimitRate) {
+    let window = rate.tokens.refill_ns().div_ceil(SECOND_NS);
+    out.extend_from_slice(format!("\"{name}\";q={};w={window}", rate.burst).as_bytes());
+}
+
+/// A member of `RateLimit`.
+fn write_level(out: &mut Vec<u8>, name: &str, level: BucketLevel) {
+    let reset = level.reset_ns.div_ceil(SECOND_NS);
+    out.extend_from_slice(format!("\"{name}\";r={};t={reset}", level.remaining).as_bytes());
+}
 
 /// The limits of one exchange.
 #[derive(Debug, Default)]
@@ -22,6 +41,8 @@ pub(crate) struct Limited {
     pub(super) holds: Vec<LimitHold>,
     /// The limits that were asked, by their places, and the keys: what was taken is given back when a later one refuses.
     pub(super) asked: Vec<(usize, u64)>,
+    /// The limits whose rest responses tell, and the keys.
+    pub(super) told: Vec<(Arc<LimitPlan>, u64)>,
     /// The text of a key.
     pub(super) text: Vec<u8>,
     /// The limit or list that has refused or delayed it.
@@ -86,14 +107,40 @@ impl Limited {
             answer.fields.push((b"grpc-retry-pushback-ms", millis.to_string().into_bytes().into()));
         }
         if let Some(rate) = plan.config.rate.filter(|_| plan.config.fields) {
-            // The name needs no escapes: it is letters, digits and a few signs.
-            let (name, quota) = (&plan.config.name, rate.burst);
-            let window = rate.tokens.refill_ns().div_ceil(SECOND_NS);
-            let reset = retry_ns.div_ceil(SECOND_NS);
-            answer
-                .fields
-                .push((b"RateLimit-Policy", format!("\"{name}\";q={quota};w={window}").into_bytes().into()));
-            answer.fields.push((b"RateLimit", format!("\"{name}\";r=0;t={reset}").into_bytes().into()));
+            let [mut policy, mut left] = [Vec::new(), Vec::new()];
+            write_policy(&mut policy, &plan.config.name, rate);
+            let level = BucketLevel { remaining: 0, reset_ns: retry_ns };
+            write_level(&mut left, &plan.config.name, level);
+            answer.fields.push((POLICY_FIELD, policy.into()));
+            answer.fields.push((LEVEL_FIELD, left.into()));
+        }
+    }
+
+    /// Adds what is left of the limits that tell it to a response that they have not refused. A field of the server stays as it is:
+    /// the members of both lines are one list (RFC 9110 section 5.3).
+    #[inline]
+    pub(super) fn write_levels(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
+        if !self.told.is_empty() {
+            self.write_told(out, changes);
+        }
+    }
+
+    #[cold]
+    fn write_told(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
+        let now = clock::now();
+        let [mut policies, mut levels] = [Vec::new(), Vec::new()];
+        for (plan, key) in &self.told {
+            let (Some(rate), Some(level)) = (plan.config.rate, plan.level(*key, now)) else { continue };
+            for list in [&mut policies, &mut levels] {
+                list.extend_from_slice(if list.is_empty() { b"" } else { b", " });
+            }
+            write_policy(&mut policies, &plan.config.name, rate);
+            write_level(&mut levels, &plan.config.name, level);
+        }
+        for (name, list) in [(POLICY_FIELD, policies), (LEVEL_FIELD, levels)] {
+            if leave(changes, name) {
+                out.field(name, &list);
+            }
         }
     }
 
@@ -103,6 +150,7 @@ impl Limited {
         self.is_asked = false;
         self.holds.clear();
         self.asked.clear();
+        self.told.clear();
         self.text.clear();
         self.text.shrink_to(MEMORY_KEPT_MAX);
         self.tag.clear();

@@ -16,6 +16,7 @@ use super::stream::ClientEnd;
 use super::template::TemplateValues;
 use super::{Ended, Exchange, forwarded, pause};
 use crate::net::clock;
+use crate::relay::pace::BodyPace;
 use crate::state::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
@@ -39,7 +40,8 @@ pub(super) fn ask(
 ) -> Result<u64, Failure> {
     // What was asked for the request before stays taken.
     exchange.limited.asked.clear();
-    let mut longest_ns = 0;
+    exchange.limited.told.clear();
+    let (mut longest_ns, mut pacing) = (0, Vec::new());
     for (index, limit) in limits.iter().enumerate() {
         if limit.upstream.is_some() && limit.upstream != exchange.record.upstream {
             continue;
@@ -75,7 +77,16 @@ pub(super) fn ask(
         }
         if !is_over {
             exchange.limited.asked.push((index, key));
+            if plan.tells() {
+                exchange.limited.told.push((Arc::clone(plan), key));
+            }
         }
+        if plan.is_pacing() {
+            pacing.push((Arc::clone(plan), key));
+        }
+    }
+    if !pacing.is_empty() {
+        exchange.response_relay.set_pace(BodyPace::new(pacing));
     }
     Ok(longest_ns)
 }
@@ -175,6 +186,7 @@ fn refuse(
         }
         _ => Cause::ConcurrencyLimited,
     };
+    exchange.limited.told.clear();
     // A limit by responses must not count its own refusals: a client that waits for the end of it would never see it.
     exchange.limited.holds.clear();
     // The upstream has not seen the request.

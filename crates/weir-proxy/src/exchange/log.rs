@@ -1,4 +1,4 @@
-//! The line of an exchange in the access log of its listener.
+//! The line of an exchange in the access log of its route or its listener.
 
 use std::sync::atomic::Ordering;
 
@@ -10,29 +10,51 @@ use weir_traffic::route::query_value;
 
 use super::body_coding::BodyCoding;
 use super::client::Client;
+use super::record::Record;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, granted, grpc_call};
 use crate::net::clock;
 use crate::net::peer::Peer;
+use crate::state::log_batches::LogBatches;
 use crate::state::worker_config::WorkerConfig;
+use weir_config::RouteAccessLog;
 
-/// Writes the line of an exchange, if its listener logs.
+/// Writes the line of an exchange, if its route or its listener logs.
 pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, config: &WorkerConfig) {
+    let add = |log: &LogBatches| {
+        log.add(|format, text| {
+            with_record(client, stream, exchange, config, |record| format.render(record, text));
+        });
+    };
+    if let Some(log) = of_route(&exchange.record, config) {
+        return add(log);
+    }
     let log = client.listener.log();
     let Some(log) = &*log else { return };
     if exchange.record.failure.is_none() && is_silent(exchange, config) {
         return;
     }
-    log.add(|format, text| {
-        with_record(client, stream, exchange, config, |record| format.render(record, text));
-    });
+    add(log);
+}
+
+/// Whether an exchange on this route may have a line.
+pub(crate) fn is_on(client: &Client, record: &Record, config: &WorkerConfig) -> bool {
+    of_route(record, config).is_some() || client.listener.log().is_some()
+}
+
+/// The log of the route, if it has one of its own.
+#[inline]
+fn of_route<'a>(record: &Record, config: &'a WorkerConfig) -> Option<&'a LogBatches> {
+    let logs = config.route_logs()?;
+    Some(&**logs.of_route(record.listener(), record.route?)?)
 }
 
 /// Whether the route wants no lines.
 fn is_silent(exchange: &Exchange, config: &WorkerConfig) -> bool {
     let record = &exchange.record;
     let route = |index: usize| &config.snapshot.listeners[record.listener()].route_plans[index];
-    record.route.is_some_and(|index| !route(index).config.access_log)
+    let is_off = |index| matches!(route(index).config.access_log, RouteAccessLog::OnlyFailures);
+    record.route.is_some_and(is_off)
 }
 
 /// The fields of both heads, for formats that name some.

@@ -17,10 +17,12 @@ pub(crate) mod mirror;
 mod files;
 mod cache_lookup;
 mod cache_refresh;
+pub(crate) mod key_fetch;
 mod proof;
 mod basic_auth;
 mod jwt_auth;
 mod forward_auth;
+mod remote_page;
 mod background;
 mod subrequest;
 pub(crate) mod tcp;
@@ -41,6 +43,7 @@ mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
 mod answer;
+mod pacing;
 mod error_pages;
 mod cgi;
 mod template;
@@ -119,7 +122,7 @@ pub(crate) async fn run(
         Ok(tunnel @ End::Tunnel(_)) => return tunnel,
         Ok(end) => end,
         Err(Ended::Quietly) => return End::Closed,
-        Err(Ended::Failed(failure)) => fail(client, stream, exchange, failure).await,
+        Err(Ended::Failed(failure)) => fail(client, stream, servers, exchange, failure).await,
     };
     finish::record(client, stream, exchange);
     end
@@ -130,6 +133,7 @@ pub(crate) async fn run(
 async fn fail(
     client: &mut Client,
     stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
     exchange: &mut Exchange,
     failure: Failure,
 ) -> End {
@@ -138,7 +142,8 @@ async fn fail(
         Some(Err(failure)) => failure,
         None => failure,
     };
-    answer::failure(client, stream, exchange, failure).await
+    let fetched = remote_page::of_failure(client, stream, servers, exchange, failure).await;
+    answer::failure(client, stream, exchange, (failure, fetched)).await
 }
 
 /// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].

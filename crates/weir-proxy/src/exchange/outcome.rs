@@ -74,15 +74,16 @@ impl AttemptFailure {
 
     /// Whether the server has said that it did nothing with the request.
     pub(crate) fn is_unprocessed(&self) -> bool {
-        matches!(
-            self.origin,
-            FailureOrigin::Server(retry::RetryCause::StreamRefused | retry::RetryCause::GoAway)
-        )
+        matches!(self.origin, FailureOrigin::Server(cause) if cause.is_unprocessed())
     }
 
     /// Whether only the connection was at fault, or came to its end: the server may get the request on another one.
     pub(crate) fn is_of_connection(&self) -> bool {
-        self.is_stale() || self.origin == FailureOrigin::Server(retry::RetryCause::GoAway)
+        let leaves_connection = matches!(
+            self.origin,
+            FailureOrigin::Server(retry::RetryCause::GoAway | retry::RetryCause::Http1Required)
+        );
+        self.is_stale() || leaves_connection
     }
 }
 

@@ -57,7 +57,7 @@ async fn admit(
         basic_auth::admit(client, stream, exchange, listener, basic, &users.now()).await?;
     }
     if let (Some(jwt), Some(keys)) = (&settings.jwt, &access.keys) {
-        jwt_auth::admit(client, exchange, jwt, &keys.now())?;
+        jwt_auth::admit(client, stream, exchange, jwt, keys).await?;
     }
     if let (Some(forward), Some(way)) = (&settings.forward, route.auth_route.as_deref()) {
         let question = forward_auth::AuthQuestion { config, listener, route: way, forward };

@@ -148,11 +148,9 @@ async fn wait(
 
 /// Where in the queue the exchange belongs.
 fn queue_class(client: &Client, exchange: &Exchange, plans: Plans<'_>) -> QueueClass {
-    let share = match plans.upstream.config.queue.fair_share {
-        true => ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number(),
-        false => 0,
-    };
-    QueueClass { priority: plans.route.config.queue_priority.into(), share }
+    let client = ClientKey::from(forwarded::client_address(client, exchange, plans.listener)).number();
+    let share = if plans.upstream.config.queue.fair_share { client } else { 0 };
+    QueueClass { priority: plans.route.config.queue_priority.into(), share, client }
 }
 
 /// A place in the queue, given up when dropped; a slot that was handed over meanwhile goes to the next.

@@ -11,7 +11,7 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::{ClientStream, Content, FinalHead, Status};
 use super::template::TemplateValues;
-use super::{Ended, Exchange, affinity, compression, fields, grpc_web, private};
+use super::{Ended, Exchange, affinity, compression, fields, grpc_web, pacing, private};
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::RelayError;
@@ -32,7 +32,10 @@ pub(crate) async fn run<T: ServerStream>(
     serving: &mut RespondingServer<T>,
 ) -> Result<(), Ended> {
     begin(client, stream, exchange, plans, serving);
-    relay(client, stream, exchange, plans, serving).await
+    // Not by way of `relay`: a future in between takes instructions, too.
+    let outcome = std::future::poll_fn(|cx| poll(cx, client, stream, exchange, serving)).await;
+    count_cut(plans, serving, outcome);
+    outcome.map_err(Ended::Failed)
 }
 
 /// The same for one whose head is staged.
@@ -151,6 +154,7 @@ fn server_shard<'a, T>(plans: Plans<'a>, serving: &RespondingServer<T>) -> &'a S
     &plans.server(serving.slot.server.index()).shard
 }
 
+#[inline(always)]
 fn poll<T: ServerStream>(
     cx: &mut Context<'_>,
     client: &mut Client,
@@ -175,6 +179,7 @@ fn poll<T: ServerStream>(
     }
     let sending = sending && !exchange.request_relay.is_done() && !serving.send_failed;
     let (awaited, moved) = match exchange.response_relay.waiting {
+        WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
         WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
         WaitingFor::Source if sending && exchange.request_relay.waiting == WaitingFor::Source => {
             (Activity::RequestBody, exchange.request_relay.moved)

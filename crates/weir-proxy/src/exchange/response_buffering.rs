@@ -9,7 +9,7 @@ use super::client::Client;
 use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
-use super::{End, Ended, Exchange, finish, mirror, respond};
+use super::{End, Ended, Exchange, finish, mirror, pacing, respond};
 use crate::net::clock;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_response_body;
@@ -96,6 +96,7 @@ fn poll_both<T: ServerStream>(
         }
     }
     let (awaited, moved) = match exchange.response_relay.waiting {
+        WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
         WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
         WaitingFor::Source => {
             if let Some(cause) = stream.poll_reset(cx, client) {
@@ -121,6 +122,7 @@ fn poll_client(
         Poll::Pending => {}
     }
     let (awaited, moved) = match exchange.response_relay.waiting {
+        WaitingFor::Turn => return pacing::poll_turn(cx, client, stream, exchange).map(Err),
         WaitingFor::Sink => (Activity::ClientTakes, stream.taken()),
         WaitingFor::Source => (Activity::Disk, exchange.response_relay.taken()),
     };

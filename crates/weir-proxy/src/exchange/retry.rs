@@ -125,15 +125,12 @@ pub(crate) fn again(
                 shard.retries.increment();
             } else {
                 exchange.record.attempts -= 1;
-                match cause {
-                    retry::RetryCause::StreamRefused | retry::RetryCause::GoAway => {
-                        history.unprocessed += 1;
-                        shard.unprocessed.increment();
-                    }
-                    _ => {
-                        history.stale_connections += 1;
-                        shard.stale_reuses.increment();
-                    }
+                if cause.is_unprocessed() {
+                    history.unprocessed += 1;
+                    shard.unprocessed.increment();
+                } else {
+                    history.stale_connections += 1;
+                    shard.stale_reuses.increment();
                 }
             }
             match server {
@@ -178,6 +175,7 @@ mod tests {
             retry::RetryCause::StreamRefused,
             retry::RetryCause::GoAway,
             retry::RetryCause::GrpcStatus(14),
+            retry::RetryCause::Http1Required,
         ];
         for (cause, name) in causes.into_iter().zip(weir_observe::RETRY_CAUSES) {
             assert_eq!((cause.name(), weir_observe::RETRY_CAUSES[cause.index()]), (name, name));

@@ -16,7 +16,7 @@ use super::delivery::FAREWELL_TIME;
 use super::plans::Plans;
 use super::record::Record;
 use super::stream::ClientEnd;
-use super::{Exchange, delivery, finish, recording};
+use super::{Exchange, delivery, finish, log, recording};
 use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::failure::of_io;
@@ -119,7 +119,8 @@ impl Tunnelled {
         let throttle = |rate: Option<weir_config::ByteRate>| {
             rate.map(|rate| Throttle::new(rate.bytes_per_second(), now))
         };
-        let is_logged = client.listener.log().is_some();
+        let config = exchange.record.begin_config(client);
+        let is_logged = log::is_on(client, &exchange.record, &config);
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.update(stream);
         let holds = std::mem::take(&mut exchange.limited.holds);

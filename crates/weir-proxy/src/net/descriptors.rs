@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_config::{Config, ConnectionsMax, RouteAction, ServerAddress, Upstream};
 use weir_observe::{Cause, Failure, Party};
 
-use crate::net::clock;
+use crate::net::{clock, permit_queue};
 
 /// Standard streams, the config and the files that it names while they are read, the event loops of the threads that are no workers,
 /// measurements of the process itself.
@@ -53,6 +53,7 @@ static SERVERS: PaddedCounter = PaddedCounter(AtomicU32::new(0));
 /// Pipes, in use or kept.
 static PIPES: PaddedCounter = PaddedCounter(AtomicU32::new(0));
 static SERVERS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
+static SERVERS_BOUND: AtomicU32 = AtomicU32::new(u32::MAX);
 static PIPES_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 static WORKER_FILES_MAX: AtomicU32 = AtomicU32::new(FILES_PER_WORKER);
 
@@ -92,9 +93,7 @@ impl DescriptorBudget {
     pub fn new(limit: u64, config: &Config, workers: usize) -> Self {
         let workers = number(workers);
         let addresses = config.listeners.iter().map(|listener| number(listener.addresses.len())).sum::<u32>();
-        let outputs = config.listeners.iter().filter(|listener| listener.access_log.format.is_some());
-        let outputs: BTreeSet<String> =
-            outputs.map(|listener| listener.access_log.output.to_string()).collect();
+        let outputs: BTreeSet<String> = config.access_logs().map(|log| log.output.to_string()).collect();
         let names = config.upstreams.iter().flat_map(|upstream| &upstream.servers);
         let names = names.filter(|server| matches!(server.address, ServerAddress::Name { .. })).count();
         let admin = [config.admin.address.is_some(), config.admin.socket.is_some()];
@@ -138,8 +137,15 @@ impl DescriptorBudget {
     /// Makes the shares hold from now on.
     pub fn take_effect(&self) {
         SERVERS_MAX.store(self.servers, Ordering::Relaxed);
+        SERVERS_BOUND.store(self.servers_bound(), Ordering::Relaxed);
         PIPES_MAX.store(self.pipes, Ordering::Relaxed);
         WORKER_FILES_MAX.store((self.files / self.workers.max(1)).max(1), Ordering::Relaxed);
+    }
+
+    /// Connections to servers beyond which exchanges wait: their share; more where clients may have more than half, of which the most are
+    /// idle.
+    fn servers_bound(&self) -> u32 {
+        self.servers.max(self.clients_served)
     }
 
     /// Warnings for the operator: maxima of `config` that cannot be reached, and a low limit.
@@ -280,6 +286,18 @@ impl ServerPermit {
         Self(())
     }
 
+    /// The same if there is one within their bound that no other exchange waits for.
+    pub(crate) fn take_free() -> Option<Self> {
+        if permit_queue::is_awaited() { None } else { Self::take_awaited() }
+    }
+
+    /// The same for the exchange that has waited longest.
+    pub(crate) fn take_awaited() -> Option<Self> {
+        let max = SERVERS_BOUND.load(Ordering::Relaxed);
+        let add = |count: u32| (count < max).then_some(count + 1);
+        SERVERS.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).ok().map(|_| Self(()))
+    }
+
     /// Connections that workers may have to servers, idle ones included.
     pub(crate) fn count_max() -> u32 {
         SERVERS_MAX.load(Ordering::Relaxed)
@@ -299,7 +317,10 @@ impl ServerPermit {
 
 impl Drop for ServerPermit {
     fn drop(&mut self) {
-        SERVERS.0.fetch_sub(1, Ordering::Relaxed);
+        SERVERS.0.fetch_sub(1, Ordering::SeqCst);
+        if permit_queue::is_awaited() {
+            permit_queue::wake_first();
+        }
     }
 }
 
@@ -398,6 +419,19 @@ mod tests {
             let (budget, _) = budget(limit, "");
             assert!(budget.servers >= budget.clients && budget.clients == budget.clients_served, "{budget}");
             assert!(u64::from(budget.clients) * 3 > limit, "{budget}");
+        }
+    }
+
+    /// Where clients may have more than half, each of so many can still have a server, as long as the others have not come.
+    #[test]
+    fn as_many_servers_as_clients_is_never_too_many() {
+        for (settings, is_share) in
+            [("", true), ("process.connections_max = 10", true), ("process.connections_max = 100_000", false)]
+        {
+            let (budget, _) = budget(4096, settings);
+            let expected = if is_share { budget.servers } else { budget.clients_served };
+            assert_eq!(budget.servers_bound(), expected, "{settings}: {budget}");
+            assert!(budget.servers_bound() > 1700, "{settings}: {budget}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Files below a folder: opened without ever leading out of it, read without the event loop waiting for a disk.
 //!
 //! What the kernel has in memory is used at once; for anything else a thread of its own waits. A path is resolved by the kernel
-//! (`openat2(2)`, `RESOLVE_BENEATH`), so that no symbolic link and no race leads outside.
+//! (`openat2(2)`, `RESOLVE_BENEATH`), so that no symbolic link and no race leads outside; where the system refuses that call, name by name.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -14,6 +14,8 @@ use std::task::{Context, Poll, ready};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 use tokio::task::JoinHandle;
+
+use super::walk;
 
 /// `RESOLVE_CACHED` (Linux 5.12): the path is resolved only if nothing has to be read for it.
 const RESOLVE_CACHED: ResolveFlags = ResolveFlags::from_bits_retain(0x20);
@@ -144,7 +146,14 @@ fn resolve(
     may_wait: MayWait,
 ) -> Result<OwnedFd, OpenError> {
     for _ in 0..RESOLVE_TRIES {
-        match rustix::fs::openat2(at, path, flags, Mode::empty(), rules) {
+        match rustix::fs::openat2(at, path, flags, Mode::empty(), rules).or_else(|error| {
+            match (error, may_wait) {
+                // The system refuses the call, whatever it is about.
+                (Errno::NOSYS, MayWait::No) => Err(Errno::AGAIN),
+                (Errno::NOSYS, MayWait::Yes) => resolve_by_names(at, path, flags, rules),
+                _ => Err(error),
+            }
+        }) {
             Ok(fd) => return Ok(fd),
             Err(Errno::INTR) => {}
             // A folder on the way was renamed meanwhile.
@@ -166,6 +175,20 @@ fn resolve(
         }
     }
     Err(OpenError::Missing)
+}
+
+#[cold]
+fn resolve_by_names(
+    at: BorrowedFd<'_>,
+    path: impl rustix::path::Arg,
+    flags: OFlags,
+    rules: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    if !rules.contains(ResolveFlags::BENEATH) {
+        return rustix::fs::openat(at, path, flags, Mode::empty());
+    }
+    let path = path.into_c_str()?;
+    walk::open_beneath(at, path.to_bytes(), flags, !rules.contains(ResolveFlags::NO_SYMLINKS))
 }
 
 impl FileState {

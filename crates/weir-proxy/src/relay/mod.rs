@@ -6,6 +6,7 @@
 
 pub(crate) mod failure;
 pub(crate) mod filter;
+pub(crate) mod pace;
 pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod fastcgi;
@@ -21,12 +22,16 @@ pub(crate) mod throttle;
 pub(crate) mod ends;
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use self::ends::{RelayError, Sink, Source};
 use self::filter::{BodyFilter, Filtered, RunningFilter};
+use self::pace::{BodyPace, Paced};
 use self::pipe::{BULK_MIN, Pipe, PipeError, PipeMove};
+use crate::net::clock::Instant;
 use crate::net::quantum::Quantum;
+use crate::state::limit::LimitPlan;
 
 /// So many bytes of a file, whose pages go to the socket as they are, take the time of one byte that is copied.
 const FILE_BYTES_PER_COPIED: usize = 16;
@@ -36,6 +41,8 @@ const FILE_BYTES_PER_COPIED: usize = 16;
 pub(crate) enum WaitingFor {
     Source,
     Sink,
+    /// The time at which the next bytes may be sent: [`Relay::turn`].
+    Turn,
 }
 
 /// The progress of one body.
@@ -50,6 +57,10 @@ pub(crate) struct Relay {
     pipe: Pipe,
     /// What changes the body.
     filter: Option<Box<RunningFilter>>,
+    /// What slows it down.
+    pace: Option<Box<BodyPace>>,
+    /// Whether there is either of them: one branch for bodies that pass as they are, which are most.
+    is_altered: bool,
 }
 
 impl Relay {
@@ -61,12 +72,34 @@ impl Relay {
             done: false,
             pipe: Pipe::new(),
             filter: None,
+            pace: None,
+            is_altered: false,
         }
     }
 
     /// Changes the body on its way, which has not begun.
     pub(crate) fn set_filter(&mut self, filter: BodyFilter) {
         self.filter = Some(RunningFilter::new(filter));
+        self.is_altered = true;
+    }
+
+    /// Has the body wait for its turns.
+    pub(crate) fn set_pace(&mut self, pace: Box<BodyPace>) {
+        self.pace = Some(pace);
+        self.is_altered = true;
+    }
+
+    /// Begins with another body, at the same pace.
+    pub(crate) fn restart(&mut self) {
+        let pace = self.pace.take();
+        *self = Self::new();
+        self.is_altered = pace.is_some();
+        self.pace = pace;
+    }
+
+    /// While it waits for its turn: when that is, and the limit that has it wait.
+    pub(crate) fn turn(&self) -> Option<(Instant, &Arc<LimitPlan>)> {
+        self.pace.as_ref()?.turn()
     }
 
     /// The length and the digest of the body as it came, if that is made.
@@ -99,22 +132,38 @@ impl Relay {
         if self.done {
             return Poll::Ready(Ok(()));
         }
-        match &self.filter {
-            None => self.poll_bytes(cx, source, sink),
-            Some(_) => self.poll_filtered(cx, source, sink),
-        }
+        if self.is_altered { self.poll_altered(cx, source, sink) } else { self.poll_bytes(cx, source, sink) }
     }
 
     #[cold]
-    fn poll_filtered(
+    fn poll_altered(
         &mut self,
         cx: &mut Context<'_>,
         source: &mut impl Source,
         sink: &mut impl Sink,
     ) -> Poll<Result<(), RelayError>> {
-        let Some(mut running) = self.filter.take() else { return Poll::Ready(Ok(())) };
-        let polled = self.poll_bytes(cx, &mut Filtered { source, running: &mut running }, sink);
+        let Some(mut running) = self.filter.take() else { return self.poll_paced(cx, source, sink) };
+        let mut filtered = Filtered { source, running: &mut running };
+        let polled = match self.pace {
+            None => self.poll_bytes(cx, &mut filtered, sink),
+            Some(_) => self.poll_paced(cx, &mut filtered, sink),
+        };
         self.filter = Some(running);
+        polled
+    }
+
+    fn poll_paced(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Source,
+        sink: &mut impl Sink,
+    ) -> Poll<Result<(), RelayError>> {
+        let Some(mut pace) = self.pace.take() else { return self.poll_bytes(cx, source, sink) };
+        let polled = self.poll_bytes(cx, &mut Paced { source, pace: &mut pace }, sink);
+        if polled.is_pending() && self.waiting == WaitingFor::Source && pace.turn().is_some() {
+            self.waiting = WaitingFor::Turn;
+        }
+        self.pace = Some(pace);
         polled
     }
 

@@ -1,4 +1,6 @@
 //! The body of a stored response, as a [`Source`] for those who get it, and as a [`Sink`] for the server that it comes from.
+//!
+//! Parts that are kept in pages of a file go to a bare socket inside the kernel (sendfile(2)); to all others they are memory as the rest.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,20 +8,33 @@ use std::task::{Context, Poll, ready};
 
 use weir_cache::store::{BodyReader, BodyWriter, READ_WINDOW_BYTES, StoredResponse};
 
-use super::ends::{RelayError, Sink, Source};
+use super::ends::{FileSlice, RelayError, Sink, Source};
 use super::file::BodyPiece;
+
+/// Less than so many bytes are copied: that takes less time than a system call of their own.
+const SENT_FROM_FILE_MIN: usize = 16 * 1024;
 
 /// The whole of a body, which may still be growing.
 #[derive(Debug)]
-pub(crate) struct StoredBody<'a>(pub(crate) &'a mut BodyReader);
+pub(crate) struct StoredBody<'a> {
+    reader: &'a mut BodyReader,
+    /// Whether it goes where the kernel cannot send it from a file.
+    is_copied: bool,
+}
+
+impl<'a> StoredBody<'a> {
+    pub(crate) fn new(reader: &'a mut BodyReader) -> Self {
+        Self { reader, is_copied: false }
+    }
+}
 
 impl Source for StoredBody<'_> {
     fn data(&self) -> &[u8] {
-        self.0.available()
+        if self.file().is_some() { &[] } else { self.reader.available() }
     }
 
     fn take(&mut self, len: usize) {
-        self.0.consume(len);
+        self.reader.consume(len);
     }
 
     fn decode(&mut self) -> Result<usize, RelayError> {
@@ -27,13 +42,27 @@ impl Source for StoredBody<'_> {
     }
 
     fn is_finished(&self) -> bool {
-        self.0.is_finished()
+        self.reader.is_finished()
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        // A sink that can send from a file has done so before.
+        self.is_copied |= self.file().is_some();
         // The server behind it has failed: no client gets more than there is.
-        ready!(self.0.poll_more(cx)).map_err(|_| RelayError::Truncated)?;
+        ready!(self.reader.poll_more(cx)).map_err(|_| RelayError::Truncated)?;
         Poll::Ready(Ok(()))
+    }
+
+    fn file(&self) -> Option<FileSlice<'_>> {
+        let len = self.reader.available().len();
+        if self.is_copied || len < SENT_FROM_FILE_MIN {
+            return None;
+        }
+        self.reader.file().map(|(fd, start)| FileSlice { fd, start, len })
+    }
+
+    fn skip(&mut self, len: usize) {
+        self.reader.consume(len);
     }
 }
 

@@ -3,12 +3,32 @@
 use weir_config::{ErrorPage, PagePart, PageText, TemplateValue};
 use weir_observe::{ReplyFormat, escape_for, status_text};
 
+use super::Answer;
+
 /// What a page says about a failure, beside values of the exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageValues<'a> {
     pub(crate) status: u16,
     pub(crate) detail: &'a str,
     pub(crate) reason: &'a str,
+}
+
+/// A page that a server has.
+#[derive(Debug, Default)]
+pub(crate) struct FetchedPage {
+    /// The fields that describe it.
+    pub(crate) fields: Vec<(&'static [u8], Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl FetchedPage {
+    /// The same answer with this page as its body.
+    pub(crate) fn instead_of(self, mut answer: Answer<'_>) -> Answer<'_> {
+        answer.fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Type"));
+        answer.fields.extend(self.fields.into_iter().map(|(name, value)| (name, value.into())));
+        answer.body = self.body.into();
+        answer
+    }
 }
 
 /// The first page for a status in a format; `None` without one.

@@ -37,6 +37,8 @@ pub enum Activity {
     ResponseBody,
     /// The disk that a file is on.
     Disk,
+    /// The turn of a response under a limit on bandwidth.
+    Bandwidth,
     /// The client, to take what is sent.
     ClientTakes,
     /// Either side of a tunnel.
@@ -63,6 +65,7 @@ impl Activity {
             | Activity::ServerTakes
             | Activity::ResponseBody
             | Activity::Disk
+            | Activity::Bandwidth
             | Activity::ClientTakes
             | Activity::Tunnel => Phase::Relay,
             Activity::Ending => Phase::Finish,
@@ -104,6 +107,7 @@ impl Activity {
             Activity::ServerTakes => "the server to take more of the request",
             Activity::ResponseHead => "the head of the server's response",
             Activity::ResponseBody => "the server to send more of the response body",
+            Activity::Bandwidth => "its turn under a limit on bandwidth",
             Activity::ClientTakes => "the client to take more of the response",
             Activity::Tunnel => "either side of the tunnel to send or take more",
             Activity::Ending => "the client to take the last bytes",

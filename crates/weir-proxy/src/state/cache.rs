@@ -2,6 +2,7 @@
 //!
 //! The store goes on over reloads under the name of the cache, as long as its limits and its folder stay the same.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use weir_cache::CacheTime;
 use weir_cache::disk::{DiskFolder, DiskLimits};
 use weir_cache::rules::{ClientRules, StatusTtl, StoreRules};
 use weir_cache::store::{
-    EvictionReason, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits, StoredResponse,
+    BodyMemory, EvictionReason, KeptBytes, KeySecret, PurgeMode, PurgeScope, Store, StoreLimits,
+    StoredResponse,
 };
 use weir_config::{CacheDisk, CacheStore, RouteCache};
 use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
@@ -18,6 +20,7 @@ use weir_observe::{CacheShard, PerWorker};
 
 use crate::net::clock;
 use crate::net::file::DiskWait;
+use crate::net::sys::pages::{PageMemory, Pages};
 
 /// A cache.
 #[derive(Debug)]
@@ -70,13 +73,46 @@ impl CachePlan {
     }
 }
 
+/// Addresses for large bodies, more of them than memory, so that there is a place in one piece as long as there is memory.
+const ADDRESSES_PER_BYTE: u64 = 4;
+
+/// Where large bodies are kept, so that the kernel can send them without a copy. Without such a place they are on the heap.
+fn body_memory(config: &CacheStore) -> Option<Arc<dyn BodyMemory>> {
+    match PageMemory::new(config.memory.saturating_mul(ADDRESSES_PER_BYTE)) {
+        Ok(memory) => Some(Arc::new(BodyPages(memory))),
+        Err(error) => {
+            tracing::warn!(cache = %config.name, %error, "large responses of the cache are copied when they are sent: no memory file");
+            None
+        }
+    }
+}
+
+#[derive(Debug)]
+struct BodyPages(Arc<PageMemory>);
+
+impl BodyMemory for BodyPages {
+    fn keep(&self, chunks: &[&[u8]]) -> Option<Box<dyn KeptBytes>> {
+        self.0.keep(chunks).map(|pages| Box::new(pages) as Box<dyn KeptBytes>)
+    }
+}
+
+impl KeptBytes for Pages {
+    fn bytes(&self) -> &[u8] {
+        Pages::bytes(self)
+    }
+
+    fn file(&self) -> (BorrowedFd<'_>, u64) {
+        Pages::file(self)
+    }
+}
+
 impl CacheState {
     fn new(config: &CacheStore, workers: usize) -> Self {
         let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
         let secret = disk.as_ref().map_or_else(|| KeySecret(random()), DiskFolder::secret);
         Self {
-            store: Store::new(limits, secret),
+            store: Store::with_memory(limits, secret, body_memory(config)),
             disk,
             writing: AtomicUsize::new(0),
             write_failures: AtomicU64::new(0),

@@ -6,10 +6,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use weir_config::{KeyLimit, RequestFrequency};
 use weir_observe::{LimitShard, PerWorker};
-use weir_traffic::limit::{ClientKey, ClientLimit, RateLimit, TopKey, TopKeys};
+use weir_traffic::limit::{BandwidthLimit, BucketLevel, ClientKey, ClientLimit, RateLimit, TopKey, TopKeys};
 
 use crate::net::clock::{self, Instant};
 
@@ -84,6 +85,7 @@ struct LimitTable {
     epoch: Instant,
     rate: Option<RateLimit>,
     concurrent: Option<ClientLimit>,
+    bandwidth: Option<BandwidthLimit>,
 }
 
 /// What a limit says to a request.
@@ -155,6 +157,43 @@ impl LimitPlan {
         }
     }
 
+    /// What is left of the rate of a key; `None`: it has no rate.
+    pub(crate) fn level(&self, key: u64, now: Instant) -> Option<BucketLevel> {
+        let table = &self.state.table;
+        Some(table.rate.as_ref()?.level(key, now.nanos_since(table.epoch)))
+    }
+
+    /// Whether responses tell what is left of it.
+    pub(crate) fn tells(&self) -> bool {
+        self.config.fields_in_responses && self.config.rate.is_some() && !self.config.dry_run
+    }
+
+    /// Whether responses are sent no faster than it allows.
+    pub(crate) fn is_pacing(&self) -> bool {
+        self.config.bandwidth.is_some() && !self.config.dry_run
+    }
+
+    /// How many of `wanted` bytes of a response are taken next.
+    pub(crate) fn next_piece(&self, key: u64, wanted: usize, now: Instant) -> usize {
+        let table = &*self.state.table;
+        let Some(bandwidth) = &table.bandwidth else { return wanted };
+        bandwidth.next_piece(key, wanted, now.nanos_since(table.epoch))
+    }
+
+    /// Takes the next bytes of a key: when they may be sent.
+    pub(crate) fn take_bytes(&self, key: u64, len: usize, now: Instant) -> Instant {
+        let table = &*self.state.table;
+        let Some(bandwidth) = &table.bandwidth else { return now };
+        now + Duration::from_nanos(bandwidth.take(key, len, now.nanos_since(table.epoch)))
+    }
+
+    /// Gives back bytes that were not sent.
+    pub(crate) fn give_back_bytes(&self, key: u64, len: usize) {
+        if let Some(bandwidth) = &self.state.table.bandwidth {
+            bandwidth.give_back(key, len);
+        }
+    }
+
     /// A request of the key is over that was under the limit on requests at once.
     pub(crate) fn release(&self, key: u64) {
         if let Some(concurrent) = &self.state.table.concurrent {
@@ -205,12 +244,15 @@ impl LimitPlan {
         let table = &self.state.table;
         let now_ns = clock::now().nanos_since(table.epoch);
         let by_rate = table.rate.as_ref().map_or(0, |rate| rate.keys(now_ns));
-        by_rate.max(table.concurrent.as_ref().map_or(0, ClientLimit::clients))
+        let by_bandwidth = table.bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.keys(now_ns));
+        by_rate.max(by_bandwidth).max(table.concurrent.as_ref().map_or(0, ClientLimit::clients))
     }
 
     /// How many keys were forgotten although they had used some of it.
     pub fn evictions(&self) -> u64 {
-        self.state.table.rate.as_ref().map_or(0, RateLimit::evictions)
+        let table = &self.state.table;
+        table.rate.as_ref().map_or(0, RateLimit::evictions)
+            + table.bandwidth.as_ref().map_or(0, BandwidthLimit::evictions)
     }
 
     /// How many requests wait for their turn.
@@ -227,6 +269,10 @@ impl LimitTable {
             rate: config.rate.map(|rate| RateLimit::new(rate.tokens, config.keys_max)),
             // The keys are hashes, which need no seed.
             concurrent: config.concurrent.map(|max| ClientLimit::new(max, config.keys_max, 0)),
+            bandwidth: config.bandwidth.map(|bandwidth| {
+                let rate = bandwidth.rate.bytes_per_second();
+                BandwidthLimit::new(rate, bandwidth.burst.bytes(), config.keys_max)
+            }),
         }
     }
 }
@@ -234,7 +280,8 @@ impl LimitTable {
 /// Whether the keys of one config mean the same in another.
 fn has_same_table(before: &KeyLimit, config: &KeyLimit) -> bool {
     let rate = |limit: &KeyLimit| limit.rate.map(|rate| rate.tokens);
-    let shape = |limit: &KeyLimit| (rate(limit), limit.concurrent, limit.keys_max, limit.prefixes);
+    let shape =
+        |limit: &KeyLimit| (rate(limit), limit.concurrent, limit.bandwidth, limit.keys_max, limit.prefixes);
     shape(before) == shape(config) && before.key == config.key
 }
 
@@ -271,8 +318,6 @@ fn lock(top: &Mutex<TopKeys>) -> std::sync::MutexGuard<'_, TopKeys> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use weir_config::Config;
 
     use super::*;
@@ -327,6 +372,7 @@ mod tests {
             ("rate = \"1/h\", prefix.ipv4 = 24", false),
             ("rate = \"1/h\", keys_max = 7", false),
             ("rate = \"1/h\", concurrent = 1", false),
+            ("rate = \"1/h\", bandwidth = \"1kB/s\"", false),
         ] {
             let next = plan(keys, Some(&first));
             let is_over = matches!(next.ask(key, now), LimitAnswer::OverRate { .. });

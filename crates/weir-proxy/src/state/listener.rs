@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    AccessList, HeaderChanges, HeaderTemplate, LimitUse, Listener, ListenerProtocol, PathForm, Route,
-    RouteAction,
+    AccessList, AccessLogFormat, ForwardHost, HeaderChanges, HeaderTemplate, LimitUse, Listener,
+    ListenerProtocol, PathForm, RemotePage, Route, RouteAction, TokenKeys, UpstreamIndex,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -17,7 +17,7 @@ use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{MethodMatch, RouteTable};
 use weir_traffic::split::WeightedSplit;
 
-use super::access::{AccessPlan, AccessPlans};
+use super::access::{AccessPlan, AccessPlans, FetchedKeys};
 use super::cache::{CachePlan, RouteCachePlan};
 use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::method_set::MethodSet;
@@ -112,6 +112,8 @@ pub struct ListenerPlan {
     pub(crate) rules: Option<Box<RequestRules>>,
     /// The routes, in the order of the config.
     pub route_plans: Vec<RoutePlan>,
+    /// The ways to servers that have error pages.
+    page_routes: Box<[PageRoute]>,
     /// Known request fields that are not copied, from any client.
     pub(crate) request_drop: FieldSet,
     /// Headers in which some listener of the config forwards client certificates.
@@ -123,6 +125,8 @@ pub struct ListenerPlan {
     /// What Weir calls itself in `Via`.
     pub(crate) via_name: Box<str>,
     pub(crate) logs_response_fields: bool,
+    /// Whether a line of some log shows where the client connected to.
+    pub(crate) logs_local: bool,
     trusts_no_peer: bool,
     /// The request-id field when it is not the usual one, which is among the known names.
     own_id_header: Option<Box<[u8]>>,
@@ -133,6 +137,7 @@ pub struct ListenerPlan {
 pub(super) struct NamedPlans<'a> {
     pub(super) limits: &'a [Arc<LimitPlan>],
     pub(super) caches: &'a [Arc<CachePlan>],
+    pub(super) keys: &'a [Arc<FetchedKeys>],
 }
 
 /// The lists that requests are looked up in, and the limits that they are under.
@@ -151,6 +156,8 @@ pub struct RoutePlan {
     pub access: Option<Box<AccessPlan>>,
     /// The way to the server that decides about requests.
     pub(crate) auth_route: Option<Box<RoutePlan>>,
+    /// The way to the server from which the keys of tokens are fetched.
+    pub(crate) keys_route: Option<Box<RoutePlan>>,
     pub(crate) split: Option<WeightedSplit>,
     /// The lists and limits for its requests.
     pub(crate) rules: Option<Box<RequestRules>>,
@@ -166,6 +173,20 @@ pub struct RoutePlan {
     pub(crate) holds_responses: bool,
     /// What each worker counts.
     pub shards: PerWorker<RouteShard>,
+}
+
+/// The way to servers that have error pages.
+#[derive(Debug)]
+struct PageRoute {
+    upstream: UpstreamIndex,
+    forward_host: ForwardHost,
+    route: RoutePlan,
+}
+
+impl PageRoute {
+    fn is_of(&self, remote: &RemotePage) -> bool {
+        (self.upstream, &self.forward_host) == (remote.upstream, &remote.forward_host)
+    }
 }
 
 /// The mirror of a route, ready for use.
@@ -236,6 +257,7 @@ impl ListenerPlan {
             }),
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             route_plans: route_plans(config, inputs, named, before),
+            page_routes: page_routes(config, inputs),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
@@ -243,11 +265,9 @@ impl ListenerPlan {
             stripped: StrippedFields::new(stripped).map(Arc::new),
             fields_without_certificate: clients.map(|clients| fields_without(&clients.headers)),
             via_name: inputs.via_name.clone(),
-            logs_response_fields: config
-                .access_log
-                .format
-                .as_ref()
-                .is_some_and(|format| format.format().response_fields().next().is_some()),
+            logs_response_fields: logs(config)
+                .any(|format| format.format().response_fields().next().is_some()),
+            logs_local: logs(config).any(|format| format.format().shows_local()),
             trusts_no_peer: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
             own_id_header: own_id.map(|name| name.as_bytes().into()),
             certificate_headers: certificate_headers.into(),
@@ -258,6 +278,12 @@ impl ListenerPlan {
     /// Whether the plan of this listener in another config, with these certificate headers, would be the same.
     pub(super) fn is_as(&self, config: &Arc<Listener>, certificate_headers: &[Box<str>]) -> bool {
         *self.certificate_headers == *certificate_headers && is_same(&self.config, config)
+    }
+
+    /// The way to the server that has an error page.
+    pub(crate) fn page_route(&self, remote: &RemotePage) -> Option<&RoutePlan> {
+        let found = self.page_routes.iter().find(|way| way.is_of(remote));
+        found.map(|way| &way.route)
     }
 
     /// The place of the route of this name.
@@ -318,13 +344,14 @@ fn route_plans(
 ) -> Vec<RoutePlan> {
     let before = before.iter().flat_map(|before| &before.route_plans);
     let before: HashMap<&str, &RoutePlan> = before.map(|plan| (&*plan.config.name, plan)).collect();
-    let mut access = AccessPlans::default();
+    let mut access = AccessPlans::new(named.keys);
     let plan = |route: &Arc<Route>| {
         let before = before.get(&*route.name).copied();
         let auth_route = auth_route(route, inputs).map(Box::new);
+        let keys_route = keys_route(route, inputs).map(Box::new);
         let mirror = mirror(route, inputs, before).map(Box::new);
         let plan = RoutePlan::new(route, inputs, named, before);
-        RoutePlan { access: access.of(route), auth_route, mirror, ..plan }
+        RoutePlan { access: access.of(route), auth_route, keys_route, mirror, ..plan }
     };
     config.routes.iter().map(plan).collect()
 }
@@ -334,6 +361,44 @@ fn auth_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
     let forward = route.access.as_ref()?.forward.as_ref()?;
     let mut to_server = Route::to_upstream(&route.name, forward.upstream);
     to_server.forward_host = forward.forward_host.clone();
+    Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
+}
+
+/// The ways to the servers that have error pages of the listener or its routes, each once.
+fn page_routes(config: &Listener, inputs: &PlanInputs) -> Box<[PageRoute]> {
+    let of_routes = config.routes.iter().flat_map(|route| &route.error_pages);
+    let mut ways: Vec<PageRoute> = Vec::new();
+    for remote in config.error_pages.iter().chain(of_routes).filter_map(|page| page.remote.as_ref()) {
+        if !ways.iter().any(|way| way.is_of(remote)) {
+            let mut to_server = Route::to_upstream("error_pages", remote.upstream);
+            to_server.forward_host = remote.forward_host.clone();
+            let route = RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None);
+            ways.push(PageRoute {
+                upstream: remote.upstream,
+                forward_host: remote.forward_host.clone(),
+                route,
+            });
+        }
+    }
+    ways.into()
+}
+
+/// The way to the server from which the keys of tokens are fetched. It learns nothing of a client, since there is none.
+fn keys_route(route: &Route, inputs: &PlanInputs) -> Option<RoutePlan> {
+    const ABOUT_CLIENTS: [&str; 7] = [
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-proto",
+        "x-request-id",
+    ];
+    let TokenKeys::Remote(remote) = &route.access.as_ref()?.jwt.as_ref()?.keys else { return None };
+    let mut to_server = Route::to_upstream(&route.name, remote.upstream);
+    to_server.forward_host = remote.forward_host.clone();
+    let name = |name: &&str| name.parse().expect("it is the name of a header");
+    to_server.request_headers.remove = ABOUT_CLIENTS.iter().map(name).collect();
     Some(RoutePlan::new(&Arc::new(to_server), inputs, NamedPlans::default(), None))
 }
 
@@ -395,6 +460,12 @@ fn protocols(listener: &Listener) -> &'static [&'static [u8]] {
         ListenerProtocol::Http => &[b"http/1.1"],
         ListenerProtocol::Tcp => &[],
     }
+}
+
+/// The formats of the logs of a listener and its routes.
+fn logs(listener: &Listener) -> impl Iterator<Item = &AccessLogFormat> {
+    let own = listener.routes.iter().filter_map(|route| route.access_log.own());
+    std::iter::once(&listener.access_log).chain(own).filter_map(|log| log.format.as_ref())
 }
 
 /// What a listener allows the head of a request to be.
@@ -464,6 +535,7 @@ impl RoutePlan {
             shards: before.map_or_else(|| PerWorker::new(inputs.workers), |before| before.shards.clone()),
             access: None,
             auth_route: None,
+            keys_route: None,
             mirror: None,
             split,
             rules: request_rules(&config.lists, &config.limited_by, named.limits),

@@ -1,9 +1,10 @@
-//! Lines of the access log on their way from a worker to the thread that writes them.
+//! Lines of access logs on their way from a worker to the thread that writes them.
 //!
 //! A worker appends lines to a batch and hands full batches over without waiting. When the writer is behind by more than
 //! the limit, lines are dropped and counted.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -32,7 +33,7 @@ pub enum LogMessage {
     Reopen,
 }
 
-/// The writer of one output, shared by every listener that logs there.
+/// The writer of one output, shared by all listeners and routes that log there.
 #[derive(Debug)]
 pub struct LogOutput {
     /// Where workers send their batches.
@@ -52,7 +53,43 @@ pub struct LogProgress {
     pub lost: AtomicU64,
 }
 
-/// One worker's end of the access log of one listener.
+/// One worker's ends of all access logs of a config.
+#[derive(Debug, Default)]
+pub struct WorkerLogs {
+    /// Those of the listeners, in their order.
+    pub listeners: Vec<Option<LogBatches>>,
+    /// Those that routes have of their own, each once: routes with equal ones share it.
+    pub routes: Vec<LogBatches>,
+    /// For each listener, the places in `routes` for its routes in their order; nothing for a listener whose routes have none.
+    pub places: Vec<Arc<[Option<u32>]>>,
+}
+
+/// One worker's ends of the access logs that routes have of their own.
+#[derive(Debug)]
+pub(crate) struct RouteLogs {
+    logs: Vec<Rc<LogBatches>>,
+    places: Vec<Arc<[Option<u32>]>>,
+}
+
+impl RouteLogs {
+    pub(crate) fn new(logs: Vec<LogBatches>, places: Vec<Arc<[Option<u32>]>>) -> Self {
+        Self { logs: logs.into_iter().map(Rc::new).collect(), places }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<LogBatches>> {
+        self.logs.iter()
+    }
+
+    /// The log of a route, if it has one of its own.
+    pub(crate) fn of_route(&self, listener: usize, route: usize) -> Option<&Rc<LogBatches>> {
+        let place = (*self.places.get(listener)?.get(route)?)?;
+        self.logs.get(place as usize)
+    }
+}
+
+/// One worker's end of the access log of one listener, or of the routes that have the same one.
+#[derive(Debug)]
 pub struct LogBatches {
     format: Arc<LogTemplate>,
     output: Arc<LogOutput>,
@@ -69,11 +106,6 @@ impl LogBatches {
             batch: RefCell::default(),
             shard: Arc::clone(shard),
         }
-    }
-
-    /// Whether its lines show where the client connected to.
-    pub(crate) fn shows_local(&self) -> bool {
-        self.format.shows_local()
     }
 
     /// Hands the lines gathered so far to the writer.

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use weir_config::{CacheStore, Config, Dns, KeyLimit, Process};
 use weir_observe::prometheus::BucketBounds;
 
+use super::access::{self, FetchedKeys};
 pub use super::cache::{CachePlan, Purge, PurgedPart};
 pub use super::limit::LimitPlan;
 use super::listener::NamedPlans;
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub limits: Vec<Arc<LimitPlan>>,
     /// The caches, in the order of the config.
     pub caches: Vec<Arc<CachePlan>>,
+    /// The keys of tokens that are fetched from servers, in the order in which routes name them.
+    pub keys: Vec<Arc<FetchedKeys>>,
     /// What may refuse a request, in words: the limits, then the lists.
     pub rule_names: Vec<Box<str>>,
     /// The upstreams, in the order of the config.
@@ -125,7 +128,8 @@ impl Snapshot {
         let grace_ends = clock::now() + config.process.reload_grace;
         let limits = limits(config, inputs, before);
         let caches = caches(config, inputs, before);
-        let named = NamedPlans { limits: &limits, caches: &caches };
+        let keys = access::all_of(config, before.map_or(&[], |before| &before.keys));
+        let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys };
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
                 Some(plan) if plan.is_as(listener, &certificate_headers) => Ok(Arc::clone(plan)),
@@ -150,6 +154,7 @@ impl Snapshot {
             listeners: listeners.collect::<Result<_, _>>()?,
             limits,
             caches,
+            keys,
             rule_names: rule_names(config),
             upstreams: upstreams.collect::<Result<_, _>>()?,
             buckets: match &config.metrics.buckets {

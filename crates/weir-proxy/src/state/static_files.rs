@@ -11,7 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
-use weir_config::{FastcgiSettings, FileEncoding, StaticFiles, SymlinkRule, TemplatePart, TemplateValue};
+use weir_config::{
+    ConnectionsMax, FastcgiSettings, FileEncoding, Process, StaticFiles, SymlinkRule, TemplatePart,
+    TemplateValue,
+};
 use weir_http::{DATE_BYTES, digits, media_type};
 
 use crate::net::clock::{self, Instant};
@@ -23,9 +26,6 @@ const CONTENT_MAX: u64 = 64 * 1024;
 
 /// Content that a worker keeps.
 const CONTENTS_MAX: usize = 16 * 1024 * 1024;
-
-/// How long a file stays open that is not asked for.
-const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// A file that changed less than this ago may change again without a trace: clocks of file systems tick some milliseconds apart.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
@@ -261,12 +261,50 @@ pub(crate) struct OpenFiles {
     content_bytes: Cell<usize>,
     /// Descriptors of its files.
     descriptors: Cell<usize>,
+    limits: Cell<OpenFileLimits>,
+}
+
+/// How many files a worker keeps open, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenFileLimits {
+    /// Descriptors at most; `None`: the share of the worker, which is the most in any case.
+    pub(crate) files_max: Option<usize>,
+    /// How long a file stays open that is not asked for.
+    pub(crate) unused_max: Duration,
+}
+
+impl OpenFileLimits {
+    /// Those of one of so many workers.
+    pub(crate) fn new(process: &Process, workers: usize) -> Self {
+        let files_max = match process.open_file_cache_max {
+            ConnectionsMax::Auto => None,
+            ConnectionsMax::Exactly(all) => Some((all as usize).div_ceil(workers.max(1))),
+        };
+        Self { files_max, unused_max: process.open_file_cache_inactive }
+    }
+
+    fn files_max(&self) -> usize {
+        let share = descriptors::worker_files_max();
+        self.files_max.map_or(share, |max| max.min(share))
+    }
 }
 
 impl OpenFiles {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limits: OpenFileLimits) -> Self {
         let entries = RefCell::new(LruCache::unbounded());
-        Self { entries, content_bytes: Cell::new(0), descriptors: Cell::new(0) }
+        let (content_bytes, descriptors) = (Cell::new(0), Cell::new(0));
+        Self { entries, content_bytes, descriptors, limits: Cell::new(limits) }
+    }
+
+    /// Goes by other limits from now on.
+    pub(crate) fn limit(&self, limits: OpenFileLimits) {
+        self.limits.set(limits);
+        let mut entries = self.entries.borrow_mut();
+        while self.is_over(entries.len())
+            && let Some((_, evicted)) = entries.pop_lru()
+        {
+            self.forget(Some(evicted.item));
+        }
     }
 
     /// What is at `path`, without waiting for a disk.
@@ -368,10 +406,11 @@ impl OpenFiles {
 
     /// Closes what was not asked for lately: a file that was removed keeps its place on the disk as long as it is open.
     pub(crate) fn close_unused(&self, now: Instant) {
+        let unused_max = self.limits.get().unused_max;
         let mut entries = self.entries.borrow_mut();
         while entries
             .peek_lru()
-            .is_some_and(|(_, oldest)| now.saturating_duration_since(oldest.used) > UNUSED_MAX)
+            .is_some_and(|(_, oldest)| now.saturating_duration_since(oldest.used) > unused_max)
             && let Some((_, unused)) = entries.pop_lru()
         {
             self.forget(Some(unused.item));
@@ -380,7 +419,7 @@ impl OpenFiles {
 
     /// Whether more is kept than may be. Folders have no descriptor, but are entries.
     fn is_over(&self, entries: usize) -> bool {
-        let files_max = descriptors::worker_files_max();
+        let files_max = self.limits.get().files_max();
         self.content_bytes.get() > CONTENTS_MAX
             || self.descriptors.get() > files_max
             || entries > 2 * files_max

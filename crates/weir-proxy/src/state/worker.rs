@@ -18,10 +18,11 @@ use super::access::verdicts::Verdicts;
 use super::connection_list::ConnectionList;
 use super::exchange_budget::ExchangeBudget;
 use super::inbox_budget::InboxBudget;
+use super::log_batches::{LogBatches, RouteLogs};
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
-use super::static_files::OpenFiles;
+use super::static_files::{OpenFileLimits, OpenFiles};
 use super::worker_config::{LocalListener, WorkerConfig};
 use crate::compression::CodecStock;
 use crate::net::buffer::BufferStock;
@@ -64,6 +65,8 @@ pub(crate) struct Worker {
     pub(crate) listeners: RefCell<Vec<Rc<LocalListener>>>,
     /// Those that the config does not name any more and that something is left of.
     pub(crate) leaving: RefCell<Vec<Rc<LocalListener>>>,
+    /// The access logs of routes, those of earlier configs included that an exchange still has.
+    route_logs: RefCell<Vec<Rc<LogBatches>>>,
     /// One per connection; through them connections are also woken when the worker stops.
     pub(crate) timers: Rc<Timers>,
     /// What is kept of exchanges that are over.
@@ -129,6 +132,7 @@ impl Worker {
             config: RefCell::new(Rc::new(WorkerConfig::new(start.snapshot, start.index))),
             listeners: RefCell::default(),
             leaving: RefCell::default(),
+            route_logs: RefCell::default(),
             timers: Timers::new()?,
             recorder: Recorder::new(start.recorder),
             connection_list: ConnectionList::default(),
@@ -136,7 +140,7 @@ impl Worker {
             exchanges: ExchangeBudget::new(exchanges_max.max(1)),
             background_open: Cell::new(0),
             codecs: CodecStock::new(start.shard),
-            open_files: OpenFiles::new(),
+            open_files: OpenFiles::new(OpenFileLimits::new(process, start.shared.loads.len())),
             inbox: InboxBudget::new(exchanges_max as usize * process.buffer_size.as_usize()),
             passwords: RefCell::default(),
             tokens: RefCell::new(Verdicts::new(TOKEN_BYTES_MAX)),
@@ -305,6 +309,26 @@ impl Worker {
         for listener in self.listeners.borrow().iter().chain(self.leaving.borrow().iter()) {
             listener.flush_log();
         }
+        self.route_logs.borrow_mut().retain(|log| {
+            log.flush();
+            // Those of an earlier config are needed as long as an exchange has it.
+            Rc::strong_count(log) > 1
+        });
+    }
+
+    /// Gives `config` the access logs of its routes.
+    pub(crate) fn take_route_logs(
+        &self,
+        config: &WorkerConfig,
+        logs: Vec<LogBatches>,
+        places: Vec<Arc<[Option<u32>]>>,
+    ) {
+        if logs.is_empty() {
+            return;
+        }
+        let logs = RouteLogs::new(logs, places);
+        self.route_logs.borrow_mut().extend(logs.iter().map(Rc::clone));
+        config.set_route_logs(logs);
     }
 
     /// Reserves the place of one more connection on a listener, if process and listener may have one.

@@ -14,8 +14,9 @@ use std::time::Duration;
 use weir_observe::{ListenerShard, ServerShard, UpstreamShard};
 
 use crate::net::clock::Instant;
-use crate::state::log_batches::LogBatches;
-use crate::state::pool::{Pool, ServerConnection};
+use crate::net::permit_queue;
+use crate::state::log_batches::{LogBatches, RouteLogs};
+use crate::state::pool::{Pool, PoolLimits, ServerConnection};
 use crate::state::snapshot::{ListenerPlan, ListenerState, Snapshot, UpstreamPlan};
 
 /// The snapshot as one worker sees it.
@@ -24,6 +25,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) snapshot: Arc<Snapshot>,
     worker: usize,
     upstreams: Vec<Rc<LocalUpstream>>,
+    /// The access logs that routes have of their own, if some have.
+    route_logs: OnceCell<Box<RouteLogs>>,
 }
 
 /// One worker's side of an upstream.
@@ -177,7 +180,8 @@ impl WorkerConfig {
     /// The first config of the worker with this number: no idle connections.
     pub(crate) fn new(snapshot: &Arc<Snapshot>, worker: usize) -> Self {
         let upstreams = snapshot.upstreams.iter().map(|plan| LocalUpstream::new(plan, worker, None));
-        Self { snapshot: Arc::clone(snapshot), worker, upstreams: upstreams.collect() }
+        let (upstreams, route_logs) = (upstreams.collect(), OnceCell::new());
+        Self { snapshot: Arc::clone(snapshot), worker, upstreams, route_logs }
     }
 
     /// The config of the next snapshot, with all idle connections that are still of use.
@@ -195,7 +199,18 @@ impl WorkerConfig {
                 local.servers.iter().filter_map(OnceCell::get).for_each(|server| server.close());
             }
         }
-        Self { snapshot: Arc::clone(snapshot), worker, upstreams }
+        Self { snapshot: Arc::clone(snapshot), worker, upstreams, route_logs: OnceCell::new() }
+    }
+
+    /// Takes the access logs of its routes, once.
+    pub(crate) fn set_route_logs(&self, logs: RouteLogs) {
+        let _set = self.route_logs.set(Box::new(logs));
+    }
+
+    /// The access logs that routes have of their own, if some have.
+    #[inline]
+    pub(crate) fn route_logs(&self) -> Option<&RouteLogs> {
+        self.route_logs.get().map(|logs| &**logs)
     }
 
     /// The plan of an upstream.
@@ -329,12 +344,47 @@ impl WorkerConfig {
         if plan.has_moved(server, connection.opened_at) || local.is_closed.get() {
             return;
         }
+        if permit_queue::is_awaited() {
+            return self.return_to_waiting(upstream, server, connection, now, announced);
+        }
         if let Some(shared) = &plan.shared_pool[server] {
             return shared.keep(connection, now, &plan.pool_limits, announced);
         }
         let mut idle = local.pool.borrow_mut();
         idle.keep(connection, now, &plan.pool_limits, announced);
         local.shard.connections_idle.set(idle.len() as i64);
+    }
+
+    /// The same while exchanges wait for descriptors: the connection is for one that wants this server. Where there is none it is closed,
+    /// for its descriptor.
+    #[cold]
+    fn return_to_waiting(
+        &self,
+        upstream: usize,
+        server: usize,
+        connection: Box<ServerConnection>,
+        now: Instant,
+        announced: Option<Duration>,
+    ) {
+        let (plan, local) = (&self.snapshot.upstreams[upstream], self.server(upstream, server));
+        let pool = self.pool_number(upstream, server);
+        if !permit_queue::is_awaited_by(pool) {
+            return;
+        }
+        let limits = PoolLimits { open_max: usize::MAX, ..plan.pool_limits };
+        match &plan.shared_pool[server] {
+            Some(shared) => shared.keep(connection, now, &limits, announced),
+            None => local.pool.borrow_mut().keep(connection, now, &limits, announced),
+        }
+        permit_queue::wake_first_of(pool);
+    }
+
+    /// The number of the pool that connections to a server go back to, for those that wait for one.
+    pub(crate) fn pool_number(&self, upstream: usize, server: usize) -> usize {
+        match &self.snapshot.upstreams[upstream].shared_pool[server] {
+            Some(shared) => Arc::as_ptr(shared).addr(),
+            None => Rc::as_ptr(self.server(upstream, server)).addr(),
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use super::websocket::WebsocketKey;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
 use crate::net::connection::Connection;
+use crate::net::permit_queue;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
 use crate::relay::ends::{RelayError, Sink, Source};
@@ -162,7 +163,7 @@ impl Servers for Http1Servers {
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Connection, Failure>> {
         let endpoints = to.plan().live[to.server].endpoints.load_full();
-        let handshake_config = to.plan().tls.as_ref().map(|config| config.for_traffic(to.server));
+        let handshake_config = to.plan().tls.as_ref().map(|config| config.for_http1_traffic(to.server));
         let first = worker.random() as usize;
         async move {
             let setup = ConnectionSetup {
@@ -199,6 +200,8 @@ impl Servers for Http1Servers {
         let (plan, is_private) = (to.plan(), server.is_private);
         if plan.config.proxy_protocol.is_none() && !is_private {
             to.config.return_to_pool(to.upstream, to.server, server, now, announced);
+        } else if !is_private && permit_queue::is_awaited() {
+            // Its descriptor is awaited.
         } else if plan.shared_pool[to.server].is_none() || is_private {
             // A server with a limit may serve no other client while a client that is silent holds a connection to it; but without
             // this one, the client could not authenticate at all.

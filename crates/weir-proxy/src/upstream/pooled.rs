@@ -15,7 +15,7 @@ use super::proxy_header::Header;
 use super::stream::{Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers};
 use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
-use crate::net::clock::Instant;
+use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::net::socket::Behind;
 use crate::relay::Relay;
@@ -33,8 +33,27 @@ pub(crate) struct PooledServers {
 /// A stream of one of the protocols.
 pub(crate) enum PooledStream {
     Http1(Http1ServerStream),
-    Http2(Box<Http2ServerStream>),
+    /// Behind one pointer, so that a stream is two words: it is moved several times in each exchange.
+    Other(Box<OtherStream>),
+}
+
+/// A stream of a protocol that is less common.
+#[expect(clippy::large_enum_variant, reason = "each stream has one, in a box")]
+pub(crate) enum OtherStream {
+    Http2(Http2ServerStream),
     Fastcgi(FastcgiServerStream),
+}
+
+impl From<Http2ServerStream> for PooledStream {
+    fn from(stream: Http2ServerStream) -> Self {
+        Self::Other(Box::new(OtherStream::Http2(stream)))
+    }
+}
+
+impl From<FastcgiServerStream> for PooledStream {
+    fn from(stream: FastcgiServerStream) -> Self {
+        Self::Other(Box::new(OtherStream::Fastcgi(stream)))
+    }
 }
 
 /// What opening a connection gives.
@@ -63,20 +82,20 @@ impl Servers for PooledServers {
     ) -> Option<PooledStream> {
         if to.plan().shares_connections() {
             if let Some(stream) = self.http2.take(to) {
-                return Some(PooledStream::Http2(stream));
+                return Some(stream.into());
             }
-            if !self.http2.chooses_http1(to) {
+            if !self.http2.uses_http1(to, now) {
                 return None;
             }
         } else if to.plan().speaks_fastcgi() {
-            return self.fastcgi.take_kept(to, pinned, now, careful).map(PooledStream::Fastcgi);
+            return self.fastcgi.take_kept(to, pinned, now, careful).map(PooledStream::from);
         }
         self.http1.take_kept(to, pinned, now, careful).map(PooledStream::Http1)
     }
 
     fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections) {
         // A shared connection that has ended is forgotten already, and says nothing about the others.
-        if !to.plan().shares_connections() || self.http2.chooses_http1(to) {
+        if !to.plan().shares_connections() || self.http2.uses_http1(to, clock::now()) {
             self.http1.forget_kept(to, pinned);
         }
     }
@@ -89,7 +108,8 @@ impl Servers for PooledServers {
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<PooledOpened, Failure>> {
         let is_shared = to.plan().shares_connections();
-        let shared = (is_shared && !self.http2.chooses_http1(to)).then(|| self.http2.open(to, &worker));
+        let is_shared = is_shared && !self.http2.uses_http1(to, clock::now());
+        let shared = is_shared.then(|| self.http2.open(to, &worker));
         let alone = self.http1.open(to, header, behind, worker);
         let is_fastcgi = to.plan().speaks_fastcgi();
         async move {
@@ -109,7 +129,8 @@ impl Servers for PooledServers {
     }
 
     fn lateness(&self, to: Destination<'_>) -> Failure {
-        if to.plan().shares_connections() { self.http2.lateness(to) } else { self.http1.lateness(to) }
+        let is_shared = to.plan().shares_connections() && !self.http2.uses_http1(to, clock::now());
+        if is_shared { self.http2.lateness(to) } else { self.http1.lateness(to) }
     }
 
     fn begin(&mut self, opened: PooledOpened, to: Destination<'_>, now: Instant) -> PooledStream {
@@ -120,10 +141,8 @@ impl Servers for PooledServers {
                 }
                 PooledStream::Http1(self.http1.begin_on(connection, to, now))
             }
-            PooledOpened::Fastcgi(connection) => {
-                PooledStream::Fastcgi(self.fastcgi.begin(connection, to, now))
-            }
-            PooledOpened::Http2(ticket) => PooledStream::Http2(self.http2.begin(&ticket, to)),
+            PooledOpened::Fastcgi(connection) => self.fastcgi.begin(connection, to, now).into(),
+            PooledOpened::Http2(ticket) => self.http2.begin(&ticket, to).into(),
         }
     }
 
@@ -138,27 +157,46 @@ impl Servers for PooledServers {
     ) {
         match stream {
             PooledStream::Http1(stream) => self.http1.finish(stream, to, pinned, now, was_sent),
-            PooledStream::Http2(stream) => stream.finish(),
-            PooledStream::Fastcgi(stream) => self.fastcgi.finish(stream, to, pinned, now, was_sent),
+            PooledStream::Other(stream) => match *stream {
+                OtherStream::Http2(stream) => stream.finish(),
+                OtherStream::Fastcgi(stream) => self.fastcgi.finish(stream, to, pinned, now, was_sent),
+            },
         }
     }
 
     fn drop_stream(&mut self, stream: PooledStream) {
         match stream {
             PooledStream::Http1(stream) => self.http1.drop_stream(stream),
-            PooledStream::Http2(stream) => stream.finish(),
-            PooledStream::Fastcgi(stream) => self.fastcgi.drop_stream(stream),
+            PooledStream::Other(stream) => match *stream {
+                OtherStream::Http2(stream) => stream.finish(),
+                OtherStream::Fastcgi(stream) => self.fastcgi.drop_stream(stream),
+            },
         }
     }
 }
 
-/// Calls the same of the stream, whatever its protocol.
+/// Calls the same of a stream that is borrowed, whatever its protocol.
 macro_rules! of_stream {
     ($stream:expr, $name:ident => $call:expr) => {
         match $stream {
             PooledStream::Http1($name) => $call,
-            PooledStream::Http2($name) => $call,
-            PooledStream::Fastcgi($name) => $call,
+            PooledStream::Other(other) => match other.as_ref() {
+                OtherStream::Http2($name) => $call,
+                OtherStream::Fastcgi($name) => $call,
+            },
+        }
+    };
+}
+
+/// The same of one that changes.
+macro_rules! of_stream_mut {
+    ($stream:expr, $name:ident => $call:expr) => {
+        match $stream {
+            PooledStream::Http1($name) => $call,
+            PooledStream::Other(other) => match other.as_mut() {
+                OtherStream::Http2($name) => $call,
+                OtherStream::Fastcgi($name) => $call,
+            },
         }
     };
 }
@@ -170,12 +208,12 @@ impl ServerStream for PooledStream {
     }
 
     fn set_private(&mut self) {
-        of_stream!(self, stream => stream.set_private());
+        of_stream_mut!(self, stream => stream.set_private());
     }
 
     #[inline(always)]
     fn send(&mut self, head: &RequestLine<'_>, fields: &impl OutgoingFields) {
-        of_stream!(self, stream => stream.send(head, fields));
+        of_stream_mut!(self, stream => stream.send(head, fields));
     }
 
     #[inline(always)]
@@ -185,7 +223,7 @@ impl ServerStream for PooledStream {
         relay: &mut Relay,
         body: &mut impl Source,
     ) -> Poll<Result<(), RelayError>> {
-        of_stream!(self, stream => stream.poll_request(cx, relay, body))
+        of_stream_mut!(self, stream => stream.poll_request(cx, relay, body))
     }
 
     #[inline(always)]
@@ -206,7 +244,7 @@ impl ServerStream for PooledStream {
         response: &mut ResponseHead,
         limits: &HeadLimits,
     ) -> Poll<Result<(), HeadError>> {
-        of_stream!(self, stream => stream.poll_head(cx, stock, response, limits))
+        of_stream_mut!(self, stream => stream.poll_head(cx, stock, response, limits))
     }
 
     #[inline(always)]
@@ -216,12 +254,12 @@ impl ServerStream for PooledStream {
 
     #[inline(always)]
     fn take_head(&mut self) {
-        of_stream!(self, stream => stream.take_head());
+        of_stream_mut!(self, stream => stream.take_head());
     }
 
     #[inline(always)]
     fn begin_body(&mut self, response: &ResponseHead, method: Method, limits: ChunkedLimits) -> BodyLength {
-        of_stream!(self, stream => stream.begin_body(response, method, limits))
+        of_stream_mut!(self, stream => stream.begin_body(response, method, limits))
     }
 
     #[inline(always)]
@@ -237,7 +275,7 @@ impl ServerStream for PooledStream {
         client: &mut impl Sink,
         stock: &Rc<BufferStock>,
     ) -> Poll<Result<(), RelayError>> {
-        of_stream!(self, stream => stream.poll_response(cx, relay, client, stock))
+        of_stream_mut!(self, stream => stream.poll_response(cx, relay, client, stock))
     }
 
     fn check_switch(&self, response: &ResponseHead) -> Result<(), Cause> {
@@ -251,8 +289,10 @@ impl ServerStream for PooledStream {
     fn into_tunnel(self) -> ServerEnd {
         match self {
             PooledStream::Http1(stream) => stream.into_tunnel(),
-            PooledStream::Http2(stream) => (*stream).into_tunnel(),
-            PooledStream::Fastcgi(stream) => stream.into_tunnel(),
+            PooledStream::Other(stream) => match *stream {
+                OtherStream::Http2(stream) => stream.into_tunnel(),
+                OtherStream::Fastcgi(stream) => stream.into_tunnel(),
+            },
         }
     }
 }

@@ -199,6 +199,8 @@ pub(crate) enum Unprocessed {
     GoAway,
     /// It has no room for it.
     Overloaded,
+    /// It wants it over HTTP/1.1 (RFC 9113 section 7).
+    Http1Required,
 }
 
 /// What the head of a request says beside its fields.

@@ -13,8 +13,9 @@ use std::time::Duration;
 use super::Acceptor;
 use super::accept::AcceptingSocket;
 use crate::net::clock;
-use crate::state::log_batches::LogBatches;
+use crate::state::log_batches::WorkerLogs;
 use crate::state::snapshot::Snapshot;
+use crate::state::static_files::OpenFileLimits;
 use crate::state::worker_config::LocalListener;
 
 /// How long connections have whose TCP handshake is under way when a stop begins: the last packet of it is underway for half of a round trip.
@@ -30,8 +31,8 @@ const STOP_LOOK: Duration = Duration::from_millis(5);
 pub struct ConfigUpdate {
     /// The config, ready for the data path.
     pub snapshot: Arc<Snapshot>,
-    /// The access log of each listener.
-    pub logs: Vec<Option<LogBatches>>,
+    /// The access logs of its listeners and routes.
+    pub logs: WorkerLogs,
     /// All addresses where it accepts from now on. A socket that is not here is closed.
     pub sockets: Vec<SocketAssignment>,
     /// Dropped when the worker has done it.
@@ -54,7 +55,9 @@ pub struct SocketAssignment {
 impl Acceptor {
     /// Begins with the first config, whose `WorkerConfig` it has already.
     pub(crate) fn begin(self: &Rc<Self>, change: ConfigUpdate) {
-        let plans = change.snapshot.listeners.iter().zip(change.logs).enumerate();
+        let WorkerLogs { listeners: logs, routes, places } = change.logs;
+        self.worker.take_route_logs(&self.worker.config.borrow(), routes, places);
+        let plans = change.snapshot.listeners.iter().zip(logs).enumerate();
         let locals =
             plans.map(|(place, (plan, log))| LocalListener::new(plan, place, self.worker.index, log));
         self.worker.listeners.replace(locals.collect());
@@ -64,8 +67,10 @@ impl Acceptor {
     /// Goes over to the next config.
     pub(crate) async fn apply(self: &Rc<Self>, change: ConfigUpdate) {
         let ConfigUpdate { snapshot, logs, sockets, done } = change;
+        let WorkerLogs { listeners: logs, routes, places } = logs;
         let before = Rc::clone(&self.worker.config.borrow());
         let config = Rc::new(before.succeeded_by(&snapshot));
+        self.worker.take_route_logs(&config, routes, places);
         let mut known = self.worker.listeners.take();
         let mut locals = Vec::with_capacity(snapshot.listeners.len());
         for (place, (plan, log)) in snapshot.listeners.iter().zip(logs).enumerate() {
@@ -86,6 +91,8 @@ impl Acceptor {
         }
         self.worker.listeners.replace(locals);
         self.worker.config.replace(config);
+        let workers = self.worker.shared.loads.len();
+        self.worker.open_files.limit(OpenFileLimits::new(&snapshot.process, workers));
         drop(before);
         let is_wanted =
             |accepting: &AcceptingSocket| sockets.iter().any(|assignment| assignment.id == accepting.id);

@@ -22,6 +22,7 @@ use self::accept::AcceptingSocket;
 use self::apply_config::ConfigUpdate;
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
+use crate::exchange::key_fetch;
 use crate::net::clock;
 use crate::net::descriptors::ServerPermit;
 use crate::net::memory::{self, ConnectionPeak};
@@ -31,6 +32,7 @@ use crate::state::pool::ServerConnection;
 use crate::state::shared::{AcceptedConnection, Shared};
 use crate::state::worker::{Worker, WorkerSeed};
 use crate::state::worker_config::LocalListener;
+use crate::upstream::pooled::PooledServers;
 
 /// Connections by which a worker must be ahead of another before it hands one over: below that, evening out costs more
 /// than it brings.
@@ -194,12 +196,13 @@ async fn take_connections(acceptor: Rc<Acceptor>, mut handed_over: UnboundedRece
     }
 }
 
-/// Answers queries about recorded exchanges and open connections.
+/// Answers queries about recorded exchanges and open connections, and begins fetches of keys.
 async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
     while let Some(query) = queries.recv().await {
         match query {
             WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
             WorkerQuery::Connections(query) => worker.connection_list.query_all(&worker.timers, query).await,
+            WorkerQuery::Keys(fetch) => key_fetch::begin(&worker, PooledServers::default(), fetch),
         }
     }
 }

@@ -109,8 +109,9 @@ impl SimBalancer {
                 AdmissionDecision::NoneEligible => return SlotAnswer::Failed(SimFailure::NoServer),
                 AdmissionDecision::Wait(own) => own,
             };
-        let share = if self.fair_share { ClientKey::from(address(asked.client)).number() } else { 0 };
-        let standing = QueueClass { priority: asked.priority, share };
+        let client = ClientKey::from(address(asked.client)).number();
+        let share = if self.fair_share { client } else { 0 };
+        let standing = QueueClass { priority: asked.priority, share, client };
         let wait = QueueWait { own, class: standing, now_ms, deadline_ms: deadline / MILLISECOND };
         match self.admission.enter(&pick, wait, attempt) {
             Ok(Enqueued { ticket, evicted, .. }) => {

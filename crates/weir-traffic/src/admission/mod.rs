@@ -155,10 +155,33 @@ impl<T> Admission<T> {
     /// # Errors
     /// [`QueueFull`] with the item when the queue is full and no waiting request can be displaced.
     pub fn enter(&self, pick: &Pick<'_>, wait: QueueWait, item: T) -> Result<Enqueued<T>, QueueFull<T>> {
+        self.enter_in(self.lock(), pick, wait, item)
+    }
+
+    /// The same if there is room without displacing another.
+    fn enter_with_room(
+        &self,
+        pick: &Pick<'_>,
+        wait: QueueWait,
+        item: T,
+    ) -> Result<Enqueued<T>, QueueFull<T>> {
+        let mut waiting = self.lock();
+        if waiting.queue().is_full() {
+            return Err(QueueFull(item));
+        }
+        self.enter_in(waiting, pick, wait, item)
+    }
+
+    fn enter_in(
+        &self,
+        mut waiting: MutexGuard<'_, QueueState<T>>,
+        pick: &Pick<'_>,
+        wait: QueueWait,
+        item: T,
+    ) -> Result<Enqueued<T>, QueueFull<T>> {
         let QueueWait { own, class, now_ms, deadline_ms } = wait;
         let waiter =
             QueuedRequest { hash: pick.hash, excluded: *pick.excluded, random: pick.random, own, item };
-        let mut waiting = self.lock();
         let entered = waiting.queue().push(waiter, class, now_ms, deadline_ms);
         let entered = entered.map_err(|full| QueueFull(full.0.item))?;
         self.line.waiters.enter(own);
@@ -168,7 +191,7 @@ impl<T> Admission<T> {
 
     /// The same; but when the queue is full, it is [served](Self::serve) first. [`try_admit`](Self::try_admit) takes a
     /// slot for a moment before it gives it back to a waiting request, and meanwhile no waiting request can have it: so
-    /// a request is rejected only after the queue was served once more.
+    /// a request is rejected or displaced only after the queue was served once more.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -179,7 +202,7 @@ impl<T> Admission<T> {
         item: T,
         tell: impl FnMut(T, WaitOutcome) -> bool,
     ) -> Result<Enqueued<T>, QueueFull<T>> {
-        match self.enter(pick, wait, item) {
+        match self.enter_with_room(pick, wait, item) {
             Err(full) if self.has_waiters() => {
                 self.serve(wait.now_ms, tell);
                 self.enter(pick, wait, full.0)

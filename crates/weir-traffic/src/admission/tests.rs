@@ -312,7 +312,7 @@ fn two_workers_keep_the_order_of_arrival() {
             scope.spawn(|| {
                 for number in 0..EACH {
                     let priority = number as usize % 3;
-                    let class = QueueClass { priority: PriorityClass::ALL[priority], share: 0 };
+                    let class = QueueClass { priority: PriorityClass::ALL[priority], share: 0, client: 0 };
                     let wait = QueueWait { class, ..wait_for(None) };
                     // Numbers are given in the order in which places are.
                     let mut arrived = arrivals.lock().unwrap();

@@ -1,20 +1,6 @@
 //! Requests per time for each key, with a burst: a token bucket per key in a table of fixed size.
-//!
-//! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T
-//! I.371). When more keys come than the table holds, the fullest bucket is replaced: a key that has hardly used its own loses next to nothing,
-//! and no key is refused because of others.
-//!
-//! A key is 64 bits of a hash that clients cannot predict. Each set of buckets has a lock of its own beside them on the same cache lines, held for
-//! some instructions: threads meet on it only when they ask for keys of one set at the same moment.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Buckets in a set: with the lock they fill 128 bytes.
-const WAYS: usize = 7;
-
-/// Buckets for each key that the table is made for: keys do not spread evenly over the sets.
-const BUCKETS_PER_KEY: usize = 3;
+use super::buckets::{BucketTable, TokenBucket, known};
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -96,41 +82,33 @@ fn clamped(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(DAY_NS).min(DAY_NS)
 }
 
+/// What is left in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BucketLevel {
+    /// Requests that would pass now.
+    pub remaining: u64,
+    /// Nanoseconds until the bucket is full; when nothing remains, until there is a token again.
+    pub reset_ns: u64,
+}
+
 /// The buckets of all keys.
 #[derive(Debug)]
 pub struct RateLimit {
     rate: TokenRate,
-    sets: Box<[Set]>,
-    /// Buckets that were replaced before they were full.
-    evictions: AtomicU64,
+    table: BucketTable,
 }
 
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Set(Mutex<[TokenBucket; WAYS]>);
-
-const _: () = assert!(size_of::<Set>() == 128, "a set is two cache lines");
-
-/// The bucket of a key; one whose time has passed is as good as none.
-#[derive(Debug, Clone, Copy, Default)]
-struct TokenBucket {
-    key: u64,
-    /// When it is full again. The lowest bit says whether the key is blocked.
-    full_at_ns: u64,
-}
-
-/// The bit of [`TokenBucket::full_at_ns`] that marks a blocked key: a nanosecond is less than any rate resolves.
+/// The lowest bit of the time at which a bucket is full marks a blocked key: a nanosecond is less than any rate resolves.
 const BLOCKED: u64 = 1;
 
 impl RateLimit {
     /// Buckets for about `keys_max` keys at once, taken at once: [`RateLimit::BYTES_PER_KEY`] for each.
     pub fn new(rate: TokenRate, keys_max: usize) -> RateLimit {
-        let sets = keys_max.saturating_mul(BUCKETS_PER_KEY).div_ceil(WAYS).max(1);
-        RateLimit { rate, sets: (0..sets).map(|_| Set::default()).collect(), evictions: AtomicU64::new(0) }
+        RateLimit { rate, table: BucketTable::new(keys_max) }
     }
 
     /// The memory of a table for each key that it is made for.
-    pub const BYTES_PER_KEY: usize = (size_of::<Set>() * BUCKETS_PER_KEY).div_ceil(WAYS);
+    pub const BYTES_PER_KEY: usize = BucketTable::BYTES_PER_KEY;
 
     /// Takes one token from the bucket of `key`, which is a hash, at `now_ns`: how many nanoseconds the request has to wait for its turn.
     ///
@@ -138,8 +116,8 @@ impl RateLimit {
     /// When there is none: how many nanoseconds until there is one again (for `Retry-After`). Nothing was taken.
     #[inline]
     pub fn try_take(&self, key: u64, now_ns: u64) -> Result<u64, u64> {
-        let mut set = self.lock(key);
-        let bucket = self.find(&mut set, key, now_ns);
+        let mut set = self.table.lock(key);
+        let bucket = self.table.find(&mut set, key, now_ns);
         let debt_ns = bucket.full_at_ns.saturating_sub(now_ns);
         let over_ns = debt_ns.saturating_sub(self.rate.tolerance_ns());
         if over_ns > 0 {
@@ -151,8 +129,8 @@ impl RateLimit {
 
     /// Gives back a token that was taken, of a request that was refused for another reason.
     pub fn give_back(&self, key: u64) {
-        let mut set = self.lock(key);
-        if let Some(bucket) = set.iter_mut().find(|bucket| bucket.key == non_zero(key))
+        let mut set = self.table.lock(key);
+        if let Some(bucket) = known(&mut set, key)
             && bucket.full_at_ns & BLOCKED == 0
         {
             bucket.full_at_ns = bucket.full_at_ns.saturating_sub(self.rate.cost_ns) & !BLOCKED;
@@ -164,8 +142,8 @@ impl RateLimit {
     /// # Errors
     /// When there is none: how many nanoseconds until there is one again.
     pub fn check(&self, key: u64, now_ns: u64) -> Result<(), u64> {
-        let set = self.lock(key);
-        let bucket = set.iter().find(|bucket| bucket.key == non_zero(key));
+        let mut set = self.table.lock(key);
+        let bucket = known(&mut set, key);
         let debt_ns = bucket.map_or(0, |bucket| bucket.full_at_ns.saturating_sub(now_ns));
         match debt_ns.saturating_sub(self.rate.tolerance_ns()) {
             0 => Ok(()),
@@ -173,10 +151,21 @@ impl RateLimit {
         }
     }
 
+    /// What is left in the bucket of `key`.
+    pub fn level(&self, key: u64, now_ns: u64) -> BucketLevel {
+        let mut set = self.table.lock(key);
+        let bucket = known(&mut set, key);
+        let debt_ns = bucket.map_or(0, |bucket| bucket.full_at_ns.saturating_sub(now_ns));
+        match self.rate.tolerance_ns().checked_sub(debt_ns) {
+            Some(room_ns) => BucketLevel { remaining: room_ns / self.rate.cost_ns + 1, reset_ns: debt_ns },
+            None => BucketLevel { remaining: 0, reset_ns: debt_ns - self.rate.tolerance_ns() },
+        }
+    }
+
     /// Takes a token for something that has happened already; from an empty bucket, nothing. When that was the last one, the key is blocked.
     pub fn spend(&self, key: u64, now_ns: u64) {
-        let mut set = self.lock(key);
-        let bucket = self.find(&mut set, key, now_ns);
+        let mut set = self.table.lock(key);
+        let bucket = self.table.find(&mut set, key, now_ns);
         if bucket.full_at_ns & BLOCKED != 0 && bucket.full_at_ns > now_ns {
             return;
         }
@@ -191,18 +180,17 @@ impl RateLimit {
 
     /// How many keys have a bucket that is not full.
     pub fn keys(&self, now_ns: u64) -> usize {
-        let in_use = |set: &Set| lock(set).iter().filter(|bucket| bucket.full_at_ns > now_ns).count();
-        self.sets.iter().map(in_use).sum()
+        self.table.keys(now_ns)
     }
 
     /// How many buckets there are.
     pub fn buckets(&self) -> usize {
-        self.sets.len() * WAYS
+        self.table.buckets()
     }
 
     /// How many buckets were replaced before they were full, since keys came that the table had no room for.
     pub fn evictions(&self) -> u64 {
-        self.evictions.load(Ordering::Relaxed)
+        self.table.evictions()
     }
 
     /// Blocks a key whose bucket is empty, unless it is blocked; for how long.
@@ -213,36 +201,4 @@ impl RateLimit {
         bucket.full_at_ns = (now_ns + self.rate.block_ns + self.rate.tolerance_ns()) | BLOCKED;
         Some(self.rate.block_ns)
     }
-
-    /// The bucket of a key, or the fullest one, emptied of the debt of the key before.
-    #[inline]
-    fn find<'a>(&self, set: &'a mut [TokenBucket; WAYS], key: u64, now_ns: u64) -> &'a mut TokenBucket {
-        let key = non_zero(key);
-        let own = set.iter().position(|bucket| bucket.key == key);
-        let at = own.unwrap_or_else(|| {
-            let fullest = (0..WAYS).min_by_key(|&way| set[way].full_at_ns).expect("a set is not empty");
-            if set[fullest].full_at_ns > now_ns {
-                self.evictions.fetch_add(1, Ordering::Relaxed);
-            }
-            set[fullest] = TokenBucket { key, full_at_ns: 0 };
-            fullest
-        });
-        &mut set[at]
-    }
-
-    #[inline]
-    fn lock(&self, key: u64) -> MutexGuard<'_, [TokenBucket; WAYS]> {
-        let set = ((u128::from(key) * self.sets.len() as u128) >> 64) as usize;
-        lock(&self.sets[set])
-    }
-}
-
-/// The table is consistent after every step, so a panic elsewhere while it was locked spoils nothing.
-fn lock(set: &Set) -> MutexGuard<'_, [TokenBucket; WAYS]> {
-    set.0.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A key that no unused bucket has.
-const fn non_zero(key: u64) -> u64 {
-    if key == 0 { 1 } else { key }
 }

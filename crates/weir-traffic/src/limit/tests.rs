@@ -158,6 +158,33 @@ proptest! {
     }
 }
 
+/// As many requests pass at once as the level says, whatever the rate; none are left then until the time that it says.
+#[test]
+fn the_level_says_how_many_requests_pass() {
+    let rate = || TokenRate::new(10, Duration::from_secs(1), 5).unwrap();
+    for rate in
+        [rate(), rate().with_delay(Duration::from_millis(250)), rate().with_block(Duration::from_secs(9))]
+    {
+        let limit = RateLimit::new(rate, 100);
+        let mut now_ns = 77 * SECOND_NS;
+        for (pause_ns, key) in [(0, key(1)), (SECOND_NS / 7, key(1)), (SECOND_NS / 3, key(1)), (0, key(2))] {
+            now_ns += pause_ns;
+            let level = limit.level(key, now_ns);
+            let passed = (0..100).take_while(|_| limit.try_take(key, now_ns).is_ok()).count();
+            assert_eq!(level.remaining, passed as u64, "{rate:?} after {pause_ns}");
+            let retry_ns = limit.try_take(key, now_ns).unwrap_err();
+            assert_eq!(
+                limit.level(key, now_ns),
+                BucketLevel { remaining: 0, reset_ns: retry_ns },
+                "{rate:?}"
+            );
+        }
+        now_ns += 99 * SECOND_NS;
+        let full = limit.level(key(1), now_ns);
+        assert_eq!((full.reset_ns, full.remaining), (0, limit.level(key(9), now_ns).remaining));
+    }
+}
+
 #[test]
 fn a_refused_key_learns_when_to_retry() {
     let rate = TokenRate::new(10, Duration::from_secs(1), 1).unwrap();

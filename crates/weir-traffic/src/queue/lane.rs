@@ -8,10 +8,6 @@ use std::collections::HashMap;
 use super::QueuedItem;
 use super::nodes::{NONE, NodeLinks, QueueNodes};
 
-/// Shares that are compared when one has to give up a place: enough, from the next in turn on, that a share
-/// with most of the places is among them, and few enough that a full queue costs no time.
-const COMPARED_MAX: usize = 16;
-
 #[derive(Debug)]
 pub(super) struct Lane {
     shares: Vec<LaneShare>,
@@ -41,11 +37,6 @@ impl Lane {
 
     pub(super) fn len(&self) -> usize {
         self.len
-    }
-
-    /// How many wait in the share `key`.
-    pub(super) fn len_of(&self, key: u64) -> usize {
-        self.by_key.get(&key).map_or(0, |&share| self.shares[share as usize].len)
     }
 
     /// Appends a place to its share.
@@ -109,12 +100,6 @@ impl Lane {
         places: &'a QueueNodes<T>,
     ) -> impl Iterator<Item = &'a QueuedItem<T>> {
         self.ring().flat_map(|share| list(places, share)).map(|at| places.waiter(at))
-    }
-
-    /// The last waiter of the longest share, if that has more than `len_min` waiters.
-    pub(super) fn last_of_longest(&self, len_min: usize) -> Option<u32> {
-        let longest = self.ring().take(COMPARED_MAX).max_by_key(|share| share.len)?;
-        (longest.len > len_min).then_some(longest.last)
     }
 
     fn ring(&self) -> impl Iterator<Item = &LaneShare> {

@@ -3,15 +3,17 @@
 //! A plain data structure, generic over the waiter: the owner locks it, wakes waiters and reads the
 //! clock. Waiters of a higher [`PriorityClass`] leave first. Those of one priority leave in order of
 //! arrival, or, with different `share`s, one of each in turn. Entering and leaving take constant time, from
-//! the middle too. Its length is bounded. Times are milliseconds on any clock that does not go back.
+//! the middle too. Its length is bounded: when it is full, the client with most waiters loses its newest to a client with fewer. Times are milliseconds on any clock that does not go back.
 
 mod drain;
 mod lane;
+mod clients;
 mod overload;
 mod nodes;
 
 pub use overload::DelayTarget;
 
+use clients::WaitingClients;
 use drain::DrainRate;
 use lane::Lane;
 use nodes::{NONE, QueueNodes};
@@ -51,6 +53,8 @@ pub struct QueueClass {
     /// The share of the slots that it counts to (the hash of a client's address, say): of waiters of one priority,
     /// one of each share leaves in turn. All the same for plain order of arrival.
     pub share: u64,
+    /// The client, of which the one with most waiters makes room when the queue is full.
+    pub client: u64,
 }
 
 /// What happens to a waiter whose turn it is.
@@ -69,6 +73,7 @@ pub enum ServeDecision {
 pub struct WaitQueue<T> {
     places: QueueNodes<T>,
     lanes: [Lane; PriorityClass::ALL.len()],
+    clients: [WaitingClients; PriorityClass::ALL.len()],
     overloads: [OverloadDetector; PriorityClass::ALL.len()],
     drain: DrainRate,
     len: usize,
@@ -103,8 +108,8 @@ pub struct Pushed<T> {
     pub ticket: Ticket,
     /// How many of its priority or a higher one were there before it.
     pub ahead: usize,
-    /// The waiter that was removed to make room, because the queue was full: the last of a lower priority, or of a share that
-    /// has more waiters.
+    /// The waiter that was removed to make room, because the queue was full: the newest of the client with most waiters, of the lowest
+    /// priority, or of the same one if that client has more than the one that enters.
     pub evicted: Option<QueuedItem<T>>,
 }
 
@@ -119,6 +124,7 @@ impl<T> WaitQueue<T> {
         WaitQueue {
             places: QueueNodes::new(),
             lanes: PriorityClass::ALL.map(|_| Lane::new()),
+            clients: PriorityClass::ALL.map(|_| WaitingClients::new()),
             overloads: PriorityClass::ALL.map(|_| OverloadDetector::new(target)),
             drain: DrainRate::new(),
             len: 0,
@@ -135,6 +141,11 @@ impl<T> WaitQueue<T> {
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether no more can enter without another one's leaving.
+    pub fn is_full(&self) -> bool {
+        self.len >= self.len_max
     }
 
     /// The most that can wait at once.
@@ -163,7 +174,7 @@ impl<T> WaitQueue<T> {
         now_ms: u64,
         deadline_ms: u64,
     ) -> Result<Pushed<T>, QueueFull<T>> {
-        let evicted = if self.len < self.len_max {
+        let evicted = if !self.is_full() {
             None
         } else {
             let Some(victim) = self.displaced_by(class) else { return Err(QueueFull(item)) };
@@ -175,6 +186,7 @@ impl<T> WaitQueue<T> {
         self.arrivals += 1;
         let at = self.places.take(waiter, lane as u8);
         self.lanes[lane].push(&mut self.places, at, class.share);
+        self.clients[lane].add(&mut self.places, at, class.client);
         self.len += 1;
         let ticket = Ticket { place: at, generation: self.places.generation(at) };
         Ok(Pushed { ticket, ahead, evicted })
@@ -289,16 +301,19 @@ impl<T> WaitQueue<T> {
     /// The waiter that a full queue displaces for one of this class.
     fn displaced_by(&self, class: QueueClass) -> Option<u32> {
         let own = class.priority as usize;
-        let lower = self.lanes[own + 1..].iter().rev().find_map(|lane| lane.last_of_longest(0));
-        lower.or_else(|| {
-            let lane = &self.lanes[own];
-            lane.last_of_longest(lane.len_of(class.share) + 1)
-        })
+        let lower = self.clients[own + 1..].iter().rev().find_map(WaitingClients::newest_of_greediest);
+        let (victim, _) = lower.or_else(|| {
+            // With two more than the new one's client, it has still as many as that one has then.
+            let count_min = self.clients[own].count_of(class.client) + 2;
+            self.clients[own].newest_of_greediest().filter(|(_, count)| *count >= count_min)
+        })?;
+        Some(victim)
     }
 
     fn unlink(&mut self, at: u32) -> Option<QueuedItem<T>> {
         let lane = self.places.lane(at) as usize;
         self.lanes[lane].unlink(&mut self.places, at);
+        self.clients[lane].remove(&mut self.places, at);
         self.len -= 1;
         if self.lanes[lane].len() == 0 {
             self.overloads[lane].end();

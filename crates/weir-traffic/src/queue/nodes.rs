@@ -18,6 +18,7 @@ struct QueueNode<T> {
     /// Counts the uses of this place, so that an old ticket opens nothing.
     generation: u32,
     links: NodeLinks,
+    client_links: ClientLinks,
     lane: u8,
     waiter: Option<QueuedItem<T>>,
 }
@@ -28,6 +29,18 @@ pub(super) struct NodeLinks {
     pub(super) previous: u32,
     pub(super) next: u32,
     pub(super) share: u32,
+}
+
+/// The neighbours of a place among those of its client, and that client.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientLinks {
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) client: u32,
+}
+
+impl ClientLinks {
+    const ALONE: ClientLinks = ClientLinks { previous: NONE, next: NONE, client: NONE };
 }
 
 impl NodeLinks {
@@ -52,6 +65,7 @@ impl<T> QueueNodes<T> {
             self.places.push(QueueNode {
                 generation: 0,
                 links: NodeLinks::ALONE,
+                client_links: ClientLinks::ALONE,
                 lane,
                 waiter: Some(waiter),
             });
@@ -93,6 +107,10 @@ impl<T> QueueNodes<T> {
 
     pub(super) fn links_mut(&mut self, at: u32) -> &mut NodeLinks {
         &mut self.places[at as usize].links
+    }
+
+    pub(super) fn client_links_mut(&mut self, at: u32) -> &mut ClientLinks {
+        &mut self.places[at as usize].client_links
     }
 
     /// The waiter in a place that is taken.

@@ -1,12 +1,14 @@
 //! The queue: order, bounds, leaving, and random histories against a plain list.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
 
 const FOREVER: u64 = u64::MAX;
 
-const NORMAL: QueueClass = QueueClass { priority: PriorityClass::Normal, share: 0 };
+const NORMAL: QueueClass = QueueClass { priority: PriorityClass::Normal, share: 0, client: 0 };
 
 fn queue(len_max: usize) -> WaitQueue<u32> {
     WaitQueue::new(len_max, None)
@@ -170,14 +172,15 @@ proptest! {
 
 #[derive(Debug, Clone)]
 enum QueueAction {
-    Push { priority: usize, share: u64 },
+    Push { priority: usize, share: u64, client: u64 },
     Pop,
     Remove(usize),
 }
 
 fn turn() -> impl Strategy<Value = QueueAction> {
     prop_oneof![
-        5 => (0..3_usize, 0..4_u64).prop_map(|(priority, share)| QueueAction::Push { priority, share }),
+        5 => (0..3_usize, 0..3_u64, 0..4_u64)
+            .prop_map(|(priority, share, client)| QueueAction::Push { priority, share, client }),
         3 => Just(QueueAction::Pop),
         1 => any::<usize>().prop_map(QueueAction::Remove),
     ]
@@ -195,11 +198,35 @@ fn remove(ring: &mut RingModel, share: usize, at: usize) -> u32 {
     item
 }
 
-/// What the last of the longest share of a ring is, if it has more than `len_min` items.
-fn last_of_longest(ring: &mut RingModel, len_min: usize) -> Option<u32> {
-    let longest = (0..ring.len()).max_by_key(|&share| ring[share].1.len())?;
-    let len = ring[longest].1.len();
-    (len > len_min).then(|| remove(ring, longest, len - 1))
+/// The newest items of the clients that have most in a ring, if they have so many; `owners` has the client of each item.
+fn newest_of_greediest(ring: &RingModel, owners: &[u64], count_min: usize) -> Vec<u32> {
+    let mut of_clients: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for item in ring.iter().flat_map(|(_, items)| items) {
+        of_clients.entry(owners[*item as usize]).or_default().push(*item);
+    }
+    let most = of_clients.values().map(Vec::len).max().unwrap_or(0);
+    let greediest = of_clients.values().filter(|items| items.len() == most && most >= count_min);
+    greediest.filter_map(|items| items.iter().max().copied()).collect()
+}
+
+/// The items of which one has to make room for one more of this priority and client.
+fn victims(model: &[RingModel; 3], owners: &[u64], priority: usize, client: u64) -> Vec<u32> {
+    if let Some(lower) = model[priority + 1..].iter().rev().find(|ring| !ring.is_empty()) {
+        return newest_of_greediest(lower, owners, 1);
+    }
+    let items = model[priority].iter().flat_map(|(_, items)| items);
+    let own = items.filter(|item| owners[**item as usize] == client).count();
+    newest_of_greediest(&model[priority], owners, own + 2)
+}
+
+/// Removes an item, wherever it waits.
+fn take_out(model: &mut [RingModel; 3], item: u32) -> Option<u32> {
+    model.iter_mut().find_map(|ring| {
+        let (share, at) = ring.iter().enumerate().find_map(|(share, (_, items))| {
+            items.iter().position(|one| *one == item).map(|at| (share, at))
+        })?;
+        Some(remove(ring, share, at))
+    })
 }
 
 proptest! {
@@ -208,24 +235,25 @@ proptest! {
     fn shares_take_turns_within_their_priority(len_max in 1..12_usize, turns in prop::collection::vec(turn(), 1..200)) {
         let mut queue = self::queue(len_max);
         let mut model: [RingModel; 3] = Default::default();
-        let mut tickets = Vec::new();
+        let (mut tickets, mut owners) = (Vec::new(), Vec::new());
         for (item, turn) in (0..).zip(turns) {
             match turn {
-                QueueAction::Push { priority, share } => {
+                QueueAction::Push { priority, share, client } => {
+                    owners.resize(item as usize, 0);
                     let full = queue.len() == len_max;
-                    let own_len = |ring: &RingModel| ring.iter().find(|(key, _)| *key == share).map_or(0, |(_, items)| items.len());
-                    let victim = if full {
-                        let lower = (priority + 1..3).rev().find_map(|lane| last_of_longest(&mut model[lane], 0));
-                        let len = own_len(&model[priority]);
-                        lower.or_else(|| last_of_longest(&mut model[priority], len + 1))
-                    } else {
-                        None
-                    };
-                    let class = QueueClass { priority: PriorityClass::ALL[priority], share };
+                    let victims = if full { victims(&model, &owners, priority, client) } else { Vec::new() };
+                    owners.push(client);
+                    let class = QueueClass { priority: PriorityClass::ALL[priority], share, client };
                     match queue.push(item, class, 0, FOREVER) {
-                        Err(QueueFull(_)) => prop_assert!(full && victim.is_none()),
+                        Err(QueueFull(_)) => prop_assert!(full && victims.is_empty()),
                         Ok(entered) => {
-                            prop_assert_eq!(entered.evicted.map(|waiter| waiter.item), victim);
+                            match entered.evicted.map(|evicted| evicted.item) {
+                                None => prop_assert!(!full),
+                                Some(evicted) => {
+                                    prop_assert!(victims.contains(&evicted), "{evicted} of {victims:?}");
+                                    take_out(&mut model, evicted);
+                                }
+                            }
                             tickets.push((entered.ticket, item));
                             let ahead: usize = model[..=priority].iter().flatten().map(|(_, items)| items.len()).sum();
                             prop_assert_eq!(entered.ahead, ahead);
@@ -250,15 +278,7 @@ proptest! {
                 }
                 QueueAction::Remove(nth) if !tickets.is_empty() => {
                     let (ticket, item) = tickets[nth % tickets.len()];
-                    let mut expected = None;
-                    for ring in &mut model {
-                        let found = ring.iter().enumerate().find_map(|(share, (_, items))| {
-                            items.iter().position(|one| *one == item).map(|at| (share, at))
-                        });
-                        if let Some((share, at)) = found {
-                            expected = Some(remove(ring, share, at));
-                        }
-                    }
+                    let expected = take_out(&mut model, item);
                     prop_assert_eq!(queue.remove(ticket).map(|waiter| waiter.item), expected);
                 }
                 QueueAction::Remove(_) => {}
@@ -273,13 +293,39 @@ proptest! {
 #[test]
 fn a_client_with_one_request_does_not_wait_for_a_thousand_of_another() {
     let mut queue = self::queue(1_000);
-    let class = |share| QueueClass { priority: PriorityClass::Normal, share };
+    let class = |share| QueueClass { priority: PriorityClass::Normal, share, client: share };
     for item in 0..1_000 {
         queue.push(item, class(1), 0, FOREVER).unwrap();
     }
     let entered = queue.push(1_000, class(2), 0, FOREVER).unwrap();
     assert_eq!(entered.evicted.map(|waiter| waiter.item), Some(999), "the last of those who have most");
     assert_eq!((pop(&mut queue), pop(&mut queue), pop(&mut queue)), (Some(0), Some(1_000), Some(1)));
+}
+
+/// A thousand clients have one each, in order of arrival, and one of them has two more: only these make room, and only for others.
+#[test]
+fn the_greediest_client_makes_room_and_no_other() {
+    let mut queue = self::queue(1_002);
+    let of_client = |client| QueueClass { client, ..NORMAL };
+    for item in 0..1_000 {
+        queue.push(item, of_client(u64::from(item)), 0, FOREVER).unwrap();
+    }
+    for item in [1_000, 1_001] {
+        queue.push(item, of_client(500), 0, FOREVER).unwrap();
+    }
+    let mut push = |item, client| {
+        queue
+            .push(item, of_client(client), 0, FOREVER)
+            .map(|entered| entered.evicted.map(|evicted| evicted.item))
+    };
+    assert_eq!(push(1_002, 500), Err(QueueFull(1_002)), "it has most itself");
+    assert_eq!(push(1_003, 499), Ok(Some(1_001)), "then both have two");
+    assert_eq!(push(1_004, 499), Err(QueueFull(1_004)), "it has as many as any");
+    assert_eq!(push(1_005, 2_000), Ok(Some(1_003)), "of two, that which has come to so many last");
+    assert_eq!(push(1_006, 2_001), Ok(Some(1_000)));
+    assert_eq!(push(1_007, 2_002), Err(QueueFull(1_007)), "all have one");
+    let order: Vec<u32> = std::iter::from_fn(|| pop(&mut queue)).collect();
+    assert_eq!(order, (0..1_000).chain([1_005, 1_006]).collect::<Vec<_>>(), "in order of arrival");
 }
 
 /// Ten served a second, thirty coming, for a minute: with a target of one second, waits stay about there and every slot
@@ -332,7 +378,7 @@ fn a_burst_makes_no_waiter_leave() {
 fn all_waiters_can_be_removed() {
     let mut queue = self::queue(10);
     for (item, priority) in [(1, PriorityClass::Low), (2, PriorityClass::High), (3, PriorityClass::Normal)] {
-        queue.push(item, QueueClass { priority, share: 0 }, 0, 5).unwrap();
+        queue.push(item, QueueClass { priority, share: 0, client: 0 }, 0, 5).unwrap();
     }
     let left: Vec<u32> =
         std::iter::from_fn(|| queue.pop_hopeless(|_| false)).map(|waiter| waiter.item).collect();

@@ -138,7 +138,11 @@ fn a_call_goes_again_whose_status_is_listed() {
 fn what_no_server_has_processed_goes_again_whatever_it_is() {
     let post = FailedAttempt { repeatable: false, attempts: 9, elapsed: Duration::MAX, ..BROKEN_GET };
     let never = RetryPolicy { attempts_max: 1, on_connection_error: false, ..RetryPolicy::default() };
-    for (cause, expected) in [(RetryCause::StreamRefused, OTHER_FREE), (RetryCause::GoAway, SAME)] {
+    for (cause, expected) in [
+        (RetryCause::StreamRefused, OTHER_FREE),
+        (RetryCause::GoAway, SAME),
+        (RetryCause::Http1Required, SAME),
+    ] {
         let left = FailedAttempt { cause, ..post };
         assert_eq!(never.judge(&left, || panic!("it is free")), expected, "{cause:?}");
         let often = FailedAttempt { unprocessed: UNPROCESSED_MAX, ..left };
@@ -232,7 +236,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
         assert!(
             failed.repeatable
                 || !failed.sent_any
-                || failed.is_unprocessed()
+                || failed.cause.is_unprocessed()
                 || failed.cause == RetryCause::GrpcStatus(14),
             "an effect could happen twice: {failed:?}"
         );
@@ -241,7 +245,7 @@ fn no_combination_of_facts_breaks_the_invariants() {
             assert!(failed.attempts < 3, "{failed:?}");
             assert_ne!(server, NextServer::SameFresh, "{failed:?}");
             assert!(failed.other_server || server == NextServer::OtherFirst, "there is no other: {failed:?}");
-        } else if failed.is_unprocessed() {
+        } else if failed.cause.is_unprocessed() {
             assert!(failed.unprocessed < UNPROCESSED_MAX, "{failed:?}");
         } else {
             assert_eq!(server, NextServer::SameFresh, "{failed:?}");
@@ -264,6 +268,7 @@ fn all_facts() -> impl Iterator<Item = FailedAttempt> {
         RetryCause::Status(500),
         RetryCause::StreamRefused,
         RetryCause::GoAway,
+        RetryCause::Http1Required,
         RetryCause::GrpcStatus(14),
         RetryCause::GrpcStatus(13),
     ];

@@ -26,6 +26,8 @@ pub(super) struct RequestExplanation<'a> {
     /// The route that takes it.
     pub(super) route: Option<&'a Route>,
     pub(super) disposition: Disposition<'a>,
+    /// What to consider about the route, for a request that may have a body.
+    pub(super) advice: Option<String>,
 }
 
 /// The outcome.
@@ -99,6 +101,7 @@ impl<'a> RequestExplanation<'a> {
             routes: Vec::new(),
             route: None,
             disposition: Disposition::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
+            advice: None,
         };
         if let Some(failure) = refused_at_request(config, request) {
             explanation.disposition = Disposition::Refused(failure);
@@ -113,6 +116,9 @@ impl<'a> RequestExplanation<'a> {
         let chosen = explanation.routes.iter().find(|(_, outcome)| *outcome == RouteOutcome::Chosen);
         if let Some((route, _)) = chosen {
             explanation.route = Some(route);
+            if matches!(request.head().method(), Method::Post | Method::Put | Method::Patch) {
+                explanation.advice = weir_config::upload_advice(config, listener, route);
+            }
             explanation.disposition = disposition(config, listener, route, request);
         }
         explanation

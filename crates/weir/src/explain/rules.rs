@@ -1,4 +1,4 @@
-//! The lists and limits that a request comes under, the cache that it is looked up in, and whether it is copied.
+//! The lists and limits that a request comes under, the cache that it is looked up in, whether it is copied, and what to consider.
 
 use std::sync::Arc;
 
@@ -43,7 +43,9 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
         let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
         ("mirror", format!("{} of the requests with {} are copied", mirror.share, methods.join(", ")))
     });
-    lists.iter().map(list).chain(limits.iter().map(limit)).chain(cache).chain(mirror).collect()
+    let advice = explanation.advice.clone().map(|advice| ("advice", advice));
+    let rules = lists.iter().map(list).chain(limits.iter().map(limit));
+    rules.chain(cache).chain(mirror).chain(advice).collect()
 }
 
 /// The same for programs.
@@ -56,6 +58,9 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
     if !limits.is_empty() {
         let limit = |one: &LimitUse| json!({ "name": one.limit.name, "rule": one.limit.rule(), "key": one.limit.key.to_string() });
         object["limits"] = limits.iter().map(limit).collect();
+    }
+    if let Some(advice) = &explanation.advice {
+        object["advice"] = json!(advice);
     }
     if let Some(cache) = explanation.route.and_then(|route| route.cache.as_deref()) {
         object["cache"] = json!({ "name": cache.store.name, "key": cache.key.to_string() });

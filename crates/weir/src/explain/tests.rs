@@ -117,6 +117,37 @@ fn a_forwarded_request_is_explained_from_listener_to_servers() {
 }
 
 #[test]
+fn a_request_with_a_body_to_few_slots_gets_advice() {
+    let config = |route: &str| {
+        let text = format!(
+            "listener.web = {{ address = \":80\", route = [{{ path = \"/\", upstream = \"app\"{route} }}] }}
+             upstream.app = {{ servers = [\"10.0.0.1:80\"], max_requests = 2 }}"
+        );
+        Config::parse(&text, "weir.toml").unwrap()
+    };
+    let explained = |route: &str, method: &str, format: &str| {
+        let typed = Typed::parse_from([
+            "explain",
+            "weir.toml",
+            "http://a.test/",
+            "--method",
+            method,
+            "--format",
+            format,
+        ]);
+        explain(&config(route), &typed.arguments).unwrap()
+    };
+    let advice = "\nadvice     a server of the upstream `app` takes 2 requests at a time";
+    assert!(explained("", "POST", "text").contains(advice), "{}", explained("", "POST", "text"));
+    assert!(explained("", "PUT", "json").contains("\"advice\": \"a server of the upstream"));
+    for (route, method) in [("", "GET"), (", buffer_requests = {}", "POST")] {
+        for format in ["text", "json"] {
+            assert!(!explained(route, method, format).contains("advice"), "{route} {method} {format}");
+        }
+    }
+}
+
+#[test]
 fn the_protocol_of_the_servers_is_told() {
     let explained = text(&["/api"]);
     let line = "\nprotocol   HTTP/2 without TLS; up to 50 requests at once on a connection, or fewer if the server says so\n";

@@ -47,12 +47,12 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(&["directory_listing"], "folders are listed with `listing = true` in `files` of a route"),
     advice(
         &["open_file_cache"],
-        "open files are kept by default; `valid` in `files` of a route says how long",
+        "open files are kept by default: `open_file_cache_max` and `open_file_cache_inactive` of `process` say how many and how long, `valid` in `files` of a route when they are looked at again",
     ),
     advice(&["expires"], "set `Cache-Control` in `response_headers` of the route"),
     advice(
         &["errorfiles", "errorloc", "http_errors"],
-        "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`",
+        "pages for failures are `error_pages` of a listener or a route, each with `status` and a file `html` or `json`, or the `upstream` that has them",
     ),
     advice(&["mode", "stream", "tcp"], "a listener for any TCP protocol has `protocol = \"tcp\"`"),
     advice(
@@ -171,6 +171,14 @@ pub(super) const ADVICE: &[Advice] = &[
         "client certificates are `client_certificates = { ca = \"clients.pem\", crl = \"revoked.pem\" }` of `tls`",
     ),
     advice(&["http_basic_auth"], "a route asks for passwords with `basic = { users_file = \"htpasswd\" }`"),
+    advice(
+        &["auth_jwt_key_request", "remote_jwks", "jwks_uri", "jwks_url"],
+        "keys of tokens are fetched from an upstream with `remote_keys = { upstream = \"NAME\", path = \"/jwks.json\" }` of `jwt`",
+    ),
+    advice(
+        &["auth_jwt_key_file", "local_jwks", "jwks_file"],
+        "keys of tokens are in a file with `jwt = { keys_file = \"jwks.json\" }` of a route",
+    ),
     advice(&["return", "respond"], "a route responds without a server with `respond` or `redirect`"),
     advice(
         &["redirect", "redir"],

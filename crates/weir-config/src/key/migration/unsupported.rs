@@ -84,9 +84,9 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "use certbot or lego; `reload` of `tls` picks up renewed files without a restart",
     ),
     unsupported(
-        "Limits on the speed of HTTP responses",
-        &["limit_rate", "limit_rate_after", "bandwidth_limit", "bwlim_out", "bwlim_in"],
-        "for tunnels and TCP connections, use `download_rate` and `upload_rate` in `limits` of a listener",
+        "Limits on the speed of request bodies",
+        &["bwlim_in"],
+        "responses have `bandwidth` of `[limit.NAME]`; tunnels and TCP connections have `upload_rate` in `limits` of a listener",
     ),
     unsupported("UDP", &["udp", "dgram_bind", "proxy_responses", "udp_listener_config"], ""),
     unsupported(

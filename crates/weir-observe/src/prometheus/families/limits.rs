@@ -14,6 +14,11 @@ pub(super) const FAMILIES: &[Family] = families! {
                 samples.labelled(&[("outcome", outcome)], count);
             }
         };
+    "weir_limit_paced_total" Counter Limit, "Responses that were slowed down to the bandwidth of the limit.",
+        |samples, limit| {
+            let [paced] = sums(limit.shards().used(), |shard: &LimitShard| [shard.paced.value()]);
+            samples.value(paced);
+        };
     "weir_limit_keys" Gauge Limit, "Keys that the table of the limit holds and that have used some of it.",
         |samples, limit| samples.value(limit.keys());
     "weir_limit_keys_max" Gauge Limit, "Keys that the table of the limit is made for (`keys_max`).",

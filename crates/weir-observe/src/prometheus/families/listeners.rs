@@ -45,6 +45,10 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams_reset_by_weir.value()));
     "weir_listener_http2_goaways_total" Counter Listener, "Client connections of HTTP/2 that Weir has ended by GOAWAY, for any reason.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http2_goaways.value()));
+    "weir_listener_error_page_fetches_total" Counter Listener, "Error pages that were to be fetched from servers (`upstream` of `error_pages`).",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.error_pages_fetched.value()));
+    "weir_listener_error_page_fetch_failures_total" Counter Listener, "Error pages that could not be fetched: clients got another one.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.error_pages_failed.value()));
     "weir_listener_responses_total" Counter Listener, "Responses sent to clients, by status class.",
         |samples, listener| write_classes(samples, sums(listener.shards(), |shard| shard.responses.values()));
     "weir_listener_tls_handshakes_total" Counter Listener, "Completed TLS handshakes with clients, by version and session resumption.",

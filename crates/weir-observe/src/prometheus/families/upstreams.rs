@@ -24,6 +24,12 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| samples.value(level(upstream.shards().used(), |shard| shard.queue_length.level()).peak);
     "weir_upstream_panic" Gauge Upstream, "Panic mode: whether all servers get requests because too few are healthy (1) or not (0).",
         |samples, upstream| samples.value(u8::from(upstream.is_in_panic()));
+    "weir_upstream_key_fetches_total" Counter Upstream, "Fetches of keys of tokens (`remote_keys`) from the upstream.",
+        |samples, upstream| upstream.key_fetches().into_iter().for_each(|keys| samples.value(keys.fetches));
+    "weir_upstream_key_fetch_failures_total" Counter Upstream, "Fetches of keys of tokens that brought no keys that can be used: those of before stay in use.",
+        |samples, upstream| upstream.key_fetches().into_iter().for_each(|keys| samples.value(keys.failures));
+    "weir_upstream_keys_fetched_timestamp_seconds" Gauge Upstream, "When keys of tokens were last fetched, of several those of the longest ago; 0 as long as there are none.",
+        |samples, upstream| upstream.key_fetches().into_iter().for_each(|keys| samples.value(keys.fetched));
     "weir_upstream_responses_total" Counter Upstream, "Responses of the upstream sent to clients, by status class.",
         |samples, upstream| {
             if upstream.shards().is_used() {

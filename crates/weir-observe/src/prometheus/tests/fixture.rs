@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::per_worker::PerWorker;
 use crate::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, DiskHoldings, LimitPart, ListenerPart, MetricSource, UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart,
+    MetricSource, UpstreamPart,
 };
 use crate::shard::{
     CacheShard, LimitShard, ListenerShard, ProbeShard, RouteShard, ServerShard, UpstreamShard, WorkerShard,
@@ -262,6 +263,10 @@ impl UpstreamPart for FixtureUpstream {
 
     fn is_in_panic(&self) -> bool {
         self.is_in_panic
+    }
+
+    fn key_fetches(&self) -> Option<KeyFetchTotals> {
+        Some(KeyFetchTotals { fetches: 12, failures: 2, fetched: 1_700_000_000 })
     }
 
     fn server_name(&self, server: usize) -> &str {

@@ -332,8 +332,8 @@ fn every_counter_of_the_shards_is_shown() {
     for (part, fields) in [
         ("worker", 28),
         ("trace", 3),
-        ("listener", 25),
-        ("upstream", 14),
+        ("listener", 27),
+        ("upstream", 17),
         ("server", 29),
         ("admin", 2),
         ("route", 8),

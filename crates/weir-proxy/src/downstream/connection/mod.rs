@@ -34,7 +34,6 @@ use crate::net::deadline::Deadline;
 use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::net::socket::Socket;
 use crate::state::activity::Activity;
-use crate::state::log_batches::LogBatches;
 use crate::state::shared::AcceptedConnection;
 use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
@@ -87,9 +86,8 @@ impl ClientConnection {
         listener.shard.connections.increment();
         listener.shard.connections_open.increment();
         let now = clock::now();
-        let shows_local = listener.log().as_ref().is_some_and(LogBatches::shows_local);
         let socket = Socket::new(fd);
-        let destination = if shows_local { socket.local_address() } else { None };
+        let destination = if plan.logs_local { socket.local_address() } else { None };
         let origin = |destination| Box::new(ConnectionOrigin { destination, sender: None, authority: None });
         let client = Client {
             deadline: Deadline::new(&worker.timers),

@@ -51,6 +51,8 @@ pub(super) enum Play {
     Refuse,
     /// It takes no more requests on its connection, this one included.
     GoAway,
+    /// It wants the request by another protocol.
+    RequireHttp1,
 }
 
 impl Play {
@@ -59,6 +61,7 @@ impl Play {
         match self {
             Play::Refuse => Some(Unprocessed::Refused),
             Play::GoAway => Some(Unprocessed::GoAway),
+            Play::RequireHttp1 => Some(Unprocessed::Http1Required),
             _ => None,
         }
     }

@@ -172,6 +172,7 @@ impl World {
             6 | 7 if is_kept => Play::Close,
             8 => Play::Refuse,
             9 => Play::GoAway,
+            10 => Play::RequireHttp1,
             _ => Play::Answer,
         };
         let left_at = self.clients[client].left_at();
@@ -239,7 +240,7 @@ impl World {
     fn begin_request(&self, server: Rc<ServerWorld>) {
         let delay = self.below(8_000);
         match server.play {
-            Play::Close | Play::Refuse | Play::GoAway => {
+            Play::Close | Play::Refuse | Play::GoAway | Play::RequireHttp1 => {
                 self.after(delay, Event::ServerCloses(Rc::clone(&server)));
             }
             Play::Garbage => self.after(delay, Event::ServerBreaks(Rc::clone(&server))),

@@ -1,7 +1,10 @@
-//! What no safe library offers: four socket options, what a socket has not sent yet, and the event loop's watch over a descriptor.
+//! What no safe library offers: four socket options, what a socket has not sent yet, the event loop's watch over a descriptor, and pages
+//! that a file has, too.
 //! The only unsafe code of the crate.
 
 #![expect(unsafe_code, reason = "each block says why it is sound; everything else in the crate is safe")]
+
+pub(crate) mod pages;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -19,6 +19,9 @@ use super::{key_log, self_signed};
 /// Sessions of one server that are kept. Each is good for one connection, and each connection brings one or two new ones.
 const SESSIONS_MAX: usize = 8;
 
+/// The name of HTTP/1.1 over TLS (RFC 7301 section 6).
+const HTTP1: &[u8] = b"http/1.1";
+
 /// The TLS of the connections to the servers of an upstream.
 #[derive(Debug)]
 pub struct TlsClientConfig {
@@ -46,6 +49,8 @@ pub struct UpstreamTlsFiles {
 struct ClientConfigs {
     /// For the traffic of each server.
     traffic: Box<[Arc<ClientConfig>]>,
+    /// The same for HTTP/1.1, where servers are offered more than one protocol otherwise.
+    http1_traffic: Option<Box<[Arc<ClientConfig>]>>,
     /// For the probes of all: these never go on with a session.
     probes: Arc<ClientConfig>,
     files: UpstreamTlsFiles,
@@ -82,10 +87,26 @@ impl TlsClientConfig {
         HandshakeConfig { config, name: self.names[server].clone() }
     }
 
+    /// For a connection that carries traffic to a server over HTTP/1.1 only: it is offered no other protocol.
+    pub(crate) fn for_http1_traffic(&self, server: usize) -> HandshakeConfig {
+        let now = self.now.load();
+        let config = Arc::clone(&now.http1_traffic.as_ref().unwrap_or(&now.traffic)[server]);
+        HandshakeConfig { config, name: self.names[server].clone() }
+    }
+
     /// For a probe of a server.
     pub fn for_probe(&self, server: usize) -> HandshakeConfig {
         let config = Arc::clone(&self.now.load().probes);
         HandshakeConfig { config, name: self.names[server].clone() }
+    }
+
+    /// For a probe of a server over HTTP/1.1 only.
+    pub fn for_http1_probe(&self, server: usize) -> HandshakeConfig {
+        let mut handshake = self.for_probe(server);
+        let mut config = (*handshake.config).clone();
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        handshake.config = Arc::new(config);
+        handshake
     }
 
     /// The files in use.
@@ -143,15 +164,20 @@ impl ClientConfigs {
         probes.key_log = Arc::clone(key_log);
         probes.resumption = Resumption::disabled();
         probes.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        let for_server = |_: &ServerName<'_>| {
-            let mut config = probes.clone();
-            if tls.session_reuse {
-                config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
-            }
-            Arc::new(config)
+        let for_servers = |protocols: &[&[u8]]| -> Box<[Arc<ClientConfig>]> {
+            let for_server = |_: &ServerName<'_>| {
+                let mut config = probes.clone();
+                config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+                if tls.session_reuse {
+                    config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+                }
+                Arc::new(config)
+            };
+            tls.names.iter().map(for_server).collect()
         };
-        let traffic = tls.names.iter().map(for_server).collect();
-        Ok(Self { traffic, probes: Arc::new(probes), files })
+        let traffic = for_servers(protocols);
+        let http1_traffic = (protocols.len() > 1).then(|| for_servers(&[HTTP1]));
+        Ok(Self { traffic, http1_traffic, probes: Arc::new(probes), files })
     }
 }
 

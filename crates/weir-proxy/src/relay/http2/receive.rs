@@ -61,7 +61,7 @@ impl<S: ConnectionSide> Http2State<S> {
             Event::Priority { stream, value } => self.prioritise(stream, Priority::parse(&input[value])),
             Event::Pong { payload: MEASURE } => self.measured(),
             Event::Pong { payload } => S::pong(self, payload),
-            Event::GoAway { last_stream, .. } => S::go_away(self, last_stream),
+            Event::GoAway { last_stream, code } => S::go_away(self, last_stream, code),
             // The turn gives the room to the streams.
             Event::Window { .. } => {}
         }

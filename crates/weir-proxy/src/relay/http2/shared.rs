@@ -70,8 +70,8 @@ pub(crate) trait ConnectionSide: Sized + 'static {
     /// A stream was refused, since the peer has as many as it may.
     fn refused(_state: &mut Http2State<Self>) {}
 
-    /// The peer takes no streams beyond `last_stream`.
-    fn go_away(_state: &mut Http2State<Self>, _last_stream: u32) {}
+    /// The peer takes no streams beyond `last_stream`, for the reason that `code` states.
+    fn go_away(_state: &mut Http2State<Self>, _last_stream: u32, _code: ErrorCode) {}
 
     /// The peer has answered a ping of this side.
     fn pong(_state: &mut Http2State<Self>, _payload: [u8; 8]) {}

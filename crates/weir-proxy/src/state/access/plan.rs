@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use weir_access::{KeySet, Users};
-use weir_config::Route;
+use weir_config::{JwtAuth, Route, TokenKeys};
+
+use super::fetched_keys::{FetchedKeys, of_settings};
 
 /// What a route asks of its clients.
 #[derive(Debug)]
@@ -15,7 +17,34 @@ pub struct AccessPlan {
     /// The users of `basic`.
     pub users: Option<Arc<LiveFile<Users>>>,
     /// The keys of `jwt`.
-    pub keys: Option<Arc<LiveFile<KeySet>>>,
+    pub keys: Option<LiveKeys>,
+}
+
+/// The keys of tokens.
+#[derive(Debug, Clone)]
+pub enum LiveKeys {
+    /// Of a file.
+    File(Arc<LiveFile<KeySet>>),
+    /// Of a server.
+    Fetched(Arc<FetchedKeys>),
+}
+
+impl LiveKeys {
+    /// The keys now; `None` as long as none were fetched.
+    pub(crate) fn now(&self) -> Option<Arc<KeySet>> {
+        match self {
+            LiveKeys::File(file) => Some(file.now()),
+            LiveKeys::Fetched(fetched) => fetched.now(),
+        }
+    }
+
+    /// Those that are fetched, if they are.
+    pub fn fetched(&self) -> Option<&Arc<FetchedKeys>> {
+        match self {
+            LiveKeys::File(_) => None,
+            LiveKeys::Fetched(fetched) => Some(fetched),
+        }
+    }
 }
 
 /// The content of a file, replaced when the file changes.
@@ -39,10 +68,11 @@ impl<T> LiveFile<T> {
 }
 
 /// Makes the plans of the routes of one listener: those with the same file share its content.
-#[derive(Default)]
-pub(crate) struct AccessPlans {
+pub(crate) struct AccessPlans<'a> {
     users: SharedFiles<Users>,
     keys: SharedFiles<KeySet>,
+    /// Keys that are fetched, of all listeners.
+    fetched: &'a [Arc<FetchedKeys>],
 }
 
 /// Files by their content and how often they are checked.
@@ -68,14 +98,25 @@ impl<T> SharedFiles<T> {
     }
 }
 
-impl AccessPlans {
+impl<'a> AccessPlans<'a> {
+    pub(crate) fn new(fetched: &'a [Arc<FetchedKeys>]) -> Self {
+        Self { users: SharedFiles::default(), keys: SharedFiles::default(), fetched }
+    }
+
     /// The plan of a route; `None` where nothing is asked.
     pub(crate) fn of(&mut self, route: &Route) -> Option<Box<AccessPlan>> {
         let access = route.access.as_ref()?;
         let users =
             |basic: &weir_config::BasicAuth| self.users.of(&basic.users, basic.file.as_ref(), basic.reload);
         let users = access.basic.as_ref().map(users);
-        let keys = |jwt: &weir_config::JwtAuth| self.keys.of(&jwt.keys, Some(&jwt.file), jwt.reload);
-        Some(Box::new(AccessPlan { users, keys: access.jwt.as_ref().map(keys) }))
+        let keys = access.jwt.as_ref().and_then(|jwt| self.keys_of(jwt));
+        Some(Box::new(AccessPlan { users, keys }))
+    }
+
+    fn keys_of(&mut self, jwt: &JwtAuth) -> Option<LiveKeys> {
+        Some(match &jwt.keys {
+            TokenKeys::File { keys, file, reload } => LiveKeys::File(self.keys.of(keys, Some(file), *reload)),
+            TokenKeys::Remote(remote) => LiveKeys::Fetched(Arc::clone(of_settings(self.fetched, remote)?)),
+        })
     }
 }

@@ -13,6 +13,7 @@ use super::activity::Activity;
 pub use super::connection_id::ConnectionId;
 use crate::net::clock::Instant;
 use crate::net::peer::Peer;
+use crate::state::access::KeyFetch;
 use crate::state::recorder::{self, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
@@ -65,4 +66,6 @@ pub enum WorkerQuery {
     Recorder(recorder::RecorderQueryMessage),
     /// About open connections.
     Connections(ConnectionQueryMessage),
+    /// For a fetch of keys of tokens.
+    Keys(KeyFetch),
 }

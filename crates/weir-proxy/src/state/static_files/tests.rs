@@ -6,6 +6,9 @@ use weir_config::{Config, RouteAction};
 
 use super::*;
 
+/// Those of the defaults.
+const LIMITS: OpenFileLimits = OpenFileLimits { files_max: None, unused_max: Duration::from_secs(60) };
+
 /// The plan of a route with these files.
 fn plan(root: &Path, keys: &str) -> Arc<FilesPlan> {
     let text = format!(
@@ -43,7 +46,7 @@ fn an_open_file_is_used_until_its_time_is_over() {
     let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join("a.html");
     std::fs::write(&path, "first").unwrap();
-    let (files, plan, now) = (OpenFiles::new(), plan(folder.path(), "valid = '1s'"), clock::now());
+    let (files, plan, now) = (OpenFiles::new(LIMITS), plan(folder.path(), "valid = '1s'"), clock::now());
     let first = look(&files, &plan, "a.html", now);
     assert_eq!((first.len(), &*first.media_type), (5, &b"text/html; charset=utf-8"[..]));
     let again = look(&files, &plan, "a.html", now + Duration::from_millis(999));
@@ -65,7 +68,7 @@ fn an_open_file_is_used_until_its_time_is_over() {
 fn content_is_kept_once_the_file_has_settled_and_within_bounds() {
     let folder = tempfile::tempdir().expect("there is room");
     std::fs::write(folder.path().join("a"), "content").unwrap();
-    let (files, plan, now) = (OpenFiles::new(), plan(folder.path(), "valid = '0s'"), clock::now());
+    let (files, plan, now) = (OpenFiles::new(LIMITS), plan(folder.path(), "valid = '0s'"), clock::now());
     let fresh = look(&files, &plan, "a", now);
     assert!(fresh.content.is_none(), "it may change again within the same tick of the clock");
     let later = clock::unix_now() + 2 * SETTLED_AFTER;
@@ -93,7 +96,7 @@ fn content_is_kept_once_the_file_has_settled_and_within_bounds() {
 #[test]
 fn no_more_files_are_open_than_may_be() {
     let folder = tempfile::tempdir().expect("there is room");
-    let (files, plan, now) = (OpenFiles::new(), plan(folder.path(), ""), clock::now());
+    let (files, plan, now) = (OpenFiles::new(LIMITS), plan(folder.path(), ""), clock::now());
     for number in 0..descriptors::worker_files_max() + 10 {
         let name = number.to_string();
         std::fs::write(folder.path().join(&name), "x").unwrap();
@@ -104,17 +107,47 @@ fn no_more_files_are_open_than_may_be() {
 }
 
 #[test]
+fn the_config_says_how_many_stay_open_and_for_how_long() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (plan, now) = (plan(folder.path(), "valid = '1h'"), clock::now());
+    let names = ["a", "b", "c", "d"];
+    names.iter().for_each(|name| std::fs::write(folder.path().join(name), "x").unwrap());
+    let limits = |keys: &str| {
+        let text =
+            format!("{keys}\nlistener.web = {{ address = \":0\", route = [{{ files.root = \"/\" }}] }}");
+        let config = Config::parse(&text, "test.toml").expect("the config is good");
+        OpenFileLimits::new(&config.process, 2)
+    };
+    let of_config = limits("process.open_file_cache_max = 5\nprocess.open_file_cache_inactive = \"2s\"");
+    let files = OpenFiles::new(of_config);
+    let open = |files: &OpenFiles| (files.descriptors.get(), files.entries.borrow().len());
+    names.iter().for_each(|name| drop(look(&files, &plan, name, now)));
+    assert_eq!(open(&files), (3, 3), "half of five, rounded up");
+    files.close_unused(now + Duration::from_secs(2));
+    assert_eq!(open(&files), (3, 3));
+    files.limit(limits("process.open_file_cache_max = 2"));
+    assert_eq!(open(&files), (1, 1), "a reload closes what is too much");
+    files.close_unused(now + Duration::from_secs(60));
+    assert_eq!(open(&files), (1, 1), "a minute by default");
+    files.limit(limits("process.open_file_cache_max = 0"));
+    assert_eq!(look(&files, &plan, "a", now).len(), 1, "it is sent all the same");
+    assert_eq!(open(&files), (0, 0));
+    let all = limits("process.open_file_cache_max = 1000000");
+    assert_eq!(all.files_max(), descriptors::worker_files_max(), "descriptors bound it");
+}
+
+#[test]
 fn what_is_not_asked_for_is_closed() {
     let folder = tempfile::tempdir().expect("there is room");
-    let (files, plan, now) = (OpenFiles::new(), plan(folder.path(), "valid = '1h'"), clock::now());
+    let (files, plan, now) = (OpenFiles::new(LIMITS), plan(folder.path(), "valid = '1h'"), clock::now());
     for name in ["used", "unused"] {
         std::fs::write(folder.path().join(name), "x").unwrap();
         look(&files, &plan, name, now);
     }
-    look(&files, &plan, "used", now + UNUSED_MAX);
-    files.close_unused(now + UNUSED_MAX);
+    look(&files, &plan, "used", now + LIMITS.unused_max);
+    files.close_unused(now + LIMITS.unused_max);
     assert_eq!(files.descriptors.get(), 2);
-    files.close_unused(now + UNUSED_MAX + Duration::from_millis(1));
+    files.close_unused(now + LIMITS.unused_max + Duration::from_millis(1));
     assert_eq!((files.descriptors.get(), files.entries.borrow().len()), (1, 1));
 }
 
@@ -124,7 +157,7 @@ fn encoded_forms_are_found_beside_the_file() {
     for name in ["a.js", "a.js.gz", "a.js.br", "b.js", "a.js.zst"] {
         std::fs::write(folder.path().join(name), name).unwrap();
     }
-    let (files, now) = (OpenFiles::new(), clock::now());
+    let (files, now) = (OpenFiles::new(LIMITS), clock::now());
     let both = plan(folder.path(), "precompressed = ['br', 'gzip']");
     let found = look(&files, &both, "a.js", now);
     let forms: Vec<_> = found.beside.iter().map(|(encoding, form)| (encoding.name(), form.len())).collect();

@@ -10,11 +10,13 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use weir_observe::{Cause, Failure, Phase};
 
 use super::link::ServerLink;
 use super::opening::Opener;
+use crate::net::clock::{self, Instant};
 use crate::net::connection::Connection;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker_config::{LocalServer, StreamPool};
@@ -22,6 +24,9 @@ use crate::upstream::stream::Destination;
 
 /// Requests that a connection is taken to carry before there has been one.
 const STREAMS_ASSUMED: u32 = 100;
+
+/// How long a server that requires HTTP/1.1 gets all requests that way, before HTTP/2 is tried again.
+const HTTP1_TIME: Duration = Duration::from_secs(600);
 
 /// The connections of a worker to one server.
 pub(super) struct Http2Pool {
@@ -34,6 +39,8 @@ pub(super) struct Http2Pool {
     waiters: RefCell<VecDeque<Rc<StreamWaiter>>>,
     /// Whether the server has chosen HTTP/1 the last time that it could choose.
     chooses_http1: Cell<bool>,
+    /// Until when requests go over HTTP/1 since the server has required that.
+    http1_until: Cell<Option<Instant>>,
     /// Requests that the last connection could carry at once.
     streams_max: Cell<Option<u32>>,
     is_closed: Cell<bool>,
@@ -95,6 +102,7 @@ impl Http2Pool {
             openings: Cell::new(0),
             waiters: RefCell::default(),
             chooses_http1: Cell::new(false),
+            http1_until: Cell::new(None),
             streams_max: Cell::new(None),
             is_closed: Cell::new(false),
         }
@@ -120,9 +128,23 @@ impl Http2Pool {
         Some(Rc::clone(link))
     }
 
-    /// Whether the server has chosen HTTP/1 the last time that it could choose.
-    pub(super) fn chooses_http1(&self) -> bool {
-        self.chooses_http1.get()
+    /// Whether requests go over HTTP/1: the server has chosen that the last time that it could choose, or has required it lately.
+    pub(super) fn uses_http1(&self, now: Instant) -> bool {
+        self.chooses_http1.get() || self.http1_until.get().is_some_and(|until| now < until)
+    }
+
+    /// The server requires HTTP/1 (RFC 9113 section 7): its connections end behind the requests that they have, and those that wait for a
+    /// stream open connections of their own.
+    #[cold]
+    pub(super) fn require_http1(&self, now: Instant) {
+        self.http1_until.set(Some(now + HTTP1_TIME));
+        self.links.borrow().iter().for_each(|link| {
+            link.retire();
+        });
+        let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
+        for waiter in waiters {
+            waiter.resolve(Ok(Opened::Alone));
+        }
     }
 
     /// Whether exchanges wait although no connection is being opened: there may be no more of them.
@@ -187,7 +209,7 @@ impl Http2Pool {
     pub(super) fn add(&self, link: &Rc<ServerLink>) {
         self.streams_max.set(Some(link.streams_max()));
         self.chooses_http1.set(false);
-        if self.is_closed.get() {
+        if self.is_closed.get() || self.uses_http1(clock::now()) {
             link.retire();
         }
         self.links.borrow_mut().push(Rc::clone(link));

@@ -22,6 +22,8 @@ pub(crate) struct ToServers;
 pub(crate) struct ServerStreams {
     /// Whether the server has said that it takes no further streams.
     pub(super) is_going_away: bool,
+    /// Whether it has asked for HTTP/1.1 (RFC 9113 section 7) since the task of the connection looked last.
+    pub(super) requires_http1: bool,
     /// Heads and bodies that have come, in frames.
     pub(super) messages: u64,
 }
@@ -31,6 +33,8 @@ pub(crate) struct ServerStreams {
 pub(crate) struct ServerFacts {
     /// The scheme of its requests.
     pub(super) scheme: &'static [u8],
+    /// Whether the upstream allows HTTP/1.1 as well.
+    pub(super) may_use_http1: bool,
 }
 
 /// What has come of a response and was not taken.
@@ -119,21 +123,30 @@ impl ConnectionSide for ToServers {
     }
 
     fn reset(state: &mut Http2State<Self>, id: u32, code: ErrorCode) {
-        let is_refused = code == ErrorCode::REFUSED_STREAM;
-        if let Some(stream) = state.stream(id) {
-            let mut inbox = stream.inbox.borrow_mut();
-            if is_refused && !inbox.side.has_begun() {
-                inbox.side.unprocessed = Some(Unprocessed::Refused);
-            }
-            drop(inbox);
-            stream.leave(Cause::Reset);
+        let unprocessed = match code {
+            ErrorCode::REFUSED_STREAM => Some(Unprocessed::Refused),
+            ErrorCode::HTTP_1_1_REQUIRED => Some(Unprocessed::Http1Required),
+            _ => None,
+        };
+        let Some(stream) = state.stream(id).map(Rc::clone) else { return };
+        let mut inbox = stream.inbox.borrow_mut();
+        if unprocessed.is_some() && !inbox.side.has_begun() {
+            inbox.side.unprocessed = unprocessed;
+            state.side.requires_http1 |= code == ErrorCode::HTTP_1_1_REQUIRED;
         }
+        drop(inbox);
+        stream.leave(Cause::Reset);
     }
 
-    fn go_away(state: &mut Http2State<Self>, last_stream: u32) {
+    fn go_away(state: &mut Http2State<Self>, last_stream: u32, code: ErrorCode) {
         state.side.is_going_away = true;
+        state.side.requires_http1 |= code == ErrorCode::HTTP_1_1_REQUIRED;
+        let unprocessed = match code {
+            ErrorCode::HTTP_1_1_REQUIRED => Unprocessed::Http1Required,
+            _ => Unprocessed::GoAway,
+        };
         for stream in state.streams.iter().filter(|stream| stream.id > last_stream) {
-            stream.inbox.borrow_mut().side.unprocessed = Some(Unprocessed::GoAway);
+            stream.inbox.borrow_mut().side.unprocessed = Some(unprocessed);
             stream.leave(Cause::GoAway);
         }
     }

@@ -9,6 +9,7 @@ use super::opening::Opener;
 use super::pool::{Http2Pool, Opened, StreamTicket};
 use super::stream::Http2ServerStream;
 use super::task;
+use crate::net::clock::Instant;
 use crate::net::connection::Connection;
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalServer;
@@ -30,15 +31,15 @@ pub(crate) enum Http2Opened {
 impl Http2Servers {
     /// A stream on a connection that is open already.
     #[inline]
-    pub(crate) fn take(self, to: Destination<'_>) -> Option<Box<Http2ServerStream>> {
+    pub(crate) fn take(self, to: Destination<'_>) -> Option<Http2ServerStream> {
         let local = to.local();
         let link = pool(local).link_with_room(to)?;
-        Some(Box::new(Http2ServerStream::begin(&link, &local.shard)))
+        Some(Http2ServerStream::begin(&link, &local.shard))
     }
 
-    /// Whether the server has chosen HTTP/1 the last time that it could choose.
-    pub(crate) fn chooses_http1(self, to: Destination<'_>) -> bool {
-        pool(to.local()).chooses_http1()
+    /// Whether requests go over HTTP/1: the server has chosen that the last time that it could choose, or has required it lately.
+    pub(crate) fn uses_http1(self, to: Destination<'_>, now: Instant) -> bool {
+        pool(to.local()).uses_http1(now)
     }
 
     /// Waits for a stream, or for the outcome of a connection that is opened.
@@ -59,8 +60,8 @@ impl Http2Servers {
     }
 
     /// The stream that was promised.
-    pub(crate) fn begin(self, ticket: &StreamTicket, to: Destination<'_>) -> Box<Http2ServerStream> {
-        Box::new(Http2ServerStream::begin(&ticket.link, &to.local().shard))
+    pub(crate) fn begin(self, ticket: &StreamTicket, to: Destination<'_>) -> Http2ServerStream {
+        Http2ServerStream::begin(&ticket.link, &to.local().shard)
     }
 
     /// Why a stream has not come in time.

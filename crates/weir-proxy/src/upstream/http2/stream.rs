@@ -238,6 +238,9 @@ impl Http2ServerStream {
     fn poll_end(&mut self, unprocessed: Option<Unprocessed>) -> Poll<HeadError> {
         let Some(cause) = self.handle.gone() else { return Poll::Pending };
         Poll::Ready(match (unprocessed, cause) {
+            (Some(Unprocessed::Http1Required), _) if !self.handle.connection.facts.may_use_http1 => {
+                HeadError::Unable(Cause::Http1Required)
+            }
             (Some(unprocessed), _) => HeadError::Unprocessed(unprocessed),
             (None, Cause::Rule(rule)) => {
                 self.received_any = true;

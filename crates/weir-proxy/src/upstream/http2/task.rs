@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use weir_config::ServerProtocol;
 use weir_http::h2::{ConnectionLimits, ErrorCode, Settings};
 use weir_observe::{Cause, Failure, Phase};
 
@@ -105,6 +106,8 @@ async fn open(opener: &Opener) -> Result<Open, Failure> {
 /// A connection to a server, and what its task keeps from one turn to the next.
 struct ConnectionTask {
     worker: Rc<Worker>,
+    /// The place of the server in its upstream.
+    index: usize,
     /// The pool that it is in, once it takes requests.
     pool: Option<Rc<Http2Pool>>,
     link: Rc<ServerLink>,
@@ -146,11 +149,15 @@ impl ConnectionTask {
             max_header_list_size: u32::try_from(plan.head_limits.head_bytes_max).unwrap_or(u32::MAX),
             ..Settings::default()
         };
-        let facts = ServerFacts { scheme: if connection.tls.is_some() { b"https" } else { b"http" } };
+        let facts = ServerFacts {
+            scheme: if connection.tls.is_some() { b"https" } else { b"http" },
+            may_use_http1: plan.config.protocol == ServerProtocol::Auto,
+        };
         let mut frames = Multiplexer::new(settings, limits, ServerStreams::default(), facts);
         frames.grow_connection_window(CONNECTION_WINDOW);
         Self {
             worker: Rc::clone(&opener.worker),
+            index: opener.server,
             pool: None,
             link: ServerLink::new(&frames.shared, now, plan),
             frames,
@@ -259,7 +266,7 @@ impl ConnectionTask {
         // Once it has passed, there is nothing to wake up for.
         let retires_at = self.retires_at.filter(|at| now < *at);
         if self.is_used_up(&plan, now) {
-            self.link.retire();
+            self.retire(&plan, now);
         }
         if !self.link.is_idle() {
             (self.idle_since, self.has_memory) = (None, true);
@@ -278,12 +285,33 @@ impl ConnectionTask {
         [Some(ends_at), retires_at].into_iter().flatten().min()
     }
 
-    /// Whether a limit on its use is reached.
+    /// Whether a limit on its use is reached, or the server wants no more requests on it.
     fn is_used_up(&self, plan: &UpstreamPlan, now: Instant) -> bool {
-        let requests = self.frames.shared.state.borrow().codec.streams_opened();
-        self.frames.shared.state.borrow().side.is_going_away
+        let state = self.frames.shared.state.borrow();
+        state.side.is_going_away
+            || state.side.requires_http1
             || self.retires_at.is_some_and(|at| now >= at)
-            || u64::from(requests) >= plan.pool_limits.requests_max
+            || u64::from(state.codec.streams_opened()) >= plan.pool_limits.requests_max
+    }
+
+    /// Takes no more requests. A server that requires HTTP/1.1 gets them all that way from now on, where the upstream allows it.
+    #[cold]
+    fn retire(&mut self, plan: &UpstreamPlan, now: Instant) {
+        let shared = &self.frames.shared;
+        let requires_http1 = std::mem::take(&mut shared.state.borrow_mut().side.requires_http1);
+        if requires_http1 && !shared.facts.may_use_http1 && !shared.state.borrow().side.is_going_away {
+            // The request that it was about has failed; for others the connection is as good as before.
+            return;
+        }
+        self.link.retire();
+        if requires_http1
+            && shared.facts.may_use_http1
+            && let Some(pool) = &self.pool
+        {
+            let (upstream, server) = (&plan.config.name, &plan.config.servers[self.index].name);
+            tracing::info!(%upstream, %server, "a server requires HTTP/1.1: it gets no requests over HTTP/2 for ten minutes");
+            pool.require_http1(now);
+        }
     }
 
     /// Tells the server that this is the end.

@@ -2,4 +2,5 @@
 
 mod basic;
 mod jwt;
+mod remote_keys;
 mod forward_auth;

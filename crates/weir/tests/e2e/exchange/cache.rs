@@ -345,6 +345,44 @@ fn large_responses_pass_and_small_ones_survive_a_reload() {
 }
 
 #[test]
+fn large_bodies_are_the_same_however_they_are_sent() {
+    // No piece looks like another.
+    let body: Vec<u8> =
+        (0..900_000_u32).flat_map(|number| number.to_le_bytes()).skip(1).take(900_000).collect();
+    let served = body.clone();
+    let origin = Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            let len: usize = request.target().trim_start_matches('/').parse().unwrap_or(0);
+            conn.send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Type: text/plain\r\nContent-Length: {len}\r\n\r\n"
+            ))?;
+            conn.send(&served[..len])?;
+        }
+    });
+    let weir = start(&origin, "", "admin.socket = \"unix:{dir}/weir.sock\"");
+    let mut http2 = Http2Client::connect(weir.web());
+    for len in [1_000, 31_000, 100_000, 300_000, 900_000] {
+        let target = format!("/{len}");
+        for _ in 0..3 {
+            let response = get(&weir, &target, "");
+            assert!(response.body.bytes == body[..len], "{len} bytes over HTTP/1");
+        }
+        assert!(http2.fetch(&target).body == body[..len], "{len} bytes over HTTP/2");
+        let (start, end) = (len / 3, len - 10);
+        let part = get(&weir, &target, &format!("Range: bytes={start}-{end}\r\n"));
+        assert_eq!(part.status, 206);
+        assert!(part.body.bytes == body[start..=end], "part of {len} bytes");
+    }
+    assert_eq!(origin.requests().len(), 5, "each is fetched once");
+    // What is purged is gone from memory, too.
+    let held = || weir.metrics().sum("weir_cache_memory_bytes", &[]);
+    eventually("the bodies are counted", || held() >= 1_332_000.0);
+    assert_eq!(weir.run_over_socket(&["ctl", "purge", "pages", "--all"]).code, Some(0));
+    eventually("nothing is left", || held() < 10_000.0);
+}
+
+#[test]
 fn files_survive_a_restart() {
     let origin = counting("Cache-Control: max-age=600\r\n");
     let folder = temporary_folder();

@@ -255,6 +255,13 @@ impl Weir {
         Duration::from_nanos(tasks.flatten().filter_map(spent).sum())
     }
 
+    /// How many files below `folder` it has open.
+    pub(crate) fn open_files_below(&self, folder: &Path) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the process is there");
+        let paths = open.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        paths.filter(|path| path.starts_with(folder)).count()
+    }
+
     /// Resident memory now, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.status_bytes("VmRSS:")

@@ -212,8 +212,14 @@ fn requests_that_have_arrived_are_answered() {
 #[test]
 fn load_balancers_in_front_see_the_stop_before_it_begins() {
     let origin = echo_gated(&Gate::new(), "/slow");
-    let settings = "process.stop_delay = \"1h\"\nadmin.address = \"127.0.0.1:0\"";
+    let settings = "process.stop_delay = \"1h\"\nadmin = { address = \"127.0.0.1:0\", socket = \"unix:{dir}/weir.sock\" }";
     let mut weir = Weir::proxying_with(&origin, settings);
+    let by_command = |weir: &Weir| {
+        let result = weir.run_over_socket(&["ctl", "ready"]);
+        (result.code, result.stdout, result.stderr)
+    };
+    assert_eq!(by_command(&weir), (Some(0), "ready\n".to_owned(), String::new()));
+    assert_eq!(weir.run_over_socket(&["ctl", "ready", "--upstream", "none"]).code, Some(1));
     let ready = |weir: &Weir, query: &str| {
         let response = Client::get_by_address(weir.address("admin"), &format!("/ready{query}"));
         (response.status, response.text())
@@ -225,6 +231,9 @@ fn load_balancers_in_front_see_the_stop_before_it_begins() {
     assert_eq!(client.fetch("/before").status, 200);
     weir.signal(Signal::TERM);
     eventually("`/ready` reports the stop", || ready(&weir, "") == (503, "stopping\n".to_owned()));
+    let (code, printed, error) = by_command(&weir);
+    assert_eq!((code, printed.as_str()), (Some(1), ""));
+    assert!(error.contains("stopping (503)"), "{error}");
     let response = client.fetch("/after");
     assert_eq!((response.status, response.closes()), (200, false), "it goes on as before");
     assert_eq!(Client::get(weir.web(), "/new").status, 200, "and takes new connections");

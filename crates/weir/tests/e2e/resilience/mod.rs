@@ -9,3 +9,4 @@ mod ejection;
 mod timeouts;
 mod limits;
 mod request_limits;
+mod bandwidth;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::harness::http2::H2C;
+use crate::harness::message::Fields;
 use crate::harness::scripts::{echo, echo_gated};
 use crate::harness::watchdog::now;
 use crate::harness::websocket::{open_tunnel, switch_and_return_bytes};
@@ -50,6 +51,45 @@ fn requests_over_the_rate_are_refused() {
     assert_eq!(origin.requests().len(), 3);
     eventually("both refusals are counted", || count(&weir, "refused") == 2.0);
     assert_eq!((count(&weir, "passed"), weir.metrics().sum("weir_limit_keys", &[])), (3.0, 1.0));
+}
+
+/// Responses that no limit has refused tell what is left, beside what the server says of its own limits, and whoever has made them.
+#[test]
+fn responses_tell_what_is_left() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            let fields = "RateLimit-Policy: \"own\";q=9\r\nRateLimit: \"own\";r=8;t=7\r\n";
+            conn.send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n"))?;
+        }
+    });
+    let weir = Weir::start(&format!(
+        "{H2C}{}\
+         limit.two = {{ rate = \"2/m\", fields_in_responses = true, key = \"{{header.x-user}}\" }}\n\
+         limit.silent = {{ rate = \"9/m\" }}\nlimit.dry = {{ rate = \"1/m\", fields_in_responses = true, dry_run = true }}\n\
+         [[listener.web.route]]\npath = \"/both\"\nupstream = \"app\"\nlimited_by = [\"silent\", \"two\", \"dry\"]\n\
+         [[listener.web.route]]\npath = \"/fixed\"\nrespond = {{ status = 204 }}\n\
+         [[listener.web.route]]\npath = \"/removed\"\nupstream = \"app\"\n\
+         response_headers.remove = [\"RateLimit\", \"RateLimit-Policy\"]\n",
+        config(&origin, "rate = \"1/h\", burst = 6, fields_in_responses = true")
+    ));
+    let told_by =
+        |fields: &Fields| ["ratelimit-policy", "ratelimit"].map(|name| fields.all(name).join(" | "));
+    let told = |response: &Response| told_by(response.fields());
+    let first = get(&weir, "/", "");
+    assert_eq!(told(&first), ["\"own\";q=9 | \"one\";q=6;w=21600", "\"own\";r=8;t=7 | \"one\";r=5;t=3600"]);
+    let [policy, left] = told(&get(&weir, "/both", "X-User: a\r\n"));
+    assert_eq!(policy, "\"own\";q=9 | \"one\";q=6;w=21600, \"two\";q=2;w=60");
+    assert!(left.contains("\"one\";r=4;t=") && left.contains(", \"two\";r=1;t=30"), "{left}");
+    let [policy, left] = told(&get(&weir, "/both", ""));
+    assert_eq!(policy, "\"own\";q=9 | \"one\";q=6;w=21600", "no key, no limit");
+    assert!(left.contains("\"one\";r=3;t=") && !left.contains("two"), "{left}");
+    let fixed = Http2Client::connect(weir.web()).fetch("/fixed");
+    assert_eq!((fixed.status, told_by(&fixed.fields)[0].as_str()), (204, "\"one\";q=6;w=21600"));
+    assert_eq!(told(&get(&weir, "/removed", "")), ["", ""]);
+    assert!(told(&get(&weir, "/", ""))[1].contains("\"one\";r=0;t="));
+    let refused = get(&weir, "/both", "X-User: a\r\n");
+    assert_eq!((refused.status, told(&refused)[0].as_str()), (429, "\"one\";q=6;w=21600"));
 }
 
 #[test]

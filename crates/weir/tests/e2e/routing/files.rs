@@ -435,3 +435,20 @@ fn a_file_that_is_replaced_is_seen_and_one_under_way_stays_whole() {
     assert!(rest.len() < 20_000_000, "it is cut short");
     eventually("it is counted", || count(&weir, "file-failed") == 1.0);
 }
+
+#[test]
+fn as_many_files_stay_open_as_the_config_says() {
+    let config = |max: &str| {
+        let process = format!("process.workers = 1\nprocess.open_file_cache_max = {max}\n");
+        process + &config_with(&["'127.0.0.1:1'".to_owned()], &settings("valid = \"1h\""))
+    };
+    let weir = Weir::start_in(site(), &config("\"auto\""));
+    let folder = fs::canonicalize(root(&weir)).expect("it is there");
+    for (max, expected) in [("\"auto\"", 4), ("2", 2), ("1", 1), ("0", 0)] {
+        weir.reload(&config(max));
+        for target in ["/index.html", "/digits", "/empty", "/app.js"] {
+            assert_eq!(fetch(&weir, "GET", target, "").status, 200);
+        }
+        eventually("the others are closed", || weir.open_files_below(&folder) == expected);
+    }
+}

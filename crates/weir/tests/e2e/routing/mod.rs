@@ -10,4 +10,5 @@ mod normal_paths;
 mod files;
 mod files_by_curl;
 mod error_pages;
+mod remote_error_pages;
 mod mirror;

@@ -83,6 +83,45 @@ fn a_full_queue_makes_room_for_what_is_more_urgent() {
     assert_eq!(origin.targets(), ["/served", "/1", "/3"]);
 }
 
+/// A client with 200 waiting requests fills the queue: another one's requests are not refused, and it loses its newest, whichever worker
+/// has them. Its own are refused.
+#[test]
+fn a_greedy_client_makes_room_for_a_light_one() {
+    const GREEDY: usize = 200;
+    let gate = Gate::new();
+    let origin = gated(&gate, "/", "fine");
+    let process = "process.workers = 2";
+    let weir = Weir::with_one_slot(&origin, process, &format!("queue = {{ length_max = {GREEDY} }}"));
+    let mut served = ask(&weir, "127.0.0.1", "/served", 0);
+    origin.wait_for_requests(1);
+    let mut greedy: Vec<Client> =
+        (1..=GREEDY).map(|n| ask(&weir, "127.0.0.2", &format!("/greedy/{n}"), n)).collect();
+    let mut refused = Client::connect_from("127.0.0.2", weir.web());
+    refused.send_get("/greedy/more");
+    let response = refused.response();
+    assert_eq!((response.status, response.reason()), (503, Some("queue-full")));
+    assert!(response.field("retry-after").is_some());
+    let mut light: Vec<Client> = Vec::new();
+    for n in 1..=3 {
+        let mut client = Client::connect_from("127.0.0.3", weir.web());
+        client.send_get(&format!("/light/{n}"));
+        let response = greedy.pop().expect("there are more").response();
+        assert_eq!((response.status, response.reason()), (503, Some("queue-evicted")), "{n}");
+        assert!(response.field("retry-after").is_some());
+        light.push(client);
+    }
+    gate.open();
+    for client in [&mut served].into_iter().chain(&mut greedy).chain(&mut light) {
+        assert_eq!(client.response().status, 200);
+    }
+    assert_eq!(origin.targets()[GREEDY - 2..], ["/light/1", "/light/2", "/light/3"]);
+    let failures = |reason: &str| {
+        let of_reason = format!("reason=\"{reason}\"");
+        weir.metrics().all("weir_upstream_failures_total", &[&of_reason]).iter().sum::<f64>()
+    };
+    eventually("they are counted", || failures("queue-evicted") == 3.0 && failures("queue-full") == 1.0);
+}
+
 /// Until a request has left the queue, `Retry-After` is its time limit.
 #[test]
 fn a_rejected_request_gets_retry_after() {

@@ -29,6 +29,7 @@ pub(crate) const SETTINGS_TIMEOUT: u32 = 4;
 pub(crate) const STREAM_CLOSED: u32 = 5;
 pub(crate) const FRAME_SIZE_ERROR: u32 = 6;
 pub(crate) const REFUSED_STREAM: u32 = 7;
+pub(crate) const HTTP_1_1_REQUIRED: u32 = 13;
 pub(crate) const CANCEL: u32 = 8;
 pub(crate) const COMPRESSION_ERROR: u32 = 9;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;

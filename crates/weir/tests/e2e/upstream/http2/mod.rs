@@ -6,6 +6,7 @@ mod connections;
 mod unprocessed;
 mod faults;
 mod negotiation;
+mod http1_required;
 mod websocket;
 mod reload;
 mod health;

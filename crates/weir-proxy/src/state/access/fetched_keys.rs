@@ -1,0 +1,239 @@
+//! Keys of tokens that are fetched from a server: what workers read and ask for, and what the control plane notes.
+//!
+//! One for all workers and all routes with the same settings, which goes on over reloads. Must not know how they are fetched.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, oneshot, watch};
+use weir_access::KeySet;
+use weir_config::{Config, RemoteKeys, TokenKeys};
+use weir_observe::Failure;
+
+use crate::net::clock::{self, Instant};
+
+/// While a fetch runs, in place of the moment from which an early one may begin.
+const FETCHING: u64 = u64::MAX;
+
+/// Keys that are fetched.
+#[derive(Debug)]
+pub struct FetchedKeys {
+    /// Where from, and when. The place of the upstream is that in the config that they were first in.
+    pub settings: RemoteKeys,
+    /// `None` until the first fetch has succeeded.
+    keys: ArcSwapOption<KeySet>,
+    /// Milliseconds since `epoch` from which a token with an unknown key may have them fetched; [`FETCHING`] while they are.
+    early_from: AtomicU64,
+    epoch: Instant,
+    /// Heard by what fetches them.
+    wanted: Notify,
+    /// How many fetches have ended.
+    ended: watch::Sender<u64>,
+    figures: Mutex<KeyFetchFigures>,
+}
+
+/// What is known of the fetches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyFetchFigures {
+    /// Fetches that have ended.
+    pub fetches: u64,
+    /// Those that have brought no keys that can be used.
+    pub failures: u64,
+    /// When the last one that succeeded did, since 1970.
+    pub fetched: Option<Duration>,
+    /// Why the last one has failed, if it has.
+    pub last_failure: Option<Box<str>>,
+}
+
+impl FetchedKeys {
+    fn new(settings: &RemoteKeys) -> Self {
+        Self {
+            settings: settings.clone(),
+            keys: ArcSwapOption::empty(),
+            early_from: AtomicU64::new(0),
+            epoch: clock::now(),
+            wanted: Notify::new(),
+            ended: watch::Sender::new(0),
+            figures: Mutex::default(),
+        }
+    }
+
+    /// The keys now; `None` before there are any.
+    pub fn now(&self) -> Option<Arc<KeySet>> {
+        self.keys.load_full()
+    }
+
+    /// Asks for a fetch, since a token names a key that is not here. `None` when the last one was lately; else the end of it can be waited for.
+    pub(crate) fn ask(&self, now: Instant) -> Option<watch::Receiver<u64>> {
+        // Before the look, so that the end of a fetch that is seen to run is not missed.
+        let ended = self.ended.subscribe();
+        let may_begin = |from: u64| (from != FETCHING && self.millis(now) >= from).then_some(FETCHING);
+        match self.early_from.fetch_update(Ordering::AcqRel, Ordering::Acquire, may_begin) {
+            Ok(_) => {
+                self.wanted.notify_one();
+                Some(ended)
+            }
+            Err(FETCHING) => Some(ended),
+            Err(_) => None,
+        }
+    }
+
+    /// Comes to its end when a fetch has been asked for.
+    pub async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// A fetch begins.
+    pub fn begin_fetch(&self) {
+        self.early_from.store(FETCHING, Ordering::Release);
+    }
+
+    /// A fetch has ended, with the keys if it has succeeded; whether they are others than before.
+    pub fn end_fetch(&self, outcome: Result<Arc<KeySet>, &dyn fmt::Display>) -> bool {
+        let is_new = outcome.as_ref().is_ok_and(|keys| self.now().is_none_or(|before| *before != **keys));
+        {
+            let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+            figures.fetches += 1;
+            match outcome {
+                Ok(keys) => {
+                    figures.fetched = Some(clock::unix_now());
+                    figures.last_failure = None;
+                    if is_new {
+                        self.keys.store(Some(keys));
+                    }
+                }
+                Err(why) => {
+                    figures.failures += 1;
+                    figures.last_failure = Some(why.to_string().into());
+                }
+            }
+        }
+        let early_from = self.millis(clock::now() + self.settings.cooldown);
+        self.early_from.store(early_from, Ordering::Release);
+        self.ended.send_modify(|ended| *ended += 1);
+        is_new
+    }
+
+    /// What is known of the fetches.
+    pub fn figures(&self) -> KeyFetchFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn millis(&self, at: Instant) -> u64 {
+        at.nanos_since(self.epoch) / 1_000_000
+    }
+}
+
+/// All that routes of a config want, each once; those of `before` go on.
+pub(crate) fn all_of(config: &Config, before: &[Arc<FetchedKeys>]) -> Vec<Arc<FetchedKeys>> {
+    let mut all: Vec<Arc<FetchedKeys>> = Vec::new();
+    for route in config.listeners.iter().flat_map(|listener| &listener.routes) {
+        let jwt = route.access.as_ref().and_then(|access| access.jwt.as_ref());
+        let Some(TokenKeys::Remote(wanted)) = jwt.map(|jwt| &jwt.keys) else { continue };
+        if of_settings(&all, wanted).is_none() {
+            let known = of_settings(before, wanted).cloned();
+            all.push(known.unwrap_or_else(|| Arc::new(FetchedKeys::new(wanted))));
+        }
+    }
+    all
+}
+
+/// Those with these settings.
+pub(super) fn of_settings<'a>(
+    all: &'a [Arc<FetchedKeys>],
+    settings: &RemoteKeys,
+) -> Option<&'a Arc<FetchedKeys>> {
+    all.iter().find(|keys| keys.settings.is_same(settings))
+}
+
+/// Has a worker fetch keys.
+#[derive(Debug)]
+pub struct KeyFetch {
+    /// Which ones.
+    pub keys: Arc<FetchedKeys>,
+    /// Where the document goes, or why there is none.
+    pub answer: oneshot::Sender<Result<KeyDocument, KeyFetchError>>,
+}
+
+/// What a server has sent.
+#[derive(Debug)]
+pub struct KeyDocument {
+    /// The body of the response.
+    pub text: Vec<u8>,
+    /// For how long it is fresh by its `Cache-Control`.
+    pub max_age: Option<Duration>,
+}
+
+/// Why keys could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFetchError {
+    /// There is no response.
+    #[error("there is no whole response: {}", .0.reason())]
+    NoResponse(Failure),
+    /// It has another status than 200.
+    #[error("the response has status {0}")]
+    Status(u16),
+    /// It is longer than it may be.
+    #[error("the response is longer than `remote_keys.body_size`")]
+    TooLong,
+    /// It is no set of keys.
+    #[error("{0}")]
+    NotKeys(String),
+    /// There are too many requests in the background.
+    #[error("as many requests run in the background as may (`process.background_requests_max`)")]
+    Busy,
+    /// The worker has ended, or has another config meanwhile.
+    #[error("the config has changed meanwhile")]
+    Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{ForwardHost, Size, UpstreamIndex};
+
+    use super::*;
+
+    const SECRET: &str = r#"{"keys": [{"kty": "oct", "k": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;
+
+    fn keys() -> FetchedKeys {
+        FetchedKeys::new(&RemoteKeys {
+            upstream: UpstreamIndex(0),
+            upstream_name: "idp".into(),
+            path: "/".into(),
+            forward_host: ForwardHost::Server,
+            refresh: Duration::from_secs(600),
+            cooldown: Duration::from_secs(30),
+            timeout: Duration::from_secs(5),
+            body_size: Size::from_bytes(1024),
+        })
+    }
+
+    #[test]
+    fn early_fetches_are_shared_and_have_a_pause_between_them() {
+        let begin = clock::now();
+        clock::set(Some(begin));
+        let keys = keys();
+        assert!(keys.now().is_none());
+        let first = keys.ask(begin).expect("there was none lately");
+        let second = keys.ask(begin).expect("it waits for the same one");
+        assert!(!first.has_changed().unwrap() && !second.has_changed().unwrap());
+        keys.begin_fetch();
+        let set = Arc::new(KeySet::parse(SECRET).expect("they are keys"));
+        assert!(keys.end_fetch(Ok(Arc::clone(&set))));
+        assert!(first.has_changed().unwrap() && second.has_changed().unwrap());
+        assert!(keys.ask(begin + Duration::from_millis(29_999)).is_none());
+        assert!(keys.ask(begin + Duration::from_secs(30)).is_some());
+        keys.begin_fetch();
+        assert!(!keys.end_fetch(Err(&"it is down")));
+        assert_eq!(keys.now().as_deref(), Some(&*set), "a failure takes nothing away");
+        let figures = keys.figures();
+        assert_eq!((figures.fetches, figures.failures), (2, 1));
+        assert_eq!(figures.last_failure.as_deref(), Some("it is down"));
+        assert!(!keys.end_fetch(Ok(set)), "they are the same ones");
+        assert_eq!(keys.figures().last_failure, None);
+        clock::set(None);
+    }
+}
