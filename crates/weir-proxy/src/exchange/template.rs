@@ -16,15 +16,13 @@ use super::plans::Plans;
 use super::stream::ClientEnd;
 use super::{Exchange, forwarded, granted};
 use crate::net::peer::Peer;
-use crate::net::tls::facts::TlsFacts;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 
 /// Where values are looked up.
 #[derive(Clone, Copy)]
 pub(super) struct TemplateValues<'a> {
     pub(super) client: &'a Client,
-    pub(super) tls: Option<TlsFacts<'a>>,
-    pub(super) local_address: Option<SocketAddr>,
+    pub(super) end: &'a dyn ClientEnd,
     pub(super) exchange: &'a Exchange,
     pub(super) listener: &'a ListenerPlan,
     pub(super) route: Option<&'a RoutePlan>,
@@ -45,11 +43,9 @@ impl<'a> TemplateValues<'a> {
         listener: &'a ListenerPlan,
         route: Option<&'a RoutePlan>,
     ) -> Self {
-        let local_address = client.known_destination().or_else(|| stream.local_address());
         Self {
             client,
-            tls: stream.tls(),
-            local_address,
+            end: stream,
             exchange,
             listener,
             route,
@@ -119,8 +115,8 @@ impl<'a> TemplateValues<'a> {
             }
             TemplateValue::ClientPort => number(out, port(client.peer)),
             TemplateValue::PeerAddress => address(out, client.sender().ip()),
-            TemplateValue::LocalAddress => address(out, self.local_address.map(|address| address.ip())),
-            TemplateValue::LocalPort => number(out, self.local_address.map(|address| address.port())),
+            TemplateValue::LocalAddress => address(out, self.local_address().map(|address| address.ip())),
+            TemplateValue::LocalPort => number(out, self.local_address().map(|address| address.port())),
             TemplateValue::Listener => out.extend_from_slice(listener.config.name.as_bytes()),
             TemplateValue::Route => {
                 out.extend_from_slice(self.route.map_or("", |route| &route.config.name).as_bytes());
@@ -177,8 +173,13 @@ impl<'a> TemplateValues<'a> {
         }
     }
 
+    /// Asked for only where a template names it: it may take a system call.
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.client.known_destination().or_else(|| self.end.local_address())
+    }
+
     fn write_of_tls(&self, value: &TemplateValue, out: &mut Vec<u8>) {
-        let Some(tls) = self.tls.map(|tls| tls.record()) else { return };
+        let Some(tls) = self.end.tls().map(|tls| tls.record()) else { return };
         out.extend_from_slice(match value {
             TemplateValue::TlsVersion => tls.version.as_bytes(),
             TemplateValue::TlsCipherSuite => tls.cipher_suite.as_bytes(),

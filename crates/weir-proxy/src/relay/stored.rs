@@ -54,16 +54,21 @@ impl Source for StoredBody<'_> {
     }
 
     fn file(&self) -> Option<FileSlice<'_>> {
-        let len = self.reader.available().len();
-        if self.is_copied || len < SENT_FROM_FILE_MIN {
-            return None;
-        }
-        self.reader.file().map(|(fd, start)| FileSlice { fd, start, len })
+        if self.is_copied { None } else { slice_of(self.reader, u64::MAX) }
     }
 
     fn skip(&mut self, len: usize) {
         self.reader.consume(len);
     }
+}
+
+/// What the kernel can send of the next bytes of a body, of which `left` are wanted.
+fn slice_of(reader: &BodyReader, left: u64) -> Option<FileSlice<'_>> {
+    let len = reader.available().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+    if len < SENT_FROM_FILE_MIN {
+        return None;
+    }
+    reader.file().map(|(fd, start)| FileSlice { fd, start, len })
 }
 
 /// Parts of a complete body, with text between them.
@@ -75,11 +80,13 @@ pub(crate) struct StoredParts<'a> {
     taken: usize,
     /// Reads the first piece, if it is part of the body.
     reader: Option<BodyReader>,
+    /// Whether it goes where the kernel cannot send it from a file.
+    is_copied: bool,
 }
 
 impl<'a> StoredParts<'a> {
     pub(crate) fn new(response: &'a StoredResponse, pieces: VecDeque<BodyPiece>) -> Self {
-        let mut parts = Self { response, pieces, taken: 0, reader: None };
+        let mut parts = Self { response, pieces, taken: 0, reader: None, is_copied: false };
         parts.begin_piece();
         parts
     }
@@ -104,6 +111,9 @@ impl<'a> StoredParts<'a> {
 
 impl Source for StoredParts<'_> {
     fn data(&self) -> &[u8] {
+        if self.file().is_some() {
+            return &[];
+        }
         match (self.pieces.front(), &self.reader) {
             (Some(BodyPiece::Text(text)), _) => &text[self.taken..],
             (Some(BodyPiece::Range(range)), Some(reader)) => {
@@ -142,11 +152,29 @@ impl Source for StoredParts<'_> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RelayError>> {
+        if self.file().is_some() {
+            // A sink that can send from a file has done so before.
+            self.is_copied = true;
+            return Poll::Ready(Ok(()));
+        }
         let Some(reader) = &mut self.reader else { return Poll::Ready(Err(RelayError::Truncated)) };
         match ready!(reader.poll_more(cx)) {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) | Err(_) => Poll::Ready(Err(RelayError::Truncated)),
         }
+    }
+
+    fn file(&self) -> Option<FileSlice<'_>> {
+        match (self.pieces.front(), &self.reader) {
+            (Some(BodyPiece::Range(range)), Some(reader)) if !self.is_copied => {
+                slice_of(reader, range.end - reader.position())
+            }
+            _ => None,
+        }
+    }
+
+    fn skip(&mut self, len: usize) {
+        self.take(len);
     }
 }
 

@@ -373,6 +373,12 @@ fn large_bodies_are_the_same_however_they_are_sent() {
         let part = get(&weir, &target, &format!("Range: bytes={start}-{end}\r\n"));
         assert_eq!(part.status, 206);
         assert!(part.body.bytes == body[start..=end], "part of {len} bytes");
+        let parts = get(&weir, &target, &format!("Range: bytes=0-9,{start}-{end}\r\n"));
+        assert_eq!(parts.status, 206);
+        for wanted in [&body[..10], &body[start..=end]] {
+            let has_it = parts.body.bytes.windows(wanted.len()).any(|bytes| bytes == wanted);
+            assert!(has_it, "{} of {len} bytes among others", wanted.len());
+        }
     }
     assert_eq!(origin.requests().len(), 5, "each is fetched once");
     // What is purged is gone from memory, too.
