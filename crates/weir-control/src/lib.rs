@@ -29,6 +29,7 @@ mod worker_queries;
 mod access_log;
 mod own_log;
 mod listening_sockets;
+mod handover;
 mod start_error;
 mod commands;
 mod admin_access;
@@ -44,6 +45,7 @@ mod sys;
 
 pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange};
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
+pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, TakenSockets};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
 pub use proxy::{Proxy, StopReport, workers_by_default};

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use weir_config::{Config, ListenAddress, Listener};
 
+use crate::handover::{AddressRole, HandedAddress};
 use crate::start_error::StartError;
 use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
 use weir_proxy::net::sys;
@@ -42,6 +43,8 @@ struct ListeningSocket {
     file: Option<SocketFile>,
     /// The sockets of the workers, as long as they are open.
     sockets: Vec<Weak<OwnedFd>>,
+    /// Sockets of the process before, which no worker has yet.
+    handed: Vec<Arc<OwnedFd>>,
 }
 
 /// The addresses of a config, bound and not yet in use.
@@ -55,6 +58,46 @@ pub(crate) struct OpenedSockets {
 }
 
 impl ListeningSockets {
+    /// Those of the process before, in the order in which it has handed them over.
+    pub(crate) fn handed_over(addresses: Vec<HandedAddress>) -> Self {
+        let mut bound = 0;
+        let open = addresses.into_iter().map(|handed| {
+            bound += 1;
+            let HandedAddress { listener, address, bound: at, sockets, .. } = handed;
+            let file = match &at {
+                BoundAddress::Unix(path) => SocketFile::bound_at(path).ok(),
+                BoundAddress::Inet(_) => None,
+            };
+            let handed = sockets.into_iter().map(Arc::new).collect();
+            ListeningSocket { id: bound, listener, address, bound: at, file, sockets: Vec::new(), handed }
+        });
+        Self { open: open.collect(), bound }
+    }
+
+    /// How many sockets of the first `handed` addresses that were ever bound are in use: of those of the process before.
+    pub(crate) fn taken(&self, handed: usize) -> Vec<usize> {
+        let taken = |id| self.open.iter().find(|socket| socket.id == id).map_or(0, |socket| socket.sockets.len());
+        (1..=handed as u64).map(taken).collect()
+    }
+
+    /// All addresses, to be handed over.
+    ///
+    /// # Errors
+    /// When the descriptors of the process end.
+    pub(crate) fn to_hand_over(&self) -> io::Result<Vec<HandedAddress>> {
+        let hand = |socket: &ListeningSocket| {
+            let open = socket.sockets.iter().filter_map(Weak::upgrade);
+            Ok(HandedAddress {
+                role: AddressRole::Listener,
+                listener: socket.listener.clone(),
+                address: socket.address.clone(),
+                bound: socket.bound.clone(),
+                sockets: open.map(|socket| socket.try_clone()).collect::<io::Result<_>>()?,
+            })
+        };
+        self.open.iter().map(hand).collect()
+    }
+
     /// Binds the addresses of `config` that are not in use yet.
     ///
     /// # Errors
@@ -76,7 +119,11 @@ impl ListeningSockets {
             let listener = &config.listeners[place];
             let (socket, sockets) = match known {
                 Some(socket) => {
-                    (ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() }, Vec::new())
+                    let mut socket =
+                        ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() };
+                    let sockets = socket.use_handed(listener, workers);
+                    let sockets = sockets.map_err(|error| cannot_bind(listener, address, error))?;
+                    (socket, sockets)
                 }
                 None => {
                     let bound = listening::bind(listener, address, workers);
@@ -86,7 +133,8 @@ impl ListeningSockets {
                     let opened: Vec<_> = bound.sockets.into_iter().map(Arc::new).collect();
                     let sockets = opened.iter().map(Arc::downgrade).collect();
                     let (id, file, bound) = (listening_sockets.bound, bound.file, bound.address);
-                    (ListeningSocket { id, listener, address, bound, file, sockets }, opened)
+                    let handed = Vec::new();
+                    (ListeningSocket { id, listener, address, bound, file, sockets, handed }, opened)
                 }
             };
             let (id, port) = (socket.id, port(&socket.bound));
@@ -143,12 +191,20 @@ impl ListeningSockets {
     /// All at once: the sockets of an address share its connections as long as one of them accepts any, and a SYN to one that
     /// does not is lost.
     pub(crate) fn refuse_new(&self) {
-        let inet = self.open.iter().filter(|socket| matches!(socket.bound, BoundAddress::Inet(_)));
-        for socket in inet.flat_map(|socket| &socket.sockets).filter_map(Weak::upgrade) {
-            if let Err(error) = sys::refuse_new(socket.as_fd()) {
-                tracing::warn!(%error, "connections that are made while Weir stops may be reset");
-            }
+        self.open.iter().for_each(|socket| socket.refuse_new(0));
+    }
+
+    /// The same for the sockets that another process has not taken over; what it has taken stays as it is.
+    pub(crate) fn refuse_new_beyond(&self, taken: &[usize]) {
+        for (socket, taken) in self.open.iter().zip(taken) {
+            socket.refuse_new(*taken);
         }
+    }
+
+    /// The files of Unix sockets that another process has not taken over.
+    pub(crate) fn files_beyond(&self, taken: &[usize]) -> impl Iterator<Item = &SocketFile> {
+        let left = self.open.iter().zip(taken).filter(|(_, taken)| **taken == 0);
+        left.filter_map(|(socket, _)| socket.file.as_ref())
     }
 
     /// The files of Unix sockets in use.
@@ -167,6 +223,38 @@ impl ListeningSockets {
 }
 
 impl ListeningSocket {
+    /// The sockets of the process before, as many as there are workers: of more, the process before takes back what waits in them; where there
+    /// are fewer, the others are bound beside them.
+    fn use_handed(&mut self, listener: &Listener, workers: usize) -> io::Result<Vec<Arc<OwnedFd>>> {
+        let mut sockets = std::mem::take(&mut self.handed);
+        if sockets.is_empty() {
+            return Ok(sockets);
+        }
+        sockets.truncate(workers);
+        if let BoundAddress::Inet(addr) = self.bound {
+            for socket in &sockets {
+                listening::adjust(socket.as_fd(), listener)?;
+            }
+            let is_for_all = matches!(self.address, ListenAddress::AllTcp { .. });
+            let more = listening::bind_beside(listener, addr, !is_for_all, workers - sockets.len())?;
+            sockets.extend(more.into_iter().map(Arc::new));
+        }
+        self.sockets = sockets.iter().map(Arc::downgrade).collect();
+        Ok(sockets)
+    }
+
+    /// Those behind the first `kept` reject new connections.
+    fn refuse_new(&self, kept: usize) {
+        if !matches!(self.bound, BoundAddress::Inet(_)) {
+            return;
+        }
+        for socket in self.sockets.iter().skip(kept).filter_map(Weak::upgrade) {
+            if let Err(error) = sys::refuse_new(socket.as_fd()) {
+                tracing::warn!(%error, "connections that are made while Weir stops may be reset");
+            }
+        }
+    }
+
     /// The address that it occupies, with the port that the system chose.
     fn takes(&self) -> ListenAddress {
         match (&self.address, &self.bound) {

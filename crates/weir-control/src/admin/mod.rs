@@ -22,7 +22,7 @@ mod connection_slots;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,14 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<(std::net::TcpListener, SocketAddr)> {
     let listener = std::net::TcpListener::bind(addr)?;
     listener.set_nonblocking(true)?;
+    let bound = listener.local_addr()?;
+    Ok((listener, bound))
+}
+
+/// Takes over a socket of another process that is bound and listens.
+pub(crate) fn take_over(sockets: Vec<OwnedFd>) -> io::Result<(std::net::TcpListener, SocketAddr)> {
+    let socket = sockets.into_iter().next().ok_or(io::ErrorKind::NotFound)?;
+    let listener = std::net::TcpListener::from(socket);
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }

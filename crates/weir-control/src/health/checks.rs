@@ -185,7 +185,7 @@ impl ActiveChecks {
         let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
         let verdict = match before {
             Some(before) => HealthState::resume(check.thresholds(), &before.borrow()),
-            None => HealthState::new(check.thresholds()),
+            None => HealthState::beginning(check.thresholds(), plan.balancer().states()[index].health()),
         };
         let verdict = Rc::new(RefCell::new(verdict));
         let (plans, next) = watch::channel(Arc::clone(plan));

@@ -1,10 +1,12 @@
 //! The running proxy: its parts, and the requests to it while it runs.
 //!
-//! `start` brings it up, `reload` takes it over to another config, `stop` ends it.
+//! `start` brings it up, `reload` takes it over to another config, `handover` to another process, `stop` ends it.
 
 mod start;
 mod reload;
 mod stop;
+mod handover;
+mod admin_socket;
 mod restart_only;
 
 use std::io;
@@ -15,9 +17,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
-use weir_config::Config;
+use weir_config::{Config, ListenAddress};
 use weir_observe::{Stats, WorkerShard};
 
+use self::admin_socket::AdminSocket;
 use self::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::admin_access::AdminAccess;
@@ -25,16 +28,17 @@ use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
 use crate::credentials::PasswordThreads;
 use crate::figures::collect;
+use crate::handover::AddressRole;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
 use crate::overview::BoundListeners;
 use crate::reload_counts::ReloadCounts;
+use crate::server_modes::ServerModes;
 use crate::threads::ThreadRegistration;
 use crate::trace_counts::TraceCounts;
 use crate::trace_export::TraceExport;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
-use weir_proxy::net::listening::SocketFile;
 use weir_proxy::state::log_batches::WorkerLogs;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::Shared;
@@ -57,10 +61,14 @@ pub struct Proxy {
     restart_only: RestartOnly,
     shards: Vec<Arc<WorkerShard>>,
     listening_sockets: ListeningSockets,
-    admin: Option<BoundListener>,
-    runtime: Option<BoundListener>,
-    /// That of the runtime socket, if it is a Unix socket.
-    runtime_file: Option<SocketFile>,
+    admin: Option<AdminSocket>,
+    runtime: Option<AdminSocket>,
+    /// The modes of servers, where operators can set them.
+    modes: Option<Arc<ServerModes>>,
+    /// The addresses that the process before has handed over, in its order.
+    offered: Vec<(AddressRole, ListenAddress)>,
+    /// How many sockets of each address the next process has, once there is one.
+    left_to: Option<Vec<usize>>,
     /// The config as its file has it, and with the changes since.
     file_config: FileConfig,
     in_use: Config,
@@ -104,8 +112,7 @@ impl Proxy {
     /// The addresses in use, in the order of the config; the admin listener and the runtime socket come last.
     pub fn bound_listeners(&self) -> Vec<BoundListener> {
         let mut bound = self.listening_sockets.bound_listeners();
-        bound.extend(self.admin.clone());
-        bound.extend(self.runtime.clone());
+        bound.extend([&self.admin, &self.runtime].into_iter().flatten().map(|socket| socket.bound.clone()));
         bound
     }
 

@@ -2,16 +2,20 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arc_swap::ArcSwap;
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::{Config, WorkerCount};
+use weir_config::{Config, ListenAddress, WorkerCount};
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
+use super::admin_socket::AdminSocket;
+use super::handover::{self, HandedAdminSockets};
 use super::Proxy;
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
@@ -20,8 +24,9 @@ use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
 use crate::commands::CommandSender;
 use crate::credentials::PasswordThreads;
+use crate::handover::{AddressRole, HandedState, Handover};
 use crate::health::ProbeThread;
-use crate::listening_sockets::{BoundListener, ListeningSockets, OpenedSockets};
+use crate::listening_sockets::{ListeningSockets, OpenedSockets};
 use crate::live_rates::LiveRates;
 use crate::operations::{Operations, ScrapeSlots};
 use crate::overview::{BoundListeners, Sources, unix_ms};
@@ -34,7 +39,7 @@ use crate::trace_export::TraceExport;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::cpus;
 use weir_proxy::net::descriptors::DescriptorBudget;
-use weir_proxy::net::listening::{BoundAddress, SocketFile};
+use weir_proxy::net::listening::BoundAddress;
 use weir_proxy::state::connection_list::WorkerQuery;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
@@ -57,22 +62,31 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::start_with_commands(config, CommandSender::disconnected())
+        Self::succeed(config, CommandSender::disconnected(), Handover::default())
     }
 
-    /// The same, with a runtime that takes commands: those that only the owner of the proxy can execute go to `commands`.
+    /// The same, with a runtime that takes commands: those that only the owner of the proxy can execute go to `commands`. What another process
+    /// has handed over is taken over.
     ///
     /// # Errors
     /// As [`Proxy::start`].
-    pub fn start_with_commands(config: &Config, commands: CommandSender) -> Result<Self, StartError> {
+    pub fn succeed(
+        config: &Config,
+        commands: CommandSender,
+        handover: Handover,
+    ) -> Result<Self, StartError> {
         raise_open_files();
+        let Handover { addresses, state } = handover;
+        let offered = addresses.iter().map(|handed| (handed.role, handed.address.clone())).collect();
+        let (addresses, admin) = HandedAdminSockets::split_off(addresses);
+        let (of_file, config) = (config, &handover::changed(config, &state));
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
         let mut snapshot = Snapshot::new(config, &inputs)?;
         let OpenedSockets { listening_sockets, assignments, .. } =
-            ListeningSockets::default().succeeded_by(config, workers)?;
+            ListeningSockets::handed_over(addresses).succeeded_by(config, workers)?;
         let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
@@ -98,8 +112,10 @@ impl Proxy {
             listening_sockets,
             admin: None,
             runtime: None,
-            runtime_file: None,
-            file_config: Arc::new(ArcSwap::from_pointee(config.clone())),
+            modes: None,
+            offered,
+            left_to: None,
+            file_config: Arc::new(ArcSwap::from_pointee(of_file.clone())),
             in_use: config.clone(),
             commands,
             admin_access: None,
@@ -119,6 +135,9 @@ impl Proxy {
             trace_counts: Arc::clone(&traces.counts),
             traces: Some(traces),
         };
+        handover::mark_down(&snapshot, &state);
+        // All that can fail comes before the first connection is accepted.
+        let control = proxy.open_control(config, admin, &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
         for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
             proxy.start_worker(
@@ -128,7 +147,7 @@ impl Proxy {
                 WorkerChannels { sockets, inbox, changes, queries },
             )?;
         }
-        proxy.start_control(config, &snapshot, next_task_configs)?;
+        proxy.start_control(control, &snapshot, next_task_configs)?;
         Ok(proxy)
     }
 
@@ -172,18 +191,24 @@ impl Proxy {
         Ok(())
     }
 
-    /// Starts the threads that resolve names, judge servers and serve figures, and that probe servers.
-    fn start_control(
+    /// Binds the admin address and the runtime socket. They are served once the control thread runs.
+    fn open_control(
         &mut self,
         config: &Config,
-        snapshot: &Arc<Snapshot>,
-        task_configs: UnboundedReceiver<TaskConfig>,
-    ) -> Result<(), StartError> {
+        handed: HandedAdminSockets,
+        state: &HandedState,
+    ) -> Result<Runtime, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         if config.admin.address.is_some() || config.admin.socket.is_some() {
             let access = Arc::new(AdminAccess::new(config)?);
             self.admin_access = Some(Arc::clone(&access));
             let modes = ServerModes::new(&self.current);
+            self.modes = Some(Arc::clone(&modes));
+            {
+                // Tasks watch servers that leave service.
+                let _inside = runtime.enter();
+                handover::set_modes(config, &modes, state);
+            }
             let sources = Arc::new(self.sources(&access, &modes));
             runtime.spawn(Arc::clone(&sources).sample_live_rates());
             let (commands, file_config, queries) =
@@ -191,9 +216,19 @@ impl Proxy {
             let scrape_slots = ScrapeSlots::default();
             let operations =
                 Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
-            self.bind_admin(config, &runtime, &Arc::new(operations))?;
+            self.bind_admin(config, &runtime, handed, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
+        Ok(runtime)
+    }
+
+    /// Starts the threads that resolve names, judge servers and serve figures, and that probe servers.
+    fn start_control(
+        &mut self,
+        runtime: Runtime,
+        snapshot: &Arc<Snapshot>,
+        task_configs: UnboundedReceiver<TaskConfig>,
+    ) -> Result<(), StartError> {
         let (due_upstreams, queries) = (Arc::clone(&self.inputs.due_upstreams), Arc::clone(&self.queries));
         runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries));
         let stop = Arc::clone(&self.stop_control);
@@ -208,29 +243,40 @@ impl Proxy {
         Ok(())
     }
 
-    /// Binds the admin address and the runtime socket, and has them operations.
+    /// Binds the admin address and the runtime socket, or takes those of the process before, and has them operations.
     fn bind_admin(
         &mut self,
         config: &Config,
-        runtime: &tokio::runtime::Runtime,
+        runtime: &Runtime,
+        mut handed: HandedAdminSockets,
         operations: &Arc<Operations>,
     ) -> Result<(), StartError> {
+        // Sockets of Tokio are made inside its runtime.
         if let Some(address) = config.admin.address {
-            let (listener, bound) =
-                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
-            self.admin = Some(BoundListener { listener: "admin".into(), address: BoundAddress::Inet(bound) });
-            runtime.spawn(admin::serve(listener, Arc::clone(operations)));
+            let refused = |error| StartError::BindAdmin { address, error };
+            let wanted = ListenAddress::Tcp(address);
+            let (listener, bound) = match handed.take(AddressRole::Admin, &wanted) {
+                Some(handed) => admin::take_over(handed.sockets),
+                None => admin::bind(address),
+            }
+            .map_err(refused)?;
+            let kept = listener.try_clone().map_err(refused)?.into();
+            let accepting = runtime.spawn(admin::serve(listener, Arc::clone(operations))).abort_handle();
+            self.admin =
+                Some(AdminSocket::new("admin", wanted, BoundAddress::Inet(bound), kept, accepting));
         }
         if let Some(address) = &config.admin.socket {
             let refused = |error| StartError::BindSocket { address: address.to_string(), error };
-            // Sockets of Tokio are made inside its runtime.
-            let (bound, address) =
-                runtime_socket::bind(address, config.admin.socket_mode).map_err(refused)?;
-            if let BoundAddress::Unix(path) = &address {
-                self.runtime_file = SocketFile::bound_at(path).ok();
+            let mode = config.admin.socket_mode;
+            let (listener, bound) = match handed.take(AddressRole::Runtime, address) {
+                Some(handed) => runtime_socket::take_over(handed, mode),
+                None => runtime_socket::bind(address, mode),
             }
-            self.runtime = Some(BoundListener { listener: "runtime".into(), address });
-            runtime.spawn(runtime_socket::serve(bound, Arc::clone(operations)));
+            .map_err(refused)?;
+            let kept = listener.as_fd().try_clone_to_owned().map_err(refused)?;
+            let accepting =
+                runtime.spawn(runtime_socket::serve(listener, Arc::clone(operations))).abort_handle();
+            self.runtime = Some(AdminSocket::new("runtime", address.clone(), bound, kept, accepting));
         }
         Ok(())
     }

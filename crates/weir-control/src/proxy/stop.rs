@@ -43,8 +43,7 @@ impl Proxy {
         self.shared.stop_announced.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
         // New connections are rejected from now on, and those in a backlog are accepted before it is closed.
-        self.listening_sockets.refuse_new();
-        self.listening_sockets.files().for_each(SocketFile::remove);
+        self.refuse_new();
         for stop in &self.stop_workers {
             stop.notify_one();
         }
@@ -117,6 +116,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        self.listening_sockets.files().chain(&self.runtime_file).for_each(SocketFile::remove);
+        self.runtime.iter().filter_map(|socket| socket.file.as_ref()).for_each(SocketFile::remove);
     }
 }

@@ -6,7 +6,7 @@
 mod connection;
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use weir_config::{FileMode, ListenAddress};
 
 use crate::admin_access::AdminPeer;
+use crate::handover::HandedAddress;
 use crate::operations::Operations;
 use weir_proxy::net::listening::{BoundAddress, remove_stale};
 
@@ -30,6 +31,15 @@ const BACKLOG: i32 = 128;
 pub(crate) enum RuntimeListener {
     Unix(std::os::unix::net::UnixListener),
     Tcp(std::net::TcpListener),
+}
+
+impl AsFd for RuntimeListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            RuntimeListener::Unix(listener) => listener.as_fd(),
+            RuntimeListener::Tcp(listener) => listener.as_fd(),
+        }
+    }
 }
 
 /// Binds the address.
@@ -51,6 +61,25 @@ pub(crate) fn bind(address: &ListenAddress, mode: FileMode) -> io::Result<(Runti
         // The check of the config lets no such address pass.
         ListenAddress::AllTcp { .. } => Err(io::ErrorKind::InvalidInput.into()),
     }
+}
+
+/// Takes over a socket of another process that is bound and listens.
+///
+/// # Errors
+/// The errors of `chmod(2)`.
+pub(crate) fn take_over(
+    handed: HandedAddress,
+    mode: FileMode,
+) -> io::Result<(RuntimeListener, BoundAddress)> {
+    let socket = handed.sockets.into_iter().next().ok_or(io::ErrorKind::NotFound)?;
+    let listener = match &handed.bound {
+        BoundAddress::Unix(path) => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode.bits()))?;
+            RuntimeListener::Unix(socket.into())
+        }
+        BoundAddress::Inet(_) => RuntimeListener::Tcp(socket.into()),
+    };
+    Ok((listener, handed.bound))
 }
 
 /// A socket at `path` that has never had more permissions than `mode`: it has none until it is named, and accepts no connection before it listens.

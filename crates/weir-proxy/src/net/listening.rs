@@ -99,15 +99,28 @@ fn bind_inet(
         Some(held) => held.local_addr()?.as_socket().unwrap_or(addr),
         None => addr,
     };
-    let mut sockets = Vec::with_capacity(workers);
-    for _ in 0..workers {
+    let sockets = bind_beside(listener, addr, only_v6, workers)?;
+    Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
+}
+
+/// Binds `count` sockets to an address where others of this user may be bound. `only_v6` says whether an IPv6 address leaves out IPv4.
+///
+/// # Errors
+/// Those of `bind(2)` and `listen(2)`.
+pub fn bind_beside(
+    listener: &Listener,
+    addr: SocketAddr,
+    only_v6: bool,
+    count: usize,
+) -> io::Result<Vec<OwnedFd>> {
+    let bind_one = |_| {
         let socket = inet_socket(listener, addr, only_v6)?;
         socket.set_reuse_port(true)?;
         socket.bind(&addr.into())?;
         socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
-        sockets.push(OwnedFd::from(socket));
-    }
-    Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
+        Ok(OwnedFd::from(socket))
+    };
+    (0..count).map(bind_one).collect()
 }
 
 /// A socket with the options that accepted connections inherit.
@@ -188,7 +201,10 @@ pub fn remove_stale(path: &Path) -> io::Result<()> {
 }
 
 /// Changes the options of a socket that listens, to none where the config has none any more.
-pub(crate) fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
+///
+/// # Errors
+/// Those of `setsockopt(2)` and `listen(2)`.
+pub fn adjust(socket: BorrowedFd<'_>, listener: &Listener) -> io::Result<()> {
     if listener.defer_accept.is_none() {
         sys::set_defer_accept(socket, 0)?;
     }

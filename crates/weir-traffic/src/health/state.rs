@@ -47,6 +47,11 @@ impl<C> HealthState<C> {
         HealthState { thresholds, health: Health::Up, against: 0, history: OutcomeHistory::default() }
     }
 
+    /// A server whose verdict is known from elsewhere: from the process before this one.
+    pub fn beginning(thresholds: Thresholds, health: Health) -> HealthState<C> {
+        HealthState { health, ..HealthState::new(thresholds) }
+    }
+
     /// Continues from a known verdict: of a server that was judged by another check, or by other thresholds.
     pub fn resume(thresholds: Thresholds, before: &HealthState<C>) -> HealthState<C>
     where

@@ -1,0 +1,217 @@
+//! What a process hands to the one that replaces it: its listening sockets, and the state that outlives a reload.
+//!
+//! Both ends are here: the running process gives, the new one receives, over a pair of connected Unix sockets. The sockets stay open
+//! all the while, in one process or the other, so that no connection is refused and none in a backlog is lost. Must not start or end
+//! a process: that is for `weir`.
+
+mod channel;
+mod state;
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_config::ListenAddress;
+
+use self::channel::Channel;
+pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState};
+use weir_proxy::net::listening::BoundAddress;
+
+/// Changes when a process cannot understand the offer of an earlier one any more.
+const PROTOCOL: u32 = 1;
+
+/// The most sockets that are handed over; a process has no more descriptors.
+const SOCKETS_MAX: usize = 1 << 20;
+
+/// What is handed over.
+#[derive(Debug, Default)]
+pub struct Handover {
+    pub(crate) addresses: Vec<HandedAddress>,
+    pub(crate) state: HandedState,
+}
+
+/// An address where the running process accepts connections.
+#[derive(Debug)]
+pub(crate) struct HandedAddress {
+    pub(crate) role: AddressRole,
+    /// The listener in the config.
+    pub(crate) listener: Box<str>,
+    /// As the config has it.
+    pub(crate) address: ListenAddress,
+    pub(crate) bound: BoundAddress,
+    pub(crate) sockets: Vec<OwnedFd>,
+}
+
+/// What an address is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AddressRole {
+    Listener,
+    Admin,
+    Runtime,
+}
+
+/// How many sockets of each address the new process uses, in the order of the offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenSockets(pub(crate) Vec<usize>);
+
+/// Why a handover failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HandoverError {
+    /// The other process has ended, or is silent.
+    #[error("the other process ended the handover: {0}")]
+    Channel(#[from] std::io::Error),
+    /// The new process cannot start.
+    #[error("{0}")]
+    Refused(String),
+    /// The two are of versions that do not understand each other.
+    #[error("the running process offers a handover of version {0}, and this program knows version {PROTOCOL}")]
+    Protocol(u32),
+    /// A message makes no sense.
+    #[error("the other process sent {0}")]
+    Invalid(String),
+}
+
+/// The first message, of the running process.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offer {
+    protocol: u32,
+    addresses: Vec<OfferedAddress>,
+    state: HandedState,
+}
+
+/// An address of the offer; as many sockets follow.
+#[derive(Debug, Serialize, Deserialize)]
+struct OfferedAddress {
+    role: AddressRole,
+    listener: Box<str>,
+    address: String,
+    bound: String,
+    sockets: usize,
+}
+
+/// The second message, of the new process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply {
+    /// It accepts connections.
+    Ready(TakenSockets),
+    /// It does not start.
+    Failed(String),
+}
+
+/// The last message: the running process accepts no more.
+#[derive(Debug, Serialize, Deserialize)]
+struct Confirmation {}
+
+/// The end of the running process.
+#[derive(Debug)]
+pub struct HandoverGiver(Channel);
+
+impl HandoverGiver {
+    /// Waits up to `patience` for each message of the new process, at the other end of `stream`.
+    ///
+    /// # Errors
+    /// When the system refuses a time limit.
+    pub fn new(stream: UnixStream, patience: Duration) -> std::io::Result<Self> {
+        Channel::new(stream, Some(patience)).map(Self)
+    }
+
+    /// Gives everything, and waits until the new process accepts connections.
+    ///
+    /// # Errors
+    /// When it does not; then nothing has changed here.
+    pub fn give(&self, handover: &Handover) -> Result<TakenSockets, HandoverError> {
+        let addresses = handover.addresses.iter().map(|handed| OfferedAddress {
+            role: handed.role,
+            listener: handed.listener.clone(),
+            address: handed.address.to_string(),
+            bound: handed.bound.to_string(),
+            sockets: handed.sockets.len(),
+        });
+        self.0.send(&Offer {
+            protocol: PROTOCOL,
+            addresses: addresses.collect(),
+            state: handover.state.clone(),
+        })?;
+        for handed in &handover.addresses {
+            let sockets: Vec<BorrowedFd<'_>> = handed.sockets.iter().map(OwnedFd::as_fd).collect();
+            self.0.send_descriptors(&sockets)?;
+        }
+        match self.0.receive()? {
+            Reply::Ready(taken) if taken.0.len() == handover.addresses.len() => Ok(taken),
+            Reply::Ready(taken) => {
+                Err(HandoverError::Invalid(format!("{} addresses as taken", taken.0.len())))
+            }
+            Reply::Failed(error) => Err(HandoverError::Refused(error)),
+        }
+    }
+
+    /// Tells the new process that it is the only one to be known from now on.
+    pub fn confirm(&self) {
+        if let Err(error) = self.0.send(&Confirmation {}) {
+            tracing::warn!(%error, "the new process ended right after it was ready");
+        }
+    }
+}
+
+/// The end of the new process.
+#[derive(Debug)]
+pub struct HandoverReceiver(Channel);
+
+impl HandoverReceiver {
+    /// The running process is at the other end of `stream`. It is waited for as long as it takes: it ends with its side.
+    ///
+    /// # Errors
+    /// When the system refuses a time limit.
+    pub fn new(stream: UnixStream) -> std::io::Result<Self> {
+        Channel::new(stream, None).map(Self)
+    }
+
+    /// Receives everything.
+    ///
+    /// # Errors
+    /// When the running process is of a version that this one does not understand, or has ended.
+    pub fn receive(&self) -> Result<Handover, HandoverError> {
+        let Offer { protocol, addresses, state } = self.0.receive()?;
+        if protocol != PROTOCOL {
+            return Err(HandoverError::Protocol(protocol));
+        }
+        let mut handed = Vec::with_capacity(addresses.len());
+        for offered in addresses {
+            if offered.sockets > SOCKETS_MAX {
+                return Err(HandoverError::Invalid(format!("{} sockets", offered.sockets)));
+            }
+            let invalid = || HandoverError::Invalid(format!("the address {}", offered.address));
+            let bound = ListenAddress::from_str(&offered.bound).map_err(|_| invalid())?;
+            let bound = match bound {
+                ListenAddress::Tcp(address) => BoundAddress::Inet(address),
+                ListenAddress::Unix(path) => BoundAddress::Unix(path),
+                ListenAddress::AllTcp { .. } => return Err(invalid()),
+            };
+            handed.push(HandedAddress {
+                role: offered.role,
+                address: ListenAddress::from_str(&offered.address).map_err(|_| invalid())?,
+                bound,
+                sockets: self.0.receive_descriptors(offered.sockets)?,
+                listener: offered.listener,
+            });
+        }
+        Ok(Handover { addresses: handed, state })
+    }
+
+    /// Tells the running process that this one accepts connections, and waits until that one does not any more.
+    pub fn tell_ready(&self, taken: TakenSockets) {
+        let told = self.0.send(&Reply::Ready(taken));
+        if let Err(error) = told.and_then(|()| self.0.receive::<Confirmation>()) {
+            tracing::warn!(%error, "the process before this one ended without a word");
+        }
+    }
+
+    /// Tells the running process that this one does not start.
+    pub fn tell_failed(&self, error: &str) {
+        let _gone = self.0.send(&Reply::Failed(error.to_owned()));
+    }
+}

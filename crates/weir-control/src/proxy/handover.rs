@@ -1,0 +1,157 @@
+//! The change from one process to the next: what the running proxy hands over, and how it goes on after that.
+
+use std::io;
+
+use weir_config::{Config, ListenAddress};
+use weir_traffic::{Health, Mode};
+
+use super::Proxy;
+use crate::commands::CommandRejected;
+use crate::handover::{
+    AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, TakenSockets,
+};
+use crate::server_modes::ServerModes;
+use weir_proxy::net::clock;
+use weir_proxy::net::listening::SocketFile;
+use weir_proxy::state::snapshot::Snapshot;
+
+impl Proxy {
+    /// Everything that the next process needs.
+    ///
+    /// # Errors
+    /// When the descriptors of the process end.
+    pub fn to_hand_over(&self) -> io::Result<Handover> {
+        let mut addresses = self.listening_sockets.to_hand_over()?;
+        let admin = [(AddressRole::Admin, &self.admin), (AddressRole::Runtime, &self.runtime)];
+        for (role, socket) in admin {
+            if let Some(socket) = socket {
+                addresses.push(socket.to_hand_over(role)?);
+            }
+        }
+        Ok(Handover { addresses, state: self.state_to_hand_over() })
+    }
+
+    fn state_to_hand_over(&self) -> HandedState {
+        let snapshot = self.current.load();
+        let mut state = HandedState {
+            changes: HandedChange::between(&self.file_config.load(), &self.in_use),
+            ..HandedState::default()
+        };
+        for plan in &snapshot.upstreams {
+            let now_ms = plan.millis(clock::now());
+            for (at, known) in plan.balancer().states().iter().enumerate() {
+                if plan.is_vacant(at) || plan.leaves_at[at].is_some() {
+                    continue;
+                }
+                let (upstream, server) = (&*plan.config.name, &plan.config.servers[at]);
+                if known.mode() != server.mode {
+                    let deadline_ms =
+                        self.modes.as_ref().and_then(|modes| modes.deadline_in(upstream, &server.name, now_ms));
+                    state.modes.push(HandedMode::new(upstream, server, known.mode(), deadline_ms));
+                }
+                if known.health() == Health::Down {
+                    let (upstream, server) = (upstream.to_owned(), server.name.to_string());
+                    state.health.push(HandedHealth { upstream, server });
+                }
+            }
+        }
+        state
+    }
+
+    /// How many of the sockets of the process before this one uses.
+    pub fn taken_sockets(&self) -> TakenSockets {
+        let listeners = self.offered.iter().filter(|(role, _)| *role == AddressRole::Listener).count();
+        let mut of_listeners = self.listening_sockets.taken(listeners).into_iter();
+        let taken = |(role, address): &(AddressRole, ListenAddress)| match role {
+            AddressRole::Listener => of_listeners.next().unwrap_or(0),
+            AddressRole::Admin => usize::from(self.admin.as_ref().is_some_and(|it| it.address == *address)),
+            AddressRole::Runtime => {
+                usize::from(self.runtime.as_ref().is_some_and(|it| it.address == *address))
+            }
+        };
+        TakenSockets(self.offered.iter().map(taken).collect())
+    }
+
+    /// Leaves the addresses to the next process, which accepts on them already: [`Proxy::stop`] closes the sockets and refuses nothing.
+    ///
+    /// The command line and the admin API reach the next process from now on.
+    pub fn leave(&mut self, taken: TakenSockets) {
+        let TakenSockets(mut taken) = taken;
+        // The reverse of the order in which they were offered.
+        for socket in [self.runtime.take(), self.admin.take()].into_iter().flatten() {
+            let is_taken = taken.pop().is_some_and(|count| count > 0);
+            socket.leave(is_taken);
+        }
+        self.left_to = Some(taken);
+    }
+
+    /// Rejects new connections where no other process accepts them.
+    pub(super) fn refuse_new(&self) {
+        match &self.left_to {
+            None => {
+                self.listening_sockets.refuse_new();
+                self.listening_sockets.files().for_each(SocketFile::remove);
+            }
+            Some(taken) => {
+                self.listening_sockets.refuse_new_beyond(taken);
+                self.listening_sockets.files_beyond(taken).for_each(SocketFile::remove);
+            }
+        }
+    }
+}
+
+/// The sockets of the process before that are not those of a listener.
+pub(super) struct HandedAdminSockets(Vec<HandedAddress>);
+
+impl HandedAdminSockets {
+    /// Parts them from the sockets of listeners.
+    pub(super) fn split_off(addresses: Vec<HandedAddress>) -> (Vec<HandedAddress>, Self) {
+        let is_of_listener = |handed: &HandedAddress| handed.role == AddressRole::Listener;
+        let (listeners, admin) = addresses.into_iter().partition(is_of_listener);
+        (listeners, Self(admin))
+    }
+
+    /// The one with this role and this address.
+    pub(super) fn take(&mut self, role: AddressRole, address: &ListenAddress) -> Option<HandedAddress> {
+        let at = self.0.iter().position(|handed| {
+            handed.role == role && handed.address == *address && !handed.sockets.is_empty()
+        })?;
+        Some(self.0.swap_remove(at))
+    }
+}
+
+/// `config` with the changes of operators that it does not contradict.
+pub(super) fn changed(config: &Config, state: &HandedState) -> Config {
+    let mut changed = config.clone();
+    for change in state.changes.iter().filter_map(|change| change.change_in(config)) {
+        let outcome: Result<_, CommandRejected> = change.apply(&mut changed, config);
+        if let Err(error) = outcome {
+            tracing::warn!(upstream = change.upstream, server = change.server, %error, "a changed server is as in the config again");
+        }
+    }
+    changed
+}
+
+/// Marks the servers that were down, before any of them gets a request: the next check decides.
+pub(super) fn mark_down(snapshot: &Snapshot, state: &HandedState) {
+    for HandedHealth { upstream, server } in &state.health {
+        let Some((_, plan)) = snapshot.upstream(upstream) else { continue };
+        // Without a check, no server would ever be up again.
+        if let Some(at) = plan.in_service(server).filter(|at| plan.probes[*at].is_some()) {
+            plan.balancer().states()[at].set_health(Health::Down);
+            plan.live[at].last_change.record("it was down when another process took over".to_owned());
+        }
+    }
+}
+
+/// Gives servers the modes that operators had set.
+pub(super) fn set_modes(config: &Config, modes: &std::sync::Arc<ServerModes>, state: &HandedState) {
+    for handed in &state.modes {
+        let Some(mode) = handed.mode_in(config) else { continue };
+        let deadline = handed.deadline_ms.filter(|_| mode == Mode::Draining);
+        let deadline = deadline.map(std::time::Duration::from_millis);
+        if let Err(error) = modes.set(&handed.upstream, &handed.server, mode, deadline) {
+            tracing::warn!(%error, "a mode of the process before is not set");
+        }
+    }
+}
