@@ -50,8 +50,8 @@ enum PackageKind {
     Sbom,
 }
 
-/// The largest program that a package may hold: it has 22 million bytes, and is to have 12. A dependency that doubles it is to be seen.
-const PROGRAM_BYTES_MAX: u64 = 24_000_000;
+/// The largest program that a package may hold: it has 19 million bytes, and is to have 12. A dependency that doubles it is to be seen.
+const PROGRAM_BYTES_MAX: u64 = 21_000_000;
 
 /// What `cargo xtask ci` runs.
 impl PackageArguments {
