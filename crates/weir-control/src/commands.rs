@@ -1,4 +1,4 @@
-//! Admin commands that only the owner of the running proxy can carry out: a reload, or a change of a server.
+//! Admin commands that only the owner of the running proxy can carry out: a reload, an upgrade, or a change of a server.
 //!
 //! Sent from the control thread, and carried out one after the other by the thread that owns the [`Proxy`](crate::Proxy).
 
@@ -27,6 +27,8 @@ pub struct AdminCommand {
 pub enum CommandKind {
     /// Read the config again and apply it.
     Reload(oneshot::Sender<Result<ReloadReport, CommandRejected>>),
+    /// Start the program anew and leave everything to that process.
+    Upgrade(oneshot::Sender<Result<UpgradeReport, CommandRejected>>),
     /// Change a server; the outcome is the server before and after.
     Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
 }
@@ -116,6 +118,9 @@ pub enum CommandRejected {
     /// The config has mistakes, or the system refuses something that it asks for: a line for each.
     #[error("the config was not reloaded: that of before stays in use\n{}", .0.join("\n"))]
     Diagnostics(Vec<String>),
+    /// The program that was started anew does not serve.
+    #[error("this process continues, since the new one did not start: {0}")]
+    NotUpgraded(String),
     /// The process is about to end, or was not started by `weir serve`.
     #[error("Weir is stopping and takes no commands")]
     NotServing,
@@ -138,6 +143,15 @@ impl fmt::Display for ReloadReport {
         }
         Ok(())
     }
+}
+
+/// The process that has taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpgradeReport {
+    /// The number of the process.
+    pub process: u32,
+    /// The version of its program.
+    pub version: String,
 }
 
 /// Sends commands to the thread that owns the proxy.
@@ -164,6 +178,12 @@ impl CommandSender {
     pub(crate) async fn reload(&self, requester: &str) -> Result<ReloadReport, CommandRejected> {
         let (outcome, done) = oneshot::channel();
         self.send(CommandKind::Reload(outcome), requester)?;
+        done.await.map_err(|_| CommandRejected::NotServing)?
+    }
+
+    pub(crate) async fn upgrade(&self, requester: &str) -> Result<UpgradeReport, CommandRejected> {
+        let (outcome, done) = oneshot::channel();
+        self.send(CommandKind::Upgrade(outcome), requester)?;
         done.await.map_err(|_| CommandRejected::NotServing)?
     }
 

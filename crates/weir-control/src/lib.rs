@@ -43,9 +43,9 @@ mod features;
 #[cfg(feature = "profiler")]
 mod sys;
 
-pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange};
+pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange, UpgradeReport};
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
-pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, TakenSockets};
+pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
 pub use proxy::{Proxy, StopReport, workers_by_default};

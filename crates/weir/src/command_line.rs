@@ -16,6 +16,7 @@ use crate::manual::ManArguments;
 use crate::plan::PlanArguments;
 use crate::serve::ServeArguments;
 use crate::top::TopArguments;
+use crate::upgrade::UpgradeArguments;
 use crate::why::WhyArguments;
 
 const EXAMPLES: &str = "\
@@ -50,6 +51,7 @@ pub(crate) enum Subcommand {
     Why(WhyArguments),
     Plan(PlanArguments),
     Ctl(CtlArguments),
+    Upgrade(UpgradeArguments),
     Top(TopArguments),
     Demo(DemoArguments),
     Lab(LabArguments),

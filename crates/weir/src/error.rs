@@ -31,6 +31,21 @@ impl CommandError {
         Self::Usage { what: feature.missing_for(what), help: Some(BUILD_HELP.to_owned()) }
     }
 
+    /// The message in a few lines, for another program.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Config(diagnostics) => {
+                let errors: Vec<String> = diagnostics.errors().map(|error| diagnostics.line(error)).collect();
+                errors.join("\n")
+            }
+            Self::Usage { what, .. } => what.clone(),
+            Self::Failed { error, help } => {
+                let help = help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+                format!("{error:#}{help}")
+            }
+        }
+    }
+
     /// Prints the message to standard error, and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (what, help, code) = match self {

@@ -1,5 +1,5 @@
-//! The events of the main thread of `weir serve`: signals, and commands of the admin API or the runtime socket, in the order in
-//! which they come.
+//! The events of the main thread of `weir serve`: signals, commands of the admin API or the runtime socket, and the outcome of an upgrade,
+//! in the order in which they come.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,12 +7,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use signal_hook::iterator::Signals;
 use weir_control::{AdminCommand, CommandSender};
 
+use crate::successor::Successor;
+
 /// An event.
 pub(crate) enum ServeEvent {
     /// A signal, by its number.
     Signal(i32),
     /// Something that is wanted.
     Command(AdminCommand),
+    /// How the start of the process went that is to replace this one.
+    Upgraded(Result<Successor, String>),
 }
 
 /// Everything that comes.
@@ -39,6 +43,14 @@ impl ServeEvents {
     pub(crate) fn commands(&self) -> CommandSender {
         let sender = self.sender.clone();
         CommandSender::new(move |command| sender.send(ServeEvent::Command(command)).is_ok())
+    }
+
+    /// Where the outcome of an upgrade is sent.
+    pub(crate) fn upgrade_outcome(&self) -> impl FnOnce(Result<Successor, String>) + Send + 'static {
+        let sender = self.sender.clone();
+        move |outcome| {
+            let _ending = sender.send(ServeEvent::Upgraded(outcome));
+        }
     }
 
     /// Waits for what comes next.

@@ -4,7 +4,10 @@ mod command_line;
 
 mod serve;
 mod reload;
+mod upgrading;
 mod events;
+mod predecessor;
+mod successor;
 mod watch;
 mod supervisor;
 
@@ -13,6 +16,7 @@ mod explain;
 mod why;
 mod plan;
 mod ctl;
+mod upgrade;
 mod connections;
 mod caches;
 mod limits;
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Ctl(arguments) => ctl::run(&arguments),
+        Subcommand::Upgrade(arguments) => upgrade::run(&arguments),
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),

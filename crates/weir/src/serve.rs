@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy};
+use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy, ReloadReport};
 
 use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents};
@@ -18,9 +18,12 @@ use crate::features;
 use crate::help_text::with_exit_codes;
 use crate::log;
 use crate::output;
+use crate::predecessor::Predecessor;
 use crate::reload;
 use crate::start::{self, Origin};
+use crate::successor::Successor;
 use crate::supervisor;
+use crate::upgrading::{UPGRADING, Upgrade};
 use crate::watch::ConfigWatch;
 
 const EXAMPLES: &str = "\
@@ -35,6 +38,7 @@ Signals:
                    within `process.stop_grace`; a second signal ends them at once
   SIGHUP           reload the config without dropping connections; one with errors changes nothing
   SIGUSR1          reopen the files of the access log
+  SIGUSR2          start the program anew and leave all connections to that process, as `weir upgrade` does
 
 Exit codes:
   0  stopped by a signal, and all running exchanges completed
@@ -63,8 +67,20 @@ pub(crate) struct ServeArguments {
     to: Vec<String>,
 }
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM or SIGINT, or until another process has replaced this one.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
+    let mut predecessor = Predecessor::find()?;
+    let outcome = read_and_serve(arguments, &mut predecessor);
+    if let (Err(error), Some(predecessor)) = (&outcome, &predecessor) {
+        predecessor.tell_failed(error);
+    }
+    outcome
+}
+
+fn read_and_serve(
+    arguments: &ServeArguments,
+    predecessor: &mut Option<Predecessor>,
+) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments.file.as_deref().map(|file| ConfigFile::with_check(file, features::check));
@@ -76,7 +92,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
-    serve(config, file, &watch)
+    serve(config, file, &watch, predecessor)
 }
 
 fn load(
@@ -95,47 +111,106 @@ fn serve(
     config: Config,
     mut file: Option<ConfigFile>,
     watch: &ConfigWatch,
+    predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let events = ServeEvents::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let events = ServeEvents::start(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
-    let mut proxy = start::proxy(&config, origin, events.commands())?;
+    let handover = predecessor.as_ref().map(Predecessor::receive).transpose()?.unwrap_or_default();
+    let proxy = start::proxy(&config, origin, events.commands(), handover)?;
     watch.start()?;
-    let mut times = StopTimes::of(&config);
+    let times = StopTimes::of(&config);
     if let Some(file) = &mut file {
-        file.follow(config);
+        file.follow(proxy.config_of_file());
     }
     for listened in proxy.bound_listeners() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
+    if let Some(predecessor) = predecessor.take() {
+        predecessor.tell_ready(proxy.takeover());
+    }
     log::note("ready");
     supervisor::tell_ready();
-    let mut reload = |proxy: &mut Proxy| {
-        supervisor::tell_reloading();
-        let outcome = reload::run(proxy, file.as_mut(), watch);
-        supervisor::tell_ready();
-        let (reloaded, config) = outcome?;
-        times = StopTimes::of(&config);
-        Ok(reloaded)
-    };
-    loop {
-        match events.next() {
-            ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
-            ServeEvent::Signal(SIGHUP) => {
-                let _told_by_the_log = reload(&mut proxy);
+    Serving { proxy, file, watch, events, times, upgrade: Upgrade::of_this_process()? }.run()
+}
+
+/// The process from `ready` on.
+struct Serving<'a> {
+    proxy: Proxy,
+    file: Option<ConfigFile>,
+    watch: &'a ConfigWatch,
+    events: ServeEvents,
+    times: StopTimes,
+    upgrade: Upgrade,
+}
+
+impl Serving<'_> {
+    fn run(mut self) -> Result<ExitCode, CommandError> {
+        loop {
+            match self.events.next() {
+                ServeEvent::Signal(SIGUSR1) => self.proxy.reopen_logs(),
+                ServeEvent::Signal(SIGUSR2) => {
+                    self.upgrade.begin(&self.proxy, &self.events, "SIGUSR2", None);
+                }
+                ServeEvent::Signal(SIGHUP) => {
+                    let _told_by_the_log = self.reload();
+                }
+                ServeEvent::Signal(_) => break,
+                ServeEvent::Command(AdminCommand { kind, requester }) => self.obey(kind, &requester),
+                ServeEvent::Upgraded(outcome) => {
+                    if let Some(successor) = self.upgrade.end(outcome) {
+                        return Ok(self.leave_to(successor));
+                    }
+                }
             }
-            ServeEvent::Signal(_) => break,
-            ServeEvent::Command(AdminCommand { kind: CommandKind::Reload(outcome), requester }) => {
+        }
+        supervisor::tell_stopping();
+        // A process that is about to take over ends, too.
+        drop(self.upgrade);
+        Ok(stop(self.proxy, self.times, &self.events))
+    }
+
+    fn obey(&mut self, command: CommandKind, requester: &str) {
+        match command {
+            CommandKind::Reload(outcome) => {
                 tracing::info!(who = requester, "a reload was requested");
-                let _gone = outcome.send(reload(&mut proxy).map_err(CommandRejected::Diagnostics));
+                let _gone = outcome.send(self.reload().map_err(CommandRejected::Diagnostics));
             }
-            ServeEvent::Command(AdminCommand { kind: CommandKind::Change(change, outcome), requester }) => {
-                let _gone = outcome.send(proxy.change(&change, &requester));
+            CommandKind::Upgrade(outcome) => {
+                self.upgrade.begin(&self.proxy, &self.events, requester, Some(outcome));
+            }
+            // The next process would not know it.
+            CommandKind::Change(_, outcome) if self.upgrade.is_running() => {
+                let _gone = outcome.send(Err(CommandRejected::Refused(UPGRADING.to_owned())));
+            }
+            CommandKind::Change(change, outcome) => {
+                let _gone = outcome.send(self.proxy.change(&change, requester));
             }
         }
     }
-    supervisor::tell_stopping();
-    Ok(stop(proxy, times, &events))
+
+    fn reload(&mut self) -> Result<ReloadReport, Vec<String>> {
+        if self.upgrade.is_running() {
+            tracing::warn!("no reload: {UPGRADING}");
+            return Err(vec![UPGRADING.to_owned()]);
+        }
+        supervisor::tell_reloading();
+        let outcome = reload::run(&mut self.proxy, self.file.as_mut(), self.watch);
+        supervisor::tell_ready();
+        let (reloaded, config) = outcome?;
+        self.times = StopTimes::of(&config);
+        Ok(reloaded)
+    }
+
+    /// Another process accepts on all addresses: this one ends what it has begun.
+    fn leave_to(mut self, successor: Successor) -> ExitCode {
+        supervisor::tell_main_process(successor.process);
+        self.proxy.leave(successor.takeover.clone());
+        successor.confirm();
+        self.times.delay = Duration::ZERO;
+        self.times.grace = self.times.grace_of_upgrade;
+        stop(self.proxy, self.times, &self.events)
+    }
 }
 
 /// How much time a stop has.
@@ -145,11 +220,18 @@ struct StopTimes {
     delay: Duration,
     /// From then on.
     grace: Duration,
+    /// From then on, where another process serves.
+    grace_of_upgrade: Duration,
 }
 
 impl StopTimes {
     fn of(config: &Config) -> Self {
-        Self { delay: config.process.stop_delay, grace: config.process.stop_grace }
+        let process = &config.process;
+        Self {
+            delay: process.stop_delay,
+            grace: process.stop_grace,
+            grace_of_upgrade: process.reload_grace,
+        }
     }
 }
 
@@ -161,7 +243,7 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
                 ServeEvent::Signal(SIGTERM | SIGINT) => hurried = true,
                 ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
                 // Commands are rejected by then: their channels close.
-                ServeEvent::Signal(_) | ServeEvent::Command(_) => {}
+                ServeEvent::Signal(_) | ServeEvent::Command(_) | ServeEvent::Upgraded(_) => {}
             }
         }
         hurried

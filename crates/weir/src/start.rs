@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_control::{CommandSender, Proxy, StartError};
+use weir_control::{CommandSender, Handover, Proxy, StartError};
 
 use crate::error::CommandError;
 
@@ -28,7 +28,7 @@ pub(crate) enum Origin<'a> {
     Demo,
 }
 
-/// Starts the proxy.
+/// Starts the proxy, with what another process hands over.
 ///
 /// # Errors
 /// The error of the system, with advice.
@@ -36,9 +36,10 @@ pub(crate) fn proxy(
     config: &Config,
     origin: Origin<'_>,
     commands: CommandSender,
+    handover: Handover,
 ) -> Result<Proxy, CommandError> {
     weir_proxy::net::memory::give_back_memory_by(crate::allocator::give_back);
-    let proxy = Proxy::start_with_commands(config, commands).map_err(|error| {
+    let proxy = Proxy::succeed(config, commands, handover).map_err(|error| {
         let help = help(&error, origin);
         CommandError::Failed { error: error.into(), help }
     })?;

@@ -1,4 +1,4 @@
-//! Notifications to systemd, or another supervisor at `NOTIFY_SOCKET` (sd_notify(3)): ready, reloading, stopping.
+//! Notifications to systemd, or another supervisor at `NOTIFY_SOCKET` (sd_notify(3)): ready, reloading, upgraded, stopping.
 //!
 //! A unit of `Type=notify-reload` waits for these. Must not fail: without the variable nothing is sent.
 
@@ -21,6 +21,11 @@ pub(crate) fn tell_reloading() {
 /// The stop has begun.
 pub(crate) fn tell_stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping: running exchanges may finish")]);
+}
+
+/// Another process is the main one from now on.
+pub(crate) fn tell_main_process(process: u32) {
+    tell(&[NotifyState::MainPid(process), NotifyState::Status("upgraded: running exchanges may finish")]);
 }
 
 fn tell(states: &[NotifyState<'_>]) {

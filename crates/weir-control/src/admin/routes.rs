@@ -106,6 +106,7 @@ async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: Admi
     match request.path() {
         b"/servers" => server_modes::change_mode(request, operations),
         b"/api/reload" => api::reload(operations, peer).await,
+        b"/api/upgrade" => api::upgrade(operations, peer).await,
         b"/api/raw" => api::raw(request.body(), operations, peer).await,
         path if path.starts_with(connections::ONE) => connections::end(request, operations, peer).await,
         path if path.starts_with(api::SERVERS) => api::change_server(request, operations, peer).await,

@@ -53,9 +53,14 @@ pub(crate) enum AddressRole {
     Runtime,
 }
 
-/// How many sockets of each address the new process uses, in the order of the offer.
+/// What the new process has taken over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenSockets(pub(crate) Vec<usize>);
+pub struct Takeover {
+    /// How many sockets of each address it uses, in the order of the offer.
+    pub(crate) sockets: Vec<usize>,
+    /// Its version.
+    pub version: String,
+}
 
 /// Why a handover failed.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +102,7 @@ struct OfferedAddress {
 #[serde(rename_all = "snake_case")]
 enum Reply {
     /// It accepts connections.
-    Ready(TakenSockets),
+    Ready(Takeover),
     /// It does not start.
     Failed(String),
 }
@@ -123,7 +128,7 @@ impl HandoverGiver {
     ///
     /// # Errors
     /// When it does not; then nothing has changed here.
-    pub fn give(&self, handover: &Handover) -> Result<TakenSockets, HandoverError> {
+    pub fn give(&self, handover: &Handover) -> Result<Takeover, HandoverError> {
         let addresses = handover.addresses.iter().map(|handed| OfferedAddress {
             role: handed.role,
             listener: handed.listener.clone(),
@@ -141,11 +146,15 @@ impl HandoverGiver {
             self.0.send_descriptors(&sockets)?;
         }
         match self.0.receive()? {
-            Reply::Ready(taken) if taken.0.len() == handover.addresses.len() => Ok(taken),
+            Reply::Ready(taken) if taken.sockets.len() == handover.addresses.len() => Ok(taken),
             Reply::Ready(taken) => {
-                Err(HandoverError::Invalid(format!("{} addresses as taken", taken.0.len())))
+                Err(HandoverError::Invalid(format!("{} addresses as taken", taken.sockets.len())))
             }
-            Reply::Failed(error) => Err(HandoverError::Refused(error)),
+            Reply::Failed(error) => {
+                // It has messages to print before it ends.
+                let _ended = self.0.receive::<Confirmation>();
+                Err(HandoverError::Refused(error))
+            }
         }
     }
 
@@ -203,7 +212,7 @@ impl HandoverReceiver {
     }
 
     /// Tells the running process that this one accepts connections, and waits until that one does not any more.
-    pub fn tell_ready(&self, taken: TakenSockets) {
+    pub fn tell_ready(&self, taken: Takeover) {
         let told = self.0.send(&Reply::Ready(taken));
         if let Err(error) = told.and_then(|()| self.0.receive::<Confirmation>()) {
             tracing::warn!(%error, "the process before this one ended without a word");

@@ -1,6 +1,9 @@
 //! The change from one process to the next: what the running proxy hands over, and how it goes on after that.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weir_config::{Config, ListenAddress};
 use weir_traffic::{Health, Mode};
@@ -8,7 +11,7 @@ use weir_traffic::{Health, Mode};
 use super::Proxy;
 use crate::commands::CommandRejected;
 use crate::handover::{
-    AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, TakenSockets,
+    AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, Takeover,
 };
 use crate::server_modes::ServerModes;
 use weir_proxy::net::clock;
@@ -58,8 +61,8 @@ impl Proxy {
         state
     }
 
-    /// How many of the sockets of the process before this one uses.
-    pub fn taken_sockets(&self) -> TakenSockets {
+    /// What this process has taken over from the one before.
+    pub fn takeover(&self) -> Takeover {
         let listeners = self.offered.iter().filter(|(role, _)| *role == AddressRole::Listener).count();
         let mut of_listeners = self.listening_sockets.taken(listeners).into_iter();
         let taken = |(role, address): &(AddressRole, ListenAddress)| match role {
@@ -69,20 +72,24 @@ impl Proxy {
                 usize::from(self.runtime.as_ref().is_some_and(|it| it.address == *address))
             }
         };
-        TakenSockets(self.offered.iter().map(taken).collect())
+        Takeover {
+            sockets: self.offered.iter().map(taken).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
     }
 
     /// Leaves the addresses to the next process, which accepts on them already: [`Proxy::stop`] closes the sockets and refuses nothing.
     ///
     /// The command line and the admin API reach the next process from now on.
-    pub fn leave(&mut self, taken: TakenSockets) {
-        let TakenSockets(mut taken) = taken;
+    pub fn leave(&mut self, takeover: Takeover) {
+        let mut taken = takeover.sockets;
         // The reverse of the order in which they were offered.
         for socket in [self.runtime.take(), self.admin.take()].into_iter().flatten() {
             let is_taken = taken.pop().is_some_and(|count| count > 0);
             socket.leave(is_taken);
         }
         self.left_to = Some(taken);
+        self.shared.replaced.store(true, Ordering::SeqCst);
     }
 
     /// Rejects new connections where no other process accepts them.
@@ -145,11 +152,11 @@ pub(super) fn mark_down(snapshot: &Snapshot, state: &HandedState) {
 }
 
 /// Gives servers the modes that operators had set.
-pub(super) fn set_modes(config: &Config, modes: &std::sync::Arc<ServerModes>, state: &HandedState) {
+pub(super) fn set_modes(config: &Config, modes: &Arc<ServerModes>, state: &HandedState) {
     for handed in &state.modes {
         let Some(mode) = handed.mode_in(config) else { continue };
         let deadline = handed.deadline_ms.filter(|_| mode == Mode::Draining);
-        let deadline = deadline.map(std::time::Duration::from_millis);
+        let deadline = deadline.map(Duration::from_millis);
         if let Err(error) = modes.set(&handed.upstream, &handed.server, mode, deadline) {
             tracing::warn!(%error, "a mode of the process before is not set");
         }

@@ -309,6 +309,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
         passwords: Arc::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
+        replaced: AtomicBool::new(false),
         closed: AtomicUsize::new(0),
     }
 }

@@ -29,6 +29,8 @@ pub struct Shared {
     pub stop_announced: AtomicBool,
     /// Whether the process stops: idle connections end, no new ones are accepted.
     pub stopping: AtomicBool,
+    /// Whether another process has the addresses now: idle connections do not end at once, but with their next response.
+    pub replaced: AtomicBool,
     /// Workers that accept no connections any more.
     pub closed: AtomicUsize,
 }

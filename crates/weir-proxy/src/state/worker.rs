@@ -197,6 +197,11 @@ impl Worker {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
+    /// Whether the stop has come because another process serves now.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.shared.replaced.load(Ordering::Relaxed)
+    }
+
     /// When it noticed the stop; the current time before that.
     pub(crate) fn stopped_at(&self) -> Instant {
         self.stopped_at.get().unwrap_or_else(clock::now)

@@ -81,7 +81,12 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let proxy = start::proxy(&config, Origin::Demo, weir_control::CommandSender::disconnected())?;
+        let proxy = start::proxy(
+            &config,
+            Origin::Demo,
+            weir_control::CommandSender::disconnected(),
+            weir_control::Handover::default(),
+        )?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;

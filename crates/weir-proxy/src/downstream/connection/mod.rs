@@ -210,7 +210,12 @@ impl ClientConnection {
 
     /// Whether a stop ends the connection, on which nothing is under way. The first request has a moment to arrive: a client whose
     /// connection was just accepted does not send it elsewhere. To be followed by a look at the deadline.
+    ///
+    /// Where another process serves now, there is no hurry: a request that is on its way right now would be lost.
     pub(crate) fn is_stopped(&mut self) -> bool {
+        if self.client.worker.is_replaced() {
+            return false;
+        }
         if !self.client.worker.is_stopping() || self.client.requests > 0 {
             return self.client.worker.is_stopping();
         }

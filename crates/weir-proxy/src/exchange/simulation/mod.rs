@@ -163,6 +163,7 @@ fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
         passwords: Arc::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
+        replaced: AtomicBool::new(false),
         closed: std::sync::atomic::AtomicUsize::new(0),
     });
     let worker = Worker::new(&WorkerSeed {

@@ -30,6 +30,8 @@ pub(crate) struct Weir {
     /// Reads stderr to its end.
     following: Option<JoinHandle<()>>,
     folder: TempDir,
+    /// Processes that have replaced it, one after the other.
+    successors: Vec<Pid>,
 }
 
 impl Weir {
@@ -80,7 +82,7 @@ impl Weir {
         let stderr = Arc::new(Mutex::new(String::new()));
         let (lines, following) = follow(&mut process, Arc::clone(&stderr));
         let following = Some(following);
-        let mut weir = Weir { process, addresses: HashMap::new(), stderr, following, folder };
+        let mut weir = Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new() };
         weir.wait_until_ready(&lines, shown);
         weir
     }
@@ -215,6 +217,31 @@ impl Weir {
         address.unwrap_or_else(|| panic!("no TCP address: {line}"))
     }
 
+    /// Has another process replace it, by SIGUSR2; waits until that one serves.
+    pub(crate) fn upgrade(&mut self) {
+        let upgraded = "another process serves now";
+        let lines = || -> Vec<String> {
+            self.stderr().lines().filter(|line| line.contains(upgraded)).map(str::to_owned).collect()
+        };
+        let before = lines().len();
+        kill_process(self.serving_pid(), Signal::USR2).expect("the process runs");
+        eventually("another process serves", || lines().len() > before);
+        self.note_successor(&lines()[before]);
+    }
+
+    /// Takes note of the process that has replaced it, by the line of the log.
+    pub(crate) fn note_successor(&mut self, line: &str) {
+        let process = line.split_once("process=").expect("the line has the number of the process").1;
+        let digits: String = process.chars().take_while(char::is_ascii_digit).collect();
+        let pid = digits.parse().ok().and_then(Pid::from_raw);
+        self.successors.push(pid.expect("a process has a positive number"));
+    }
+
+    /// The process that accepts connections: the first one, or the last that has replaced another.
+    pub(crate) fn serving_pid(&self) -> Pid {
+        self.successors.last().copied().unwrap_or_else(|| self.pid())
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("the process runs");
@@ -239,6 +266,12 @@ impl Weir {
             .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()));
         self.read_to_the_end();
         status
+    }
+
+    /// Waits until the first process ends, which another one has replaced.
+    pub(crate) fn wait_for_exit_of_the_first(&mut self) -> ExitStatus {
+        wait_for_exit(&mut self.process)
+            .unwrap_or_else(|| panic!("Weir still runs after {WATCHDOG:?}; stderr:\n{}", self.stderr()))
     }
 
     /// Whether the process still runs.
@@ -330,6 +363,9 @@ impl Drop for Weir {
         // It may have ended already; then there is nothing to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        for successor in &self.successors {
+            let _ = kill_process(*successor, Signal::KILL);
+        }
         self.read_to_the_end();
         if thread::panicking() {
             eprintln!("stderr of Weir:\n{}", self.stderr());

@@ -1,6 +1,7 @@
-//! The process itself: how it starts, reloads its config and stops, and how it divides its file descriptors.
+//! The process itself: how it starts, reloads its config, is replaced by another process and stops, and how it divides its file descriptors.
 
 mod start;
 mod descriptors;
 mod reload;
 mod graceful_stop;
+mod upgrade;
