@@ -75,6 +75,14 @@ systemctl kill --kill-who=main --signal=USR1 weir
 until [ -e /var/log/weir/access.log ]; do sleep 0.1; done
 check "a new file after rotation" equal "from the server" "$(site)"
 
+# The program is replaced while it runs, and systemd follows.
+main_process() { systemctl show --property MainPID --value weir; }
+before=$(main_process)
+check "the program is replaced" weir upgrade --config /etc/weir/weir.toml
+check "systemd knows the new process" not equal "$before" "$(main_process)"
+check "the unit is active" systemctl is-active weir
+check "the site goes on" equal "from the server" "$(site)"
+
 # systemd's own judgement of what the unit leaves open: a tenth part is more exact than a word.
 exposure=$(systemd-analyze security --no-pager weir | sed -n 's/.*Overall exposure level for weir.service: \([0-9.]*\).*/\1/p')
 echo "note: exposure $exposure" >>"$result"
@@ -85,7 +93,8 @@ check "nothing was refused to it" not sh -c 'journalctl --unit weir | grep -iE "
 echo '# mine' >>/etc/weir/weir.toml
 check "the same package again" apt-get install --yes --reinstall /trial/weir.deb
 check "the config of the operator is kept" grep -q '# mine' /etc/weir/weir.toml
-check "it is up again" systemctl is-active weir
+check "it goes on" systemctl is-active weir
+check "which needed no restart" equal 0 "$(systemctl show --property NRestarts --value weir)"
 check "it is removed" apt-get remove --yes weir
 check "it is stopped" not systemctl is-active weir
 check "its config stays" test -e /etc/weir/weir.toml
