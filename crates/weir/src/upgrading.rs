@@ -44,6 +44,10 @@ impl Upgrade {
             return;
         }
         self.outcome = outcome;
+        if std::process::id() == 1 {
+            self.end(Err("this is the first process of its container, which ends with it".to_owned()));
+            return;
+        }
         let started = proxy.to_hand_over().and_then(|handover| {
             StartingSuccessor::begin(&self.program, handover, events.upgrade_outcome())
         });
