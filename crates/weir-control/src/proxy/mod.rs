@@ -67,7 +67,7 @@ pub struct Proxy {
     modes: Option<Arc<ServerModes>>,
     /// The addresses that the process before has handed over, in its order.
     offered: Vec<(AddressRole, ListenAddress)>,
-    /// How many sockets of each address the next process has, once there is one.
+    /// How many sockets of each address another process has: the next one, once there is one, or the one before, until this one has started.
     left_to: Option<Vec<usize>>,
     /// The config as its file has it, and with the changes since.
     file_config: FileConfig,

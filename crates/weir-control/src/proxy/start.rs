@@ -78,6 +78,7 @@ impl Proxy {
         raise_open_files();
         let Handover { addresses, state } = handover;
         let offered = addresses.iter().map(|handed| (handed.role, handed.address.clone())).collect();
+        let is_handed = !addresses.is_empty();
         let (addresses, admin) = HandedAdminSockets::split_off(addresses);
         let (of_file, config) = (config, &handover::changed(config, &state));
         let inputs = plan_inputs(config)?;
@@ -113,8 +114,9 @@ impl Proxy {
             admin: None,
             runtime: None,
             modes: None,
+            // Until the start has succeeded, the sockets are the other process's.
+            left_to: is_handed.then(|| vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]),
             offered,
-            left_to: None,
             file_config: Arc::new(ArcSwap::from_pointee(of_file.clone())),
             in_use: config.clone(),
             commands,
@@ -148,6 +150,7 @@ impl Proxy {
             )?;
         }
         proxy.start_control(control, &snapshot, next_task_configs)?;
+        proxy.left_to = None;
         Ok(proxy)
     }
 

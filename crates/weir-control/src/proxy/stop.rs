@@ -116,6 +116,8 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.begin_stop();
         self.stop_control.notify_one();
-        self.runtime.iter().filter_map(|socket| socket.file.as_ref()).for_each(SocketFile::remove);
+        if self.left_to.is_none() {
+            self.runtime.iter().filter_map(|socket| socket.file.as_ref()).for_each(SocketFile::remove);
+        }
     }
 }

@@ -247,7 +247,7 @@ impl Tunnelled {
         self.follow_reload(client);
         if client.worker.is_stopping() && !self.is_stopping {
             (self.is_stopping, self.is_draining) = (true, true);
-            let grace = client.worker.config.borrow().snapshot.process.stop_grace;
+            let grace = client.worker.stop_grace();
             let drained_at = clock::now() + grace.saturating_sub(DRAIN_LEAD);
             let ends_at = self.ends_at.map_or(drained_at, |end| end.min(drained_at));
             client.deadline.set_ceiling(Some(ends_at));

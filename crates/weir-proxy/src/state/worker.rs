@@ -202,6 +202,12 @@ impl Worker {
         self.shared.replaced.load(Ordering::Relaxed)
     }
 
+    /// How long tunnels may continue after the stop has begun.
+    pub(crate) fn stop_grace(&self) -> Duration {
+        let process = &self.config.borrow().snapshot.process;
+        if self.is_replaced() { process.reload_grace } else { process.stop_grace }
+    }
+
     /// When it noticed the stop; the current time before that.
     pub(crate) fn stopped_at(&self) -> Instant {
         self.stopped_at.get().unwrap_or_else(clock::now)
