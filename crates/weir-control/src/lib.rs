@@ -43,7 +43,9 @@ mod features;
 #[cfg(feature = "profiler")]
 mod sys;
 
-pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange, UpgradeReport};
+pub use commands::{
+    AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange, UpgradeReport,
+};
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
 pub use listening_sockets::BoundListener;

@@ -76,7 +76,8 @@ impl ListeningSockets {
 
     /// How many sockets of the first `handed` addresses that were ever bound are in use: of those of the process before.
     pub(crate) fn taken(&self, handed: usize) -> Vec<usize> {
-        let taken = |id| self.open.iter().find(|socket| socket.id == id).map_or(0, |socket| socket.sockets.len());
+        let taken =
+            |id| self.open.iter().find(|socket| socket.id == id).map_or(0, |socket| socket.sockets.len());
         (1..=handed as u64).map(taken).collect()
     }
 
@@ -119,8 +120,7 @@ impl ListeningSockets {
             let listener = &config.listeners[place];
             let (socket, sockets) = match known {
                 Some(socket) => {
-                    let mut socket =
-                        ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() };
+                    let mut socket = ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() };
                     let sockets = socket.use_handed(listener, workers);
                     let sockets = sockets.map_err(|error| cannot_bind(listener, address, error))?;
                     (socket, sockets)

@@ -227,11 +227,7 @@ struct StopTimes {
 impl StopTimes {
     fn of(config: &Config) -> Self {
         let process = &config.process;
-        Self {
-            delay: process.stop_delay,
-            grace: process.stop_grace,
-            grace_of_upgrade: process.reload_grace,
-        }
+        Self { delay: process.stop_delay, grace: process.stop_grace, grace_of_upgrade: process.reload_grace }
     }
 }
 

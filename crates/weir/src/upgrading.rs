@@ -48,9 +48,9 @@ impl Upgrade {
             self.end(Err("this is the first process of its container, which ends with it".to_owned()));
             return;
         }
-        let started = proxy.to_hand_over().and_then(|handover| {
-            StartingSuccessor::begin(&self.program, handover, events.upgrade_outcome())
-        });
+        let started = proxy
+            .to_hand_over()
+            .and_then(|handover| StartingSuccessor::begin(&self.program, handover, events.upgrade_outcome()));
         match started {
             Ok(starting) => self.running = Some(starting),
             Err(error) => {
@@ -69,7 +69,11 @@ impl Upgrade {
         });
         match &report {
             Ok(UpgradeReport { process, version }) => {
-                tracing::info!(process, version, "another process serves now: running exchanges may finish here");
+                tracing::info!(
+                    process,
+                    version,
+                    "another process serves now: running exchanges may finish here"
+                );
             }
             Err(rejected) => tracing::error!("no upgrade: {rejected}"),
         }

@@ -49,10 +49,9 @@ pub(super) async fn reload(operations: &Operations, peer: AdminPeer) -> Buffered
 /// `POST /api/upgrade`.
 pub(super) async fn upgrade(operations: &Operations, peer: AdminPeer) -> BufferedResponse {
     match operations.commands.upgrade(&peer.to_string()).await {
-        Ok(upgraded) => BufferedResponse::json(
-            200,
-            &json!({ "process": upgraded.process, "version": upgraded.version }),
-        ),
+        Ok(upgraded) => {
+            BufferedResponse::json(200, &json!({ "process": upgraded.process, "version": upgraded.version }))
+        }
         Err(rejected) => refused(&rejected),
     }
 }
@@ -192,7 +191,9 @@ fn bad(what: &str) -> BufferedResponse {
 fn refused(rejected: &CommandRejected) -> BufferedResponse {
     let status = match rejected {
         CommandRejected::NoUpstream(_) | CommandRejected::NoServer(..) => 404,
-        CommandRejected::Refused(_) | CommandRejected::Diagnostics(_) | CommandRejected::NotUpgraded(_) => 409,
+        CommandRejected::Refused(_) | CommandRejected::Diagnostics(_) | CommandRejected::NotUpgraded(_) => {
+            409
+        }
         CommandRejected::NotServing => 503,
     };
     let errors = match rejected {

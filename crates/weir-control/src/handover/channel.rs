@@ -55,8 +55,7 @@ impl Channel {
     /// The descriptors stay open here, too.
     pub(super) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         for some in descriptors.chunks(DESCRIPTORS_AT_ONCE) {
-            let mut space =
-                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
             let mut rights = SendAncillaryBuffer::new(&mut space);
             rights.push(SendAncillaryMessage::ScmRights(some));
             sendmsg(&self.0, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
@@ -68,13 +67,12 @@ impl Channel {
     pub(super) fn receive_descriptors(&self, count: usize) -> Result<Vec<OwnedFd>, HandoverError> {
         let mut received = Vec::with_capacity(count.min(DESCRIPTORS_AT_ONCE));
         while received.len() < count {
-            let mut space =
-                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
             let mut rights = RecvAncillaryBuffer::new(&mut space);
             let mut byte = [0];
             let into = &mut [IoSliceMut::new(&mut byte)];
-            let message = recvmsg(&self.0, into, &mut rights, RecvFlags::CMSG_CLOEXEC)
-                .map_err(io::Error::from)?;
+            let message =
+                recvmsg(&self.0, into, &mut rights, RecvFlags::CMSG_CLOEXEC).map_err(io::Error::from)?;
             if message.bytes == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }

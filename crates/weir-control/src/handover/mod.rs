@@ -72,7 +72,9 @@ pub enum HandoverError {
     #[error("{0}")]
     Refused(String),
     /// The two are of versions that do not understand each other.
-    #[error("the running process offers a handover of version {0}, and this program knows version {PROTOCOL}")]
+    #[error(
+        "the running process offers a handover of version {0}, and this program knows version {PROTOCOL}"
+    )]
     Protocol(u32),
     /// A message makes no sense.
     #[error("the other process sent {0}")]

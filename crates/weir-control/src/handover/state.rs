@@ -37,12 +37,7 @@ pub(crate) struct HandedMode {
 }
 
 impl HandedMode {
-    pub(crate) fn new(
-        upstream: &str,
-        server: &Server,
-        mode: Mode,
-        deadline_ms: Option<u64>,
-    ) -> Self {
+    pub(crate) fn new(upstream: &str, server: &Server, mode: Mode, deadline_ms: Option<u64>) -> Self {
         Self {
             upstream: upstream.to_owned(),
             server: server.name.to_string(),

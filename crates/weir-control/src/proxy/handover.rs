@@ -48,8 +48,10 @@ impl Proxy {
                 }
                 let (upstream, server) = (&*plan.config.name, &plan.config.servers[at]);
                 if known.mode() != server.mode {
-                    let deadline_ms =
-                        self.modes.as_ref().and_then(|modes| modes.deadline_in(upstream, &server.name, now_ms));
+                    let deadline_ms = self
+                        .modes
+                        .as_ref()
+                        .and_then(|modes| modes.deadline_in(upstream, &server.name, now_ms));
                     state.modes.push(HandedMode::new(upstream, server, known.mode(), deadline_ms));
                 }
                 if known.health() == Health::Down {

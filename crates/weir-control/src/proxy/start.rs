@@ -14,9 +14,9 @@ use weir_config::{Config, ListenAddress, WorkerCount};
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
+use super::Proxy;
 use super::admin_socket::AdminSocket;
 use super::handover::{self, HandedAdminSockets};
-use super::Proxy;
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::admin;
@@ -70,11 +70,7 @@ impl Proxy {
     ///
     /// # Errors
     /// As [`Proxy::start`].
-    pub fn succeed(
-        config: &Config,
-        commands: CommandSender,
-        handover: Handover,
-    ) -> Result<Self, StartError> {
+    pub fn succeed(config: &Config, commands: CommandSender, handover: Handover) -> Result<Self, StartError> {
         raise_open_files();
         let Handover { addresses, state } = handover;
         let offered = addresses.iter().map(|handed| (handed.role, handed.address.clone())).collect();
@@ -115,7 +111,8 @@ impl Proxy {
             runtime: None,
             modes: None,
             // Until the start has succeeded, the sockets are the other process's.
-            left_to: is_handed.then(|| vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]),
+            left_to: is_handed
+                .then(|| vec![usize::MAX; config.listeners.iter().map(|it| it.addresses.len()).sum()]),
             offered,
             file_config: Arc::new(ArcSwap::from_pointee(of_file.clone())),
             in_use: config.clone(),
@@ -265,8 +262,7 @@ impl Proxy {
             .map_err(refused)?;
             let kept = listener.try_clone().map_err(refused)?.into();
             let accepting = runtime.spawn(admin::serve(listener, Arc::clone(operations))).abort_handle();
-            self.admin =
-                Some(AdminSocket::new("admin", wanted, BoundAddress::Inet(bound), kept, accepting));
+            self.admin = Some(AdminSocket::new("admin", wanted, BoundAddress::Inet(bound), kept, accepting));
         }
         if let Some(address) = &config.admin.socket {
             let refused = |error| StartError::BindSocket { address: address.to_string(), error };

@@ -82,7 +82,8 @@ impl Weir {
         let stderr = Arc::new(Mutex::new(String::new()));
         let (lines, following) = follow(&mut process, Arc::clone(&stderr));
         let following = Some(following);
-        let mut weir = Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new() };
+        let mut weir =
+            Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new() };
         weir.wait_until_ready(&lines, shown);
         weir
     }

@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, test_kill_process};
 
 use crate::harness::http2::Http2Client;
 use crate::harness::scripts::{FailureSwitch, echo, named, probed, tunnelling};
+use crate::harness::stream::Address;
 use crate::harness::tls::WEB_TLS;
 use crate::harness::websocket::{assert_byte_comes_back, open_tunnel};
-use crate::harness::stream::Address;
 use crate::harness::{CertificateAuthority, Client, Gate, Origin, Weir, eventually};
 
 /// A config with a runtime socket, where commands may change something.
@@ -131,7 +131,10 @@ fn a_program_that_does_not_start_changes_nothing() {
     weir.write_config(&good.replace("listener.web.upstream = \"app\"", "listener.web.upstream = \"none\""));
     let refused = weir.run_over_socket(&["upgrade"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("this process continues") && refused.stderr.contains("none"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("this process continues") && refused.stderr.contains("none"),
+        "{refused:?}"
+    );
     weir.line(&["no upgrade", "none"]);
     assert!(weir.runs());
     assert_eq!(Client::connect(weir.web()).fetch("/").status, 200);
@@ -176,21 +179,32 @@ fn workers_and_addresses_may_change() {
     let gate = Gate::new();
     let origin = named("a", &gate);
     let text = |workers: u32, more: &str| {
-        config(&origin, &format!("process.workers = {workers}\nlistener.other.upstream = \"app\"\nlistener.other.address = [{more}]"))
+        config(
+            &origin,
+            &format!(
+                "process.workers = {workers}\nlistener.other.upstream = \"app\"\nlistener.other.address = [{more}]"
+            ),
+        )
     };
     let mut weir = Weir::start(&text(3, "\"unix:{dir}/a.sock\", \"127.0.0.1:0\""));
     let traffic = Traffic::start(weir.web());
     let path = |name: &str| weir.folder().join(name);
     let (one, two) = (path("a.sock"), path("b.sock"));
-    for (workers, addresses) in
-        [(1, "\"unix:{dir}/a.sock\""), (4, "\"unix:{dir}/a.sock\", \"unix:{dir}/b.sock\""), (2, "\"unix:{dir}/b.sock\"")]
-    {
+    for (workers, addresses) in [
+        (1, "\"unix:{dir}/a.sock\""),
+        (4, "\"unix:{dir}/a.sock\", \"unix:{dir}/b.sock\""),
+        (2, "\"unix:{dir}/b.sock\""),
+    ] {
         weir.write_config(&text(workers, addresses));
         weir.upgrade();
         traffic.goes_on();
         for (name, socket) in [("a.sock", &one), ("b.sock", &two)] {
             if addresses.contains(name) {
-                assert_eq!(Client::connect(Address::Unix(socket.clone())).fetch("/work").status, 200, "{name}");
+                assert_eq!(
+                    Client::connect(Address::Unix(socket.clone())).fetch("/work").status,
+                    200,
+                    "{name}"
+                );
             } else {
                 eventually("a socket that is not used any more is removed", || !socket.exists());
             }
@@ -203,14 +217,19 @@ fn workers_and_addresses_may_change() {
 fn what_operators_have_changed_outlives_the_process() {
     let (origin, second) = (echo(), echo());
     let text = |of_b: &str| {
-        config(&origin, &format!(
-            "[upstream.more]\nservers = [{{ name = \"b\", address = \"{}\"{of_b} }}, {{ name = \"c\", address = \"{}\" }}]",
-            origin.address(),
-            second.address()
-        ))
+        config(
+            &origin,
+            &format!(
+                "[upstream.more]\nservers = [{{ name = \"b\", address = \"{}\"{of_b} }}, {{ name = \"c\", address = \"{}\" }}]",
+                origin.address(),
+                second.address()
+            ),
+        )
     };
     let mut weir = Weir::start(&text(""));
-    for command in [&["ctl", "weight", "more", "b", "7"][..], &["ctl", "drain", "more", "c", "--deadline", "1h"]] {
+    for command in
+        [&["ctl", "weight", "more", "b", "7"][..], &["ctl", "drain", "more", "c", "--deadline", "1h"]]
+    {
         let done = weir.run_over_socket(command);
         assert_eq!(done.code, Some(0), "{done:?}");
     }
