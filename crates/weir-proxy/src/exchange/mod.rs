@@ -201,7 +201,10 @@ async fn carry(
         };
         match attempted {
             Ok(serving) => {
-                if !retry::instead(client, exchange, plans, &mut history, &serving) {
+                let goes_again = retry::instead(client, exchange, plans, &mut history, &serving)
+                    || exchange.cached.is_some()
+                        && cache_response::wants_part_instead(client, exchange, plans, &serving);
+                if !goes_again {
                     break (location, serving);
                 }
                 exchange.record.sent_to_server += serving.server.sent();
