@@ -111,7 +111,7 @@ impl CacheState {
     fn new(config: &CacheStore, workers: usize) -> Self {
         let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
-        let secret = disk.as_ref().map_or_else(|| KeySecret(random()), DiskFolder::secret);
+        let secret = disk.as_ref().map_or_else(|| random_secret(), DiskFolder::secret);
         Self {
             store: Store::with_memory(limits, secret, body_memory(config)),
             disk,
@@ -278,6 +278,11 @@ pub enum PurgedPart<'a> {
     Prefix(&'a [u8]),
     /// Those with a tag.
     Tag(&'a [u8]),
+}
+
+/// The secret of a new store.
+pub(super) fn random_secret() -> KeySecret {
+    KeySecret(random())
 }
 
 /// Keeps clients from choosing keys that share a place in the store.

@@ -97,7 +97,7 @@ fn a_part_comes_out_of_a_body_that_is_still_coming() {
     let (mut last, mut across) = (ask("-100"), ask("99000-101000"));
     // Several parts are the whole, as long as it comes.
     let mut several = ask("0-9,100-109");
-    assert_eq!(several.head().status, 200);
+    assert!(several.head().start_line.starts_with("HTTP/1.1 200"));
     gate.open();
     let last = last.response();
     assert_eq!((last.status, last.field("content-range")), (206, Some("bytes 199900-199999/200000")));
