@@ -60,8 +60,9 @@ fn a_part_of_what_is_not_stored_comes_as_a_part() {
             origin.requests().iter().map(|request| request.field("range").is_some()).collect();
         assert_eq!(ranges, [false, true, true, true], "{reason}");
         let log = weir.access_log(3);
-        assert_eq!(log[0], format!("206 miss {reason} 2"));
-        assert_eq!(log[1..], ["206 miss not-stored-before 1"; 2]);
+        let lines = |text: &str| log.iter().filter(|line| *line == text).count();
+        assert_eq!(lines(&format!("206 miss {reason} 2")), 1, "{log:?}");
+        assert_eq!(lines("206 miss not-stored-before 1"), 2, "{log:?}");
         assert!(get(&weir, "/a", "").body.bytes == body(0, len), "the whole is still to be had");
     }
 }
