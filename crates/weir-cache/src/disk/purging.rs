@@ -23,43 +23,33 @@ impl DiskState {
     /// that is fresh.
     pub(super) fn purge(&self, scope: PurgeScope<'_>, mode: PurgeMode, at: CacheTime) -> io::Result<usize> {
         self.mark_writing(&scope, mode, at);
+        let owned = match scope {
+            PurgeScope::Key(key) => return Ok(self.purge_key(key, mode, at)),
+            PurgeScope::All => OwnedScope::All,
+            PurgeScope::Prefix(text) => OwnedScope::Prefix(text.into()),
+            PurgeScope::Tag(text) => OwnedScope::Tag(text.into()),
+        };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let owned = OwnedScope::new(scope);
-        let purge = ActivePurge { id, scope: owned.clone(), mode, at, is_done: false, path: None };
-        let is_scanned = {
-            let mut purges = lock(&self.purges);
-            purges.list.push(purge);
-            purges.is_scanned
-        };
-        // Kept on disk while it runs; without that a crash would bring back what was purged. The few files of a key are done at once, once they are
-        // known.
+        let text = encode_purge(&owned, mode, at);
+        lock(&self.purges).list.push(ActivePurge { id, scope: owned, mode, at, is_done: false, path: None });
+        // Kept on disk while it runs; without that a crash would bring back what was purged.
         let path = self.paths.purges().join(format!("{:020}.{id}", at.millis()));
-        let is_kept = match scope {
-            PurgeScope::Key(_) if is_scanned => Ok(None),
-            _ => std::fs::write(&path, encode_purge(&owned, mode, at)).map(|()| Some(path)),
-        };
-        let count = match scope {
-            PurgeScope::Key(key) => self.purge_key(key, mode, at),
-            scope => self.purge_covered(&scope, mode, at),
-        };
-        let (is_kept, path) = match is_kept {
-            Ok(path) => (Ok(()), path),
-            Err(error) => (Err(error), None),
-        };
+        let is_kept = std::fs::write(&path, text);
+        let count = self.purge_covered(&scope, mode, at);
         let is_removed = self.end_purge(id, path).map_or(Ok(()), |path| remove_file(&path));
         is_kept.and(is_removed).map(|()| count)
     }
 
     /// The files of the index are done. What is left of the purge on disk, to be removed: nothing as long as the folder is being scanned.
-    fn end_purge(&self, id: u64, path: Option<PathBuf>) -> Option<PathBuf> {
+    fn end_purge(&self, id: u64, path: PathBuf) -> Option<PathBuf> {
         let mut purges = lock(&self.purges);
         if purges.is_scanned {
             purges.list.retain(|purge| purge.id != id);
-            return path;
+            return Some(path);
         }
         if let Some(purge) = purges.list.iter_mut().find(|purge| purge.id == id) {
             purge.is_done = true;
-            purge.path = path;
+            purge.path = Some(path);
         }
         None
     }
@@ -74,6 +64,7 @@ impl DiskState {
 
     fn purge_key(&self, key: &[u8], mode: PurgeMode, at: CacheTime) -> usize {
         let primary = self.primary(key);
+        lock(&self.purges).note_key(primary, mode, at);
         let count = match mode {
             PurgeMode::Hard => self.index.forget_key(primary),
             PurgeMode::Soft => {
@@ -141,10 +132,7 @@ impl DiskState {
 
     /// Blocking: all files are in the index, and those of them that purges were about are removed or marked.
     pub(super) fn end_scan(&self) {
-        let mut purges = lock(&self.purges);
-        purges.is_scanned = true;
-        let done: Vec<_> = purges.list.extract_if(.., |purge| purge.is_done).collect();
-        drop(purges);
+        let done = lock(&self.purges).end_scan();
         for path in done.into_iter().filter_map(|purge| purge.path) {
             remove_file(&path).ok();
         }
@@ -155,7 +143,6 @@ impl DiskState {
 fn encode_purge(scope: &OwnedScope, mode: PurgeMode, at: CacheTime) -> Vec<u8> {
     let (kind, text): (u8, &[u8]) = match scope {
         OwnedScope::All => (b'a', b""),
-        OwnedScope::Key(text) => (b'k', text),
         OwnedScope::Prefix(text) => (b'p', text),
         OwnedScope::Tag(text) => (b't', text),
     };
@@ -168,7 +155,6 @@ fn decode_purge(bytes: &[u8]) -> Option<(OwnedScope, PurgeMode, CacheTime)> {
     let (at, text) = rest.split_first_chunk()?;
     let scope = match kind.to_ascii_lowercase() {
         b'a' => OwnedScope::All,
-        b'k' => OwnedScope::Key(text.into()),
         b'p' => OwnedScope::Prefix(text.into()),
         b't' => OwnedScope::Tag(text.into()),
         _ => return None,

@@ -9,7 +9,7 @@ use super::header::FileHeader;
 use super::index::{DiskIndex, DiskLimits};
 use super::paths::{FolderPaths, remove_file};
 use crate::rules::Lifetime;
-use crate::store::{KeySecret, PurgeMode, PurgeScope, tags_of};
+use crate::store::{KeySecret, PurgeMode, PurgeScope, SlotKey, tags_of};
 use crate::time::CacheTime;
 
 pub(super) struct DiskState {
@@ -32,8 +32,44 @@ pub(super) struct DiskState {
 #[derive(Debug, Default)]
 pub(super) struct ActivePurges {
     pub(super) list: Vec<ActivePurge>,
+    /// Purges of one key each, for as long as the folder is being scanned: the hardest, and when it was.
+    keys: HashMap<SlotKey, (PurgeMode, CacheTime)>,
     /// Whether all files of the folder are in the index: until then a purge stays in force, for those that are not.
     pub(super) is_scanned: bool,
+}
+
+/// Keys whose purges are kept at most while the folder is scanned; when there are more, all that is older is purged.
+const PURGED_KEYS_MAX: usize = 100_000;
+
+impl ActivePurges {
+    /// Keeps a purge of one key in force until the scan has ended.
+    pub(super) fn note_key(&mut self, primary: SlotKey, mode: PurgeMode, at: CacheTime) {
+        if self.is_scanned {
+            return;
+        }
+        if self.keys.len() >= PURGED_KEYS_MAX && !self.keys.contains_key(&primary) {
+            self.keys.clear();
+            let (scope, mode) = (OwnedScope::All, PurgeMode::Hard);
+            return self.list.push(ActivePurge { id: 0, scope, mode, at, is_done: true, path: None });
+        }
+        let purged = self.keys.entry(primary).or_insert((mode, at));
+        *purged = (*purged).max((mode, at));
+    }
+
+    /// All files are in the index: purges that are done with it are over.
+    pub(super) fn end_scan(&mut self) -> Vec<ActivePurge> {
+        self.is_scanned = true;
+        self.keys = HashMap::new();
+        self.list.extract_if(.., |purge| purge.is_done).collect()
+    }
+
+    /// Those about this response.
+    fn of(&self, header: &FileHeader) -> impl Iterator<Item = (PurgeMode, CacheTime)> {
+        let of_key = self.keys.get(&header.primary).copied();
+        let listed = self.list.iter().filter(|purge| covers(&purge.scope.borrow(), header));
+        let all = listed.map(|purge| (purge.mode, purge.at)).chain(of_key);
+        all.filter(|(_, at)| header.stored <= *at)
+    }
 }
 
 /// A purge that has not reached all files yet: what was written before it is not sent, or only as stale.
@@ -50,11 +86,10 @@ pub(super) struct ActivePurge {
     pub(super) path: Option<PathBuf>,
 }
 
-/// A [`PurgeScope`] that is kept.
+/// A [`PurgeScope`] that is kept: one of more than a key.
 #[derive(Debug, Clone)]
 pub(super) enum OwnedScope {
     All,
-    Key(Box<[u8]>),
     Prefix(Box<[u8]>),
     Tag(Box<[u8]>),
 }
@@ -69,19 +104,9 @@ pub(super) struct WritingMark {
 }
 
 impl OwnedScope {
-    pub(super) fn new(scope: PurgeScope<'_>) -> Self {
-        match scope {
-            PurgeScope::All => Self::All,
-            PurgeScope::Key(text) => Self::Key(text.into()),
-            PurgeScope::Prefix(text) => Self::Prefix(text.into()),
-            PurgeScope::Tag(text) => Self::Tag(text.into()),
-        }
-    }
-
     pub(super) fn borrow(&self) -> PurgeScope<'_> {
         match self {
             Self::All => PurgeScope::All,
-            Self::Key(text) => PurgeScope::Key(text),
             Self::Prefix(text) => PurgeScope::Prefix(text),
             Self::Tag(text) => PurgeScope::Tag(text),
         }
@@ -97,17 +122,10 @@ pub(super) fn covers(scope: &PurgeScope<'_>, header: &FileHeader) -> bool {
 impl DiskState {
     /// The times of a response, as purges under way leave them; `None` when one removes it.
     pub(super) fn times_under_purges(&self, header: &FileHeader) -> Option<Lifetime> {
-        let purges = lock(&self.purges);
-        let mut lifetime = header.lifetime;
-        for purge in purges.list.iter().filter(|purge| header.stored <= purge.at) {
-            if covers(&purge.scope.borrow(), header) {
-                match purge.mode {
-                    PurgeMode::Hard => return None,
-                    PurgeMode::Soft => lifetime = lifetime.expired(purge.at),
-                }
-            }
-        }
-        Some(lifetime)
+        lock(&self.purges).of(header).try_fold(header.lifetime, |lifetime, (mode, at)| match mode {
+            PurgeMode::Hard => None,
+            PurgeMode::Soft => Some(lifetime.expired(at)),
+        })
     }
 
     /// Begins to write a file or a header: purges from now on are noted. Ends with [`DiskState::end_writing`].
@@ -151,12 +169,7 @@ impl DiskState {
     /// When purges under way have made this response stale.
     pub(super) fn soft_purges_of(&self, header: &FileHeader) -> Vec<CacheTime> {
         let purges = lock(&self.purges);
-        let of = |purge: &&ActivePurge| {
-            purge.mode == PurgeMode::Soft
-                && header.stored <= purge.at
-                && covers(&purge.scope.borrow(), header)
-        };
-        purges.list.iter().filter(of).map(|purge| purge.at).collect()
+        purges.of(header).filter(|(mode, _)| *mode == PurgeMode::Soft).map(|(_, at)| at).collect()
     }
 }
 

@@ -34,7 +34,7 @@ section! {
         /// How long a fetched page is used for further failures, unless its `Cache-Control` or `Expires` says something else: `no-store` is obeyed, and more than
         /// a minute is a minute. Failures at the same time share one fetch. A page that could not be fetched is tried again after a second; one that was fetched within the
         /// last hour is sent meanwhile. `0s` fetches a page for each failure.
-        ttl: Duration = "5s", in 0..=60_000, like "nginx `proxy_cache_valid`";
+        ttl: Duration = "5s", in 0..=60_000;
     }
 }
 
