@@ -170,13 +170,13 @@ impl FileHeader {
     /// # Errors
     /// What is wrong with it.
     pub(super) fn decode(bytes: &[u8], secret: &KeySecret) -> Result<(Self, HeaderPlace), HeaderFault> {
-        let Prefix { len, .. } = Prefix::decode(bytes)?;
+        let HeaderPrefix { len, .. } = HeaderPrefix::decode(bytes)?;
         if len > PLACE_BYTES_MAX || len < PREFIX_BYTES {
             return Err(HeaderFault::Corrupt);
         }
         let places = bytes.get(..2 * len).ok_or(HeaderFault::Incomplete(2 * len))?;
         let sound = places.chunks_exact(len).enumerate().filter_map(|(index, place)| {
-            let prefix = Prefix::decode(place).ok()?;
+            let prefix = HeaderPrefix::decode(place).ok()?;
             let payload = place[PREFIX_BYTES..].get(..prefix.used)?;
             let is_sound = prefix.len == len
                 && prefix.generation % 2 == index as u64
@@ -198,14 +198,14 @@ fn header_sum(secret: &KeySecret, generation: u64, payload: &[u8]) -> u128 {
 }
 
 /// What stands before the payload.
-struct Prefix {
+struct HeaderPrefix {
     len: usize,
     used: usize,
     generation: u64,
     sum: u128,
 }
 
-impl Prefix {
+impl HeaderPrefix {
     fn decode(bytes: &[u8]) -> Result<Self, HeaderFault> {
         let mut rest = Bytes(bytes);
         let incomplete = |_| HeaderFault::Incomplete(PREFIX_BYTES);

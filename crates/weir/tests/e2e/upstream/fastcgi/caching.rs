@@ -22,7 +22,7 @@ fn site_with_cache() -> (Weir, Origin, Receiver<FastcgiRequest>) {
     });
     let route = "files = { root = \"site\", try_files = [\"{path}\", \"/index.php\"] }
          cache = { name = \"pages\", ttl = [{ status = 200, time = \"1m\" }], bypass = [\"{cookie.login}\"] }";
-    let weir = start(&origin, route, "cache.pages.memory = \"4MiB\"");
+    let weir = start(&origin, route, "cache.pages.memory = \"32MiB\"");
     (weir, origin, requests)
 }
 
