@@ -109,7 +109,7 @@ impl DiskFolder {
                         && self.state.paths.of(slot) == path
                         && self.is_wanted(&header, now) =>
                 {
-                    report.kept += usize::from(self.scan_file(header, place));
+                    report.kept += usize::from(self.scan_file(&header, place));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 _ if self.state.index.contains(slot) => {}
@@ -123,11 +123,11 @@ impl DiskFolder {
     }
 
     /// Makes a file found. What was written since the start is in the index, and newer than what this has read.
-    fn scan_file(&self, header: FileHeader, place: HeaderPlace) -> bool {
-        let useless_from = self.state.useless_from(&header);
-        let is_new = self.state.index.insert_if_absent(&header, place.body_offset(), useless_from);
+    fn scan_file(&self, header: &FileHeader, place: HeaderPlace) -> bool {
+        let useless_from = self.state.useless_from(header);
+        let is_new = self.state.index.insert_if_absent(header, place.body_offset(), useless_from);
         // Asked behind the insertion: a purge that begins now finds it in the index.
-        for at in self.state.soft_purges_of(&header) {
+        for at in self.state.soft_purges_of(header) {
             if let Some(file) = self.state.index.get(header.slot) {
                 self.state.expire(header.slot, &file, at);
             }

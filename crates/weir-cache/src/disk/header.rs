@@ -171,7 +171,7 @@ impl FileHeader {
     /// What is wrong with it.
     pub(super) fn decode(bytes: &[u8], secret: &KeySecret) -> Result<(Self, HeaderPlace), HeaderFault> {
         let HeaderPrefix { len, .. } = HeaderPrefix::decode(bytes)?;
-        if len > PLACE_BYTES_MAX || len < PREFIX_BYTES {
+        if !(PREFIX_BYTES..=PLACE_BYTES_MAX).contains(&len) {
             return Err(HeaderFault::Corrupt);
         }
         let places = bytes.get(..2 * len).ok_or(HeaderFault::Incomplete(2 * len))?;

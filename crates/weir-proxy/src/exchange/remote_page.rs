@@ -123,7 +123,7 @@ pub(super) async fn fetch(
     match ask(client, stream, servers, scope, remote, inner).await {
         Some((page, plan)) => {
             match plan {
-                Some(plan) => keep(ticket, plan, head.view(), &page.body),
+                Some(plan) => keep(ticket, *plan, head.view(), &page.body),
                 None => {
                     ticket.not_stored(None);
                     stale.iter().for_each(|stale| pages.forget(stale));
@@ -149,8 +149,8 @@ fn page_key(remote: &RemotePage, inner: &Exchange) -> Vec<u8> {
 }
 
 /// Uses a page for further failures.
-fn keep(ticket: FetchTicket, plan: Box<NewResponse>, request: HeadView<'_>, body: &[u8]) {
-    let new = NewResponse { len: Some(body.len() as u64), ..*plan };
+fn keep(ticket: FetchTicket, plan: NewResponse, request: HeadView<'_>, body: &[u8]) {
+    let new = NewResponse { len: Some(body.len() as u64), ..plan };
     let mut storing = ticket.store(new, request);
     // One for which there is no room is fetched again.
     if storing.writer.append(body).is_ok() {

@@ -111,7 +111,7 @@ impl CacheState {
     fn new(config: &CacheStore, workers: usize) -> Self {
         let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
-        let secret = disk.as_ref().map_or_else(|| random_secret(), DiskFolder::secret);
+        let secret = disk.as_ref().map_or_else(random_secret, DiskFolder::secret);
         Self {
             store: Store::with_memory(limits, secret, body_memory(config)),
             disk,
