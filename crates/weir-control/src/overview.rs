@@ -363,6 +363,7 @@ pub(crate) fn keys(snapshot: &Snapshot) -> Vec<KeysOverview> {
             keys: fetched.now().map(|keys| keys.len() as u64),
             fetched_ms: figures.fetched.map(millis),
             fetches: figures.fetches,
+            unchanged: figures.unchanged,
             failures: figures.failures,
             last_failure: figures.last_failure.map(String::from),
         }

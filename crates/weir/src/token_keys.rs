@@ -29,10 +29,11 @@ fn paragraph(keys: &Value) -> String {
     let count = |name: &str| keys[name].as_u64().unwrap_or(0);
     let number = keys["keys"].as_u64().map_or_else(|| "none yet".to_owned(), |number| number.to_string());
     let mut text = format!(
-        "{} of {}\n  keys     {number}\n  fetches  {}, {} failed\n",
+        "{} of {}\n  keys     {number}\n  fetches  {}, {} unchanged, {} failed\n",
         shown(&keys["path"]),
         shown(&keys["upstream"]),
         count("fetches"),
+        count("unchanged"),
         count("failures"),
     );
     if keys["last_failure"].is_string() {
@@ -50,15 +51,18 @@ mod tests {
     #[test]
     fn keys_are_shown_with_what_is_wrong_with_them() {
         let good = json!({
-            "upstream": "idp", "path": "/jwks.json", "keys": 2, "fetched_ms": 1, "fetches": 12, "failures": 1,
+            "upstream": "idp", "path": "/jwks.json", "keys": 2, "fetched_ms": 1, "fetches": 12, "unchanged": 9, "failures": 1,
             "last_failure": null,
         });
-        assert_eq!(paragraph(&good), "/jwks.json of idp\n  keys     2\n  fetches  12, 1 failed\n");
+        assert_eq!(
+            paragraph(&good),
+            "/jwks.json of idp\n  keys     2\n  fetches  12, 9 unchanged, 1 failed\n"
+        );
         let bad = json!({
-            "upstream": "idp", "path": "/", "keys": null, "fetched_ms": null, "fetches": 3, "failures": 3,
+            "upstream": "idp", "path": "/", "keys": null, "fetched_ms": null, "fetches": 3, "unchanged": 0, "failures": 3,
             "last_failure": "the response has status 404\u{1b}",
         });
-        let expected = "/ of idp\n  keys     none yet\n  fetches  3, 3 failed\n  last     the response has status 404\\u{1b}\n";
+        let expected = "/ of idp\n  keys     none yet\n  fetches  3, 0 unchanged, 3 failed\n  last     the response has status 404\\u{1b}\n";
         assert_eq!(paragraph(&bad), expected);
     }
 }

@@ -4,15 +4,15 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::header::{FileHeader, HeaderPlace};
 use super::index::{DiskHit, DiskIndex, DiskLimits, DiskSize};
 use super::paths::{FolderPaths, remove_file, slot_of_name};
 use super::reading::{DiskResponse, read_header};
 use super::state::DiskState;
 use super::writing::DiskWriter;
 use crate::head::HeadView;
-use crate::rules::Freshened;
 use crate::store::{CacheKey, KeySecret, PurgeMode, PurgeScope, Store, StoredResponse};
 use crate::time::CacheTime;
 
@@ -59,6 +59,8 @@ impl DiskFolder {
             next: AtomicU64::new(1),
             purges: Default::default(),
             writing: Default::default(),
+            rewriting: Default::default(),
+            written_bytes: AtomicU64::new(0),
         };
         Ok(Self { state: Arc::new(state) })
     }
@@ -80,7 +82,7 @@ impl DiskFolder {
     /// As the folder has them.
     pub fn scan(&self, now: CacheTime, goes_on: impl Fn() -> bool) -> io::Result<ScanReport> {
         let mut report = ScanReport::default();
-        let purges = self.state.read_earlier_purges()?;
+        self.state.read_earlier_purges()?;
         for outer in folders_in(self.state.paths.root())? {
             for inner in folders_in(&outer)? {
                 if !goes_on() {
@@ -89,7 +91,7 @@ impl DiskFolder {
                 self.scan_folder(&inner, now, &mut report)?;
             }
         }
-        self.state.end_earlier_purges(&purges);
+        self.state.end_scan();
         self.state.remove_left();
         Ok(report)
     }
@@ -102,11 +104,12 @@ impl DiskFolder {
             let path = entry.path();
             let header = File::open(&path).and_then(|mut file| read_header(&mut file, &self.state));
             match header {
-                Ok(Ok((header, region))) if header.slot == slot && self.is_wanted(&header, &path, now) => {
-                    // What was written since the start is in the index, and newer than what this has read.
-                    if self.state.index.insert_if_absent(&header, region, self.state.useless_from(&header)) {
-                        report.kept += 1;
-                    }
+                Ok(Ok((header, place)))
+                    if header.slot == slot
+                        && self.state.paths.of(slot) == path
+                        && self.is_wanted(&header, now) =>
+                {
+                    report.kept += usize::from(self.scan_file(&header, place));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 _ if self.state.index.contains(slot) => {}
@@ -119,12 +122,23 @@ impl DiskFolder {
         Ok(())
     }
 
-    fn is_wanted(&self, header: &super::header::FileHeader, path: &Path, now: CacheTime) -> bool {
-        let is_in_place = self.state.paths.of(header.slot) == path;
-        is_in_place
-            && header.body_len <= self.state.limits.object_max
-            && !self.state.is_useless(header, now)
-            && !self.state.is_purged(header)
+    /// Makes a file found. What was written since the start is in the index, and newer than what this has read.
+    fn scan_file(&self, header: &FileHeader, place: HeaderPlace) -> bool {
+        let useless_from = self.state.useless_from(header);
+        let is_new = self.state.index.insert_if_absent(header, place.body_offset(), useless_from);
+        // Asked behind the insertion: a purge that begins now finds it in the index.
+        for at in self.state.soft_purges_of(header) {
+            if let Some(file) = self.state.index.get(header.slot) {
+                self.state.expire(header.slot, &file, at);
+            }
+        }
+        is_new
+    }
+
+    fn is_wanted(&self, header: &FileHeader, now: CacheTime) -> bool {
+        let times = self.state.times_under_purges(header);
+        header.body_len <= self.state.limits.object_max
+            && times.is_some_and(|lifetime| !self.state.is_useless(header, lifetime, now))
     }
 
     /// The file for a request. Looks at memory only.
@@ -158,10 +172,18 @@ impl DiskFolder {
         DiskWriter::begin(&self.state, response, now)
     }
 
-    /// Blocking: the server has confirmed a response: its file has these fields and times from now on. Whether it has: when they do not fit, it is
-    /// forgotten.
-    pub fn freshen(&self, hit: &DiskHit, old: &DiskResponse, new: &Freshened, now: CacheTime) -> bool {
-        self.state.freshen(hit, old, new, now)
+    /// Blocking: the server has confirmed a response: its file has its fields and times from now on; the body is not written again. Whether it has them: not
+    /// when there is no file with this body, or they do not fit; then the response has to be written as a whole.
+    ///
+    /// # Errors
+    /// As the file has them.
+    pub fn freshen(&self, response: &StoredResponse, now: CacheTime) -> io::Result<bool> {
+        self.state.freshen(response, now)
+    }
+
+    /// Forgets the file of one response, whatever is in it; [`DiskFolder::remove_left`] removes it. Looks at memory only.
+    pub fn forget(&self, response: &StoredResponse) -> bool {
+        self.state.index.forget_slot(response.slot)
     }
 
     /// Blocking: purges the memory before this folder and the folder; how many responses there were in the one and in the other. The memory is purged
@@ -177,18 +199,18 @@ impl DiskFolder {
         now: CacheTime,
     ) -> io::Result<(usize, usize)> {
         let in_memory = store.purge(scope, mode, now);
-        let in_files = self.purge(scope, now);
+        let in_files = self.purge(scope, mode, now);
         store.purge(scope, mode, now);
         in_files.map(|in_files| (in_memory, in_files))
     }
 
-    /// Blocking: removes the files that a purge is about, and how many there were. A soft purge removes them as well. The memory has to be purged
-    /// before it and behind it: see [`DiskFolder::purge_with`].
+    /// Blocking: removes the files that a purge is about, or marks them stale, and how many there were. The memory has to be purged before it and behind
+    /// it: see [`DiskFolder::purge_with`].
     ///
     /// # Errors
-    /// As the folder has them. The files are removed nevertheless.
-    pub fn purge(&self, scope: PurgeScope<'_>, now: CacheTime) -> io::Result<usize> {
-        self.state.purge(scope, now)
+    /// As the folder has them. The purge holds nevertheless.
+    pub fn purge(&self, scope: PurgeScope<'_>, mode: PurgeMode, now: CacheTime) -> io::Result<usize> {
+        self.state.purge(scope, mode, now)
     }
 
     /// Blocking: removes the files that have made room for others.
@@ -198,7 +220,8 @@ impl DiskFolder {
 
     /// What is in it.
     pub fn size(&self) -> DiskSize {
-        self.state.index.size()
+        let written_bytes = self.state.written_bytes.load(Ordering::Relaxed);
+        DiskSize { written_bytes, ..self.state.index.size() }
     }
 }
 

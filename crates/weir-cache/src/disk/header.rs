@@ -1,10 +1,12 @@
 //! The beginning of a file: what response it holds, and whether it is whole.
 //!
 //! ```text
-//! magic 8 | version 4 | region 4 | used 4 | sum of payload 16 | payload | padding up to region | body
+//! place 0 | place 1 | body
+//! place: magic 8 | version 4 | length of the place 4 | used 4 | generation 8 | sum of generation and payload 16 | payload | padding
 //! ```
 //!
-//! Numbers have their lowest byte first. The sums are SipHash-1-3 with the secret of the folder: no file that Weir has not written is taken for
+//! A header that changes is written to the other place, with the next generation: the body stays where it is, and the header of before holds until
+//! the new one is whole. Numbers have their lowest byte first. The sums are SipHash-1-3 with the secret of the folder: no file that Weir has not written is taken for
 //! one of its own.
 
 use std::hash::Hasher as _;
@@ -17,16 +19,42 @@ use crate::store::{KeySecret, SlotKey};
 use crate::time::CacheTime;
 
 const MAGIC: &[u8; 8] = b"WeirResp";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes before the payload.
-pub(super) const PREFIX_BYTES: usize = 36;
+pub(super) const PREFIX_BYTES: usize = 44;
 
-/// The region of a header is a multiple of this, with room for a head that grows when it is confirmed.
-const REGION_STEP_BYTES: usize = 512;
+/// The place of a header is a multiple of this, with room for a head that grows when it is confirmed.
+const PLACE_STEP_BYTES: usize = 512;
 
-/// The largest region: twice the largest head that is received.
-pub(super) const REGION_BYTES_MAX: usize = 256 * 1024;
+/// The largest place: twice the largest head that is received.
+const PLACE_BYTES_MAX: usize = 256 * 1024;
+
+/// Which of the two headers of a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeaderPlace {
+    /// Length of each of the two places.
+    len: usize,
+    /// How many headers the file had before this one.
+    generation: u64,
+}
+
+impl HeaderPlace {
+    /// Where the body begins.
+    pub(super) fn body_offset(self) -> u64 {
+        2 * self.len as u64
+    }
+
+    /// Where this header is.
+    pub(super) fn offset(self) -> u64 {
+        (self.generation % 2) * self.len as u64
+    }
+
+    /// Where the header belongs that comes behind this one.
+    pub(super) fn next(self) -> Self {
+        Self { generation: self.generation.wrapping_add(1), ..self }
+    }
+}
 
 /// What is known of a response in a file.
 #[derive(Debug, Clone)]
@@ -82,26 +110,32 @@ impl FileSum {
 }
 
 impl FileHeader {
-    /// The header in a region of its own size, or in one of `region` bytes; `None` when it does not fit.
-    pub(super) fn encode(&self, secret: &KeySecret, region: Option<usize>) -> Option<Vec<u8>> {
+    /// Where the first header of a file belongs; `None` when it is too large.
+    pub(super) fn first_place(&self) -> Option<HeaderPlace> {
         let mut payload = Vec::with_capacity(512);
         self.encode_payload(&mut payload)?;
         let used = PREFIX_BYTES + payload.len();
         // A quarter more, so that a confirmed response finds room.
-        let region = region.unwrap_or_else(|| (used + used / 4).next_multiple_of(REGION_STEP_BYTES));
-        if region > REGION_BYTES_MAX || used > region {
+        let len = (used + used / 4).next_multiple_of(PLACE_STEP_BYTES);
+        (len <= PLACE_BYTES_MAX).then_some(HeaderPlace { len, generation: 0 })
+    }
+
+    /// The bytes of the header for its place; `None` when it does not fit.
+    pub(super) fn encode(&self, secret: &KeySecret, place: HeaderPlace) -> Option<Vec<u8>> {
+        let mut payload = Vec::with_capacity(512);
+        self.encode_payload(&mut payload)?;
+        if PREFIX_BYTES + payload.len() > place.len {
             return None;
         }
-        let mut sum = FileSum::new(secret);
-        sum.add(&payload);
-        let mut bytes = Vec::with_capacity(region);
+        let mut bytes = Vec::with_capacity(place.len);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&u32::try_from(region).ok()?.to_le_bytes());
+        bytes.extend_from_slice(&u32::try_from(place.len).ok()?.to_le_bytes());
         bytes.extend_from_slice(&u32::try_from(payload.len()).ok()?.to_le_bytes());
-        bytes.extend_from_slice(&sum.get().to_le_bytes());
+        bytes.extend_from_slice(&place.generation.to_le_bytes());
+        bytes.extend_from_slice(&header_sum(secret, place.generation, &payload).to_le_bytes());
         bytes.extend_from_slice(&payload);
-        bytes.resize(region, 0);
+        bytes.resize(place.len, 0);
         Some(bytes)
     }
 
@@ -131,11 +165,48 @@ impl FileHeader {
         })
     }
 
-    /// The header at the beginning of a file, and the length of its region, where the body begins.
+    /// The header at the beginning of a file that holds, and which of the two it is.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn decode(bytes: &[u8], secret: &KeySecret) -> Result<(Self, usize), HeaderFault> {
+    pub(super) fn decode(bytes: &[u8], secret: &KeySecret) -> Result<(Self, HeaderPlace), HeaderFault> {
+        let HeaderPrefix { len, .. } = HeaderPrefix::decode(bytes)?;
+        if !(PREFIX_BYTES..=PLACE_BYTES_MAX).contains(&len) {
+            return Err(HeaderFault::Corrupt);
+        }
+        let places = bytes.get(..2 * len).ok_or(HeaderFault::Incomplete(2 * len))?;
+        let sound = places.chunks_exact(len).enumerate().filter_map(|(index, place)| {
+            let prefix = HeaderPrefix::decode(place).ok()?;
+            let payload = place[PREFIX_BYTES..].get(..prefix.used)?;
+            let is_sound = prefix.len == len
+                && prefix.generation % 2 == index as u64
+                && prefix.sum == header_sum(secret, prefix.generation, payload);
+            is_sound.then_some((prefix.generation, payload))
+        });
+        // One that was torn by a crash has another sum: the one before it holds.
+        let (generation, payload) =
+            sound.max_by_key(|(generation, _)| *generation).ok_or(HeaderFault::Corrupt)?;
+        Ok((decode_payload(payload)?, HeaderPlace { len, generation }))
+    }
+}
+
+fn header_sum(secret: &KeySecret, generation: u64, payload: &[u8]) -> u128 {
+    let mut sum = FileSum::new(secret);
+    sum.add(&generation.to_le_bytes());
+    sum.add(payload);
+    sum.get()
+}
+
+/// What stands before the payload.
+struct HeaderPrefix {
+    len: usize,
+    used: usize,
+    generation: u64,
+    sum: u128,
+}
+
+impl HeaderPrefix {
+    fn decode(bytes: &[u8]) -> Result<Self, HeaderFault> {
         let mut rest = Bytes(bytes);
         let incomplete = |_| HeaderFault::Incomplete(PREFIX_BYTES);
         if rest.take(MAGIC.len()).map_err(incomplete)? != MAGIC {
@@ -144,19 +215,12 @@ impl FileHeader {
         if rest.u32().map_err(incomplete)? != VERSION {
             return Err(HeaderFault::Version);
         }
-        let region = rest.u32().map_err(incomplete)? as usize;
-        let used = rest.u32().map_err(incomplete)? as usize;
-        let sum = rest.u128().map_err(incomplete)?;
-        if region > REGION_BYTES_MAX || used + PREFIX_BYTES > region {
-            return Err(HeaderFault::Corrupt);
-        }
-        let payload = rest.take(used).map_err(|_| HeaderFault::Incomplete(region))?;
-        let mut actual = FileSum::new(secret);
-        actual.add(payload);
-        if actual.get() != sum {
-            return Err(HeaderFault::Corrupt);
-        }
-        Ok((decode_payload(payload)?, region))
+        Ok(Self {
+            len: rest.u32().map_err(incomplete)? as usize,
+            used: rest.u32().map_err(incomplete)? as usize,
+            generation: rest.u64().map_err(incomplete)?,
+            sum: rest.u128().map_err(incomplete)?,
+        })
     }
 }
 

@@ -35,6 +35,8 @@ pub struct DiskSize {
     pub bytes: u64,
     /// Files that have made room for others.
     pub evictions: u64,
+    /// Bytes written to files since the start, those of replaced headers included.
+    pub written_bytes: u64,
 }
 
 /// A file that may hold the response to a request.
@@ -183,14 +185,14 @@ impl DiskIndex {
     pub(super) fn insert(
         &self,
         header: &FileHeader,
-        region: usize,
+        body_offset: u64,
         is_verified: bool,
         useless_from: CacheTime,
     ) {
         let vary = (!header.vary.is_empty()).then(|| self.rule_of(header));
         let file = IndexedFile {
             body_len: header.body_len,
-            bytes: region as u64 + header.body_len,
+            bytes: body_offset + header.body_len,
             vary,
             is_verified: AtomicBool::new(is_verified),
             was_used: AtomicBool::new(false),
@@ -225,14 +227,32 @@ impl DiskIndex {
     pub(super) fn insert_if_absent(
         &self,
         header: &FileHeader,
-        region: usize,
+        body_offset: u64,
         useless_from: CacheTime,
     ) -> bool {
         if matches!(self.slots.peek(&header.slot), Some(IndexSlot::File(_))) {
             return false;
         }
-        self.insert(header, region, false, useless_from);
+        self.insert(header, body_offset, false, useless_from);
         self.slots.contains_key(&header.slot)
+    }
+
+    /// The file in a slot.
+    pub(super) fn get(&self, slot: SlotKey) -> Option<Arc<IndexedFile>> {
+        match self.slots.peek(&slot)? {
+            IndexSlot::File(file) => Some(file),
+            IndexSlot::Varies(_) => None,
+        }
+    }
+
+    /// All files of a key.
+    pub(super) fn files_of_key(&self, primary: SlotKey) -> Vec<(SlotKey, Arc<IndexedFile>)> {
+        let slots = match self.slots.peek(&primary) {
+            Some(IndexSlot::File(_)) => vec![primary],
+            Some(IndexSlot::Varies(variants)) => lock(&variants.slots).iter().copied().collect(),
+            None => Vec::new(),
+        };
+        slots.into_iter().filter_map(|slot| Some((slot, self.get(slot)?))).collect()
     }
 
     /// Whether there is a file.
@@ -308,6 +328,7 @@ impl DiskIndex {
             files: self.slots.len() as u64,
             bytes: self.slots.weight(),
             evictions: self.left.count.load(Ordering::Relaxed),
+            written_bytes: 0,
         }
     }
 }

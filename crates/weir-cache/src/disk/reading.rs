@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::header::{FileHeader, FileSum, HeaderFault, PREFIX_BYTES};
+use super::header::{FileHeader, FileSum, HeaderFault, HeaderPlace, PREFIX_BYTES};
 use super::index::DiskHit;
-use super::state::DiskState;
-use crate::rules::{Freshened, Lifetime, VaryRule};
-use crate::store::{CacheKey, NewResponse};
+use super::state::{DiskState, lock};
+use crate::rules::{Lifetime, VaryRule};
+use crate::store::{CacheKey, FileBodyId, NewResponse, PurgeMode, SlotKey, StoredResponse, tags_of};
 use crate::time::CacheTime;
 
 /// What is read at first: most heads fit.
@@ -51,6 +51,11 @@ impl DiskResponse {
         Ok(body)
     }
 
+    /// By what [`DiskFolder::freshen`](super::DiskFolder::freshen) knows its body again.
+    pub fn body_id(&self) -> FileBodyId {
+        FileBodyId(self.header.body_sum)
+    }
+
     /// As a response to be stored in memory.
     pub fn to_new(&self) -> NewResponse {
         NewResponse {
@@ -63,11 +68,11 @@ impl DiskResponse {
     }
 }
 
-/// Blocking: the header of a file, and where its body begins. `Ok(Err(_))`: what is wrong with it.
+/// Blocking: the header of a file, and where it is. `Ok(Err(_))`: what is wrong with it.
 pub(super) fn read_header(
     file: &mut File,
     state: &DiskState,
-) -> io::Result<Result<(FileHeader, usize), HeaderFault>> {
+) -> io::Result<Result<(FileHeader, HeaderPlace), HeaderFault>> {
     let mut bytes = Vec::with_capacity(FIRST_READ_BYTES);
     file.take(FIRST_READ_BYTES as u64).read_to_end(&mut bytes)?;
     let mut outcome = FileHeader::decode(&bytes, &state.secret);
@@ -77,10 +82,10 @@ pub(super) fn read_header(
         file.take((len - bytes.len().min(len)) as u64).read_to_end(&mut bytes)?;
         outcome = FileHeader::decode(&bytes, &state.secret);
     }
-    let Ok((header, region)) = outcome else { return Ok(outcome) };
+    let Ok((header, place)) = outcome else { return Ok(outcome) };
     // Truncated, or with more behind it: not as it was written.
-    let is_whole = header.body_len.checked_add(region as u64) == Some(file.metadata()?.len());
-    Ok(if is_whole { Ok((header, region)) } else { Err(HeaderFault::Corrupt) })
+    let is_whole = header.body_len.checked_add(place.body_offset()) == Some(file.metadata()?.len());
+    Ok(if is_whole { Ok((header, place)) } else { Err(HeaderFault::Corrupt) })
 }
 
 /// Blocking: whether the body has its sum.
@@ -116,12 +121,12 @@ impl DiskState {
 
     fn try_open(&self, key: &CacheKey<'_>, hit: &DiskHit) -> Option<DiskResponse> {
         let mut file = File::options().read(true).write(true).open(self.paths.of(hit.slot)).ok()?;
-        let (header, region) = read_header(&mut file, self).ok()?.ok()?;
-        let is_asked_for = *header.key == *key.text() && header.slot == hit.slot && !self.is_purged(&header);
-        if !is_asked_for {
+        let (header, place) = read_header(&mut file, self).ok()?.ok()?;
+        if *header.key != *key.text() || header.slot != hit.slot {
             return None;
         }
-        let body_offset = region as u64;
+        let header = FileHeader { lifetime: self.times_under_purges(&header)?, ..header };
+        let body_offset = place.body_offset();
         // What this process has not written itself is read once before it is sent.
         if !hit.file.is_verified.load(Ordering::Relaxed) {
             is_body_sound(&file, &header, body_offset, self).ok()?.then_some(())?;
@@ -130,31 +135,84 @@ impl DiskState {
         Some(DiskResponse { header, file: Arc::new(file), body_offset })
     }
 
-    /// Blocking: gives a file other fields and times, which the server has confirmed. When they do not fit, the file is forgotten.
-    pub(super) fn freshen(&self, hit: &DiskHit, old: &DiskResponse, new: &Freshened, now: CacheTime) -> bool {
-        let header =
-            FileHeader { head: new.head.clone(), lifetime: new.lifetime, stored: now, ..old.header.clone() };
-        let region = usize::try_from(old.body_offset).ok();
-        let is_written =
-            region.and_then(|region| header.encode(&self.secret, Some(region))).is_some_and(|bytes| {
-                let file = File::options().write(true).open(self.paths.of(hit.slot));
-                // Torn by a crash it has another sum: it is forgotten then.
-                file.and_then(|file| file.write_all_at(&bytes, 0)).is_ok()
-            });
-        if is_written && !self.is_purged(&old.header) {
-            hit.file.useless_from.store(self.useless_from(&header).millis(), Ordering::Relaxed);
-        } else {
-            self.index.forget(hit.slot, &hit.file);
-            self.remove_left();
+    /// Blocking: replaces the header of a file; its body stays. `change` says by what, or that it stays as it is: then `None`. The header that the file
+    /// has now, otherwise; the error may be that it does not fit.
+    pub(super) fn rewrite_header(
+        &self,
+        slot: SlotKey,
+        change: impl FnOnce(&FileHeader) -> Option<FileHeader>,
+    ) -> io::Result<Option<FileHeader>> {
+        let guard = lock(&self.rewriting);
+        let mut file = File::options().read(true).write(true).open(self.paths.of(slot))?;
+        let unsound = |_| io::Error::from(io::ErrorKind::InvalidData);
+        let (header, place) = read_header(&mut file, self)?.map_err(unsound)?;
+        let Some(changed) = change(&header).filter(|_| header.slot == slot) else { return Ok(None) };
+        let place = place.next();
+        let bytes = changed.encode(&self.secret, place).ok_or(io::ErrorKind::FileTooLarge)?;
+        // Over the one that no longer holds: until this one is whole, the one before it does.
+        file.write_all_at(&bytes, place.offset())?;
+        drop(guard);
+        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(Some(changed))
+    }
+
+    /// Blocking: gives the file of a response the fields and times that the server has confirmed. Whether it has them: not when there is no file with the
+    /// body of the response, or they do not fit.
+    pub(super) fn freshen(&self, response: &StoredResponse, now: CacheTime) -> io::Result<bool> {
+        let Some((id, file)) = response.file_body().zip(self.index.get(response.slot)) else {
+            return Ok(false);
+        };
+        let writing = self.begin_writing(response.key(), tags_of(response.head()));
+        let mut is_newer = false;
+        let written = self.rewrite_header(response.slot, |old| {
+            let lifetime = response.lifetime();
+            let is_its_body = old.body_sum == id.0
+                && Some(old.body_len) == response.body().len()
+                && *old.key == *response.key();
+            is_newer = is_its_body && old.lifetime.received > lifetime.received;
+            (is_its_body && !is_newer).then(|| FileHeader {
+                head: response.head().clone(),
+                lifetime,
+                stored: now,
+                ..old.clone()
+            })
+        });
+        if let Ok(Some(header)) = &written {
+            file.useless_from.store(self.useless_from(header).millis(), Ordering::Relaxed);
+            self.heed_purges(writing, response);
         }
-        is_written
+        self.end_writing(writing);
+        match written {
+            Ok(written) => Ok(written.is_some() || is_newer),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(false),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+                self.index.forget(response.slot, &file);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Blocking: a file was written: what purges meanwhile have missed is made up for. Whether the file stays.
+    pub(super) fn heed_purges(&self, writing: u64, response: &StoredResponse) -> bool {
+        let slot = response.slot;
+        let purged = self.purged_meanwhile(writing);
+        match purged {
+            _ if response.is_purged() => self.index.forget_slot(slot),
+            Some((PurgeMode::Hard, _)) => self.index.forget_slot(slot),
+            Some((PurgeMode::Soft, at)) => {
+                self.index.get(slot).is_some_and(|file| self.expire(slot, &file, at))
+            }
+            None => return true,
+        };
+        self.remove_left();
+        self.index.contains(slot)
     }
 
     /// The times of a response that will not be used any more.
-    pub(super) fn is_useless(&self, header: &FileHeader, now: CacheTime) -> bool {
-        let Lifetime { received, .. } = header.lifetime;
+    pub(super) fn is_useless(&self, header: &FileHeader, lifetime: Lifetime, now: CacheTime) -> bool {
         // A time in the future is that of a clock that was wrong.
-        self.useless_from(header) <= now || received > now.after(FUTURE_MS_MAX)
+        self.useless_behind(header, lifetime) <= now || lifetime.received > now.after(FUTURE_MS_MAX)
     }
 }
 

@@ -1,13 +1,15 @@
 //! What all threads share about a folder.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::header::FileHeader;
 use super::index::{DiskIndex, DiskLimits};
 use super::paths::{FolderPaths, remove_file};
-use crate::store::{KeySecret, PurgeScope, tags_of};
+use crate::rules::Lifetime;
+use crate::store::{KeySecret, PurgeMode, PurgeScope, SlotKey, tags_of};
 use crate::time::CacheTime;
 
 pub(super) struct DiskState {
@@ -17,19 +19,74 @@ pub(super) struct DiskState {
     pub(super) index: DiskIndex,
     /// Numbers files that are being written, and purges.
     pub(super) next: AtomicU64,
-    pub(super) purges: Mutex<Vec<ActivePurge>>,
+    pub(super) purges: Mutex<ActivePurges>,
     /// Files that are being written, and whether a purge has covered them.
     pub(super) writing: Mutex<HashMap<u64, WritingMark>>,
+    /// Held while the header of a file is replaced.
+    pub(super) rewriting: Mutex<()>,
+    /// Bytes written to files.
+    pub(super) written_bytes: AtomicU64,
 }
 
-/// A purge whose files have not all been removed yet: none of them is sent.
+/// The purges in force.
+#[derive(Debug, Default)]
+pub(super) struct ActivePurges {
+    pub(super) list: Vec<ActivePurge>,
+    /// Purges of one key each, for as long as the folder is being scanned: the hardest, and when it was.
+    keys: HashMap<SlotKey, (PurgeMode, CacheTime)>,
+    /// Whether all files of the folder are in the index: until then a purge stays in force, for those that are not.
+    pub(super) is_scanned: bool,
+}
+
+/// Keys whose purges are kept at most while the folder is scanned; when there are more, all that is older is purged.
+const PURGED_KEYS_MAX: usize = 100_000;
+
+impl ActivePurges {
+    /// Keeps a purge of one key in force until the scan has ended.
+    pub(super) fn note_key(&mut self, primary: SlotKey, mode: PurgeMode, at: CacheTime) {
+        if self.is_scanned {
+            return;
+        }
+        if self.keys.len() >= PURGED_KEYS_MAX && !self.keys.contains_key(&primary) {
+            self.keys.clear();
+            let (scope, mode) = (OwnedScope::All, PurgeMode::Hard);
+            return self.list.push(ActivePurge { id: 0, scope, mode, at, is_done: true, path: None });
+        }
+        let purged = self.keys.entry(primary).or_insert((mode, at));
+        *purged = (*purged).max((mode, at));
+    }
+
+    /// All files are in the index: purges that are done with it are over.
+    pub(super) fn end_scan(&mut self) -> Vec<ActivePurge> {
+        self.is_scanned = true;
+        self.keys = HashMap::new();
+        self.list.extract_if(.., |purge| purge.is_done).collect()
+    }
+
+    /// Those about this response.
+    fn of(&self, header: &FileHeader) -> impl Iterator<Item = (PurgeMode, CacheTime)> {
+        let of_key = self.keys.get(&header.primary).copied();
+        let listed = self.list.iter().filter(|purge| covers(&purge.scope.borrow(), header));
+        let all = listed.map(|purge| (purge.mode, purge.at)).chain(of_key);
+        all.filter(|(_, at)| header.stored <= *at)
+    }
+}
+
+/// A purge that has not reached all files yet: what was written before it is not sent, or only as stale.
 #[derive(Debug)]
 pub(super) struct ActivePurge {
     pub(super) id: u64,
     pub(super) scope: OwnedScope,
+    pub(super) mode: PurgeMode,
+    /// When it was.
+    pub(super) at: CacheTime,
+    /// Whether the files of the index are done.
+    pub(super) is_done: bool,
+    /// Where it is kept over the end of the process.
+    pub(super) path: Option<PathBuf>,
 }
 
-/// A [`PurgeScope`] that is kept.
+/// A [`PurgeScope`] that is kept: one of more than a key.
 #[derive(Debug, Clone)]
 pub(super) enum OwnedScope {
     All,
@@ -37,12 +94,13 @@ pub(super) enum OwnedScope {
     Tag(Box<[u8]>),
 }
 
-/// A file that is being written.
+/// A file that is being written, or whose header is.
 #[derive(Debug)]
 pub(super) struct WritingMark {
     pub(super) key: Box<[u8]>,
     pub(super) tags: Box<[Box<[u8]>]>,
-    pub(super) is_purged: bool,
+    /// The hardest purge meanwhile, and when it was.
+    pub(super) purged: Option<(PurgeMode, CacheTime)>,
 }
 
 impl OwnedScope {
@@ -62,9 +120,28 @@ pub(super) fn covers(scope: &PurgeScope<'_>, header: &FileHeader) -> bool {
 }
 
 impl DiskState {
-    /// Whether a purge under way is about this response.
-    pub(super) fn is_purged(&self, header: &FileHeader) -> bool {
-        lock(&self.purges).iter().any(|purge| covers(&purge.scope.borrow(), header))
+    /// The times of a response, as purges under way leave them; `None` when one removes it.
+    pub(super) fn times_under_purges(&self, header: &FileHeader) -> Option<Lifetime> {
+        lock(&self.purges).of(header).try_fold(header.lifetime, |lifetime, (mode, at)| match mode {
+            PurgeMode::Hard => None,
+            PurgeMode::Soft => Some(lifetime.expired(at)),
+        })
+    }
+
+    /// Begins to write a file or a header: purges from now on are noted. Ends with [`DiskState::end_writing`].
+    pub(super) fn begin_writing(&self, key: &[u8], tags: Box<[Box<[u8]>]>) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.writing).insert(id, WritingMark { key: key.into(), tags, purged: None });
+        id
+    }
+
+    pub(super) fn end_writing(&self, id: u64) {
+        lock(&self.writing).remove(&id);
+    }
+
+    /// The hardest purge since the writing began.
+    pub(super) fn purged_meanwhile(&self, id: u64) -> Option<(PurgeMode, CacheTime)> {
+        lock(&self.writing).get(&id).and_then(|mark| mark.purged)
     }
 
     /// Blocking: removes the files that have left the index.
@@ -77,10 +154,22 @@ impl DiskState {
         slots.len()
     }
 
+    /// When a file is of no use any more.
     pub(super) fn useless_from(&self, header: &FileHeader) -> CacheTime {
+        self.useless_behind(header, header.lifetime)
+    }
+
+    /// The same with other times than those of the header.
+    pub(super) fn useless_behind(&self, header: &FileHeader, lifetime: Lifetime) -> CacheTime {
         let view = header.head.view();
         let has_validator = view.contains("etag") || view.contains("last-modified");
-        header.lifetime.useless_from(if has_validator { self.limits.keep_stale_ms } else { 0 })
+        lifetime.useless_from(if has_validator { self.limits.keep_stale_ms } else { 0 })
+    }
+
+    /// When purges under way have made this response stale.
+    pub(super) fn soft_purges_of(&self, header: &FileHeader) -> Vec<CacheTime> {
+        let purges = lock(&self.purges);
+        purges.of(header).filter(|(mode, _)| *mode == PurgeMode::Soft).map(|(_, at)| at).collect()
     }
 }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::header::{FileHeader, FileSum};
+use super::header::{FileHeader, FileSum, HeaderPlace};
 use super::paths::remove_file;
-use super::state::{DiskState, WritingMark, lock};
-use crate::store::{StoredResponse, tags_of};
+use super::state::DiskState;
+use crate::store::{FileBodyId, StoredResponse, tags_of};
 use crate::time::CacheTime;
 
 /// Takes the body of a response that is stored in a file. Dropped before [`DiskWriter::finish`], nothing is stored. Every function is blocking.
@@ -17,7 +17,7 @@ pub struct DiskWriter {
     state: Arc<DiskState>,
     response: Arc<StoredResponse>,
     header: FileHeader,
-    region: usize,
+    place: HeaderPlace,
     file: BufWriter<File>,
     path: PathBuf,
     sum: FileSum,
@@ -49,25 +49,25 @@ impl DiskWriter {
             body_sum: 0,
         };
         let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "the head is too large");
-        let bytes = header.encode(&state.secret, None).ok_or_else(too_large)?;
-        let id = state.next.fetch_add(1, Ordering::Relaxed);
+        let place = header.first_place().ok_or_else(too_large)?;
+        let id = state.begin_writing(&header.key, tags_of(&header.head));
         let path = state.paths.writing().join(format!("{:032x}.{id}", header.slot.0));
-        let mut file = File::options().write(true).create_new(true).open(&path)?;
-        let mark = WritingMark { key: header.key.clone(), tags: tags_of(&header.head), is_purged: false };
-        lock(&state.writing).insert(id, mark);
-        // Its sum is not yet that of the header, so that this is none.
-        let began = file.seek(SeekFrom::Start(bytes.len() as u64));
-        let writer = Self {
+        let file = File::options().write(true).create_new(true).open(&path).and_then(|mut file| {
+            // As long as there is no header before its body, this is no file of ours.
+            file.seek(SeekFrom::Start(place.body_offset()))?;
+            Ok(file)
+        });
+        let file = file.inspect_err(|_| state.end_writing(id))?;
+        Ok(Self {
             state: Arc::clone(state),
             response: Arc::clone(response),
             header,
-            region: bytes.len(),
+            place,
             file: BufWriter::with_capacity(64 * 1024, file),
             path,
             sum: FileSum::new(&state.secret),
             id,
-        };
-        began.map(|_| writer)
+        })
     }
 
     /// Adds bytes of the body.
@@ -89,12 +89,16 @@ impl DiskWriter {
     /// As the file has them.
     pub fn finish(mut self) -> io::Result<bool> {
         self.header.body_sum = self.sum.get();
-        let bytes = self.header.encode(&self.state.secret, Some(self.region));
+        // A soft purge may have changed its times.
+        self.header.lifetime = self.response.lifetime();
+        let bytes = self.header.encode(&self.state.secret, self.place);
         let bytes = bytes.ok_or_else(|| io::Error::other("a header has the length that it had before"))?;
         self.file.flush()?;
         let file = self.file.get_mut();
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&bytes)?;
+        let written = self.header.body_len + bytes.len() as u64;
+        self.state.written_bytes.fetch_add(written, Ordering::Relaxed);
         let place = self.state.paths.of(self.header.slot);
         if let Err(error) = std::fs::rename(&self.path, &place) {
             if error.kind() != io::ErrorKind::NotFound {
@@ -105,13 +109,10 @@ impl DiskWriter {
             std::fs::rename(&self.path, &place)?;
         }
         let useless_from = self.state.useless_from(&self.header);
-        self.state.index.insert(&self.header, self.region, true, useless_from);
+        self.state.index.insert(&self.header, self.place.body_offset(), true, useless_from);
+        self.response.set_file_body(FileBodyId(self.header.body_sum));
         // Asked behind the insertion: a purge marks what is being written first, and looks at the files then.
-        let is_purged = lock(&self.state.writing).get(&self.id).is_none_or(|mark| mark.is_purged);
-        let stays = !is_purged && !self.response.is_purged();
-        if !stays {
-            self.state.index.forget_slot(self.header.slot);
-        }
+        let stays = self.state.heed_purges(self.id, &self.response);
         self.state.remove_left();
         Ok(stays)
     }
@@ -119,7 +120,7 @@ impl DiskWriter {
 
 impl Drop for DiskWriter {
     fn drop(&mut self) {
-        lock(&self.state.writing).remove(&self.id);
+        self.state.end_writing(self.id);
         // Gone when it was given its name.
         remove_file(&self.path).ok();
     }

@@ -43,6 +43,10 @@ pub struct BodyFailed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyStopped;
 
+/// What the body of a response is known by in a file: a sum over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileBodyId(pub(crate) u128);
+
 /// A body in memory.
 #[derive(Debug)]
 pub struct CacheBody {
@@ -56,6 +60,8 @@ pub struct CacheBody {
     listed: Arc<AtomicU32>,
     /// Whether a purge has removed it.
     is_purged: AtomicBool,
+    /// What it is known by in a file.
+    file_body: OnceLock<FileBodyId>,
     counters: Arc<StoreCounters>,
     memory: Option<Arc<dyn BodyMemory>>,
 }
@@ -115,6 +121,7 @@ impl CacheBody {
             reserved: AtomicU64::new(0),
             listed: Arc::default(),
             is_purged: AtomicBool::new(false),
+            file_body: OnceLock::new(),
             counters: Arc::clone(counters),
             memory: memory.cloned(),
         }
@@ -136,6 +143,15 @@ impl CacheBody {
         self.is_purged.store(true, Ordering::Release);
     }
 
+    pub(super) fn file_body(&self) -> Option<FileBodyId> {
+        self.file_body.get().copied()
+    }
+
+    pub(super) fn set_file_body(&self, id: FileBodyId) {
+        // The sum of the same bytes is always the same.
+        self.file_body.set(id).ok();
+    }
+
     pub(super) fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
@@ -153,6 +169,11 @@ impl CacheBody {
     /// Its length, once it is complete.
     pub fn len(&self) -> Option<u64> {
         self.complete.get().map(|body| body.len)
+    }
+
+    /// How many bytes of it have come.
+    pub fn grown(&self) -> u64 {
+        self.len().unwrap_or_else(|| self.lock().len)
     }
 
     /// Whether it is complete, and empty.
@@ -230,7 +251,7 @@ impl CacheBody {
         if growing.is_unwanted() {
             return Poll::Ready(Err(BodyStopped));
         }
-        if growing.state == GrowthState::Passing && growing.len - growing.slowest() > READ_WINDOW_BYTES {
+        if growing.state == GrowthState::Passing && growing.ahead() > READ_WINDOW_BYTES {
             growing.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -320,6 +341,11 @@ impl GrowingBody {
     /// The least position of all readers.
     fn slowest(&self) -> u64 {
         self.readers.iter().map(|(_, reader)| reader.position).min().unwrap_or(self.len)
+    }
+
+    /// How many bytes wait for the slowest reader; one who wants a part may be ahead of them.
+    fn ahead(&self) -> u64 {
+        self.len.saturating_sub(self.slowest())
     }
 
     fn is_unwanted(&self) -> bool {
@@ -484,8 +510,9 @@ impl BodyReader {
         }
         if growing.state == GrowthState::Passing {
             self.body.drop_taken(growing);
-            let has_room = growing.len - growing.slowest() <= READ_WINDOW_BYTES;
-            if has_room && let Some(writer) = growing.writer.take() {
+            if growing.ahead() <= READ_WINDOW_BYTES
+                && let Some(writer) = growing.writer.take()
+            {
                 writer.wake();
             }
         }

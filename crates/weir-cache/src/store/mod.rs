@@ -18,7 +18,7 @@ mod key;
 #[cfg(test)]
 mod tests;
 
-pub use body::{BodyFailed, BodyReader, BodyStopped, CacheBody, READ_WINDOW_BYTES};
+pub use body::{BodyFailed, BodyReader, BodyStopped, CacheBody, FileBodyId, READ_WINDOW_BYTES};
 pub use counters::{EvictionReason, StoreSize};
 pub use fetch::{BodyWriter, FetchTicket, Storing};
 pub use key::{CacheKey, KeySecret};

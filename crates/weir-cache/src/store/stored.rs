@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::body::{BodyReader, CacheBody};
+use super::body::{BodyReader, CacheBody, FileBodyId};
 use super::key::SlotKey;
 use crate::head::StoredHead;
 use crate::rules::{Lifetime, VaryRule};
@@ -142,6 +142,16 @@ impl StoredResponse {
     /// Whether a purge has removed it: it must not be stored anywhere any more.
     pub fn is_purged(&self) -> bool {
         self.body.is_purged()
+    }
+
+    /// What its body is known by in a file, if it was written to one or read from one.
+    pub(crate) fn file_body(&self) -> Option<FileBodyId> {
+        self.body.file_body()
+    }
+
+    /// Its body is in a file.
+    pub fn set_file_body(&self, id: FileBodyId) {
+        self.body.set_file_body(id);
     }
 
     /// Whether a request asks the server about it now.

@@ -50,10 +50,10 @@ fn check_remote(
     around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<RemotePage> {
-    let ErrorPageText { upstream, path, forward_host, timeout, body_size, .. } = &text.value;
+    let ErrorPageText { upstream, path, forward_host, timeout, body_size, ttl, .. } = &text.value;
     let Some(named) = upstream else {
         // A name that could not be read has been reported.
-        let keys = ["path", "forward_host", "timeout", "body_size"];
+        let keys = ["path", "forward_host", "timeout", "body_size", "ttl"];
         for key in keys.into_iter().filter(|_| text.is_missing("upstream")) {
             if let Some(at) = text.changed(key) {
                 let message = format!("`{key}` has no effect without `upstream`");
@@ -72,6 +72,7 @@ fn check_remote(
         forward_host: forward_host.clone(),
         timeout: *timeout,
         body_size: *body_size,
+        ttl: *ttl,
     })
 }
 

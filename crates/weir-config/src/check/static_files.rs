@@ -2,7 +2,7 @@
 
 use super::templates::{self, TemplatePlace};
 use super::{Files, UpstreamLookup};
-use crate::config::StaticFiles;
+use crate::config::{ServerProtocol, StaticFiles};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -22,7 +22,12 @@ pub(super) fn check(
         let path = files.path(root);
         if files.may_read && !path.is_dir() {
             let message = format!("there is no folder `{}`", path.display());
-            let help = "every request will be answered 404 until there is one";
+            let is_script =
+                |name: &Spanned<Box<str>>| upstreams.protocol(&name.value) == Some(ServerProtocol::Fastcgi);
+            let help = match otherwise {
+                Some(name) if !is_script(name) => "every request will go to the upstream until there is one",
+                Some(_) | None => "every request will be answered 404 until there is one",
+            };
             diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, root.span, message).help(help));
         }
         path

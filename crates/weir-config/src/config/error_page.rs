@@ -33,6 +33,8 @@ pub struct RemotePage {
     pub timeout: Duration,
     /// The longest page.
     pub body_size: Size,
+    /// How long it is used again when it does not say; zero: it is fetched for each failure.
+    pub ttl: Duration,
 }
 
 impl ErrorPage {

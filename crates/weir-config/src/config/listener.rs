@@ -137,7 +137,7 @@ section! {
         trailer_size: Size = "8KiB", in 0..=1_048_576;
         /// The chunk extensions of one body together. In practice, only attacks send any.
         chunk_extension_size: Size = "16KiB", in 0..=1_048_576;
-        /// The request body; a larger one is answered 413. Off by default, since Weir never buffers a whole body. A route can set its own
+        /// The request body; a larger one is answered 413. Off by default, since bodies pass as they come. A route can set its own
         /// limit.
         body_size: Option<Size> = "off", like "nginx `client_max_body_size`";
         /// Requests on one connection, which is closed after the last.

@@ -20,7 +20,7 @@ section! {
         json: Spanned<Box<str>> = optional;
         /// Whether responses of servers with such a status are replaced, too.
         of_servers: bool = false, like "nginx `proxy_intercept_errors`";
-        /// The upstream that the page is fetched from, each time, for clients of every preference but calls of gRPC. When it cannot be fetched,
+        /// The upstream that the page is fetched from, for clients of every preference but calls of gRPC. When it cannot be fetched,
         /// `html` or `json` is sent, or what would be sent without this entry.
         upstream: Spanned<Box<str>> = optional, like "Traefik `errors.service`, nginx `error_page`";
         /// The path of the page there, with a query or without.
@@ -31,6 +31,10 @@ section! {
         timeout: Duration = "2s", in 1..=60_000;
         /// The longest page that is taken.
         body_size: Size = "256KiB", in 1..=16_777_216;
+        /// How long a fetched page is used for further failures, unless its `Cache-Control` or `Expires` says something else: `no-store` is obeyed, and more than
+        /// a minute is a minute. Failures at the same time share one fetch. A page that could not be fetched is tried again after a second; one that was fetched within the
+        /// last hour is sent meanwhile. `0s` fetches a page for each failure.
+        ttl: Duration = "5s", in 0..=60_000;
     }
 }
 

@@ -70,6 +70,9 @@ fn keys_of_other_products_are_explained() {
         ("[[listener.web.route]]", "encode = \"gzip\"", "`compression = true` of a listener or a route"),
         ("[[listener.web.route]]", "root = \"/srv\"", "`listener.NAME.route.files`"),
         ("[[listener.web.route]]", "alias = \"/srv\"", "`files = { root = "),
+        ("[listener.web]", "proxy_buffering = true", "`buffer_responses = {}`"),
+        ("[listener.web]", "proxy_request_buffering = true", "`listener.NAME.route.buffer_requests`"),
+        ("[[listener.web.route]]", "geo = {}", "`action = \"tag\"`"),
         ("", "worker_processes = 4", "`workers` in `[process]`"),
         ("", "maxconn = 4", "`connections_max`"),
         ("[process]", "nbthread = 4", "`process.workers`"),
@@ -85,6 +88,7 @@ fn missing_features_are_reported() {
         ("[listener.web]", "digest_auth = \"x\""),
         ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "uwsgi_pass = \"a\""),
+        ("[[listener.web.route]]", "slice = \"1m\""),
         ("", "acme = {}"),
     ] {
         assert_said(table, line, DiagnosticKind::NotSupported, "this version of Weir does not have ");

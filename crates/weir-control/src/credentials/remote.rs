@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_access::KeySet;
-use weir_proxy::state::access::{FetchedKeys, KeyDocument, KeyFetchError};
+use weir_proxy::state::access::{FetchedKeys, KeyDocument, KeyFetchError, KeysFetched};
 
 use crate::worker_queries::WorkerQueries;
 
@@ -38,7 +38,10 @@ pub(crate) async fn keep_fetched(keys: Arc<FetchedKeys>, workers: Arc<WorkerQuer
         keys.begin_fetch();
         let pause = match fetch(&keys, &workers, turn).await {
             Ok((fetched, max_age)) => {
-                let count = fetched.len();
+                let count = match &fetched {
+                    KeysFetched::New(keys, _) => keys.len(),
+                    KeysFetched::Unchanged => keys.now().map_or(0, |keys| keys.len()),
+                };
                 if keys.end_fetch(Ok(fetched)) {
                     tracing::info!(
                         upstream,
@@ -86,9 +89,9 @@ async fn fetch(
     keys: &Arc<FetchedKeys>,
     workers: &WorkerQueries,
     turn: usize,
-) -> Result<(Arc<KeySet>, Option<Duration>), KeyFetchError> {
+) -> Result<(KeysFetched, Option<Duration>), KeyFetchError> {
     let mut tries = 0;
-    let KeyDocument { text, max_age } = loop {
+    let KeyDocument { text, max_age, validators } = loop {
         let heard = workers.fetch_keys(turn, keys);
         match tokio::time::timeout(keys.settings.timeout + WORKER_TIME, heard).await {
             Ok(Ok(Err(KeyFetchError::Gone))) if tries < GONE_TRIES => {
@@ -99,9 +102,11 @@ async fn fetch(
             Ok(Err(_)) | Err(_) => return Err(KeyFetchError::Gone),
         }
     };
+    let Some(text) = text else { return Ok((KeysFetched::Unchanged, max_age)) };
     // Not on this thread: a document may be long.
     let parsed = tokio::task::spawn_blocking(move || parse(&text)).await;
-    Ok((parsed.map_err(|_| KeyFetchError::Gone)??, max_age))
+    let parsed = parsed.map_err(|_| KeyFetchError::Gone)??;
+    Ok((KeysFetched::New(parsed, validators), max_age))
 }
 
 fn parse(text: &[u8]) -> Result<Arc<KeySet>, KeyFetchError> {

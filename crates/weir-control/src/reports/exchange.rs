@@ -186,6 +186,7 @@ fn decision(decision: Decision) -> Value {
         Decision::None => Value::Null,
         Decision::Again => "again".into(),
         Decision::Fresh => "again-on-new-connection".into(),
+        Decision::Part => "again-for-part".into(),
         Decision::GiveUp(reason) => reason.name().into(),
     }
 }

@@ -340,6 +340,7 @@ fn decision(decision: Decision) -> Option<&'static str> {
         Decision::None => None,
         Decision::Again => Some("again"),
         Decision::Fresh => Some("again-on-new-connection"),
+        Decision::Part => Some("again-for-part"),
         Decision::GiveUp(reason) => Some(reason.name()),
     }
 }

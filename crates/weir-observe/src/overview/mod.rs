@@ -264,6 +264,8 @@ pub struct KeysOverview {
     pub fetched_ms: Option<u64>,
     /// Fetches.
     pub fetches: u64,
+    /// Those that were answered 304: the server has no other keys.
+    pub unchanged: u64,
     /// Those that have brought no keys that can be used.
     pub failures: u64,
     /// Why the last one has failed, if it has.

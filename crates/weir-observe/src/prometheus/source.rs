@@ -145,6 +145,8 @@ pub struct DiskHoldings {
     pub bytes_max: u64,
     /// Files that have made room for others.
     pub evictions: u64,
+    /// Bytes written to files.
+    pub written_bytes: u64,
     /// Responses that could not be written to files.
     pub write_failures: u64,
 }

@@ -14,7 +14,7 @@ pub(super) fn section(overview: &Overview) -> Markup {
                     caption.hidden { "Keys of tokens: where they are fetched from, and how that goes" }
                     thead { tr {
                         th scope="col" { "From" } th scope="col" { "Keys" } th scope="col" { "Fetches" }
-                        th scope="col" { "Failed" } th scope="col" { "Last failure" }
+                        th scope="col" { "Unchanged" } th scope="col" { "Failed" } th scope="col" { "Last failure" }
                     } }
                     tbody {
                         @for (index, keys) in overview.keys.iter().enumerate() { (row(index, keys)) }
@@ -37,6 +37,7 @@ fn row(index: usize, keys: &KeysOverview) -> Markup {
                 }
             }
             td data-label="Fetches" { (count("fetches", keys.fetches)) }
+            td data-label="Unchanged" { (count("unchanged", keys.unchanged)) }
             td data-label="Failed" { (count("failures", keys.failures)) }
             td data-label="Last failure" { (keys.last_failure.as_deref().unwrap_or("-")) }
         }

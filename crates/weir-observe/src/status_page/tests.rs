@@ -129,6 +129,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             keys: Some(2),
             fetched_ms: Some(1),
             fetches: 12,
+            unchanged: 5,
             failures: 3,
             last_failure: Some(name.to_owned()),
         }],

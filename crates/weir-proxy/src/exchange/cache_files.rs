@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use weir_cache::disk::DiskHit;
-use weir_cache::store::{FetchTicket, NewResponse};
+use weir_cache::store::{FetchTicket, NewResponse, PurgeMode, PurgeScope};
 use weir_cache::{CacheTime, HeadView};
 use weir_observe::{Failure, Phase};
 
@@ -42,7 +42,7 @@ pub(super) async fn load(
     let (text, secret) = (key.to_vec(), folder.secret());
     let mut loading = DiskWait::run(move || {
         let found = folder.open_hit(&weir_cache::store::CacheKey::new(&secret, &text), &hit)?;
-        Some((found.to_new(), found.read_body().ok()?))
+        Some((found.to_new(), found.read_body().ok()?, found.body_id()))
     });
     exchange.waits.begin(&Default::default());
     let loaded = poll_fn(|cx| {
@@ -60,9 +60,10 @@ pub(super) async fn load(
     let now = clock::now();
     client.now = now;
     exchange.record.spend(Phase::Response, now);
-    let Some((new, body)) = loaded else { return Ok(Some(ticket)) };
+    let Some((new, body, body_id)) = loaded else { return Ok(Some(ticket)) };
     let new = NewResponse { len: Some(body.len() as u64), ..new };
     let mut storing = ticket.store(new, request_head(exchange));
+    storing.response.set_file_body(body_id);
     if storing.writer.append(&body).is_ok() {
         storing.writer.finish();
     }
@@ -81,7 +82,7 @@ pub(super) async fn forget(
     let mut forgetting = DiskWait::run(move || {
         for key in files {
             // A file that cannot be removed is forgotten all the same.
-            folder.purge(weir_cache::store::PurgeScope::Key(&key), now).ok();
+            folder.purge(PurgeScope::Key(&key), PurgeMode::Hard, now).ok();
         }
     });
     poll_fn(|cx| {

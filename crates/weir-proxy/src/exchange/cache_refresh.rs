@@ -116,7 +116,7 @@ impl Refresh {
             Ok(plan) => plan,
             Err(reason) => {
                 if reason.is_of_response() {
-                    self.plan.state.store.remove(&self.stored);
+                    self.plan.state.forget(&self.stored);
                 }
                 return ticket.not_stored(None);
             }
@@ -149,11 +149,11 @@ impl ResponseTaker for Refresh {
                 match plan_freshening(&request, stored.status(), view, head, &self.rules, now) {
                     FreshenPlan::Store(freshened) => {
                         let stored = ticket.freshen(stored, *freshened);
-                        self.plan.state.keep_in_file(&stored);
+                        self.plan.state.freshen_file(&stored);
                     }
                     FreshenPlan::SendOnly(_, reason) if !reason.is_of_response() => {}
                     FreshenPlan::SendOnly(..) | FreshenPlan::OtherVersion => {
-                        self.plan.state.store.remove(stored);
+                        self.plan.state.forget(stored);
                     }
                 }
             }

@@ -8,7 +8,7 @@ use weir_cache::rules::{
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse};
 use weir_config::RouteCache;
 use weir_http::{BodyLength, Method, write_normal_path};
-use weir_observe::{CacheResult, Failure, Party};
+use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
 
 use std::sync::Arc;
 
@@ -21,7 +21,9 @@ use super::outcome::RespondingServer;
 use super::plans::Plans;
 use super::stream::ClientStream;
 use super::{End, Ended, Exchange, finish, intercept, respond};
+use crate::net::clock;
 use crate::state::cache::{RouteCachePlan, cache_now};
+use crate::state::recorder::Decision;
 use crate::upstream::stream::{ServerStream, Servers};
 
 /// For how long a response that may not be stored keeps requests for the same from waiting for one another, in milliseconds.
@@ -71,6 +73,9 @@ pub(super) async fn take<U: Servers>(
                 drop(ticket);
                 stale(exchange, stored, Some(status), "stale-if-error")
             } else {
+                if status < 500 {
+                    plan.plan.state.forget_file(&stored);
+                }
                 return match ticket {
                     Some(ticket) => {
                         store(client, stream, servers, exchange, plans, (plan, ticket, sent), serving).await
@@ -94,6 +99,48 @@ pub(super) async fn take<U: Servers>(
     }
 }
 
+/// Whether the request goes to a server once more: its client wants a part, the server was asked for the whole, and that is not stored. It goes as the
+/// client has sent it then, and so do others for the same: a client that wants the end of a large file does not have to take all of it.
+pub(super) fn wants_part_instead<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    serving: &RespondingServer<T>,
+) -> bool {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(exchange.cached.as_deref()) else {
+        return false;
+    };
+    let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
+    let wants_part = exchange.request.method() == Method::Get && request_head(exchange).contains("range");
+    if !is_for_whole || !wants_part || exchange.response.status() != 200 {
+        return false;
+    }
+    let Err(reason) = plan_response(exchange, plan, serving.server.head(), used.sent) else { return false };
+    let Some(used) = exchange.cached.as_deref_mut() else { return false };
+    match std::mem::replace(&mut used.task, CacheTask::Pass) {
+        CacheTask::Fetch(ticket) | CacheTask::Refresh { ticket: Some(ticket), .. } => {
+            not_stored(exchange, plan.plan.state.shards.of(client.worker.index), (ticket, reason));
+        }
+        CacheTask::Refresh { .. } | CacheTask::Pass | CacheTask::Invalidate => {}
+    }
+    plans.server(serving.slot.server.index()).shard.responses.record(exchange.response.status());
+    let now = clock::now();
+    client.now = now;
+    exchange.record.spend(Phase::Response, now);
+    exchange.attempt_trace.decided(Decision::Part, now);
+    exchange.rewind();
+    true
+}
+
+/// A response is not stored.
+fn not_stored(exchange: &mut Exchange, shard: &CacheShard, (ticket, reason): (FetchTicket, NotStored)) {
+    shard.not_stored.increment();
+    note(exchange, CacheResult::Miss, Some(reason.as_str()));
+    // Neither a failure nor what this client asks for says anything about the next response.
+    let is_lasting = exchange.response.status() < 500 && reason.is_of_response();
+    ticket.not_stored(is_lasting.then(|| cache_now().after(PASS_MS)));
+}
+
 /// Stores a response, and answers with what is stored of it so far.
 async fn store<U: Servers>(
     client: &mut Client,
@@ -112,11 +159,7 @@ async fn store<U: Servers>(
     let store_plan = match planned {
         Ok(store_plan) => store_plan,
         Err(reason) => {
-            shard.not_stored.increment();
-            note(exchange, CacheResult::Miss, Some(reason.as_str()));
-            // Neither a failure nor what this client asks for says anything about the next response.
-            let is_lasting = exchange.response.status() < 500 && reason.is_of_response();
-            ticket.not_stored(is_lasting.then(|| cache_now().after(PASS_MS)));
+            not_stored(exchange, shard, (ticket, reason));
             return Ok(Answering::Passes(serving));
         }
     };
@@ -190,20 +233,20 @@ fn freshened(
             FreshenPlan::Store(freshened) => match ticket {
                 Some(ticket) => {
                     let stored = ticket.freshen(&stored, *freshened);
-                    plan.plan.state.keep_in_file(&stored);
+                    plan.plan.state.freshen_file(&stored);
                     (stored, None)
                 }
                 None => (stored, Some(freshened)),
             },
             FreshenPlan::SendOnly(freshened, reason) => {
                 if reason.is_of_response() {
-                    plan.store().remove(&stored);
+                    plan.plan.state.forget(&stored);
                 }
                 (stored, Some(freshened))
             }
             // It has answered about a version that it was not asked about: what is stored is of no more use than this once.
             FreshenPlan::OtherVersion => {
-                plan.store().remove(&stored);
+                plan.plan.state.forget(&stored);
                 (stored, None)
             }
         };

@@ -8,7 +8,7 @@ use weir_cache::rules::{CacheOutcome, ForwardReason, Lifetime, is_not_modified, 
 use weir_cache::store::{BodyReader, StoredResponse};
 use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_http::{
-    BodyLength, FieldName, FieldSet, FieldWriter, Method, RangeSelection, Validators, parse_date,
+    BodyLength, ByteRange, FieldName, FieldSet, FieldWriter, Method, RangeSelection, Validators, parse_date,
     select_ranges,
 };
 use weir_observe::{CacheResult, Failure, Phase, status_text};
@@ -64,6 +64,8 @@ impl StoredAnswer {
 
 /// What of it the client gets.
 struct Selected {
+    /// Reads the one part of a body that is still coming.
+    growing: Option<(ByteRange, BodyReader)>,
     status: u16,
     body: RangeBody,
     content_range: Option<Vec<u8>>,
@@ -89,15 +91,23 @@ pub(super) async fn stored(
     let Some(route) = exchange.record.route.map(|index| &listener.route_plans[index]) else { return Ok(()) };
     let selected = select_part(exchange, &answer, client.worker.random());
     stage_head(client, stream, exchange, (&config.snapshot, listener, route), &answer, &selected);
-    let StoredAnswer { stored, reader, .. } = &mut answer;
+    let (stored, reader) = (&answer.stored, &mut answer.reader);
     match selected.body {
-        RangeBody::None => send_body(client, stream, exchange, MemoryBody(b"")).await,
+        RangeBody::None => send_body(client, stream, exchange, stored, MemoryBody(b"")).await,
         _ if exchange.request.method() == Method::Head => {
-            send_body(client, stream, exchange, MemoryBody(b"")).await
+            send_body(client, stream, exchange, stored, MemoryBody(b"")).await
         }
-        RangeBody::Whole => send_body(client, stream, exchange, StoredBody::new(reader)).await,
+        RangeBody::Whole => send_body(client, stream, exchange, stored, StoredBody::new(reader)).await,
         RangeBody::Parts(pieces, _) => {
-            send_body(client, stream, exchange, StoredParts::new(stored, pieces)).await
+            let parts = match selected.growing {
+                Some((range, part_reader)) => {
+                    // The one at the beginning would keep what is before the part.
+                    drop(answer.reader);
+                    StoredParts::one(stored, range, part_reader)
+                }
+                None => StoredParts::new(stored, pieces),
+            };
+            send_body(client, stream, exchange, stored, parts).await
         }
     }?;
     let now = clock::now();
@@ -111,7 +121,13 @@ pub(super) async fn stored(
 
 /// What the request asks for of it (RFC 9111 section 4.3.2, RFC 9110 section 14).
 fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Selected {
-    let whole = |status| Selected { status, body: RangeBody::Whole, content_range: None, content_type: None };
+    let whole = |status| Selected {
+        growing: None,
+        status,
+        body: RangeBody::Whole,
+        content_range: None,
+        content_type: None,
+    };
     let (stored, head, request) = (&answer.stored, answer.head(), request_head(exchange));
     if stored.status() != 200 {
         return whole(stored.status());
@@ -120,8 +136,7 @@ fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Sel
         return Selected { body: RangeBody::None, ..whole(304) };
     }
     let range = request.first("range").filter(|_| exchange.request.method() == Method::Get);
-    // Of a body that is still coming, the parts may not be here for long.
-    let Some((range, len)) = range.zip(stored.body().len()) else { return whole(200) };
+    let Some((range, len)) = range.zip(stored.body_len()) else { return whole(200) };
     let modified = head.first("last-modified").and_then(parse_date);
     let etag = head.first("etag").unwrap_or_default();
     let validators = Validators { etag, modified: modified.unwrap_or(u64::MAX) };
@@ -129,10 +144,23 @@ fn select_part(exchange: &Exchange, answer: &StoredAnswer, boundary: u64) -> Sel
         return whole(200);
     }
     let ranges = select_ranges(range, len);
+    let mut growing = None;
+    if stored.body().len().is_none() {
+        // Of a body that is still coming, one part is waited for; of several, what was before the last may be gone.
+        match &ranges {
+            RangeSelection::One(range) => match stored.read_from(range.start) {
+                Some(reader) => growing = Some((*range, reader)),
+                None => return whole(200),
+            },
+            RangeSelection::Several(_) => return whole(200),
+            RangeSelection::Whole | RangeSelection::Unsatisfiable => {}
+        }
+    }
     let media_type = head.first("content-type").unwrap_or(b"application/octet-stream");
     let (status, body, content_range) = select(len, media_type, &ranges, boundary);
     let is_multipart = matches!(ranges, RangeSelection::Several(_));
-    Selected { status, body, content_range, content_type: is_multipart.then(|| multipart_type(boundary)) }
+    let content_type = is_multipart.then(|| multipart_type(boundary));
+    Selected { growing, status, body, content_range, content_type }
 }
 
 fn stage_head(
@@ -279,6 +307,7 @@ async fn send_body(
     client: &mut Client,
     stream: &mut impl ClientStream,
     exchange: &mut Exchange,
+    stored: &StoredResponse,
     mut source: impl Source,
 ) -> Result<(), Failure> {
     poll_fn(|cx| {
@@ -293,7 +322,8 @@ async fn send_body(
                 if let Some(cause) = stream.poll_reset(cx, client) {
                     return Poll::Ready(Err(Failure::client(Phase::Relay, cause)));
                 }
-                (Activity::ResponseBody, exchange.response_relay.taken())
+                // While a part is waited for, what comes before it is progress, too.
+                (Activity::ResponseBody, exchange.response_relay.taken() + stored.body().grown())
             }
         };
         client.report(awaited, stream, exchange);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weir_cache::HeadView;
-use weir_cache::directives::ResponseDirectives;
+use weir_cache::directives::{MessageTimes, ResponseDirectives};
 use weir_config::{RemoteKeys, TokenKeys};
 use weir_http::ResponseHead;
 use weir_observe::{Cause, Failure, Phase};
@@ -20,7 +20,7 @@ use super::background::{self, BackgroundRequest, BackgroundTaker, Way};
 use super::client::Client;
 use super::subrequest::ResponseTaker;
 use crate::relay::ends::{RelayError, Sink, Source};
-use crate::state::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError};
+use crate::state::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyValidators};
 use crate::state::snapshot::RoutePlan;
 use crate::state::worker::Worker;
 use crate::upstream::stream::Servers;
@@ -36,13 +36,14 @@ const ANY_HOST: &[u8] = b"localhost";
 pub(crate) fn begin<U: Servers>(worker: &Rc<Worker>, servers: U, fetch: KeyFetch) {
     let KeyFetch { keys, answer } = fetch;
     let taker = KeyTaker {
-        document: KeyDocument { text: Vec::new(), max_age: None },
+        document: KeyDocument::default(),
+        asked_with: keys.validators(),
         status: 0,
         is_over: false,
         len_max: keys.settings.body_size.as_usize(),
         answer,
     };
-    match request(worker, &keys) {
+    match request(worker, &keys, &taker.asked_with) {
         Some((client, request)) => {
             if let Err(taker) = background::begin_alone(client, servers, request, taker) {
                 taker.answer(Err(KeyFetchError::Busy));
@@ -53,7 +54,11 @@ pub(crate) fn begin<U: Servers>(worker: &Rc<Worker>, servers: U, fetch: KeyFetch
 }
 
 /// The request, as one of the first route that wants these keys.
-fn request(worker: &Rc<Worker>, keys: &Arc<FetchedKeys>) -> Option<(Client, BackgroundRequest)> {
+fn request(
+    worker: &Rc<Worker>,
+    keys: &Arc<FetchedKeys>,
+    validators: &KeyValidators,
+) -> Option<(Client, BackgroundRequest)> {
     let settings = |route: &RoutePlan| -> Option<RemoteKeys> {
         let fetched = route.access.as_ref()?.keys.as_ref()?.fetched()?;
         let jwt = route.config.access.as_ref()?.jwt.as_ref()?;
@@ -76,7 +81,13 @@ fn request(worker: &Rc<Worker>, keys: &Arc<FetchedKeys>) -> Option<(Client, Back
     (record.route, record.upstream) = (Some(route), Some(settings.upstream.0));
     exchange.body_was_asked_for = true;
     let Exchange { request, request_text, .. } = &mut *exchange;
-    request.compose_get(request_text, settings.path.as_bytes(), ANY_HOST, FIELDS.into_iter()).ok()?;
+    let conditions = [
+        (&b"If-None-Match"[..], validators.etag.as_deref()),
+        (b"If-Modified-Since", validators.last_modified.as_deref()),
+    ];
+    let conditions = conditions.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let fields = FIELDS.into_iter().chain(conditions);
+    request.compose_get(request_text, settings.path.as_bytes(), ANY_HOST, fields).ok()?;
     let timeout = settings.timeout;
     Some((client, BackgroundRequest { exchange, way: Way::Keys, body: Vec::new(), timeout }))
 }
@@ -84,6 +95,8 @@ fn request(worker: &Rc<Worker>, keys: &Arc<FetchedKeys>) -> Option<(Client, Back
 /// Takes a document.
 struct KeyTaker {
     document: KeyDocument,
+    /// What the request has named.
+    asked_with: KeyValidators,
     status: u16,
     /// Whether the document is longer than it may be.
     is_over: bool,
@@ -100,8 +113,15 @@ impl KeyTaker {
 impl ResponseTaker for KeyTaker {
     fn begin(&mut self, response: &ResponseHead, text: &[u8]) {
         self.status = response.status();
-        let directives = ResponseDirectives::of(HeadView { fields: response.fields(), text });
-        self.document.max_age = directives.max_age.map(Duration::from_secs);
+        let head = HeadView { fields: response.fields(), text };
+        // What a cache on the way has held for a time is fresh for so much less.
+        let age = MessageTimes::of(head).age;
+        let max_age = ResponseDirectives::of(head).max_age;
+        self.document.max_age = max_age.map(|seconds| Duration::from_secs(seconds.saturating_sub(age)));
+        let value = |name: &str| head.first(name).map(Box::from);
+        self.document.validators =
+            KeyValidators { etag: value("etag"), last_modified: value("last-modified") };
+        self.document.text = (self.status == 200).then(Vec::new);
     }
 
     fn is_enough(&self) -> Result<(), Failure> {
@@ -117,6 +137,7 @@ impl BackgroundTaker for KeyTaker {
             _ if self.is_over && self.status == 200 => Err(KeyFetchError::TooLong),
             (Err(failure), _) => Err(KeyFetchError::NoResponse(failure)),
             (Ok(()), 200) => Ok(()),
+            (Ok(()), 304) if self.asked_with != KeyValidators::default() => Ok(()),
             (Ok(()), status) => Err(KeyFetchError::Status(status)),
         };
         self.answer(outcome);
@@ -133,11 +154,9 @@ impl Sink for KeyTaker {
     }
 
     fn accept(&mut self, data: &[u8]) -> usize {
-        let text = &mut self.document.text;
-        if text.len() + data.len() <= self.len_max {
-            text.extend_from_slice(data);
-        } else {
-            self.is_over = true;
+        match &mut self.document.text {
+            Some(text) if text.len() + data.len() <= self.len_max => text.extend_from_slice(data),
+            _ => self.is_over = true,
         }
         data.len()
     }

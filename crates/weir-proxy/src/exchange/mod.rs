@@ -83,7 +83,7 @@ use weir_traffic::affinity::RequestAffinity;
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
-use crate::upstream::stream::{ServerStream as _, Servers};
+use crate::upstream::stream::{ServerStream, Servers};
 use body_coding::BodyCoding;
 use cache_use::CacheUse;
 use cgi::Script;
@@ -93,7 +93,7 @@ use grpc_call::GrpcCall;
 use header_changes::RenderedHeaders;
 use limited::Limited;
 use mirror::Mirrored;
-use outcome::AttemptHistory;
+use outcome::{AttemptHistory, RespondingServer};
 use plans::Plans;
 use record::Record;
 use stream::{ClientEnd, ClientStream};
@@ -201,7 +201,7 @@ async fn carry(
         };
         match attempted {
             Ok(serving) => {
-                if !retry::instead(client, exchange, plans, &mut history, &serving) {
+                if !goes_again(client, exchange, plans, &mut history, &serving) {
                     break (location, serving);
                 }
                 exchange.record.sent_to_server += serving.server.sent();
@@ -246,6 +246,19 @@ async fn carry(
     }
     finish::run(client, servers, exchange, plans, serving);
     Ok(End::Done)
+}
+
+/// Whether the request goes to a server again in place of the response at hand.
+#[inline(always)]
+fn goes_again<T: ServerStream>(
+    client: &mut Client,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    history: &mut AttemptHistory,
+    serving: &RespondingServer<T>,
+) -> bool {
+    retry::instead(client, exchange, plans, history, serving)
+        || exchange.cached.is_some() && cache_response::wants_part_instead(client, exchange, plans, serving)
 }
 
 /// Prepares for attempts on servers of the upstream.

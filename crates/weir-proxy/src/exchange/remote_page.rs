@@ -1,16 +1,22 @@
 //! Error pages that a server has: fetched for the exchange that has failed, or whose response they replace.
 //!
-//! A request of Weir's own ([`super::subrequest`]) that the exchange waits for. When it fails, that is counted and the page is another one. Must not
-//! have a page of its own.
+//! A request of Weir's own ([`super::subrequest`]) that the exchange waits for, unless the page was fetched lately. When it fails, that is counted and the page
+//! is another one. Must not have a page of its own.
 
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use weir_cache::rules::{StorePlan, StoreRules, StoredRequest, plan_storing};
+use weir_cache::store::{FetchOutcome, FetchTicket, FetchWait, NewResponse, StoredResponse};
+use weir_cache::{CacheTime, HeadView, StoredHead};
 use weir_config::{ErrorPage, RemotePage};
-use weir_http::{FieldName, ResponseHead, TargetForm};
+use weir_http::{FieldName, Method, ResponseHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 
+use super::cache_use::request_head;
 use super::client::Client;
 use super::plans::Plans;
 use super::stream::ClientStream;
@@ -20,6 +26,9 @@ use super::{Ended, Exchange};
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::error_page::FetchedPage;
+use crate::state::activity::Activity;
+use crate::state::cache::cache_now;
+use crate::state::page_store::{PageStep, page_failed, page_rules};
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::Servers;
@@ -73,7 +82,7 @@ pub(super) async fn of_failure(
     Box::pin(fetch(client, stream, servers, exchange, scope, (remote, status))).await
 }
 
-/// Fetches a page; `None`, counted and told in the log, when there is none to be had.
+/// The page: one that was fetched lately, or else is fetched now; `None` when there is none to be had.
 pub(super) async fn fetch(
     client: &mut Client,
     stream: &mut impl ClientStream,
@@ -82,52 +91,147 @@ pub(super) async fn fetch(
     scope: PageScope<'_>,
     (remote, status): (&RemotePage, u16),
 ) -> Option<FetchedPage> {
+    let inner = match inner_exchange(client, stream, exchange, scope, (remote, status)) {
+        Ok(inner) => inner,
+        Err(failure) => {
+            report(client, scope, (remote, 0, failure.reason()));
+            return None;
+        }
+    };
+    let Some(pages) = scope.listener.pages.as_ref().filter(|_| !remote.ttl.is_zero()) else {
+        let (page, _) = ask(client, stream, servers, scope, remote, inner).await?;
+        return Some(page);
+    };
+    let key = page_key(remote, &inner);
+    let mut has_waited = false;
+    let (ticket, stale) = loop {
+        match pages.step(&key, request_head(&inner), has_waited, cache_now()) {
+            PageStep::Send(page) => return Some(page_of_store(&page)),
+            PageStep::Unavailable => return None,
+            PageStep::Fetch(ticket, stale) => break (ticket, stale),
+            PageStep::Wait(wait) => match wait_for(client, stream, exchange, wait, remote.timeout).await? {
+                FetchOutcome::Stored(page) if pages.is_for(&page, &key, request_head(&inner)) => {
+                    return Some(page_of_store(&page));
+                }
+                FetchOutcome::Stored(_) | FetchOutcome::NotStored => has_waited = true,
+                // Its client has left.
+                FetchOutcome::Failed => {}
+            },
+        }
+    };
+    let head = StoredHead::copy(request_head(&inner), |_| true);
+    match ask(client, stream, servers, scope, remote, inner).await {
+        Some((page, plan)) => {
+            match plan {
+                Some(plan) => keep(ticket, *plan, head.view(), &page.body),
+                None => {
+                    ticket.not_stored(None);
+                    stale.iter().for_each(|stale| pages.forget(stale));
+                }
+            }
+            Some(page)
+        }
+        None => {
+            page_failed(ticket, stale.as_ref(), cache_now());
+            stale.map(|page| page_of_store(&page))
+        }
+    }
+}
+
+/// What is one page: the way to it, the host and the path.
+fn page_key(remote: &RemotePage, inner: &Exchange) -> Vec<u8> {
+    let (request, text) = (&inner.request, &inner.request_text[..]);
+    let mut key = format!("{} {:?} ", remote.upstream.0, remote.forward_host).into_bytes();
+    key.extend_from_slice(request.authority().of(text));
+    key.push(b' ');
+    key.extend_from_slice(request.target().of(text));
+    key
+}
+
+/// Uses a page for further failures.
+fn keep(ticket: FetchTicket, plan: NewResponse, request: HeadView<'_>, body: &[u8]) {
+    let new = NewResponse { len: Some(body.len() as u64), ..plan };
+    let mut storing = ticket.store(new, request);
+    // One for which there is no room is fetched again.
+    if storing.writer.append(body).is_ok() {
+        storing.writer.finish();
+    }
+}
+
+fn page_of_store(stored: &StoredResponse) -> FetchedPage {
+    let head = stored.head().view();
+    let value = |name: &'static str| Some((name.as_bytes(), head.first(name)?.to_vec()));
+    FetchedPage {
+        fields: KEPT.iter().copied().filter_map(value).collect(),
+        body: stored.body().chunks().into_iter().flatten().flatten().copied().collect(),
+    }
+}
+
+/// Waits for the page that another failure has fetched; `None` when the client leaves.
+async fn wait_for(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    mut wait: FetchWait,
+    time: Duration,
+) -> Option<FetchOutcome> {
+    client.deadline.set(clock::now(), Some(time));
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = wait.poll(cx) {
+            return Poll::Ready(Some(outcome));
+        }
+        if stream.poll_gone(cx, client).is_some() {
+            return Poll::Ready(None);
+        }
+        client.report(Activity::Cache, stream, exchange);
+        client.deadline.poll_passed().map(|()| None)
+    })
+    .await
+}
+
+/// Fetches a page, and how it is kept; `None`, counted and told in the log, when there is none to be had.
+async fn ask(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut impl Servers,
+    scope: PageScope<'_>,
+    remote: &RemotePage,
+    mut inner: Box<Exchange>,
+) -> Option<(FetchedPage, Option<Box<NewResponse>>)> {
     let (config, listener, upstream_index) = (scope.config, scope.listener, remote.upstream.0);
     let route = listener.page_route(remote)?;
     let began = clock::now();
     client.now = began;
-    let composed = inner_exchange(client, stream, exchange, scope, (remote, status));
-    let mut taker = PageTaker::new(remote.body_size.as_usize());
-    let outcome = match composed {
-        Ok(mut inner) => {
-            let upstream = &*config.snapshot.upstreams[upstream_index];
-            let plans = Plans { config, listener, route, upstream, upstream_index };
-            let before = client.deadline.narrow(Some(began + remote.timeout));
-            let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut taker).await;
-            client.deadline.lift(before);
-            outcome
-        }
-        Err(failure) => Err(failure.into()),
-    };
+    let mut taker = PageTaker::new(remote, &inner);
+    let upstream = &*config.snapshot.upstreams[upstream_index];
+    let plans = Plans { config, listener, route, upstream, upstream_index };
+    let before = client.deadline.narrow(Some(began + remote.timeout));
+    let outcome = subrequest::run(client, stream, servers, &mut inner, plans, &[], &mut taker).await;
+    client.deadline.lift(before);
     client.now = clock::now();
     client.listener.shard.error_pages_fetched.increment();
     match (outcome, taker.status) {
-        (Ok(()), 200) if !taker.is_over => Some(taker.page),
+        (Ok(()), 200) if !taker.is_over => Some((taker.page, taker.plan)),
         (outcome, page_status) => {
             let reason = match outcome {
                 Err(Ended::Failed(failure)) => failure.reason(),
                 _ => "",
             };
-            report(client, config, scope, (upstream_index, page_status, reason));
+            report(client, scope, (remote, page_status, reason));
             None
         }
     }
 }
 
 /// Counts a page that could not be fetched; the log has the first ones, and then every second, fourth and so on.
-fn report(
-    client: &Client,
-    config: &WorkerConfig,
-    scope: PageScope<'_>,
-    (upstream, status, reason): (usize, u16, &str),
-) {
+fn report(client: &Client, scope: PageScope<'_>, (remote, status, reason): (&RemotePage, u16, &str)) {
     let counter = &client.listener.shard.error_pages_failed;
     counter.increment();
     let count = counter.value();
     if count.is_power_of_two() {
         tracing::warn!(
             listener = &*scope.listener.config.name,
-            upstream = &*config.snapshot.upstreams[upstream].config.name,
+            upstream = &*scope.config.snapshot.upstreams[remote.upstream.0].config.name,
             status,
             reason,
             count,
@@ -173,11 +277,26 @@ struct PageTaker {
     /// Whether the page is longer than it may be.
     is_over: bool,
     len_max: usize,
+    /// The request, and what makes the page one that is used again.
+    request: StoredHead,
+    sent: CacheTime,
+    rules: StoreRules,
+    /// How it is kept, if it is.
+    plan: Option<Box<NewResponse>>,
 }
 
 impl PageTaker {
-    fn new(len_max: usize) -> Self {
-        Self { page: FetchedPage::default(), status: 0, is_over: false, len_max }
+    fn new(remote: &RemotePage, inner: &Exchange) -> Self {
+        Self {
+            page: FetchedPage::default(),
+            status: 0,
+            is_over: false,
+            len_max: remote.body_size.as_usize(),
+            request: StoredHead::copy(request_head(inner), |_| true),
+            sent: cache_now(),
+            rules: page_rules(remote),
+            plan: None,
+        }
     }
 }
 
@@ -189,6 +308,14 @@ impl ResponseTaker for PageTaker {
             Some((name.as_bytes(), field.value.of(text).to_vec()))
         };
         self.page.fields = KEPT.iter().copied().filter_map(value).collect();
+        let request = StoredRequest { method: Method::Get, head: self.request.view(), sent: self.sent };
+        let head = HeadView { fields: response.fields(), text };
+        let planned = plan_storing(&request, response.status(), head, &self.rules, cache_now());
+        self.plan = planned.ok().filter(|_| response.status() == 200).map(|plan| {
+            let head = plan.stored_head(head);
+            let StorePlan { lifetime, vary, .. } = plan;
+            Box::new(NewResponse { status: 200, head, lifetime, vary, len: None })
+        });
     }
 
     fn is_enough(&self) -> Result<(), Failure> {

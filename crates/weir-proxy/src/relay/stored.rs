@@ -7,6 +7,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use weir_cache::store::{BodyReader, BodyWriter, READ_WINDOW_BYTES, StoredResponse};
+use weir_http::ByteRange;
 
 use super::ends::{FileSlice, RelayError, Sink, Source};
 use super::file::BodyPiece;
@@ -71,7 +72,7 @@ fn slice_of(reader: &BodyReader, left: u64) -> Option<FileSlice<'_>> {
     reader.file().map(|(fd, start)| FileSlice { fd, start, len })
 }
 
-/// Parts of a complete body, with text between them.
+/// Parts of a complete body, with text between them, or one of a body that still grows.
 #[derive(Debug)]
 pub(crate) struct StoredParts<'a> {
     response: &'a StoredResponse,
@@ -89,6 +90,12 @@ impl<'a> StoredParts<'a> {
         let mut parts = Self { response, pieces, taken: 0, reader: None, is_copied: false };
         parts.begin_piece();
         parts
+    }
+
+    /// A single part, whose beginning `reader` waits for.
+    pub(crate) fn one(response: &'a StoredResponse, range: ByteRange, reader: BodyReader) -> Self {
+        let pieces = [BodyPiece::Range(range)].into();
+        Self { response, pieces, taken: 0, reader: Some(reader), is_copied: false }
     }
 
     /// Goes to the beginning of the next piece that has bytes.

@@ -2,6 +2,7 @@
 //!
 //! The store goes on over reloads under the name of the cache, as long as its limits and its folder stay the same.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -110,7 +111,7 @@ impl CacheState {
     fn new(config: &CacheStore, workers: usize) -> Self {
         let disk = config.disk.as_ref().and_then(|disk| open_folder(config, disk));
         let limits = StoreLimits { memory_max: config.memory, object_max: config.response_max };
-        let secret = disk.as_ref().map_or_else(|| KeySecret(random()), DiskFolder::secret);
+        let secret = disk.as_ref().map_or_else(random_secret, DiskFolder::secret);
         Self {
             store: Store::with_memory(limits, secret, body_memory(config)),
             disk,
@@ -122,6 +123,21 @@ impl CacheState {
 
     /// Writes a response whose body is complete to its file, on a thread of its own.
     pub(crate) fn keep_in_file(self: &Arc<Self>, stored: &Arc<StoredResponse>) {
+        self.write_file(stored, DiskFolder::write);
+    }
+
+    /// Gives the file of a response the fields and times that the server has confirmed. Its body is written only when it is not in the file.
+    pub(crate) fn freshen_file(self: &Arc<Self>, stored: &Arc<StoredResponse>) {
+        self.write_file(stored, |folder, stored, now| {
+            Ok(folder.freshen(stored, now)? || folder.write(stored, now)?)
+        });
+    }
+
+    fn write_file(
+        self: &Arc<Self>,
+        stored: &Arc<StoredResponse>,
+        write: fn(&DiskFolder, &Arc<StoredResponse>, CacheTime) -> io::Result<bool>,
+    ) {
         let Some(folder) = &self.disk else { return };
         let now = cache_now();
         if stored.body().len().is_none() || stored.lifetime().useless_from(0) < now.after(WRITTEN_MIN_MS) {
@@ -135,7 +151,7 @@ impl CacheState {
         let (state, folder, stored) = (Arc::clone(self), folder.clone(), Arc::clone(stored));
         // Nothing waits for it.
         drop(DiskWait::run(move || {
-            let written = folder.write(&stored, now);
+            let written = write(&folder, &stored, now);
             folder.remove_left();
             state.writing.fetch_sub(1, Ordering::Relaxed);
             if let Err(error) = written {
@@ -145,6 +161,21 @@ impl CacheState {
                 }
             }
         }));
+    }
+
+    /// Forgets a response that the server has another version of, in memory and in its file.
+    pub(crate) fn forget(&self, stored: &StoredResponse) {
+        self.store.remove(stored);
+        self.forget_file(stored);
+    }
+
+    /// Forgets the file of a response that the server has another version of.
+    pub(crate) fn forget_file(&self, stored: &StoredResponse) {
+        if let Some(folder) = self.disk.as_ref().filter(|folder| folder.forget(stored)) {
+            let folder = folder.clone();
+            // Nothing waits for it.
+            drop(DiskWait::run(move || folder.remove_left()));
+        }
     }
 }
 
@@ -198,6 +229,7 @@ impl CachePlan {
                     bytes: size.bytes,
                     bytes_max: folder.limits().bytes_max,
                     evictions: size.evictions,
+                    written_bytes: size.written_bytes,
                     write_failures: self.state.write_failures.load(Ordering::Relaxed),
                 }
             }),
@@ -246,6 +278,11 @@ pub enum PurgedPart<'a> {
     Prefix(&'a [u8]),
     /// Those with a tag.
     Tag(&'a [u8]),
+}
+
+/// The secret of a new store.
+pub(super) fn random_secret() -> KeySecret {
+    KeySecret(random())
 }
 
 /// Keeps clients from choosing keys that share a place in the store.

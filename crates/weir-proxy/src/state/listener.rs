@@ -22,6 +22,7 @@ use super::cache::{CachePlan, RouteCachePlan};
 use super::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use super::method_set::MethodSet;
 use super::mirror::MirrorState;
+use super::page_store::PageStore;
 use super::plan_inputs::{PlanInputs, TlsError, is_same};
 use super::static_files::FilesPlan;
 use super::upstream::UpstreamPlan;
@@ -114,6 +115,8 @@ pub struct ListenerPlan {
     pub route_plans: Vec<RoutePlan>,
     /// The ways to servers that have error pages.
     page_routes: Box<[PageRoute]>,
+    /// The pages that they have given lately.
+    pub(crate) pages: Option<PageStore>,
     /// Known request fields that are not copied, from any client.
     pub(crate) request_drop: FieldSet,
     /// Headers in which some listener of the config forwards client certificates.
@@ -258,6 +261,7 @@ impl ListenerPlan {
             rules: request_rules(&config.lists, &config.limited_by, named.limits),
             route_plans: route_plans(config, inputs, named, before),
             page_routes: page_routes(config, inputs),
+            pages: PageStore::new(config),
             routes: config.route_table(),
             asks_for_sni: config.protocol == ListenerProtocol::Tcp
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),

@@ -12,6 +12,7 @@ pub(crate) mod worker_config;
 pub mod snapshot;
 mod listener;
 pub mod mirror;
+pub(crate) mod page_store;
 pub(crate) mod limit;
 pub(crate) mod cache;
 pub(crate) mod static_files;

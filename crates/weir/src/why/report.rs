@@ -231,6 +231,9 @@ fn candidates(page: &mut ReportText, attempt: &Value) {
 fn decided(decision: &str) -> &'static str {
     match decision {
         "again" => "then: tried again",
+        "again-for-part" => {
+            "then: asked again for the part that the client wants, the whole cannot be stored"
+        }
         "again-on-new-connection" => "then: tried again on a new connection, the kept one had died",
         "response-started" => "then: not tried again, the client had part of the answer",
         "not-idempotent" => {

@@ -209,8 +209,16 @@ pub(super) const ADVICE: &[Advice] = &[
         "a limit is declared as `[limit.NAME]` with a `rate` or `concurrent`, and named in `limited_by` of a listener, a route or an upstream",
     ),
     advice(
-        &["allow", "deny", "ip_whitelist", "ip_allow_list", "limit_except"],
-        "routes match clients by `source` and requests by `method`; another one with `respond = { status = 403 }` rejects the rest",
+        &["limit_except"],
+        "routes match requests by `method`; another one with `respond = { status = 403 }` rejects the rest",
+    ),
+    advice(
+        &["allow", "deny", "ip_whitelist", "ip_allow_list", "access_rules"],
+        "clients are allowed and denied by `[list.NAME]`, named in `lists` of a listener or a route; `source` of a route takes the requests of a network",
+    ),
+    advice(
+        &["geo"],
+        "networks are told apart by `[list.NAME]` with `action = \"tag\"`, whose tag is `{tag}` in headers, keys and the access log",
     ),
     advice(
         &["acl", "if", "unless", "match", "matchers"],
@@ -233,8 +241,12 @@ pub(super) const ADVICE: &[Advice] = &[
         "gRPC is HTTP/2: the servers have `protocol = \"h2\"` or `\"h2c\"` of an upstream, the clients `http2` of a listener",
     ),
     advice(
-        &["proxy_buffering", "proxy_buffers", "proxy_request_buffering"],
-        "bodies are streamed, never buffered as a whole: there is no such setting",
+        &["proxy_request_buffering", "http_buffer_request", "client_body_buffer_size"],
+        "bodies of requests are streamed; `buffer_requests = {}` of a route takes them in before a server is chosen",
+    ),
+    advice(
+        &["proxy_buffering", "proxy_buffers", "proxy_busy_buffers_size", "fastcgi_buffering"],
+        "responses are streamed; `buffer_responses = {}` of a route takes them in as fast as the server gives them",
     ),
     advice(
         &[

@@ -25,9 +25,9 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "Weir speaks HTTP/2 and HTTP/1.1, with clients and with servers",
     ),
     unsupported(
-        "Authentication of users",
+        "HTTP Digest",
         &["digest_auth"],
-        "authenticate in the servers, or require certificates with `client_certificates` of `tls`",
+        "a route asks for passwords with `basic`, for tokens with `jwt`, and another server with `forward_auth`",
     ),
     unsupported(
         "uwsgi and SCGI",
@@ -38,7 +38,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "Variables, maps and scripts",
         &[
             "map",
-            "geo",
             "geoip",
             "geoip2",
             "vars",
@@ -69,6 +68,11 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
             "proxy_set_body",
         ],
         "configure the servers with their public name, which Weir sends as `Host` and in `X-Forwarded-*`",
+    ),
+    unsupported(
+        "Parts of responses in a cache, and pages put together",
+        &["slice", "esi", "ssi"],
+        "requests with `Range` get their part while the whole is fetched, and go to the server where it is not stored",
     ),
     unsupported(
         "Certificates by ACME",

@@ -36,6 +36,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.bytes_max));
     "weir_cache_disk_evictions_total" Counter Cache, "Files that have made room for others.",
         |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.evictions));
+    "weir_cache_disk_written_bytes_total" Counter Cache, "Bytes written to files: responses as a whole, and the heads alone of those that a server has confirmed or that a soft purge has marked stale.",
+        |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.written_bytes));
     "weir_cache_disk_write_failures_total" Counter Cache, "Responses that could not be written to files: the disk has failed, or was too slow.",
         |samples, cache| cache.holds().disk.into_iter().for_each(|disk| samples.value(disk.write_failures));
     "weir_cache_evictions_total" Counter Cache, "Responses that are not stored any more, by reason.",

@@ -211,6 +211,7 @@ impl CachePart for FixtureCache {
                 bytes: 70_000,
                 bytes_max: 1 << 30,
                 evictions: 1,
+                written_bytes: 70_000,
                 write_failures: 2,
             }),
             evictions: vec![("memory", 3)],

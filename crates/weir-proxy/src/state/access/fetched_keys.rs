@@ -33,6 +33,17 @@ pub struct FetchedKeys {
     /// How many fetches have ended.
     ended: watch::Sender<u64>,
     figures: Mutex<KeyFetchFigures>,
+    /// Of the document that the keys are from: the server is asked whether it has another one.
+    validators: Mutex<KeyValidators>,
+}
+
+/// What tells the versions of a document apart (RFC 9110 section 8.8).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyValidators {
+    /// `ETag`.
+    pub etag: Option<Box<[u8]>>,
+    /// `Last-Modified`.
+    pub last_modified: Option<Box<[u8]>>,
 }
 
 /// What is known of the fetches.
@@ -42,6 +53,8 @@ pub struct KeyFetchFigures {
     pub fetches: u64,
     /// Those that have brought no keys that can be used.
     pub failures: u64,
+    /// Those that were answered 304: the server has no other document.
+    pub unchanged: u64,
     /// When the last one that succeeded did, since 1970.
     pub fetched: Option<Duration>,
     /// Why the last one has failed, if it has.
@@ -58,7 +71,13 @@ impl FetchedKeys {
             wanted: Notify::new(),
             ended: watch::Sender::new(0),
             figures: Mutex::default(),
+            validators: Mutex::default(),
         }
+    }
+
+    /// The validators of the document that the keys are from; none before there are any.
+    pub(crate) fn validators(&self) -> KeyValidators {
+        self.validators.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The keys now; `None` before there are any.
@@ -91,18 +110,29 @@ impl FetchedKeys {
         self.early_from.store(FETCHING, Ordering::Release);
     }
 
-    /// A fetch has ended, with the keys if it has succeeded; whether they are others than before.
-    pub fn end_fetch(&self, outcome: Result<Arc<KeySet>, &dyn fmt::Display>) -> bool {
-        let is_new = outcome.as_ref().is_ok_and(|keys| self.now().is_none_or(|before| *before != **keys));
+    /// A fetch has ended; whether there are other keys than before.
+    pub fn end_fetch(&self, outcome: Result<KeysFetched, &dyn fmt::Display>) -> bool {
+        let new = match &outcome {
+            Ok(KeysFetched::New(keys, _)) => Some(keys),
+            Ok(KeysFetched::Unchanged) | Err(_) => None,
+        };
+        let is_new = new.is_some_and(|keys| self.now().is_none_or(|before| *before != **keys));
         {
             let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
             figures.fetches += 1;
             match outcome {
-                Ok(keys) => {
+                Ok(fetched) => {
                     figures.fetched = Some(clock::unix_now());
                     figures.last_failure = None;
-                    if is_new {
-                        self.keys.store(Some(keys));
+                    match fetched {
+                        KeysFetched::Unchanged => figures.unchanged += 1,
+                        KeysFetched::New(keys, validators) => {
+                            // Only of a document whose keys are in use: one that was no good is fetched again as a whole.
+                            *self.validators.lock().unwrap_or_else(PoisonError::into_inner) = validators;
+                            if is_new {
+                                self.keys.store(Some(keys));
+                            }
+                        }
                     }
                 }
                 Err(why) => {
@@ -159,12 +189,23 @@ pub struct KeyFetch {
 }
 
 /// What a server has sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyDocument {
-    /// The body of the response.
-    pub text: Vec<u8>,
+    /// The body of the response; `None` when it is the one that the keys are from (304).
+    pub text: Option<Vec<u8>>,
     /// For how long it is fresh by its `Cache-Control`.
     pub max_age: Option<Duration>,
+    /// Its validators.
+    pub validators: KeyValidators,
+}
+
+/// What a fetch has brought.
+#[derive(Debug)]
+pub enum KeysFetched {
+    /// The keys of a document.
+    New(Arc<KeySet>, KeyValidators),
+    /// The word that there is no other document than the one that the keys are from.
+    Unchanged,
 }
 
 /// Why keys could not be fetched.
@@ -222,7 +263,8 @@ mod tests {
         assert!(!first.has_changed().unwrap() && !second.has_changed().unwrap());
         keys.begin_fetch();
         let set = Arc::new(KeySet::parse(SECRET).expect("they are keys"));
-        assert!(keys.end_fetch(Ok(Arc::clone(&set))));
+        let new = || KeysFetched::New(Arc::clone(&set), KeyValidators::default());
+        assert!(keys.end_fetch(Ok(new())));
         assert!(first.has_changed().unwrap() && second.has_changed().unwrap());
         assert!(keys.ask(begin + Duration::from_millis(29_999)).is_none());
         assert!(keys.ask(begin + Duration::from_secs(30)).is_some());
@@ -232,8 +274,14 @@ mod tests {
         let figures = keys.figures();
         assert_eq!((figures.fetches, figures.failures), (2, 1));
         assert_eq!(figures.last_failure.as_deref(), Some("it is down"));
-        assert!(!keys.end_fetch(Ok(set)), "they are the same ones");
+        assert!(!keys.end_fetch(Ok(new())), "they are the same ones");
         assert_eq!(keys.figures().last_failure, None);
+        let etag: Box<[u8]> = b"\"a\""[..].into();
+        let validators = KeyValidators { etag: Some(etag), last_modified: None };
+        keys.end_fetch(Ok(KeysFetched::New(Arc::clone(&set), validators.clone())));
+        assert!(!keys.end_fetch(Err(&"it is no set of keys")) && !keys.end_fetch(Ok(KeysFetched::Unchanged)));
+        assert_eq!((keys.validators(), keys.figures().unchanged), (validators, 1));
+        assert_eq!(keys.now().as_deref(), Some(&*set));
         clock::set(None);
     }
 }

@@ -10,6 +10,8 @@ mod digest;
 
 pub(crate) use digest::{CredentialDigest, DigestKey};
 pub(crate) use fetched_keys::all_of;
-pub use fetched_keys::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyFetchFigures};
+pub use fetched_keys::{
+    FetchedKeys, KeyDocument, KeyFetch, KeyFetchError, KeyFetchFigures, KeyValidators, KeysFetched,
+};
 pub(crate) use plan::AccessPlans;
 pub use plan::{AccessPlan, LiveFile, LiveKeys};

@@ -66,6 +66,8 @@ pub enum Decision {
     Again,
     /// The same server, on a new connection.
     Fresh,
+    /// Another attempt, for the part that the client wants: the whole was asked for to be stored, and cannot be.
+    Part,
     /// No other attempt, although the server or the way to it was at fault.
     GiveUp(RetryRefusal),
 }

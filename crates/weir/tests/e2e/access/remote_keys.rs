@@ -1,5 +1,6 @@
 //! Keys of tokens that a server has: fetched once for all, again when the issuer has a new one, and kept when it is down.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -307,4 +308,56 @@ fn tls_and_host_are_those_of_the_config() {
         shown(&weir)["last_failure"].as_str().is_some_and(|why| why.contains("tls"))
     });
     assert_eq!(fetch(&weir, &key.token()).reason(), Some("keys-unavailable"));
+}
+
+#[test]
+fn keys_that_have_not_changed_are_not_sent_again() {
+    let (one, two) = (IssuerKey::new("one"), IssuerKey::new("two"));
+    let published = Published::new(&one.document());
+    let document = published.clone();
+    let issuer = Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            let document = document.get();
+            // Of each document another one.
+            let mut hasher = DefaultHasher::new();
+            document.hash(&mut hasher);
+            let etag = format!("\"{:x}\"", hasher.finish());
+            if request.field("if-none-match") == Some(&*etag) {
+                conn.send(format!("HTTP/1.1 304 Not Modified\r\nETag: {etag}\r\n\r\n"))?;
+            } else {
+                let len = document.len();
+                conn.send(format!(
+                    "HTTP/1.1 200 OK\r\nETag: {etag}\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Length: {len}\r\n\r\n{document}"
+                ))?;
+            }
+        }
+    });
+    let origin = Origin::serving("fine");
+    let weir = Weir::start(&config(&origin, &issuer, "refresh = \"100ms\"\ncooldown = \"100ms\""));
+    wait_for_keys(&weir);
+    eventually("304 counts as a success", || shown(&weir)["unchanged"].as_u64() >= Some(2));
+    let state = shown(&weir);
+    assert_eq!((&state["keys"], &state["failures"]), (&1.into(), &0.into()));
+    assert_eq!(fetch(&weir, &one.token()).status, 200);
+    let asked = issuer.last_request();
+    assert_eq!(asked.field("if-modified-since"), Some("Thu, 01 Jan 2026 00:00:00 GMT"));
+    let told = weir.run_over_socket(&["ctl", "keys"]).stdout;
+    assert!(told.contains(" unchanged, 0 failed"), "{told}");
+    // One that is no good is asked for as a whole until it is: its validators do not count.
+    published.set("<html>");
+    eventually("it is a failure each time", || shown(&weir)["failures"].as_u64() >= Some(2));
+    assert_eq!(fetch(&weir, &one.token()).status, 200);
+    published.set(&two.document());
+    eventually("the new key counts", || fetch(&weir, &two.token()).status == 200);
+    assert_eq!(fetch(&weir, &one.token()).status, 401);
+    // A server that answers 304 to a request without conditions has failed.
+    let issuer = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n")?;
+        }
+    });
+    let weir = Weir::start(&config(&origin, &issuer, ""));
+    eventually("there are none", || shown(&weir)["last_failure"] == "the response has status 304");
 }

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::http2::H2C;
-use crate::harness::{
-    Client, Gate, Http2Client, Origin, Response, Weir, config_with, eventually, temporary_folder,
-};
+use crate::harness::{Client, Gate, Http2Client, Origin, Response, Weir, config_with, eventually};
 
 /// A Weir whose only route stores what it gets from `origin`; `keys` are those of the route's `cache`.
-fn start(origin: &Origin, keys: &str, more: &str) -> Weir {
+pub(super) fn start(origin: &Origin, keys: &str, more: &str) -> Weir {
     Weir::start(&config_with(
         &[origin.named("a")],
         &format!(
@@ -21,7 +19,7 @@ fn start(origin: &Origin, keys: &str, more: &str) -> Weir {
 }
 
 /// Answers with these fields and the number of the request as the body.
-fn counting(fields: &'static str) -> Origin {
+pub(super) fn counting(fields: &'static str) -> Origin {
     let count = AtomicUsize::new(0);
     Origin::start(move |conn| {
         loop {
@@ -33,11 +31,11 @@ fn counting(fields: &'static str) -> Origin {
     })
 }
 
-fn get(weir: &Weir, target: &str, fields: &str) -> Response {
+pub(super) fn get(weir: &Weir, target: &str, fields: &str) -> Response {
     Client::exchange(weir.web(), &format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"))
 }
 
-fn status(response: &Response) -> &str {
+pub(super) fn status(response: &Response) -> &str {
     response.field("cache-status").unwrap_or_default()
 }
 
@@ -386,34 +384,6 @@ fn large_bodies_are_the_same_however_they_are_sent() {
     eventually("the bodies are counted", || held() >= 1_332_000.0);
     assert_eq!(weir.run_over_socket(&["ctl", "purge", "pages", "--all"]).code, Some(0));
     eventually("nothing is left", || held() < 10_000.0);
-}
-
-#[test]
-fn files_survive_a_restart() {
-    let origin = counting("Cache-Control: max-age=600\r\n");
-    let folder = temporary_folder();
-    let text = config_with(
-        &[origin.named("a")],
-        &format!(
-            "cache.pages = {{ memory = \"4MiB\", response_max = \"1MiB\", disk = {{ folder = {:?} }} }}
-             listener.web.route = [{{ path = \"/\", upstream = \"app\", cache = \"pages\" }}]",
-            folder.path().join("cache")
-        ),
-    );
-    let weir = Weir::start(&text);
-    assert_eq!(get(&weir, "/a", "").text(), "1");
-    assert_eq!(get(&weir, "/b", "").text(), "2");
-    let files = |weir: &Weir| weir.metrics().sum("weir_cache_disk_files", &[]);
-    eventually("both are in files", || files(&weir) == 2.0);
-    // What was changed does not come back from a file.
-    Client::exchange(weir.web(), "DELETE /b HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    drop(weir);
-    let weir = Weir::start(&text);
-    eventually("the folder was read", || files(&weir) == 1.0);
-    let hit = get(&weir, "/a", "");
-    assert_eq!(hit.text(), "1");
-    assert!(status(&hit).starts_with("weir; hit"), "{}", status(&hit));
-    assert_eq!(get(&weir, "/b", "").text(), "4");
 }
 
 #[test]

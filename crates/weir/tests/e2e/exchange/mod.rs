@@ -10,6 +10,8 @@ mod grpc_web;
 mod compression;
 mod backpressure;
 mod buffering;
+mod cache_disk;
+mod cache_ranges;
 mod cache;
 mod early_response;
 mod last_bytes;

@@ -1,9 +1,12 @@
 //! Error pages that a server has: for Weir's own failures and for responses of servers, and what is sent when they cannot be fetched.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use crate::harness::http2::H2C;
 use crate::harness::origin::ok;
 use crate::harness::{
-    CLOSED_PORT, Client, Http2Client, Origin, Response, Weir, config_with, eventually, temporary_folder,
+    CLOSED_PORT, Client, Gate, Http2Client, Origin, Response, Weir, config_with, eventually, temporary_folder,
 };
 
 /// Has a page for every path but those below `/bad`.
@@ -175,7 +178,9 @@ fn responses_of_servers_are_replaced_where_that_is_asked_for() {
     assert_eq!(client.response_to("HEAD").field("content-length"), Some("17"));
     let mut client = Http2Client::connect(weir.web());
     assert_eq!(client.fetch("/500").text(), "page of /500.html");
-    assert_eq!(failed(&weir), 4.0);
+    // One that could not be fetched is not asked for again within a second.
+    let failed = failed(&weir);
+    assert!((1.0..4.0).contains(&failed), "{failed}");
 }
 
 #[test]
@@ -234,4 +239,117 @@ fn a_page_is_fetched_when_the_time_of_the_exchange_is_over() {
     );
     let response = fetch(&weir, "/", "");
     assert_eq!((response.status, response.text().as_str()), (504, "page of /504.html"));
+}
+
+/// Answers with these fields and the number of the request as the page, once `gate` is open.
+fn counting(fields: &'static str, gate: Option<Gate>) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::start(move |conn| {
+        loop {
+            conn.request()?;
+            let number = format!("page {}", count.fetch_add(1, Ordering::Relaxed) + 1);
+            if let Some(gate) = &gate {
+                gate.wait("the page");
+            }
+            conn.send(format!(
+                "HTTP/1.1 200 X\r\nContent-Type: text/html\r\n{fields}Content-Length: {}\r\n\r\n{number}",
+                number.len()
+            ))?;
+        }
+    })
+}
+
+const ALL_PAGES: &str = "listener.web.error_pages = [{ status = \"400-599\", upstream = \"pages\" }]
+     listener.web.route = [{ path = \"/a\", upstream = \"app\" }]";
+
+#[test]
+fn a_burst_of_failures_makes_one_request_for_the_page() {
+    let gate = Gate::new();
+    let (origin, pages) = (Origin::serving("fine"), counting("", Some(gate.clone())));
+    let weir = start(&origin, &pages.entry(), &format!("process.workers = 2\n{ALL_PAGES}"));
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(weir.web())).collect();
+    for client in &mut clients {
+        client.send("GET /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    }
+    // One that leaves does not take the page of the others with it.
+    let leaving = clients.remove(0);
+    eventually("all wait for the page", || {
+        weir.metrics().sum("weir_listener_connections_open", &["listener=\"web\""]) == 10.0
+            && !pages.requests().is_empty()
+    });
+    drop(leaving);
+    gate.open();
+    for client in &mut clients {
+        let response = client.response();
+        assert_eq!((response.status, response.field("content-type")), (404, Some("text/html")));
+        assert!(response.text().starts_with("page "), "{}", response.text());
+    }
+    // The one that left may have been the one that fetched it.
+    assert!(pages.requests().len() <= 2, "{:?}", pages.targets());
+    // Another host, another status: another page.
+    let before = pages.requests().len();
+    Client::exchange(weir.web(), "GET /nowhere HTTP/1.1\r\nHost: b.test\r\n\r\n");
+    assert_eq!(pages.requests().len(), before + 1);
+}
+
+#[test]
+fn a_page_is_used_for_as_long_as_it_says() {
+    let origin = Origin::serving("fine");
+    let texts = |weir: &Weir| [(); 3].map(|()| fetch(weir, "/nowhere", "Accept-Language: de\r\n").text());
+    for (fields, settings, expected) in [
+        ("", ALL_PAGES.to_owned(), ["page 1", "page 1", "page 1"]),
+        (
+            "Cache-Control: max-age=30\r\nSet-Cookie: a=b\r\n",
+            ALL_PAGES.to_owned(),
+            ["page 1", "page 1", "page 1"],
+        ),
+        ("Cache-Control: no-store\r\n", ALL_PAGES.to_owned(), ["page 1", "page 2", "page 3"]),
+        ("", ALL_PAGES.replace("\"pages\" }", "\"pages\", ttl = \"0s\" }"), ["page 1", "page 2", "page 3"]),
+    ] {
+        let pages = counting(fields, None);
+        let weir = start(&origin, &pages.entry(), &settings);
+        assert_eq!(texts(&weir), expected, "{fields}{settings}");
+    }
+    let pages = counting("Vary: Accept-Language\r\n", None);
+    let weir = start(&origin, &pages.entry(), ALL_PAGES);
+    assert_eq!(texts(&weir), ["page 1"; 3]);
+    assert_eq!(fetch(&weir, "/nowhere", "Accept-Language: fr\r\n").text(), "page 2");
+    assert_eq!(texts(&weir), ["page 1"; 3]);
+    // Fetched anew when its time is over.
+    let pages = counting("", None);
+    let weir =
+        start(&origin, &pages.entry(), &ALL_PAGES.replace("\"pages\" }", "\"pages\", ttl = \"20ms\" }"));
+    assert_eq!(fetch(&weir, "/nowhere", "").text(), "page 1");
+    eventually("it is fetched anew", || fetch(&weir, "/nowhere", "").text() == "page 2");
+}
+
+#[test]
+fn a_page_of_before_is_sent_while_the_server_of_the_pages_fails() {
+    let origin = Origin::serving("fine");
+    let fails = Arc::<AtomicBool>::default();
+    let failing = Arc::clone(&fails);
+    let pages = Origin::start(move |conn| {
+        loop {
+            conn.request()?;
+            match failing.load(Ordering::Relaxed) {
+                false => conn.send(ok("page"))?,
+                true => conn.send("HTTP/1.1 500 X\r\nContent-Length: 4\r\n\r\ndown")?,
+            }
+        }
+    });
+    let settings = ALL_PAGES.replace("\"pages\" }", "\"pages\", ttl = \"20ms\" }");
+    let weir = start(&origin, &pages.entry(), &settings);
+    assert_eq!(fetch(&weir, "/nowhere", "").text(), "page");
+    fails.store(true, Ordering::Relaxed);
+    eventually("it was asked for again", || {
+        assert_eq!(fetch(&weir, "/nowhere", "").text(), "page");
+        failed(&weir) > 0.0
+    });
+    // Without one of before, Weir's own is sent, and the server is left alone for a moment.
+    let asked = pages.requests().len();
+    for _ in 0..5 {
+        let other = Client::exchange(weir.web(), "GET /nowhere HTTP/1.1\r\nHost: other.test\r\n\r\n");
+        assert!(other.status == 404 && other.text() != "page");
+    }
+    assert!(pages.requests().len() < asked + 5, "{:?}", pages.targets());
 }

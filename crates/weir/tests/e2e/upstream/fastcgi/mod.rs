@@ -1,5 +1,6 @@
 //! Servers of FastCGI: what they are told, what they answer, what goes wrong with them, and PHP itself.
 
+mod caching;
 mod failures;
 mod health;
 mod php;

@@ -1,5 +1,8 @@
 //! Tests of files: they survive restarts, purges hold, and what is damaged is never sent.
 
+mod confirmed;
+mod purges;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +36,7 @@ impl TwoStores {
     fn new(limits: DiskLimits) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let disk = DiskFolder::open(folder.path(), limits, [1; 16]).expect("it is writable");
+        disk.scan(NOW, || true).expect("it is readable");
         let memory = Store::new(StoreLimits { memory_max: 16 << 20, object_max: 1 << 20 }, disk.secret());
         Self { folder, limits, disk, memory }
     }
@@ -177,99 +181,8 @@ fn variants_are_found_by_the_fields_of_the_request() {
     assert_eq!((get(&stores, &french).as_deref(), stores.files().len()), (Some(&b"any"[..]), 1));
     put(&stores, &german, "Accept-Language", b"Tag");
     put(&stores, &french, "Accept-Language", b"jour");
-    assert_eq!(stores.disk.purge(PurgeScope::Key(b"a"), NOW).expect("it is writable"), 2);
+    assert_eq!(stores.disk.purge(PurgeScope::Key(b"a"), PurgeMode::Hard, NOW).expect("it is writable"), 2);
     assert!(get(&stores, &german).is_none() && stores.files().is_empty());
-}
-
-#[test]
-fn purges_hold_beyond_a_restart() {
-    for (scope, expected) in [
-        (PurgeScope::All, [false; 3]),
-        (PurgeScope::Key(b"x/1"), [false, true, true]),
-        (PurgeScope::Prefix(b"x/"), [false, false, true]),
-        (PurgeScope::Tag(b"red"), [true, false, false]),
-    ] {
-        let mut stores = TwoStores::new(LIMITS);
-        stores.put("x/1", &[], b"1");
-        stores.put("x/2", &[("Cache-Tag", "blue, red")], b"2");
-        stores.put("y", &[("Surrogate-Key", "red")], b"3");
-        let count = expected.iter().filter(|stays| !**stays).count();
-        assert_eq!(stores.disk.purge(scope, NOW).expect("it is writable"), count);
-        for _ in 0..2 {
-            assert_eq!(["x/1", "x/2", "y"].map(|key| stores.get(key).is_some()), expected, "{scope:?}");
-            assert_eq!(stores.restart(NOW), ScanReport { kept: 3 - count, removed: 0 });
-        }
-    }
-}
-
-#[test]
-fn a_purge_that_was_cut_short_goes_on_at_the_next_start() {
-    let mut stores = TwoStores::new(LIMITS);
-    stores.put("x/1", &[], b"1");
-    stores.put("y", &[], b"2");
-    // As a process leaves it that ends behind the first step of a purge.
-    std::fs::write(stores.folder.path().join("purges/1"), b"px/").expect("it is writable");
-    assert_eq!(stores.restart(NOW), ScanReport { kept: 1, removed: 1 });
-    stores.put("x/1", &[], b"1");
-    assert_eq!(stores.restart(NOW), ScanReport { kept: 2, removed: 0 });
-}
-
-#[test]
-fn what_was_purged_while_it_was_written_is_not_stored() {
-    for scope in [PurgeScope::All, PurgeScope::Key(b"a"), PurgeScope::Prefix(b"a"), PurgeScope::Tag(b"red")] {
-        let stores = TwoStores::new(LIMITS);
-        let response = stores.in_memory("a", &[("Cache-Tag", "red")], NONE, b"");
-        let mut writer = stores.disk.begin_write(&response, NOW).expect("it is writable");
-        stores.disk.purge(scope, NOW).expect("it is writable");
-        writer.append(b"body").expect("there is room");
-        assert!(!writer.finish().expect("there is room"));
-        assert!(stores.get("a").is_none() && stores.files().is_empty());
-    }
-    let stores = TwoStores::new(LIMITS);
-    let response = stores.in_memory("a", &[], NONE, b"");
-    stores.memory.purge(PurgeScope::All, PurgeMode::Hard, NOW);
-    assert!(!stores.disk.write(&response, NOW).expect("there is room"));
-    assert!(stores.get("a").is_none());
-}
-
-#[test]
-fn a_purge_of_both_finds_what_goes_from_the_file_to_memory() {
-    let mut stores = TwoStores::new(LIMITS);
-    stores.put("a", &[], b"body");
-    stores.restart(NOW);
-    // Read before the purge, stored behind it.
-    let key = stores.memory.key(b"a");
-    let Found::Missing(slot) = stores.memory.find(&key, NONE, NOW) else { panic!("memory is empty") };
-    let Join::Lead(ticket) = stores.memory.join(&key, slot) else { panic!("it is alone") };
-    let response = stores.get_for("a", NONE).expect("it is on disk");
-    let purged = stores.disk.purge_with(&stores.memory, PurgeScope::Key(b"a"), PurgeMode::Hard, NOW);
-    assert_eq!(purged.expect("it is writable"), (0, 1));
-    ticket.store(response.to_new(), NONE);
-    assert!(matches!(stores.memory.find(&key, NONE, NOW), Found::Missing(_)) && stores.get("a").is_none());
-}
-
-#[test]
-fn a_confirmed_response_has_its_new_head_in_its_file() {
-    let mut stores = TwoStores::new(LIMITS);
-    stores.put("a", &[("ETag", "\"a\"")], b"body");
-    let key = stores.memory.key(b"a");
-    let hit = stores.disk.find(&key, NONE, NOW).expect("it is on disk");
-    let old = stores.disk.open_hit(&key, &hit).expect("it is sound");
-    let lifetime = Lifetime { received: NOW.after(9_000), fresh_ms: 5_000_000, ..Lifetime::default() };
-    let new = Freshened { head: head(&[("ETag", "\"a\""), ("X", "2")]), lifetime };
-    assert!(stores.disk.freshen(&hit, &old, &new, NOW.after(9_000)));
-    assert_eq!(stores.restart(NOW.after(4_000_000)).kept, 1);
-    let response = stores.get_for("a", NONE).expect("it is on disk");
-    assert_eq!(
-        (response.header.lifetime, response.header.head.view().first("x")),
-        (lifetime, Some(&b"2"[..]))
-    );
-    assert_eq!(response.read_body().expect("it is readable"), b"body");
-    // One that does not fit is a miss.
-    let hit = stores.disk.find(&key, NONE, NOW).expect("it is on disk");
-    let new = Freshened { head: head(&[("X", &"x".repeat(2_000))]), lifetime };
-    assert!(!stores.disk.freshen(&hit, &response, &new, NOW));
-    assert!(stores.get("a").is_none() && stores.files().is_empty());
 }
 
 #[test]
@@ -313,7 +226,7 @@ fn a_file_that_is_damaged_is_never_sent() {
         std::fs::write(&path, &bytes).expect("it is writable");
         stores.restart(NOW);
         if let Some(response) = stores.get_for("a", NONE) {
-            // Only the padding behind the head may differ.
+            // Only the padding behind the head, and the second place for one, may differ.
             assert!(response.read_body().expect("it is readable") == [b'x'; 5_000]);
             assert_eq!(response.header.head.text(), b"Content-Type: text/plain\r\n");
             sent += 1;
@@ -322,7 +235,7 @@ fn a_file_that_is_damaged_is_never_sent() {
         }
         count += 1;
     }
-    assert!(sent < 40 && count > 500, "{sent} of {count}");
+    assert!(sent < 90 && count > 500, "{sent} of {count}");
     // A file of another key in its place.
     std::fs::write(&path, &sound).expect("it is writable");
     stores.put("b", &[], b"other");
