@@ -57,7 +57,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if exchange.request_text.is_empty() {
         exchange.keep_first_line(client, stream);
     }
-    if exchange.limited.is_asked {
+    if exchange.limited.is_asked() {
         exchange.limited.settle(exchange.record.status, client.now);
     }
     let grpc_status = grpc_call::final_status(exchange);

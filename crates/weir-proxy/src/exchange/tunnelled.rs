@@ -123,7 +123,7 @@ impl Tunnelled {
         let is_logged = log::is_on(client, &exchange.record, &config);
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.update(stream);
-        let holds = std::mem::take(&mut exchange.limited.holds);
+        let holds = exchange.limited.take_holds();
         let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
@@ -165,8 +165,7 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
-        exchange.limited.is_asked |= !self.holds.is_empty();
-        exchange.limited.holds = std::mem::take(&mut self.holds);
+        exchange.limited.give_back_holds(std::mem::take(&mut self.holds));
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
         record.bytes_in += self.tunnel.moved().0;
