@@ -42,31 +42,31 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
     stream: &mut C,
     servers: &mut U,
     exchange: &mut Exchange,
-    plans: Plans<'_>,
+    plans: &Plans<'_>,
     slot: Slot,
     history: &AttemptHistory,
 ) -> impl Future<Output = Result<RespondingServer<U::Stream>, AttemptFailure>> {
+    let began = client.now;
+    let mut attempt = Attempt::new(slot);
     async move {
-        let began = client.now;
-        let index = slot.server.index();
-        let local = begin(exchange, plans, slot.server, began);
-        let mut attempt = Attempt::new(slot);
+        let local = begin(exchange, *plans, attempt.slot.server, began);
+        let index = attempt.slot.server.index();
         if let Some(call) = &mut exchange.grpc {
             call.begin_attempt(began);
             grpc_web::begin_request_body(exchange);
         }
         let mut server =
-            match connect::take_kept(client, servers, exchange, plans, attempt.slot.server, history) {
+            match connect::take_kept(client, servers, exchange, *plans, attempt.slot.server, history) {
                 Some(kept) => kept,
                 None => {
                     let server = attempt.slot.server;
                     let connecting =
-                        connect::connect(client, stream, servers, exchange, plans, server, Some(history));
+                        connect::connect(client, stream, servers, exchange, *plans, server, Some(history));
                     // On the heap, since it would make every exchange larger.
                     let opened = Box::pin(connecting).await;
                     opened.inspect_err(|failed| {
-                        record_latency(plans, index, began, Some(failed.failure));
-                        record_outcome(plans, local, failed.server, classify_failure(failed), began);
+                        record_latency(*plans, index, began, Some(failed.failure));
+                        record_outcome(*plans, local, failed.server, classify_failure(failed), began);
                     })?
                 }
             };
@@ -79,26 +79,26 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
             server.set_private();
         }
         if has_values(&plans.route.config.request_headers) {
-            render_headers(client, stream, exchange, plans, attempt.slot.server);
+            render_headers(client, stream, exchange, *plans, attempt.slot.server);
         }
-        write_request(&mut server, client, stream, exchange, plans, attempt.slot.server);
+        write_request(&mut server, client, stream, exchange, *plans, attempt.slot.server);
         exchange.waits.begin_attempt(client.now);
         let outcome = std::future::poll_fn(|cx| {
-            attempt.poll_response(cx, client, stream, exchange, &mut server, plans)
+            attempt.poll_response(cx, client, stream, exchange, &mut server, *plans)
         })
         .await;
         attempt.sent_any = server.sent() > 0;
         attempt.received_any = server.received_any();
-        record_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
+        record_latency(*plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
         match outcome {
             Ok(()) => {
                 local.shard.requests.increment();
                 let outcome = match exchange.grpc {
                     None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
-                    Some(_) => grpc::outcome_of_head(exchange, plans, &server),
+                    Some(_) => grpc::outcome_of_head(exchange, *plans, &server),
                 };
                 if let Some(outcome) = outcome {
-                    record_outcome(plans, local, attempt.slot.server, outcome, began);
+                    record_outcome(*plans, local, attempt.slot.server, outcome, began);
                 }
                 let Attempt { slot, sent_any, send_failed, .. } = attempt;
                 Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
@@ -107,7 +107,7 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
                 exchange.record.sent_to_server += server.sent();
                 servers.drop_stream(server);
                 let failed = attempt.failed(failure, origin);
-                record_outcome(plans, local, failed.server, classify_failure(&failed), began);
+                record_outcome(*plans, local, failed.server, classify_failure(&failed), began);
                 Err(failed)
             }
         }

@@ -101,7 +101,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
         }
         if let Some(server) = record.server {
             let shard = &served.server(index, server).shard;
-            let (up, down) = record.credited;
+            let (up, down) = record.tunnelled.as_ref().map_or((0, 0), |bytes| bytes.credited);
             if !record.is_own_answer {
                 shard.bytes_in.add(exchange.response_relay.moved - down);
             }

@@ -204,7 +204,7 @@ fn carry(
             let plans = plans.on(&location.0, location.1);
             // Connect, Send, Response: one attempt on that server.
             let attempted = {
-                let attempt = pin!(attempt::run(client, stream, servers, exchange, plans, slot, &history));
+                let attempt = pin!(attempt::run(client, stream, servers, exchange, &plans, slot, &history));
                 attempt.await
             };
             match attempted {
@@ -309,7 +309,7 @@ pub(crate) struct Exchange {
     /// The server name of the SNI of a TCP listener's client; empty without one.
     pub(crate) server_name: Vec<u8>,
     /// The beginning of the first line of a head that could not be read.
-    pub(crate) first_line: Vec<u8>,
+    pub(crate) first_line: Box<[u8]>,
     /// The path and query that the server gets, when a rewrite changed them.
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_relay: Relay,
@@ -363,7 +363,7 @@ impl Exchange {
             request: RequestHead::new(),
             request_text: Vec::new(),
             server_name: Vec::new(),
-            first_line: Vec::new(),
+            first_line: Box::default(),
             rewritten: Vec::new(),
             request_relay: Relay::new(),
             replay_buffer: ReplayBuffer::default(),
@@ -395,9 +395,8 @@ impl Exchange {
     #[inline(always)]
     pub(crate) fn reset(&mut self) {
         self.request.reset();
-        for text in
-            [&mut self.request_text, &mut self.first_line, &mut self.rewritten, &mut self.response_text]
-        {
+        self.first_line = Box::default();
+        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
         }
@@ -431,7 +430,7 @@ impl Exchange {
         if is_head {
             let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
             let line = line.unwrap_or_default();
-            self.first_line.extend_from_slice(&line[..line.len().min(FIRST_LINE_MAX)]);
+            self.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Opt
     let (entry, record) = (&mut recorded.entry, &exchange.record);
     entry.times.add(phase, now.micros_since(record.accounted));
     entry.ended = now;
-    entry.bytes_in += record.body_in + record.tunnelled.map_or(0, |(up, _)| up);
+    entry.bytes_in += record.body_in + record.tunnelled.as_ref().map_or(0, |bytes| bytes.moved.0);
     Some(recorded)
 }
 

@@ -199,7 +199,8 @@ impl Tunnelled {
         let (up, down) = self.tunnel.moved();
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
         exchange.record = std::mem::replace(&mut self.record, Record::new());
-        let (up_before, down_before) = exchange.record.tunnelled.replace((up, down)).unwrap_or_default();
+        let bytes = exchange.record.tunnelled.get_or_insert_default();
+        let (up_before, down_before) = std::mem::replace(&mut bytes.moved, (up, down));
         exchange.record.sent_to_server += up - up_before;
         exchange.record.bytes_out += down - down_before;
         exchange.response_relay.moved = down;
@@ -282,7 +283,8 @@ impl Tunnelled {
     /// Counts the bytes moved since the last call: the figures of a connection that lasts for days must not wait for its end.
     fn credit(&mut self) {
         let moved = self.tunnel.moved();
-        let before = std::mem::replace(&mut self.record.credited, moved);
+        let bytes = self.record.tunnelled.get_or_insert_default();
+        let before = std::mem::replace(&mut bytes.credited, moved);
         let shard = self.server.shard();
         shard.bytes_out.add(moved.0 - before.0);
         shard.bytes_in.add(moved.1 - before.1);
