@@ -60,6 +60,8 @@ struct ConnectionProgress {
     pace: Option<Pace>,
     /// Whether an idle connection still has memory.
     has_memory: bool,
+    /// The streams that it has had, and since when no further one has come.
+    newest: (u32, Instant),
 }
 
 impl ClientConnection {
@@ -75,6 +77,7 @@ impl ClientConnection {
             partial_since: None,
             pace: None,
             has_memory: true,
+            newest: (0, opened_at),
         };
         std::future::poll_fn(|cx| self.poll_streams(cx, &mut http2, &mut progress)).await;
         http2.close_account(&self.client.worker.inbox);
@@ -230,13 +233,36 @@ impl ClientConnection {
         progress: &mut ConnectionProgress,
         standing: &Standing,
     ) {
-        if standing.streams > 0 || standing.unwritten.is_some() || !progress.has_memory {
+        if standing.streams > 0 {
+            return self.release_heads(http2, progress, standing);
+        }
+        if standing.unwritten.is_some() || !progress.has_memory {
             return;
         }
         let at = progress.idle_since.unwrap_or(self.client.now) + MEMORY_TIME;
         if standing.opened <= STREAMS_FEW || self.client.now >= at {
             http2.release_memory();
             progress.has_memory = false;
+        } else {
+            self.client.deadline.look_again(at);
+        }
+    }
+
+    /// Gives back the memory of the heads of streams, once no further one has come for a moment: those of long requests wait for their
+    /// responses.
+    fn release_heads(
+        &mut self,
+        http2: &mut Http2Connection,
+        progress: &mut ConnectionProgress,
+        standing: &Standing,
+    ) {
+        let now = self.client.now;
+        if progress.newest.0 != standing.opened {
+            progress.newest = (standing.opened, now);
+        }
+        let at = progress.newest.1 + MEMORY_TIME;
+        if now >= at {
+            http2.release_heads();
         } else {
             self.client.deadline.look_again(at);
         }

@@ -213,6 +213,11 @@ impl<S: ConnectionSide> Multiplexer<S> {
         self.is_deaf = true;
     }
 
+    /// Gives back the memory of heads, which a connection does not need whose streams all wait.
+    pub(crate) fn release_heads(&mut self) {
+        self.shared.state.borrow_mut().heads = Vec::new();
+    }
+
     /// Gives back all memory that an idle connection does not need.
     pub(crate) fn release_memory(&mut self) {
         let state = &mut *self.shared.state.borrow_mut();
