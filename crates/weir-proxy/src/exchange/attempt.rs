@@ -36,7 +36,8 @@ const INTERIM_RESPONSES_MAX: u32 = 32;
 
 /// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
 /// measure it.
-#[expect(clippy::manual_async_fn, reason = "an `async fn` has room for each of its arguments twice")]
+///
+/// Not an `async fn`: it would have room for each of its arguments twice.
 pub(crate) fn run<C: ClientStream, U: Servers>(
     client: &mut Client,
     stream: &mut C,

@@ -203,10 +203,9 @@ impl Source for Reader<'_> {
                 if decoded.done
                     && let BodyRemainder::Chunks(decoder) =
                         std::mem::replace(&mut incoming.remainder, BodyRemainder::Nothing)
+                    && decoder.trailers().next().is_some()
                 {
-                    if decoder.trailers().next().is_some() {
-                        incoming.trailers = Some(Box::new(decoder));
-                    }
+                    incoming.trailers = Some(Box::new(decoder));
                 }
                 self.connection.consume(skipped);
             }
