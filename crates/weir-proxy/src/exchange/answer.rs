@@ -105,17 +105,22 @@ pub(crate) async fn without_server(
 ) -> Result<End, Ended> {
     let config = exchange.record.begin_config(client);
     let listener = &*config.snapshot.listeners[exchange.record.listener()];
-    let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
-    let preflight = route.config.cors.as_ref().filter(|_| cors::is_preflight(exchange));
-    let answer = match &route.config.action {
-        _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
-        RouteAction::Redirect(to) => redirect::answer(to, |template, out| values.write_url(template, out)),
-        RouteAction::Respond(fixed) => {
-            let write = |value: &TemplateValue, out: &mut Vec<u8>| values.write_one(value, out);
-            fixed::answer(fixed, |template, out| values.write(template, out), write)
-        }
-        RouteAction::Upstream(_) | RouteAction::Split(_) | RouteAction::Files(_) => {
-            unreachable!("only routes without an upstream come here")
+    // What the values refer to is not kept while the answer is sent.
+    let answer = {
+        let values = TemplateValues::of_request(client, stream, exchange, listener, Some(route));
+        let preflight = route.config.cors.as_ref().filter(|_| cors::is_preflight(exchange));
+        match &route.config.action {
+            _ if let Some(cors) = preflight => cors::answer_preflight(cors, exchange),
+            RouteAction::Redirect(to) => {
+                redirect::answer(to, |template, out| values.write_url(template, out))
+            }
+            RouteAction::Respond(fixed) => {
+                let write = |value: &TemplateValue, out: &mut Vec<u8>| values.write_one(value, out);
+                fixed::answer(fixed, |template, out| values.write(template, out), write)
+            }
+            RouteAction::Upstream(_) | RouteAction::Split(_) | RouteAction::Files(_) => {
+                unreachable!("only routes without an upstream come here")
+            }
         }
     };
     if !stream.discard_body(client) {

@@ -3,6 +3,7 @@
 //! It ends with a response head that can be relayed, or with a failure that says whether the request may have had an
 //! effect. While it waits for the head it passes on interim responses and the rest of the request body.
 
+use std::future::Future;
 use std::task::{Context, Poll};
 
 use weir_http::fastcgi::Params;
@@ -35,81 +36,81 @@ const INTERIM_RESPONSES_MAX: u32 = 32;
 
 /// Sends the request to the server of `slot` and waits for the head of its response. Reports the latency to balancers that
 /// measure it.
-pub(crate) async fn run<C: ClientStream, U: Servers>(
+///
+/// Not an `async fn`: it would have room for each of its arguments twice.
+pub(crate) fn run<C: ClientStream, U: Servers>(
     client: &mut Client,
     stream: &mut C,
     servers: &mut U,
     exchange: &mut Exchange,
-    plans: Plans<'_>,
+    plans: &Plans<'_>,
     slot: Slot,
     history: &AttemptHistory,
-) -> Result<RespondingServer<U::Stream>, AttemptFailure> {
+) -> impl Future<Output = Result<RespondingServer<U::Stream>, AttemptFailure>> {
     let began = client.now;
-    let index = slot.server.index();
-    let local = begin(exchange, plans, slot.server, began);
     let mut attempt = Attempt::new(slot);
-    if let Some(call) = &mut exchange.grpc {
-        call.begin_attempt(began);
-        grpc_web::begin_request_body(exchange);
-    }
-    let mut server = match connect::take_kept(client, servers, exchange, plans, attempt.slot.server, history)
-    {
-        Some(kept) => kept,
-        None => {
-            let opened = connect::connect(
-                client,
-                stream,
-                servers,
-                exchange,
-                plans,
-                attempt.slot.server,
-                Some(history),
-            )
-            .await;
-            opened.inspect_err(|failed| {
-                record_latency(plans, index, began, Some(failed.failure));
-                record_outcome(plans, local, failed.server, classify_failure(failed), began);
-            })?
+    async move {
+        let local = begin(exchange, *plans, attempt.slot.server, began);
+        let index = attempt.slot.server.index();
+        if let Some(call) = &mut exchange.grpc {
+            call.begin_attempt(began);
+            grpc_web::begin_request_body(exchange);
         }
-    };
-    let (opened_at, carried) = server.history();
-    attempt.reused = carried > 0;
-    exchange.record.reused = attempt.reused;
-    exchange.attempt_trace.connected(opened_at, carried);
-
-    if private::has_credentials(exchange) {
-        server.set_private();
-    }
-    if has_values(&plans.route.config.request_headers) {
-        render_headers(client, stream, exchange, plans, attempt.slot.server);
-    }
-    write_request(&mut server, client, stream, exchange, plans, attempt.slot.server);
-    exchange.waits.begin_attempt(client.now);
-    let outcome =
-        std::future::poll_fn(|cx| attempt.poll_response(cx, client, stream, exchange, &mut server, plans))
-            .await;
-    attempt.sent_any = server.sent() > 0;
-    attempt.received_any = server.received_any();
-    record_latency(plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
-    match outcome {
-        Ok(()) => {
-            local.shard.requests.increment();
-            let outcome = match exchange.grpc {
-                None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
-                Some(_) => grpc::outcome_of_head(exchange, plans, &server),
+        let mut server =
+            match connect::take_kept(client, servers, exchange, *plans, attempt.slot.server, history) {
+                Some(kept) => kept,
+                None => {
+                    let server = attempt.slot.server;
+                    let connecting =
+                        connect::connect(client, stream, servers, exchange, *plans, server, Some(history));
+                    // On the heap, since it would make every exchange larger.
+                    let opened = Box::pin(connecting).await;
+                    opened.inspect_err(|failed| {
+                        record_latency(*plans, index, began, Some(failed.failure));
+                        record_outcome(*plans, local, failed.server, classify_failure(failed), began);
+                    })?
+                }
             };
-            if let Some(outcome) = outcome {
-                record_outcome(plans, local, attempt.slot.server, outcome, began);
-            }
-            let Attempt { slot, sent_any, send_failed, .. } = attempt;
-            Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
+        let (opened_at, carried) = server.history();
+        attempt.reused = carried > 0;
+        exchange.record.reused = attempt.reused;
+        exchange.attempt_trace.connected(opened_at, carried);
+
+        if private::has_credentials(exchange) {
+            server.set_private();
         }
-        Err((failure, origin)) => {
-            exchange.record.sent_to_server += server.sent();
-            servers.drop_stream(server);
-            let failed = attempt.failed(failure, origin);
-            record_outcome(plans, local, failed.server, classify_failure(&failed), began);
-            Err(failed)
+        if has_values(&plans.route.config.request_headers) {
+            render_headers(client, stream, exchange, *plans, attempt.slot.server);
+        }
+        write_request(&mut server, client, stream, exchange, *plans, attempt.slot.server);
+        exchange.waits.begin_attempt(client.now);
+        let outcome = std::future::poll_fn(|cx| {
+            attempt.poll_response(cx, client, stream, exchange, &mut server, *plans)
+        })
+        .await;
+        attempt.sent_any = server.sent() > 0;
+        attempt.received_any = server.received_any();
+        record_latency(*plans, index, began, outcome.as_ref().err().map(|(failure, _)| *failure));
+        match outcome {
+            Ok(()) => {
+                local.shard.requests.increment();
+                let outcome = match exchange.grpc {
+                    None => Some(plans.upstream.outlier_detector.classify_status(exchange.response.status())),
+                    Some(_) => grpc::outcome_of_head(exchange, *plans, &server),
+                };
+                if let Some(outcome) = outcome {
+                    record_outcome(*plans, local, attempt.slot.server, outcome, began);
+                }
+                let Attempt { slot, sent_any, send_failed, .. } = attempt;
+                Ok(RespondingServer { server, slot, sent_any, send_failed: send_failed.is_some() })
+            }
+            Err((failure, origin)) => {
+                exchange.record.sent_to_server += server.sent();
+                servers.drop_stream(server);
+                let failed = attempt.failed(failure, origin);
+                record_outcome(*plans, local, failed.server, classify_failure(&failed), began);
+                Err(failed)
+            }
         }
     }
 }
@@ -128,7 +129,8 @@ pub(crate) async fn connect<C: ClientEnd, U: Servers>(
     let local = begin(exchange, plans, slot.server, began);
     let attempt = Attempt::new(slot);
     let server = attempt.slot.server;
-    let connected = connect::connect(client, stream, servers, exchange, plans, server, None).await;
+    let connecting = connect::connect(client, stream, servers, exchange, plans, server, None);
+    let connected = Box::pin(connecting).await;
     record_latency(plans, index, began, connected.as_ref().err().map(|failed| failed.failure));
     match connected {
         Ok(server) => {

@@ -3,6 +3,7 @@
 //! Must not send the request.
 
 use std::future::Future as _;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -49,7 +50,8 @@ pub(super) fn take_kept<U: Servers>(
     Some(kept)
 }
 
-/// A stream on a new connection; on a kept one, too, if it had to wait for a descriptor and there is a `history`.
+/// A stream on a new connection; on a kept one, too, if it had to wait for a descriptor and there is a `history`. Large: callers put it on
+/// the heap.
 pub(super) async fn connect<C: ClientEnd, U: Servers>(
     client: &mut Client,
     stream: &mut C,
@@ -68,9 +70,8 @@ pub(super) async fn connect<C: ClientEnd, U: Servers>(
     if !plans.upstream.shares_connections() {
         permit = ServerPermit::take_free();
         if permit.is_none() {
-            // On the heap, since it is rare and would make every exchange larger.
             let waiting = wait_for_permit(client, stream, servers, exchange, plans, server, history);
-            match Box::pin(waiting).await {
+            match waiting.await {
                 Ok(Admitted::Kept(kept)) => return Ok(kept),
                 Ok(Admitted::Permit(awaited)) => permit = Some(awaited),
                 Err(failure) => {
@@ -244,22 +245,22 @@ async fn open<C: ClientEnd, U: Servers>(
 ) -> Result<U::Opened, AttemptError> {
     let behind = if stream.sends_at_once() { Behind::More } else { Behind::Unknown };
     let header = proxy_header_for(client, stream, exchange, plans.upstream);
-    // On the heap, since it is rare and would make every exchange larger.
-    let mut connecting = Box::pin(servers.open(to, header, behind, Rc::clone(&client.worker)));
-    client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
-    let outcome = std::future::poll_fn(|cx| {
-        if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
-            return Poll::Ready(outcome.map_err(|failure| Some(not_opened(failure))));
-        }
-        if let Some(cause) = stream.poll_gone(cx, client) {
-            let gone = Failure::client(Phase::Connect, cause);
-            return Poll::Ready(Err(Some((gone, FailureOrigin::Other))));
-        }
-        client.report(Activity::Connecting, stream, exchange);
-        client.deadline.poll_passed().map(|()| Err(None))
-    })
-    .await;
-    drop(connecting);
+    let outcome = {
+        let mut connecting = pin!(servers.open(to, header, behind, Rc::clone(&client.worker)));
+        client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(outcome.map_err(|failure| Some(not_opened(failure))));
+            }
+            if let Some(cause) = stream.poll_gone(cx, client) {
+                let gone = Failure::client(Phase::Connect, cause);
+                return Poll::Ready(Err(Some((gone, FailureOrigin::Other))));
+            }
+            client.report(Activity::Connecting, stream, exchange);
+            client.deadline.poll_passed().map(|()| Err(None))
+        })
+        .await
+    };
     outcome.map_err(|error| error.unwrap_or_else(|| timed_out(client, servers.lateness(to))))
 }
 

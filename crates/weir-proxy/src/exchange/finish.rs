@@ -57,7 +57,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
     if exchange.request_text.is_empty() {
         exchange.keep_first_line(client, stream);
     }
-    if exchange.limited.is_asked {
+    if exchange.limited.is_asked() {
         exchange.limited.settle(exchange.record.status, client.now);
     }
     let grpc_status = grpc_call::final_status(exchange);
@@ -101,7 +101,7 @@ pub(crate) fn record(client: &mut Client, stream: &impl ClientEnd, exchange: &mu
         }
         if let Some(server) = record.server {
             let shard = &served.server(index, server).shard;
-            let (up, down) = record.credited;
+            let (up, down) = record.tunnelled.as_ref().map_or((0, 0), |bytes| bytes.credited);
             if !record.is_own_answer {
                 shard.bytes_in.add(exchange.response_relay.moved - down);
             }

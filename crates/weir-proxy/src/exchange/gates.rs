@@ -27,7 +27,8 @@ pub(super) async fn pass(
     {
         return Ok(Some(end));
     }
-    if files::answer(client, stream, exchange, route).await? {
+    // On the heap, since it is large and most routes have none.
+    if route.files.is_some() && Box::pin(files::answer(client, stream, exchange, route)).await? {
         return Ok(Some(End::Done));
     }
     mirror::begin(client, exchange, route);

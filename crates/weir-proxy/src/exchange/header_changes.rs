@@ -18,8 +18,12 @@ pub(super) fn leave(changes: &HeaderChanges, name: &[u8]) -> bool {
 }
 
 /// The values of the headers that a route sets and adds, of those with values of the exchange: made before a head is written.
+/// On the heap once there are such headers, since most exchanges have none.
 #[derive(Debug, Default)]
-pub(crate) struct RenderedHeaders {
+pub(crate) struct RenderedHeaders(Option<Box<RenderedValues>>);
+
+#[derive(Debug, Default)]
+struct RenderedValues {
     text: Vec<u8>,
     /// The text of each; `None` where there is nothing to send.
     values: Vec<Option<Range<usize>>>,
@@ -32,17 +36,19 @@ impl RenderedHeaders {
         changes: &HeaderChanges,
         write: impl Fn(&HeaderTemplate, &mut Vec<u8>) -> bool,
     ) {
-        self.text.clear();
-        self.values.clear();
+        let RenderedValues { text, values } = &mut **self.0.get_or_insert_default();
+        text.clear();
+        values.clear();
         for (_, template) in of_exchange(changes) {
-            let start = self.text.len();
-            let has_value = write(template, &mut self.text);
-            self.values.push(has_value.then_some(start..self.text.len()));
+            let start = text.len();
+            let has_value = write(template, text);
+            values.push(has_value.then_some(start..text.len()));
         }
     }
 
     fn all(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.values.iter().map(|range| Some(&self.text[range.clone()?]))
+        let rendered = self.0.iter();
+        rendered.flat_map(|all| all.values.iter().map(|range| Some(&all.text[range.clone()?])))
     }
 }
 

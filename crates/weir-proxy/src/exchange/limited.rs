@@ -1,5 +1,6 @@
 //! What limits by key have to do with one exchange: what they hold for it, and which of them has refused it.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use weir_config::{AccessList, HeaderChanges, LimitRate};
@@ -32,10 +33,69 @@ fn write_level(out: &mut Vec<u8>, name: &str, level: BucketLevel) {
     out.extend_from_slice(format!("\"{name}\";r={};t={reset}", level.remaining).as_bytes());
 }
 
+/// What limits have to do with one exchange; on the heap once any was asked, since most exchanges have none.
+#[derive(Debug, Default)]
+pub(crate) struct Limited(Option<Box<LimitUse>>);
+
+/// Of an exchange for which none was asked.
+static NOT_LIMITED: LimitUse = LimitUse::new();
+
+impl Deref for Limited {
+    type Target = LimitUse;
+
+    fn deref(&self) -> &LimitUse {
+        self.0.as_deref().unwrap_or(&NOT_LIMITED)
+    }
+}
+
+impl DerefMut for Limited {
+    fn deref_mut(&mut self) -> &mut LimitUse {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl Limited {
+    /// Whether any was asked: one branch for exchanges without limits, which are most.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|limits| limits.is_asked)
+    }
+
+    /// Lets go of everything; keeps the memory.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        if let Some(limits) = self.0.as_mut().filter(|limits| limits.is_asked) {
+            limits.reset();
+        }
+    }
+
+    /// What limits hold, for a tunnel that outlives the exchange.
+    pub(super) fn take_holds(&mut self) -> Vec<LimitHold> {
+        self.0.as_mut().map(|limits| std::mem::take(&mut limits.holds)).unwrap_or_default()
+    }
+
+    /// That tunnel is over.
+    pub(super) fn give_back_holds(&mut self, holds: Vec<LimitHold>) {
+        if !holds.is_empty() {
+            self.is_asked = true;
+            self.holds = holds;
+        }
+    }
+
+    /// Adds what is left of the limits that tell it to a response that they have not refused. A field of the server stays as it is:
+    /// the members of both lines are one list (RFC 9110 section 5.3).
+    #[inline]
+    pub(super) fn write_levels(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
+        if let Some(limits) = self.0.as_ref().filter(|limits| !limits.told.is_empty()) {
+            limits.write_told(out, changes);
+        }
+    }
+}
+
 /// The limits of one exchange.
 #[derive(Debug, Default)]
-pub(crate) struct Limited {
-    /// Whether any was asked: one branch for exchanges without limits, which are most.
+pub(crate) struct LimitUse {
+    /// Whether any was asked.
     pub(super) is_asked: bool,
     /// What limits hold until it is over.
     pub(super) holds: Vec<LimitHold>,
@@ -60,7 +120,20 @@ pub(super) enum RuleInForce {
     List(Arc<AccessList>),
 }
 
-impl Limited {
+impl LimitUse {
+    const fn new() -> Self {
+        Self {
+            is_asked: false,
+            holds: Vec::new(),
+            asked: Vec::new(),
+            told: Vec::new(),
+            text: Vec::new(),
+            by: None,
+            refusal: None,
+            tag: Vec::new(),
+        }
+    }
+
     /// The exchange is over: counts its response where limits count responses, and gives back its places.
     #[cold]
     pub(super) fn settle(&mut self, status: u16, now: Instant) {
@@ -116,15 +189,6 @@ impl Limited {
         }
     }
 
-    /// Adds what is left of the limits that tell it to a response that they have not refused. A field of the server stays as it is:
-    /// the members of both lines are one list (RFC 9110 section 5.3).
-    #[inline]
-    pub(super) fn write_levels(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
-        if !self.told.is_empty() {
-            self.write_told(out, changes);
-        }
-    }
-
     #[cold]
     fn write_told(&self, out: &mut impl FieldWriter, changes: &HeaderChanges) {
         let now = clock::now();
@@ -146,7 +210,7 @@ impl Limited {
 
     /// Lets go of everything; keeps the memory.
     #[cold]
-    pub(super) fn reset(&mut self) {
+    fn reset(&mut self) {
         self.is_asked = false;
         self.holds.clear();
         self.asked.clear();

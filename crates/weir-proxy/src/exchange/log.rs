@@ -144,8 +144,11 @@ fn with_record(
         failure: record.failure,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
-        body_bytes_in: record.tunnelled.map_or(record.body_in, |(up, _)| up),
-        body_bytes_out: record.tunnelled.map_or(exchange.response_relay.moved, |(_, down)| down),
+        body_bytes_in: record.tunnelled.as_ref().map_or(record.body_in, |bytes| bytes.moved.0),
+        body_bytes_out: record
+            .tunnelled
+            .as_ref()
+            .map_or(exchange.response_relay.moved, |bytes| bytes.moved.1),
         compression: exchange.body_coding.word(),
         body_bytes_uncompressed: matches!(exchange.body_coding, BodyCoding::Compressed(_))
             .then(|| exchange.response_relay.taken()),

@@ -73,6 +73,7 @@ pub(crate) mod waits;
 #[cfg(test)]
 mod simulation;
 
+use std::future::Future;
 use std::pin::pin;
 
 use weir_config::ListenerProtocol;
@@ -107,25 +108,29 @@ const FIRST_LINE_MAX: usize = 256;
 pub(crate) const MEMORY_KEPT_MAX: usize = 8 * 1024;
 
 /// Runs one exchange: from the request of the client to its response.
-pub(crate) async fn run(
+#[expect(clippy::manual_async_fn, reason = "an `async fn` has room for each of its arguments twice")]
+pub(crate) fn run(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
     exchange: &mut Exchange,
-) -> End {
-    // Pinned, since awaiting it otherwise moves its whole state once more.
-    let carried = {
-        let carried = pin!(carry(client, stream, servers, exchange));
-        carried.await
-    };
-    let end = match carried {
-        Ok(tunnel @ End::Tunnel(_)) => return tunnel,
-        Ok(end) => end,
-        Err(Ended::Quietly) => return End::Closed,
-        Err(Ended::Failed(failure)) => fail(client, stream, servers, exchange, failure).await,
-    };
-    finish::record(client, stream, exchange);
-    end
+) -> impl Future<Output = End> {
+    async move {
+        // Pinned, since awaiting it otherwise moves its whole state once more.
+        let carried = {
+            let carried = pin!(carry(client, stream, servers, exchange));
+            carried.await
+        };
+        let end = match carried {
+            Ok(tunnel @ End::Tunnel(_)) => return tunnel,
+            Ok(end) => end,
+            Err(Ended::Quietly) => return End::Closed,
+            // On the heap, since it would make every exchange larger.
+            Err(Ended::Failed(failure)) => Box::pin(fail(client, stream, servers, exchange, failure)).await,
+        };
+        finish::record(client, stream, exchange);
+        end
+    }
 }
 
 /// Answers with the page of a failure, or with what is stored for that case.
@@ -147,105 +152,112 @@ async fn fail(
 }
 
 /// The phases in their order. An early end is an [`Ended`]; what it means for the client is decided in [`run`].
-async fn carry(
+#[expect(clippy::manual_async_fn, reason = "an `async fn` has room for each of its arguments twice")]
+fn carry(
     client: &mut Client,
     stream: &mut impl ClientStream,
     servers: &mut impl Servers,
     exchange: &mut Exchange,
-) -> Result<End, Ended> {
-    let config = exchange.record.begin_config(client);
-    let listener = &*config.snapshot.listeners[exchange.record.listener()];
+) -> impl Future<Output = Result<End, Ended>> {
+    async move {
+        let config = exchange.record.begin_config(client);
+        let listener = &*config.snapshot.listeners[exchange.record.listener()];
 
-    // Request: the head, whole and well-formed.
-    stream.receive(client, exchange, listener).await?;
-    trace::begin(client, exchange, listener, &config);
-    admit::request(client, stream, exchange, listener)?;
-    if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
-        return answer::as_last_hop(client, stream, exchange).await;
-    }
+        // Request: the head, whole and well-formed.
+        stream.receive(client, exchange, listener).await?;
+        trace::begin(client, exchange, listener, &config);
+        admit::request(client, stream, exchange, listener)?;
+        if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
+            return Box::pin(answer::as_last_hop(client, stream, exchange)).await;
+        }
 
-    // Route: the most specific rule that matches, and what it says.
-    let route = choose::route(client, stream, exchange, listener)?;
-    grpc::limit_time(client, exchange, route);
-    let chosen = choose::upstream(client, exchange, route);
-    if route.has_gates()
-        && let Some(end) = gates::pass(client, stream, servers, exchange, (&config, listener, route)).await?
-    {
-        return Ok(end);
-    }
-    let Some(upstream_index) = chosen else {
-        return answer::without_server(client, stream, exchange, route).await;
-    };
-    let upstream = &*config.snapshot.upstreams[upstream_index];
-    let plans = Plans { config: &config, listener, route, upstream, upstream_index };
-    begin_attempts(client, exchange, plans);
-    if request_buffering::is_wanted(exchange, route) {
-        Box::pin(request_buffering::take_request(client, stream, exchange, plans)).await?;
-    }
-    let mut history = AttemptHistory::new();
-    let mut kept = None;
-    let (location, mut serving) = loop {
-        // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
-        let slot = match kept.take() {
-            Some(slot) => slot,
-            None => queue::admit(client, stream, exchange, plans, &history.excluded)
-                .await
-                .map_err(|ended| history.or_last(ended))?,
+        // Route: the most specific rule that matches, and what it says.
+        let route = choose::route(client, stream, exchange, listener)?;
+        grpc::limit_time(client, exchange, route);
+        let chosen = choose::upstream(client, exchange, route);
+        if route.has_gates()
+            && let Some(end) =
+                gates::pass(client, stream, servers, exchange, (&config, listener, route)).await?
+        {
+            return Ok(end);
+        }
+        let Some(upstream_index) = chosen else {
+            return answer::without_server(client, stream, exchange, route).await;
         };
-        let location = slot.location();
+        let upstream = &*config.snapshot.upstreams[upstream_index];
+        let plans = Plans { config: &config, listener, route, upstream, upstream_index };
+        begin_attempts(client, exchange, plans);
+        if request_buffering::is_wanted(exchange, route) {
+            Box::pin(request_buffering::take_request(client, stream, exchange, plans)).await?;
+        }
+        let mut history = AttemptHistory::new();
+        let mut kept = None;
+        let (location, mut serving) = loop {
+            // Queue: a slot on a server, now or as soon as one is free. After a reload it is one of the new config.
+            let slot = match kept.take() {
+                Some(slot) => slot,
+                None => queue::admit(client, stream, exchange, plans, &history.excluded)
+                    .await
+                    .map_err(|ended| history.or_last(ended))?,
+            };
+            let location = slot.location();
+            let plans = plans.on(&location.0, location.1);
+            // Connect, Send, Response: one attempt on that server.
+            let attempted = {
+                let attempt = pin!(attempt::run(client, stream, servers, exchange, &plans, slot, &history));
+                attempt.await
+            };
+            match attempted {
+                Ok(serving) => {
+                    if !goes_again(client, exchange, plans, &mut history, &serving) {
+                        break (location, serving);
+                    }
+                    exchange.record.sent_to_server += serving.server.sent();
+                    servers.drop_stream(serving.server);
+                    drop(serving.slot);
+                    if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
+                        // On the heap, since it is rare and would make every exchange larger.
+                        Box::pin(pause::hold(client, stream, exchange, time)).await?;
+                    }
+                }
+                Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
+            }
+        };
         let plans = plans.on(&location.0, location.1);
-        // Connect, Send, Response: one attempt on that server.
-        let attempted = {
-            let attempt = pin!(attempt::run(client, stream, servers, exchange, plans, slot, &history));
-            attempt.await
-        };
-        match attempted {
-            Ok(serving) => {
-                if !goes_again(client, exchange, plans, &mut history, &serving) {
-                    break (location, serving);
-                }
-                exchange.record.sent_to_server += serving.server.sent();
-                servers.drop_stream(serving.server);
-                drop(serving.slot);
-                if let Some(time) = exchange.grpc.and_then(|call| call.pushback) {
-                    // On the heap, since it is rare and would make every exchange larger.
-                    Box::pin(pause::hold(client, stream, exchange, time)).await?;
+
+        // Relay: the response on its way to the client, and what is left of the request on its way to the server.
+        if exchange.switches_protocols() {
+            return Box::pin(upgrade::run(client, stream, exchange, plans, serving)).await;
+        }
+        if route.holds_responses {
+            if exchange.cached.is_some() {
+                exchange.mirrored = None;
+                match Box::pin(cache_response::take(client, stream, servers, exchange, plans, serving))
+                    .await?
+                {
+                    cache_response::Answering::Done(end) => return Ok(end),
+                    cache_response::Answering::Passes(response) => serving = response,
                 }
             }
-            Err(failed) => kept = retry::again(client, exchange, plans, &mut history, failed)?,
-        }
-    };
-    let plans = plans.on(&location.0, location.1);
-
-    // Relay: the response on its way to the client, and what is left of the request on its way to the server.
-    if exchange.switches_protocols() {
-        return upgrade::run(client, stream, exchange, plans, serving).await;
-    }
-    if route.holds_responses {
-        if exchange.cached.is_some() {
-            exchange.mirrored = None;
-            match Box::pin(cache_response::take(client, stream, servers, exchange, plans, serving)).await? {
-                cache_response::Answering::Done(end) => return Ok(end),
-                cache_response::Answering::Passes(response) => serving = response,
+            if let Some(holding) = held::wanted(exchange, plans) {
+                return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding)))
+                    .await;
             }
         }
-        if let Some(holding) = held::wanted(exchange, plans) {
-            return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding))).await;
+        if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
+            grpc::break_off(exchange, plans, &serving, ended);
+            exchange.record.sent_to_server += serving.server.sent();
+            servers.drop_stream(serving.server);
+            return Err(ended);
         }
-    }
-    if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
-        grpc::break_off(exchange, plans, &serving, ended);
-        exchange.record.sent_to_server += serving.server.sent();
-        servers.drop_stream(serving.server);
-        return Err(ended);
-    }
 
-    // Finish: the connection to the server goes back to its pool.
-    if exchange.grpc.is_some() {
-        grpc::finish(exchange, plans, &serving);
+        // Finish: the connection to the server goes back to its pool.
+        if exchange.grpc.is_some() {
+            grpc::finish(exchange, plans, &serving);
+        }
+        finish::run(client, servers, exchange, plans, serving);
+        Ok(End::Done)
     }
-    finish::run(client, servers, exchange, plans, serving);
-    Ok(End::Done)
 }
 
 /// Whether the request goes to a server again in place of the response at hand.
@@ -310,7 +322,7 @@ pub(crate) struct Exchange {
     /// The server name of the SNI of a TCP listener's client; empty without one.
     pub(crate) server_name: Vec<u8>,
     /// The beginning of the first line of a head that could not be read.
-    pub(crate) first_line: Vec<u8>,
+    pub(crate) first_line: Box<[u8]>,
     /// The path and query that the server gets, when a rewrite changed them.
     pub(crate) rewritten: Vec<u8>,
     pub(crate) request_relay: Relay,
@@ -364,7 +376,7 @@ impl Exchange {
             request: RequestHead::new(),
             request_text: Vec::new(),
             server_name: Vec::new(),
-            first_line: Vec::new(),
+            first_line: Box::default(),
             rewritten: Vec::new(),
             request_relay: Relay::new(),
             replay_buffer: ReplayBuffer::default(),
@@ -396,9 +408,8 @@ impl Exchange {
     #[inline(always)]
     pub(crate) fn reset(&mut self) {
         self.request.reset();
-        for text in
-            [&mut self.request_text, &mut self.first_line, &mut self.rewritten, &mut self.response_text]
-        {
+        self.first_line = Box::default();
+        for text in [&mut self.request_text, &mut self.rewritten, &mut self.response_text] {
             text.clear();
             text.shrink_to(MEMORY_KEPT_MAX);
         }
@@ -412,9 +423,7 @@ impl Exchange {
         self.answered = false;
         self.affinity = RequestAffinity::default();
         self.retry_after = None;
-        if self.limited.is_asked {
-            self.limited.reset();
-        }
+        self.limited.reset();
         self.cached = None;
         self.grpc = None;
         self.script = None;
@@ -434,7 +443,7 @@ impl Exchange {
         if is_head {
             let line = stream.unread().split(|byte| matches!(byte, b'\r' | b'\n' | b'?')).next();
             let line = line.unwrap_or_default();
-            self.first_line.extend_from_slice(&line[..line.len().min(FIRST_LINE_MAX)]);
+            self.first_line = line[..line.len().min(FIRST_LINE_MAX)].into();
         }
     }
 }

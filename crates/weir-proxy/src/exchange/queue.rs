@@ -74,11 +74,25 @@ pub(crate) async fn admit(
         }
         AdmissionDecision::Wait(own) => own,
     };
+    // On the heap, since it is rare and would make every exchange larger.
+    Box::pin(wait_for_slot(client, stream, exchange, plans, pick, own)).await
+}
+
+/// Waits for a slot, since no server has one.
+async fn wait_for_slot(
+    client: &mut Client,
+    stream: &mut impl ClientEnd,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    pick: Pick<'_>,
+    own: Option<ServerId>,
+) -> Result<Slot, Ended> {
+    let Plans { config, upstream: plan, upstream_index: upstream, .. } = plans;
     let began = clock::now();
     let outcome = wait(client, stream, exchange, plans, &pick, own, began).await;
     let now = clock::now();
     if outcome.is_err() {
-        exchange.attempt_trace.no_server(balancer.states(), began);
+        exchange.attempt_trace.no_server(plan.balancer().states(), began);
     }
     if outcome.is_err_and(|failure| failure.party == Party::Weir && failure.cause != Cause::Killed) {
         exchange.retry_after = Some(plan.queue_drains_in(now));
@@ -92,7 +106,9 @@ pub(crate) async fn admit(
             exchange.record.move_on(&config, upstream);
             Ok(Slot { config, upstream, server })
         }
-        None if server.index() < plan.config.servers.len() => Ok(slot(server)),
+        None if server.index() < plan.config.servers.len() => {
+            Ok(Slot { config: Rc::clone(config), upstream, server })
+        }
         None => Err(Failure::weir(Phase::Queue, Cause::NoServer).into()),
     }
 }

@@ -14,6 +14,15 @@ use crate::state::worker_config::WorkerConfig;
 /// Bytes of a request id that Weir makes: 128 random bits in hexadecimal.
 pub(crate) const REQUEST_ID_LEN: usize = 32;
 
+/// Bytes to the server and to the client inside a tunnel.
+#[derive(Debug, Default)]
+pub(crate) struct TunnelledBytes {
+    /// All of them, once the tunnel is over.
+    pub(crate) moved: (u64, u64),
+    /// Those that its server has been credited with.
+    pub(crate) credited: (u64, u64),
+}
+
 /// The figures of one exchange.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -48,10 +57,8 @@ pub(crate) struct Record {
     pub(crate) client_stays: bool,
     /// Whether the body of the response is Weir's own and not that of a server.
     pub(crate) is_own_answer: bool,
-    /// Bytes to the server and to the client inside a tunnel.
-    pub(crate) tunnelled: Option<(u64, u64)>,
-    /// Those of them that its server has been credited with while it ran.
-    pub(crate) credited: (u64, u64),
+    /// What has passed inside a tunnel.
+    pub(crate) tunnelled: Option<Box<TunnelledBytes>>,
     /// The party that ended the tunnel, or ended its direction first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
@@ -87,7 +94,6 @@ impl Record {
             client_stays: false,
             is_own_answer: false,
             tunnelled: None,
-            credited: (0, 0),
             ended_by: None,
             failure: None,
             cache: None,
@@ -111,7 +117,6 @@ impl Record {
         (self.body_in, self.bytes_out, self.sent_to_server, self.client_stays) = (0, 0, 0, false);
         self.is_own_answer = false;
         self.tunnelled = None;
-        self.credited = (0, 0);
         self.ended_by = None;
         self.failure = None;
         (self.cache, self.cache_detail) = (None, None);

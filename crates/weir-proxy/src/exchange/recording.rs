@@ -38,7 +38,7 @@ pub(crate) fn running(client: &Client, exchange: &Exchange, phase: Phase) -> Opt
     let (entry, record) = (&mut recorded.entry, &exchange.record);
     entry.times.add(phase, now.micros_since(record.accounted));
     entry.ended = now;
-    entry.bytes_in += record.body_in + record.tunnelled.map_or(0, |(up, _)| up);
+    entry.bytes_in += record.body_in + record.tunnelled.as_ref().map_or(0, |bytes| bytes.moved.0);
     Some(recorded)
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn tunnel_trace(client: &Client, exchange: &Exchange, config: &Worker
     Box::new(TunnelTrace {
         words: entry.words.packed(),
         client: entry.client,
-        attempts: exchange.attempt_trace.attempts().into(),
+        attempts: exchange.attempt_trace.attempts().copied().collect(),
         attempts_seen: exchange.attempt_trace.seen(),
     })
 }
@@ -60,15 +60,15 @@ fn set(recorded: &mut RecordedExchange, client: &Client, exchange: &Exchange, co
     let entry = &mut recorded.entry;
     fill_rare(entry, client, exchange, config);
     let (attempts, seen) = match tunnel_trace {
-        None => (trace.attempts(), trace.seen()),
+        None => (trace.parts(), trace.seen()),
         Some(tunnel_trace) => {
             tunnel_trace.words.unpack_into(&mut entry.words);
             entry.client = tunnel_trace.client;
-            (&*tunnel_trace.attempts, tunnel_trace.attempts_seen)
+            (tunnel_trace.attempts.split_first(), tunnel_trace.attempts_seen)
         }
     };
     (entry.attempts_seen, entry.kind) = (seen, kind(client, exchange));
-    if let Some((first, later)) = attempts.split_first() {
+    if let Some((first, later)) = attempts {
         entry.first_attempt = *first;
         for (slot, attempt) in recorded.later_attempts.iter_mut().zip(later) {
             *slot = *attempt;
@@ -97,7 +97,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.route = index(record.route);
     entry.upstream = index(record.upstream);
     entry.server = index(record.server);
-    entry.stopped_by = if exchange.limited.is_asked { stopped_by(exchange, config) } else { NONE };
+    entry.stopped_by = if exchange.limited.is_asked() { stopped_by(exchange, config) } else { NONE };
     entry.peer = client.peer;
     let listener = &config.snapshot.listeners[record.listener()];
     entry.client = None;

@@ -101,6 +101,6 @@ fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> 
 /// The end of the phase before, or the beginning of the attempt.
 fn since(exchange: &Exchange, activity: Activity) -> Instant {
     let accounted = exchange.record.accounted;
-    let attempt = exchange.attempt_trace.attempts().last().filter(|_| activity.is_attempt());
+    let attempt = exchange.attempt_trace.latest().filter(|_| activity.is_attempt());
     attempt.map_or(accounted, |attempt| attempt.began.max(accounted))
 }

@@ -92,7 +92,7 @@ async fn carry<E: ClientEnd, U: Servers>(
         };
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
-        match attempt::run(client, stream, servers, exchange, plans, slot, &history).await {
+        match attempt::run(client, stream, servers, exchange, &plans, slot, &history).await {
             Ok(serving) => break (location, serving),
             Err(failed) => {
                 // Its body begins anew.

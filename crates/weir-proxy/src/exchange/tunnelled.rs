@@ -123,7 +123,7 @@ impl Tunnelled {
         let is_logged = log::is_on(client, &exchange.record, &config);
         let is_traced = client.worker.recorder.is_some() || exchange.record.trace.sampled().is_some();
         exchange.record.update(stream);
-        let holds = std::mem::take(&mut exchange.limited.holds);
+        let holds = exchange.limited.take_holds();
         let tunnel_trace = is_traced.then(|| recording::tunnel_trace(client, exchange, plans.config));
         Box::new(Self {
             server,
@@ -165,8 +165,7 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
-        exchange.limited.is_asked |= !self.holds.is_empty();
-        exchange.limited.holds = std::mem::take(&mut self.holds);
+        exchange.limited.give_back_holds(std::mem::take(&mut self.holds));
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
         record.bytes_in += self.tunnel.moved().0;
@@ -200,7 +199,8 @@ impl Tunnelled {
         let (up, down) = self.tunnel.moved();
         let mut exchange = self.logged.take().unwrap_or_else(|| Box::new(Exchange::new()));
         exchange.record = std::mem::replace(&mut self.record, Record::new());
-        let (up_before, down_before) = exchange.record.tunnelled.replace((up, down)).unwrap_or_default();
+        let bytes = exchange.record.tunnelled.get_or_insert_default();
+        let (up_before, down_before) = std::mem::replace(&mut bytes.moved, (up, down));
         exchange.record.sent_to_server += up - up_before;
         exchange.record.bytes_out += down - down_before;
         exchange.response_relay.moved = down;
@@ -283,7 +283,8 @@ impl Tunnelled {
     /// Counts the bytes moved since the last call: the figures of a connection that lasts for days must not wait for its end.
     fn credit(&mut self) {
         let moved = self.tunnel.moved();
-        let before = std::mem::replace(&mut self.record.credited, moved);
+        let bytes = self.record.tunnelled.get_or_insert_default();
+        let before = std::mem::replace(&mut bytes.credited, moved);
         let shard = self.server.shard();
         shard.bytes_out.add(moved.0 - before.0);
         shard.bytes_in.add(moved.1 - before.1);

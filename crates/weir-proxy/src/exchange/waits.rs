@@ -24,8 +24,8 @@ pub(crate) struct Waits {
     response: Option<Duration>,
     /// In each direction.
     limits: [Option<ProgressLimit>; 4],
-    /// Of those that were waited for.
-    paces: [Option<Pace>; 4],
+    /// Of those that were waited for; on the heap, since most exchanges wait for a head only, and many wait at once.
+    paces: Option<Box<[Option<Pace>; 4]>>,
     awaited: Option<(Activity, u64)>,
     /// Until the attempt has waited for the first time.
     attempt_began: Option<Instant>,
@@ -33,7 +33,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     pub(crate) const fn new() -> Self {
-        Self { response: None, limits: [None; 4], paces: [None; 4], awaited: None, attempt_began: None }
+        Self { response: None, limits: [None; 4], paces: None, awaited: None, attempt_began: None }
     }
 
     /// Full credit for every party.
@@ -41,8 +41,8 @@ impl Waits {
     pub(crate) fn begin(&mut self, limits: &WaitLimits) {
         self.response = limits.response;
         self.limits = [limits.request_body, limits.send, limits.relay, limits.client_send];
-        for pace in &mut self.paces {
-            *pace = None;
+        if let Some(paces) = &mut self.paces {
+            **paces = [None; 4];
         }
         self.awaited = None;
     }
@@ -109,6 +109,7 @@ impl Waits {
             _ => return None,
         };
         let limit = self.limits[index]?;
-        Some(self.paces[index].get_or_insert_with(|| Pace::new(limit)))
+        let paces = self.paces.get_or_insert_default();
+        Some(paces[index].get_or_insert_with(|| Pace::new(limit)))
     }
 }

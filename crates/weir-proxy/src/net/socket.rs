@@ -93,6 +93,11 @@ impl Socket {
         Ok(Self { watch: Watch::Watched(fd), watches_writes: true, is_ending: false })
     }
 
+    /// Bounds what the kernel holds of it that was not sent yet. There is no such bound where the socket is not one of TCP.
+    pub(crate) fn limit_unsent(&self, bytes: u32) {
+        let _unsupported = self.fd().and_then(|fd| sys::set_unsent_max(fd, bytes));
+    }
+
     /// Whether the event loop reports when there is something to read.
     pub(crate) fn is_watched(&self) -> bool {
         !matches!(self.watch, Watch::NotYet(_))

@@ -39,7 +39,8 @@ pub(crate) struct Incoming {
     framing: usize,
     received: u64,
     size_max: u64,
-    trailers: Option<ChunkedDecoder>,
+    /// What has decoded a body with trailers.
+    trailers: Option<Box<ChunkedDecoder>>,
     /// Trailers that stop here.
     stripped: Option<Arc<StrippedFields>>,
 }
@@ -202,8 +203,9 @@ impl Source for Reader<'_> {
                 if decoded.done
                     && let BodyRemainder::Chunks(decoder) =
                         std::mem::replace(&mut incoming.remainder, BodyRemainder::Nothing)
+                    && decoder.trailers().next().is_some()
                 {
-                    incoming.trailers = Some(decoder);
+                    incoming.trailers = Some(Box::new(decoder));
                 }
                 self.connection.consume(skipped);
             }
@@ -253,7 +255,7 @@ impl Source for Reader<'_> {
     }
 
     fn has_trailers(&self) -> bool {
-        self.incoming.trailers.as_ref().is_some_and(|decoder| decoder.trailers().next().is_some())
+        self.incoming.trailers.is_some()
     }
 
     fn write_trailers(&self, out: &mut impl FieldWriter) {

@@ -49,7 +49,7 @@ struct Http1ServerStreamState {
     keeps_alive: bool,
     announced: KeepAlive,
     /// The key that the server got for a client that has none: it has to prove that it has understood it.
-    websocket_key: Option<WebsocketKey>,
+    websocket_key: Option<Box<WebsocketKey>>,
 }
 
 impl Http1ServerStreamState {
@@ -369,13 +369,13 @@ fn make_room(connection: &mut Connection, limits: &HeadLimits) {
 
 /// Asks for another protocol; the key that this needs.
 #[cold]
-fn write_upgrade(out: &mut FieldLines, protocol: &[u8], needs_key: bool) -> Option<WebsocketKey> {
+fn write_upgrade(out: &mut FieldLines, protocol: &[u8], needs_key: bool) -> Option<Box<WebsocketKey>> {
     out.field(b"Connection", b"Upgrade");
     out.field(b"Upgrade", protocol);
     let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
     let key = (is_websocket && needs_key).then(WebsocketKey::random)?;
     out.field(b"Sec-WebSocket-Key", key.as_bytes());
-    Some(key)
+    Some(Box::new(key))
 }
 
 fn write_connection(out: &mut FieldLines, head: &RequestLine<'_>, close: bool) {

@@ -27,41 +27,58 @@ const KEPT_MAX: usize = 256;
 pub(crate) struct ExchangePool {
     pub(crate) worker: Rc<Worker>,
     free: RefCell<Vec<PooledExchange>>,
+    /// Those of streams.
+    free_for_streams: RefCell<Vec<PooledExchange>>,
 }
 
 impl ExchangePool {
     pub(crate) fn new(worker: &Rc<Worker>) -> Rc<Self> {
-        Rc::new(Self { worker: Rc::clone(worker), free: RefCell::default() })
+        Rc::new(Self {
+            worker: Rc::clone(worker),
+            free: RefCell::default(),
+            free_for_streams: RefCell::default(),
+        })
     }
 
     /// An exchange, warm if an earlier one has left it; waits while the buffers are used up.
-    pub(crate) async fn take(&self) -> PooledExchange {
+    pub(crate) async fn take(&self, user: ExchangeUser) -> PooledExchange {
         self.worker.exchanges.wait().await;
-        self.lend()
+        self.lend(user)
     }
 
     /// The same without waiting; `None` while the buffers are used up, or others wait for them.
-    pub(crate) fn try_take(&self) -> Option<PooledExchange> {
-        self.worker.exchanges.try_take().then(|| self.lend())
+    #[inline]
+    pub(crate) fn try_take(&self, user: ExchangeUser) -> Option<PooledExchange> {
+        self.worker.exchanges.try_take().then(|| self.lend(user))
     }
 
     /// The same although the buffers are used up: for an answer that needs none.
-    pub(crate) fn take_beyond(&self) -> PooledExchange {
+    pub(crate) fn take_beyond(&self, user: ExchangeUser) -> PooledExchange {
         self.worker.exchanges.overdraw();
-        self.lend()
+        self.lend(user)
     }
 
-    fn lend(&self) -> PooledExchange {
+    #[inline]
+    fn lend(&self, user: ExchangeUser) -> PooledExchange {
         self.worker.shard.exchanges_open.increment();
-        self.free.borrow_mut().pop().unwrap_or_else(PooledExchange::new)
+        self.free(user).borrow_mut().pop().unwrap_or_else(|| PooledExchange::new(user))
+    }
+
+    #[inline]
+    fn free(&self, user: ExchangeUser) -> &RefCell<Vec<PooledExchange>> {
+        match user {
+            ExchangeUser::Connection => &self.free,
+            ExchangeUser::Stream => &self.free_for_streams,
+        }
     }
 
     /// Takes back an exchange that is over; `None` when it must not be used again.
-    pub(crate) fn give_back(&self, exchange: Option<PooledExchange>) {
+    #[inline]
+    pub(crate) fn give_back(&self, user: ExchangeUser, exchange: Option<PooledExchange>) {
         self.worker.exchanges.give_back();
         self.worker.wake_waiting_for_buffers();
         self.worker.shard.exchanges_open.decrement();
-        let mut free = self.free.borrow_mut();
+        let mut free = self.free(user).borrow_mut();
         if free.len() < KEPT_MAX {
             free.extend(exchange);
         }
@@ -69,8 +86,17 @@ impl ExchangePool {
 
     /// How many are free.
     pub(crate) fn free_count(&self) -> usize {
-        self.free.borrow().len()
+        self.free.borrow().len() + self.free_for_streams.borrow().len()
     }
+}
+
+/// What an exchange runs for: those of streams need no state of HTTP/1 and are smaller, since many of them wait at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExchangeUser {
+    /// A connection with one exchange at a time.
+    Connection,
+    /// A stream among others.
+    Stream,
 }
 
 /// The state of one running exchange, on the heap once. It can be lent out again whenever no connection is in it.
@@ -92,12 +118,15 @@ enum SlotState {
 impl PooledExchange {
     /// Bytes of one, without what its exchange has put on the heap.
     pub(crate) fn bytes_min() -> usize {
-        size_of::<Self>() + size_of::<ConnectionCell>() + future_bytes(run_one_after_the_other)
+        size_of::<Self>() + size_of::<ConnectionCell>() + future_bytes(run_for_connections)
     }
 
-    fn new() -> Self {
+    fn new(user: ExchangeUser) -> Self {
         let slot = Rc::new(Cell::new(None));
-        let work = Box::pin(run_one_after_the_other(Rc::clone(&slot)));
+        let work: Pin<Box<dyn Future<Output = Infallible>>> = match user {
+            ExchangeUser::Connection => Box::pin(run_for_connections(Rc::clone(&slot))),
+            ExchangeUser::Stream => Box::pin(run_for_streams(Rc::clone(&slot))),
+        };
         Self { slot, work }
     }
 
@@ -145,30 +174,29 @@ pub(crate) fn future_bytes<A, F: Future>(_function: impl FnOnce(A) -> F) -> usiz
     size_of::<F>()
 }
 
-async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
+/// The next one that waits for its exchange.
+async fn next<T>(slot: &ConnectionCell, take: impl Fn(SlotState) -> Result<T, SlotState>) -> T {
+    poll_fn(|_| match slot.take().map(&take) {
+        Some(Ok(waiting)) => Poll::Ready(waiting),
+        other => {
+            slot.set(other.and_then(Result::err));
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Runs the exchanges of connections, one after the other.
+async fn run_for_connections(slot: Rc<ConnectionCell>) -> Infallible {
     let mut exchange = Exchange::new();
     let mut http1 = Http1StreamState::new();
     let mut servers = PooledServers::default();
     loop {
-        let waiting = poll_fn(|_| match slot.take() {
-            Some(waiting @ (SlotState::Waiting(_) | SlotState::StreamWaiting(_))) => Poll::Ready(waiting),
-            other => {
-                slot.set(other);
-                Poll::Pending
-            }
+        let mut conn = next(&slot, |state| match state {
+            SlotState::Waiting(conn) => Ok(conn),
+            other => Err(other),
         })
         .await;
-        let mut conn = match waiting {
-            SlotState::Waiting(conn) => conn,
-            SlotState::StreamWaiting(mut stream) => {
-                let StreamClient { client, stream: http2 } = &mut *stream;
-                let end = exchange::run(client, http2, &mut servers, &mut exchange).await;
-                exchange.reset();
-                slot.set(Some(SlotState::StreamDone(stream, end)));
-                continue;
-            }
-            SlotState::Done(..) | SlotState::StreamDone(..) => continue,
-        };
         let after = match conn.client.protocol {
             ListenerProtocol::Http => {
                 let (client, mut stream) = conn.stream(&mut http1);
@@ -186,5 +214,36 @@ async fn run_one_after_the_other(slot: Rc<ConnectionCell>) -> Infallible {
         exchange.reset();
         http1.reset();
         slot.set(Some(SlotState::Done(conn, after)));
+    }
+}
+
+/// Runs the exchanges of streams, one after the other.
+async fn run_for_streams(slot: Rc<ConnectionCell>) -> Infallible {
+    let mut exchange = Exchange::new();
+    let mut servers = PooledServers::default();
+    loop {
+        let mut stream = next(&slot, |state| match state {
+            SlotState::StreamWaiting(stream) => Ok(stream),
+            other => Err(other),
+        })
+        .await;
+        let end = {
+            let StreamClient { client, stream: http2 } = &mut *stream;
+            exchange::run(client, http2, &mut servers, &mut exchange).await
+        };
+        exchange.reset();
+        slot.set(Some(SlotState::StreamDone(stream, end)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_waits_is_small() {
+        // A connection of HTTP/2 has a hundred of them and more.
+        let future = future_bytes(run_for_streams);
+        assert!(future <= 2048, "{future}");
     }
 }

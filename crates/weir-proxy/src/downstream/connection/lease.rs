@@ -10,7 +10,7 @@ use std::task::{Poll, ready};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::ClientConnection;
-use super::exchange_pool::{ExchangePool, PooledExchange};
+use super::exchange_pool::{ExchangePool, ExchangeUser, PooledExchange};
 use super::stream_client::StreamClient;
 use crate::downstream::abort::LOOK_INTERVAL;
 use crate::downstream::http1::AfterStream;
@@ -23,6 +23,7 @@ use crate::state::worker::Worker;
 pub(super) struct Lease {
     pool: Rc<ExchangePool>,
     exchange: Option<PooledExchange>,
+    user: ExchangeUser,
     /// A connection is in it.
     is_running: bool,
     /// Buffers were short when it began, so it returns its share of the budget while it waits without one.
@@ -36,7 +37,7 @@ pub(super) struct Lease {
 impl Lease {
     /// Takes an exchange, waiting for one when the buffers of the worker are used up; `None` when the connection ends meanwhile.
     pub(super) async fn take(conn: &mut ClientConnection) -> Option<Self> {
-        let exchange = match conn.exchanges.try_take() {
+        let exchange = match conn.exchanges.try_take(ExchangeUser::Connection) {
             Some(exchange) => exchange,
             // On the heap, since it is rare and would make every connection larger.
             None => Box::pin(Self::wait(conn)).await?,
@@ -44,6 +45,7 @@ impl Lease {
         Some(Self {
             pool: Rc::clone(&conn.exchanges),
             exchange: Some(exchange),
+            user: ExchangeUser::Connection,
             is_running: false,
             is_watched: conn.client.worker.is_short_of_buffers(),
             is_parked: false,
@@ -54,7 +56,7 @@ impl Lease {
     /// Waits no longer than a request head may take; then the client gets the failure `buffer-limit`.
     async fn wait(conn: &mut ClientConnection) -> Option<PooledExchange> {
         let pool = Rc::clone(&conn.exchanges);
-        let mut exchange = pin!(pool.take());
+        let mut exchange = pin!(pool.take(ExchangeUser::Connection));
         let limit = conn.client.listener.plan().config.timeouts.request;
         conn.client.deadline.set_ceiling(None);
         conn.client.deadline.set(clock::now(), Some(limit));
@@ -74,7 +76,7 @@ impl Lease {
                     return None;
                 }
                 conn.refused = Some(Failure::weir(Phase::Request, Cause::BufferLimit));
-                Some(pool.take_beyond())
+                Some(pool.take_beyond(ExchangeUser::Connection))
             })
         })
         .await
@@ -83,17 +85,18 @@ impl Lease {
     /// The same for one stream of a connection. One whose client does not wait so long gets an exchange beyond the budget, in which it ends
     /// at once.
     pub(super) async fn take_for_stream(pool: Rc<ExchangePool>, stream: &mut StreamClient) -> Self {
-        let exchange = match pool.try_take() {
+        let exchange = match pool.try_take(ExchangeUser::Stream) {
             Some(exchange) => exchange,
             // On the heap, since it is rare and would make every stream larger.
             None => Box::pin(Self::wait_for_stream(&pool, stream)).await,
         };
         let is_watched = pool.worker.is_short_of_buffers();
-        Self { pool, exchange: Some(exchange), is_running: false, is_watched, is_parked: false, held: 0 }
+        let (exchange, user) = (Some(exchange), ExchangeUser::Stream);
+        Self { pool, exchange, user, is_running: false, is_watched, is_parked: false, held: 0 }
     }
 
     async fn wait_for_stream(pool: &ExchangePool, stream: &mut StreamClient) -> PooledExchange {
-        let mut exchange = pin!(pool.take());
+        let mut exchange = pin!(pool.take(ExchangeUser::Stream));
         let limit = stream.client.listener.plan().config.timeouts.request;
         stream.client.deadline.set(clock::now(), Some(limit));
         std::future::poll_fn(|cx| {
@@ -110,7 +113,7 @@ impl Lease {
                 }
             };
             stream.stream.refused = Some(refusal);
-            Poll::Ready(pool.take_beyond())
+            Poll::Ready(pool.take_beyond(ExchangeUser::Stream))
         })
         .await
     }
@@ -189,6 +192,6 @@ impl Drop for Lease {
         if self.is_parked {
             self.pool.worker.leave_parked();
         }
-        self.pool.give_back(self.exchange.take().filter(|_| !self.is_running));
+        self.pool.give_back(self.user, self.exchange.take().filter(|_| !self.is_running));
     }
 }

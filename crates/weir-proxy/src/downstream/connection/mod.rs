@@ -12,6 +12,9 @@ mod proxy_header;
 mod tls;
 mod ending;
 
+#[cfg(test)]
+mod simulation;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;

@@ -53,8 +53,9 @@ enum Ending {
 struct ConnectionProgress {
     ending: Ending,
     opened_at: Instant,
-    /// Since when it has had no stream.
-    idle_since: Option<Instant>,
+    /// The streams that it has had, whether any is open, and since when that has been so.
+    seen: (u32, bool),
+    seen_since: Instant,
     /// Since when the client has been expected to go on with something.
     partial_since: Option<Instant>,
     pace: Option<Pace>,
@@ -71,7 +72,8 @@ impl ClientConnection {
         let mut progress = ConnectionProgress {
             ending: Ending::None,
             opened_at,
-            idle_since: Some(opened_at),
+            seen: (0, false),
+            seen_since: opened_at,
             partial_since: None,
             pace: None,
             has_memory: true,
@@ -230,13 +232,27 @@ impl ClientConnection {
         progress: &mut ConnectionProgress,
         standing: &Standing,
     ) {
-        if standing.streams > 0 || standing.unwritten.is_some() || !progress.has_memory {
+        if standing.streams > 0 {
+            return self.release_heads(http2, progress);
+        }
+        if standing.unwritten.is_some() || !progress.has_memory {
             return;
         }
-        let at = progress.idle_since.unwrap_or(self.client.now) + MEMORY_TIME;
+        let at = progress.seen_since + MEMORY_TIME;
         if standing.opened <= STREAMS_FEW || self.client.now >= at {
             http2.release_memory();
             progress.has_memory = false;
+        } else {
+            self.client.deadline.look_again(at);
+        }
+    }
+
+    /// Gives back the memory of the heads of streams, once no further one has come for a moment: those of long requests wait for their
+    /// responses.
+    fn release_heads(&mut self, http2: &mut Http2Connection, progress: &ConnectionProgress) {
+        let at = progress.seen_since + MEMORY_TIME;
+        if self.client.now >= at {
+            http2.release_heads();
         } else {
             self.client.deadline.look_again(at);
         }
@@ -252,11 +268,12 @@ impl ClientConnection {
         let plan = self.client.listener.plan();
         let timeouts = &plan.config.timeouts;
         progress.partial_since = standing.is_partial.then(|| progress.partial_since.unwrap_or(now));
-        if standing.streams > 0 {
-            (progress.idle_since, progress.has_memory) = (None, true);
-        } else {
-            progress.idle_since.get_or_insert(now);
+        let seen = (standing.opened, standing.streams > 0);
+        if progress.seen != seen {
+            (progress.seen, progress.seen_since) = (seen, now);
         }
+        progress.has_memory |= seen.1;
+        let idle_since = (!seen.1).then_some(progress.seen_since);
         let unsent = standing.unwritten.map(|written| (written, timeouts.send));
         let unsent = match (unsent, &mut progress.pace) {
             (Some((written, Some(limit))), pace) => {
@@ -274,7 +291,7 @@ impl ClientConnection {
             progress.partial_since.filter(|_| is_read).map(|since| (since + timeouts.request, Wait::Request)),
             unsent.map(|at| (at, Wait::Send)),
             is_unacknowledged.then(|| (progress.opened_at + SETTINGS_TIME, Wait::Settings)),
-            progress.idle_since.filter(|_| is_open).map(|since| (since + timeouts.idle, Wait::Idle)),
+            idle_since.filter(|_| is_open).map(|since| (since + timeouts.idle, Wait::Idle)),
             self.client.ends_at().filter(|_| is_open).map(|at| (at, Wait::Age)),
             match progress.ending {
                 Ending::Announced { at } => Some((at + GOODBYE_TIME, Wait::Goodbye)),

@@ -210,6 +210,11 @@ impl Http2Connection {
         self.frames.stop_reading();
     }
 
+    /// Gives back what a connection does not need that has had no new stream for a while.
+    pub(crate) fn release_heads(&mut self) {
+        self.frames.release_heads();
+    }
+
     /// Gives back all memory that an idle connection does not need.
     pub(crate) fn release_memory(&mut self) {
         self.frames.release_memory();

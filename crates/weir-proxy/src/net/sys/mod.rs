@@ -43,6 +43,12 @@ pub(crate) fn set_fast_open(fd: BorrowedFd<'_>, length: u32) -> io::Result<()> {
     set_tcp(fd, libc::TCP_FASTOPEN, length)
 }
 
+/// Bounds what the kernel holds of a TCP socket that it has not sent for the first time: with more, the socket takes nothing, and has room
+/// again from half of it on (tcp(7), `TCP_NOTSENT_LOWAT`).
+pub(crate) fn set_unsent_max(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_tcp(fd, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
 /// Has new connections refused on a listening socket, while those that the kernel is making or has made are still accepted on it.
 ///
 /// It is bound to an interface that does not exist (socket(7), `SO_BINDTOIFINDEX`), so that no SYN finds it; connections that have begun

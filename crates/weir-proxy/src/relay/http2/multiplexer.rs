@@ -23,6 +23,13 @@ use crate::state::inbox_budget::InboxBudget;
 /// Bytes of acknowledgements and the like that a peer may leave unread before nothing more is read from it.
 const CONTROL_BYTES_MAX: usize = 8 * 1024;
 
+/// Bytes that the kernel holds at most before it has sent them: what is there has its place in the order of the responses, whatever their
+/// priorities are (RFC 9218 section 12), and a peer that reads slowly has it filled. Decision 106 has the measurements.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
+/// A connection on which less waits to be written at once needs no such bound.
+const UNBOUNDED_BYTES_MAX: usize = 16 * 1024;
+
 /// Why nothing more is taken from a peer.
 #[derive(Debug)]
 pub(crate) enum ReceiveEnd {
@@ -43,6 +50,8 @@ pub(crate) struct Multiplexer<S: ConnectionSide> {
     is_paused: bool,
     /// Why nothing more is read.
     is_deaf: bool,
+    /// Whether the kernel holds only so much of what is sent.
+    is_unsent_limited: bool,
     /// Bytes of bodies that it is known to hold.
     held: usize,
     /// Bytes that were received in all.
@@ -61,6 +70,7 @@ impl<S: ConnectionSide> Multiplexer<S> {
             control_bytes: 0,
             is_paused: false,
             is_deaf: false,
+            is_unsent_limited: false,
             held: 0,
             received: 0,
         }
@@ -156,6 +166,10 @@ impl<S: ConnectionSide> Multiplexer<S> {
         connection: &mut Connection,
     ) -> Poll<io::Result<()>> {
         let state = &mut *self.shared.state.borrow_mut();
+        if state.output.len() > UNBOUNDED_BYTES_MAX && !self.is_unsent_limited {
+            self.is_unsent_limited = true;
+            connection.socket.limit_unsent(UNSENT_BYTES_MAX);
+        }
         while !state.output.is_empty() || connection.has_unsent() {
             let slices = [state.output.unwritten(), &[], &[]];
             match ready!(connection.poll_write(cx, slices, Behind::Unknown)) {
@@ -211,6 +225,11 @@ impl<S: ConnectionSide> Multiplexer<S> {
     /// Reads nothing more; the streams go on.
     pub(crate) fn stop_reading(&mut self) {
         self.is_deaf = true;
+    }
+
+    /// Gives back the memory of heads, which a connection does not need whose streams all wait.
+    pub(crate) fn release_heads(&mut self) {
+        self.shared.state.borrow_mut().heads = Vec::new();
     }
 
     /// Gives back all memory that an idle connection does not need.

@@ -1,6 +1,7 @@
 //! The attempts of an exchange, recorded while it runs: the candidates, the chosen server, the connection and the outcome.
 //!
-//! Part of the exchange and reused with it. Copies numbers only: they are resolved to names on a query. Must not allocate.
+//! Part of the exchange and reused with it. Copies numbers only: they are resolved to names on a query. Must not allocate for the
+//! first attempt.
 
 use std::sync::Arc;
 
@@ -20,9 +21,11 @@ pub const ATTEMPTS_KEPT: usize = 4;
 pub(crate) const CANDIDATES_KEPT: usize = 6;
 
 /// The attempts of one exchange.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct AttemptTrace {
-    attempts: [TracedAttempt; ATTEMPTS_KEPT],
+    first: TracedAttempt,
+    /// Those behind it; most exchanges have none.
+    later: Vec<TracedAttempt>,
     /// How many there were.
     seen: u8,
 }
@@ -111,11 +114,12 @@ impl TracedAttempt {
 
 impl AttemptTrace {
     pub(crate) fn new() -> Self {
-        Self { attempts: [TracedAttempt::blank(clock::now()); ATTEMPTS_KEPT], seen: 0 }
+        Self { first: TracedAttempt::blank(clock::now()), later: Vec::new(), seen: 0 }
     }
 
     pub(crate) fn reset(&mut self) {
         self.seen = 0;
+        self.later.clear();
     }
 
     /// Attempts that there were.
@@ -126,20 +130,33 @@ impl AttemptTrace {
     /// The first one; what is left of another exchange when there was none.
     #[inline]
     pub(crate) fn first(&self) -> &TracedAttempt {
-        &self.attempts[0]
+        &self.first
+    }
+
+    /// The first one and the others that were noted, if there was any.
+    pub(crate) fn parts(&self) -> Option<(&TracedAttempt, &[TracedAttempt])> {
+        (self.seen > 0).then_some((&self.first, &self.later))
     }
 
     /// Those that were noted.
-    pub(crate) fn attempts(&self) -> &[TracedAttempt] {
-        &self.attempts[..usize::from(self.seen).min(ATTEMPTS_KEPT)]
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = &TracedAttempt> {
+        self.parts().into_iter().flat_map(|(first, later)| std::iter::once(first).chain(later))
+    }
+
+    /// The last one.
+    pub(crate) fn latest(&self) -> Option<&TracedAttempt> {
+        let (first, later) = self.parts()?;
+        Some(later.last().unwrap_or(first))
     }
 
     /// An attempt on `server` begins, which has just been chosen from those of `states`.
     #[inline]
     pub(crate) fn begin(&mut self, states: &[Arc<ServerState>], server: ServerId, began: Instant) {
-        let at = usize::from(self.seen).min(ATTEMPTS_KEPT - 1);
+        if self.seen > 0 {
+            self.begin_later(began);
+        }
         self.seen = self.seen.saturating_add(1);
-        let attempt = &mut self.attempts[at];
+        let attempt = self.last();
         attempt.began = began;
         (attempt.failed_at, attempt.opened_at, attempt.failure) = (None, None, None);
         (attempt.decision, attempt.status) = (Decision::None, 0);
@@ -154,8 +171,15 @@ impl AttemptTrace {
         self.last().look(states, 0);
     }
 
+    /// Room for one behind the first; of too many, the last gives way.
+    #[cold]
+    fn begin_later(&mut self, began: Instant) {
+        self.later.truncate(ATTEMPTS_KEPT - 2);
+        self.later.push(TracedAttempt::blank(began));
+    }
+
     fn last(&mut self) -> &mut TracedAttempt {
-        &mut self.attempts[usize::from(self.seen).clamp(1, ATTEMPTS_KEPT) - 1]
+        self.later.last_mut().unwrap_or(&mut self.first)
     }
 
     /// The attempt has its connection.
@@ -198,15 +222,11 @@ mod tests {
             trace.begin(&states, ServerId(server), now);
             trace.failed(Failure::server(Phase::Connect, Cause::Refused), 0, false, false);
         }
-        let servers: Vec<u32> = trace.attempts().iter().map(|noted| noted.server).collect();
+        let servers: Vec<u32> = trace.attempts().map(|noted| noted.server).collect();
         assert_eq!((servers, trace.seen()), (vec![0, 1, 2, 6], 7));
         trace.reset();
         trace.begin(&states, ServerId(8), now);
-        assert_eq!(
-            (trace.attempts().len(), trace.attempts()[0].failure),
-            (1, None),
-            "nothing is left of before"
-        );
+        assert_eq!((trace.attempts().count(), trace.first().failure), (1, None), "nothing is left of before");
     }
 
     #[test]
@@ -216,7 +236,7 @@ mod tests {
             for server in 0..count as u32 {
                 let mut trace = AttemptTrace::new();
                 trace.begin(&states, ServerId(server), clock::now());
-                let noted: Vec<u32> = trace.attempts()[0].candidates().map(|(place, _)| place).collect();
+                let noted: Vec<u32> = trace.first().candidates().map(|(place, _)| place).collect();
                 assert!(noted.contains(&server), "{server} of {count}: {noted:?}");
                 assert_eq!(noted.len(), count.min(CANDIDATES_KEPT));
             }

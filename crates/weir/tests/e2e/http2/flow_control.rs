@@ -1,6 +1,11 @@
 //! A client that does not take what it asked for: its stream, or its connection, ends in time, others are not held up, and memory is bounded.
 
-use crate::harness::http2::frame::INITIAL_WINDOW_SIZE;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+
+use crate::harness::http2::frame::{
+    END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, frame, settings, window_update,
+};
 use crate::harness::http2::{start, start_with};
 use crate::harness::{End, Http2Client, Origin, Weir, eventually, origin::ok};
 
@@ -171,4 +176,46 @@ fn uploads_that_no_server_reads_hold_their_windows_at_most() {
 /// How many exchanges failed through this party.
 fn failures(weir: &Weir, party: &str) -> f64 {
     weir.metrics().all("weir_listener_failures_total", &[&format!("party=\"{party}\"")]).iter().sum()
+}
+
+/// Bytes that the kernel holds of what was written to the socket from `from` to `to` and not acknowledged (proc_net_tcp.txt).
+fn queued(from: SocketAddr, to: SocketAddr) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc is mounted");
+    let text = |addr: SocketAddr| match addr {
+        SocketAddr::V4(addr) => {
+            format!("{:08X}:{:04X}", u32::from_ne_bytes(addr.ip().octets()), addr.port())
+        }
+        SocketAddr::V6(addr) => panic!("{addr} is in another table"),
+    };
+    let ends = format!("{} {}", text(from), text(to));
+    let line = table.lines().find(|line| line.contains(&ends)).expect("the connection is open");
+    let queue = line.split_whitespace().nth(4).and_then(|queues| queues.split(':').next());
+    usize::from_str_radix(queue.expect("the table has queues"), 16).expect("a number")
+}
+
+/// What is in the kernel has its place in the order of the responses for good, and costs memory: there is little of it, however large the
+/// windows of HTTP/2 are.
+#[test]
+fn a_client_that_stops_reading_has_little_in_the_kernel() {
+    let origin = endless();
+    let weir = start(&origin);
+    let mut client = TcpStream::connect(weir.web()).expect("Weir listens");
+    let head = b"\x82\x86\x04\x08/endless\x01\x06a.test";
+    let hello = [
+        PREFACE,
+        &settings(&[(INITIAL_WINDOW_SIZE, 1 << 30)]),
+        &window_update(0, 1 << 30),
+        &frame(HEADERS, END_HEADERS | END_STREAM, 1, head),
+    ];
+    client.write_all(&hello.concat()).expect("Weir reads");
+    let (ours, web) = (client.local_addr().expect("connected"), weir.web());
+    let (mut before, mut same) = (0, 0);
+    eventually("nothing moves any more", || {
+        let now = queued(web, ours);
+        same = if now == before && now > 0 { same + 1 } else { 0 };
+        before = now;
+        same > 20
+    });
+    // As much as may be unsent, and the last write.
+    assert!((10_000..=256 * 1024).contains(&before), "{before} bytes");
 }
