@@ -53,7 +53,7 @@ pub use config::{
     ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets,
     HttpProbe, JwtAuth, KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse,
     ListAction, ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
-    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart,
+    AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, ExternalAccount, ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart,
     NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings,
     PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings,
     Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId, ResponseBuffering,

@@ -278,8 +278,9 @@ fn plan_inputs(config: &Config) -> io::Result<PlanInputs> {
         Some(name) => name.to_string(),
         None => format!("weir-{:08x}", seed as u32),
     };
-    let (via_name, due_upstreams) = (via_name.into(), Arc::default());
-    Ok(PlanInputs { via_name, seed, workers: workers.get(), due_upstreams })
+    let via_name = via_name.into();
+    let (due_upstreams, issuers) = (Arc::default(), Arc::default());
+    Ok(PlanInputs { via_name, seed, workers: workers.get(), due_upstreams, issuers })
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -10,6 +10,7 @@ mod stream_client;
 mod abandoned;
 mod proxy_header;
 mod tls;
+mod certificate_wait;
 mod ending;
 
 use std::rc::Rc;
