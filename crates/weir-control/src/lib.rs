@@ -22,6 +22,7 @@ mod ejection;
 mod slow_start;
 mod outcome_history;
 mod credentials;
+mod acme;
 mod certificates;
 mod dns_names;
 mod trace_export;

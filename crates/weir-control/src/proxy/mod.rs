@@ -20,6 +20,7 @@ use weir_observe::{Stats, WorkerShard};
 
 use self::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
+use crate::acme::AcmeThread;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
@@ -76,6 +77,7 @@ pub struct Proxy {
     stop_control: Arc<Notify>,
     task_configs: UnboundedSender<TaskConfig>,
     checks: Option<ProbeThread>,
+    acme: Option<AcmeThread>,
     passwords: PasswordThreads,
     logs: Option<AccessLogs>,
     traces: Option<TraceExport>,

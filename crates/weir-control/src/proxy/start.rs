@@ -15,6 +15,7 @@ use weir_traffic::limit::ConnectionCount;
 use super::Proxy;
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
+use crate::acme::AcmeThread;
 use crate::admin;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
@@ -111,6 +112,7 @@ impl Proxy {
             stop_control: Arc::new(Notify::new()),
             task_configs,
             checks: None,
+            acme: None,
             passwords,
             logs: Some(logs),
             reloads: Arc::default(),
@@ -205,6 +207,8 @@ impl Proxy {
         self.follow_in_background(snapshot);
         // Only now: before its name is resolved, a server is not dead.
         self.checks = ProbeThread::start(snapshot, &self.queries, self.inputs.seed)?;
+        // Only now: an authority may ask the listeners.
+        self.acme = AcmeThread::start(snapshot)?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
@@ -19,6 +19,9 @@ use crate::net::clock::{self, Instant};
 
 /// The protocol (ALPN) of a handshake by which an authority proves a host (RFC 8737 section 6.2).
 pub const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// The longest name of a host (RFC 1035 section 2.3.4).
+const HOST_LEN_MAX: usize = 253;
 
 /// How often the log names a host whose clients are rejected.
 const TOLD_INTERVAL: Duration = Duration::from_secs(60);
@@ -113,8 +116,6 @@ pub struct IssuedCertificates {
     now: ArcSwap<HashMap<Box<str>, IssuedCertificate>>,
     /// The certificates of handshakes that prove a host, by host.
     challenges: ArcSwap<HashMap<Box<str>, Arc<CertifiedKey>>>,
-    /// Whether every host of every listener has a certificate: then no handshake is delayed to look for its own.
-    is_complete: AtomicBool,
     /// Wakes the handshakes that wait.
     changed: Notify,
     status: Mutex<BTreeMap<Box<str>, HostStatus>>,
@@ -128,7 +129,6 @@ impl IssuedCertificates {
             issuer,
             now: ArcSwap::default(),
             challenges: ArcSwap::default(),
-            is_complete: AtomicBool::new(false),
             changed: Notify::new(),
             status: Mutex::default(),
             wanted: ArcSwapOption::empty(),
@@ -140,7 +140,7 @@ impl IssuedCertificates {
     /// # Errors
     /// When rustls does not take its key; then nothing changes.
     pub fn install(&self, host: &str, loaded: Arc<LoadedCertificate>) -> Result<(), rustls::Error> {
-        let certified = Arc::new(certified(&loaded)?);
+        let certified = Arc::new(certified(loaded.chain.clone(), loaded.key.clone_key())?);
         let issued = IssuedCertificate { loaded, certified };
         let mut now = HashMap::clone(&self.now.load());
         now.insert(host.into(), issued);
@@ -158,9 +158,14 @@ impl IssuedCertificates {
     ///
     /// # Errors
     /// When rustls does not take its key.
-    pub fn set_challenge(&self, host: &str, loaded: &LoadedCertificate) -> Result<(), rustls::Error> {
+    pub fn set_challenge(
+        &self,
+        host: &str,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), rustls::Error> {
         let mut challenges = HashMap::clone(&self.challenges.load());
-        challenges.insert(host.into(), Arc::new(certified(loaded)?));
+        challenges.insert(host.into(), Arc::new(certified(chain, key)?));
         self.challenges.store(Arc::new(challenges));
         Ok(())
     }
@@ -175,11 +180,6 @@ impl IssuedCertificates {
 
     pub(super) fn challenge(&self, host: &str) -> Option<Arc<CertifiedKey>> {
         self.challenges.load().get(host).cloned()
-    }
-
-    /// Whether every host has a certificate.
-    pub fn set_complete(&self, is_complete: bool) {
-        self.is_complete.store(is_complete, Ordering::Relaxed);
     }
 
     /// Takes the hosts that clients ask for.
@@ -214,10 +214,12 @@ impl IssuedCertificates {
     }
 }
 
-fn certified(loaded: &LoadedCertificate) -> Result<CertifiedKey, rustls::Error> {
-    let provider: CryptoProvider = rustls::crypto::aws_lc_rs::default_provider();
-    let key = provider.key_provider.load_private_key(loaded.key.clone_key())?;
-    Ok(CertifiedKey::new(loaded.chain.clone(), key))
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, rustls::Error> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    Ok(CertifiedKey::new(chain, provider.key_provider.load_private_key(key)?))
 }
 
 /// What a handshake finds for the name that it asks for.
@@ -240,12 +242,30 @@ pub struct ListenerIssued {
     pub config: Acme,
     /// Those of its issuer.
     pub issued: Arc<IssuedCertificates>,
+    /// Whether every host has a certificate: then no handshake is delayed to look for its own. None is ever taken away from a host.
+    is_complete: AtomicBool,
 }
 
 impl ListenerIssued {
+    /// Those of the hosts of `config` among those of its issuer.
+    pub(super) fn new(config: &Acme, issuers: &Issuers) -> Self {
+        let issued = issuers.of(&config.issuer);
+        Self { config: config.clone(), issued, is_complete: AtomicBool::new(false) }
+    }
+
     /// Whether handshakes have to be held up for their name.
     pub(crate) fn may_wait(&self) -> bool {
-        !self.config.on_demand.is_empty() || !self.issued.is_complete.load(Ordering::Relaxed)
+        !self.config.on_demand.is_empty() || !self.is_complete()
+    }
+
+    fn is_complete(&self) -> bool {
+        if self.is_complete.load(Ordering::Relaxed) {
+            return true;
+        }
+        let now = self.issued.now.load();
+        let is_complete = self.config.hosts.iter().all(|host| now.contains_key(host));
+        self.is_complete.store(is_complete, Ordering::Relaxed);
+        is_complete
     }
 
     /// How long they may wait.
@@ -268,7 +288,7 @@ impl ListenerIssued {
             name.to_owned()
         } else if let Some(pattern) = wildcard_of(name).filter(|pattern| is_own(pattern)) {
             pattern
-        } else if self.config.is_on_demand(name) && self.order(name) {
+        } else if is_host_name(name) && self.config.is_on_demand(name) && self.order(name) {
             name.to_owned()
         } else {
             return NamedCertificate::Unknown;
@@ -333,6 +353,14 @@ impl ListenerIssued {
         found.sort_by(|one, other| one.0.cmp(other.0));
         found.into_iter().map(|(_, issued)| Arc::clone(&issued.loaded)).collect()
     }
+}
+
+/// Whether a name that a client has sent can be one of a host. It becomes the name of a file.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    name.len() <= HOST_LEN_MAX && name.contains('.') && name.split('.').all(is_label)
 }
 
 /// The wildcard that a name is under.

@@ -51,10 +51,7 @@ impl TlsServerConfig {
         issuers: &Issuers,
     ) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
-        let issued = tls
-            .acme
-            .as_ref()
-            .map(|acme| ListenerIssued { config: acme.clone(), issued: issuers.of(&acme.issuer) });
+        let issued = tls.acme.as_ref().map(|acme| ListenerIssued::new(acme, issuers));
         let has_issued = issued.is_some();
         let certificates = Certificates::new(tls.certificates.clone(), issued, Arc::clone(&provider))?;
         let certificates = Arc::new(certificates);
