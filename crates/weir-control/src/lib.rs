@@ -13,6 +13,7 @@ mod reports;
 mod metrics_source;
 mod overview;
 mod live_rates;
+mod certificate_reports;
 mod figures;
 mod server_modes;
 mod background_tasks;

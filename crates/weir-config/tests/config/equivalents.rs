@@ -85,7 +85,6 @@ fn missing_features_are_reported() {
         ("[listener.web]", "digest_auth = \"x\""),
         ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "uwsgi_pass = \"a\""),
-        ("", "acme = {}"),
     ] {
         assert_said(table, line, DiagnosticKind::NotSupported, "this version of Weir does not have ");
     }

@@ -214,6 +214,7 @@ impl HostTask {
         tracing::info!(host, ca, renewed, "a certificate was obtained");
         self.record.note_success(ca);
         self.save_record();
+        issuer.issuers.count_order(true);
         issuer.issued.update(&self.host, |status| {
             status.obtained += 1;
             status.last_error = None;
@@ -236,6 +237,7 @@ impl HostTask {
                 );
             }
         }
+        self.issuer.issuers.count_order(false);
         self.issuer.issued.update(&self.host, |status| {
             status.failed += 1;
             status.last_error = Some(error.text.as_str().into());

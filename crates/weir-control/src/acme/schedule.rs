@@ -31,6 +31,9 @@ const RENEWAL_INFO_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The share of its life time that a certificate is kept in any case, even if the authority suggests to renew it at once.
 const KEPT_AT_LEAST: u32 = 20;
 
+/// The share that is left when it is renewed at the latest: a first attempt may fail.
+const LEFT_AT_LEAST: u32 = 10;
+
 /// What has failed, as far as the next attempt depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailedAttempt {
@@ -49,7 +52,7 @@ pub(super) fn renewal_at(not_before: SystemTime, not_after: SystemTime, luck: f6
 }
 
 /// A moment in the window that the authority suggests, each as likely as any other (RFC 9773 section 4.2); never before a twentieth of the
-/// life time has passed.
+/// life time has passed, and never when less than a tenth of it is left.
 pub(super) fn suggested_at(
     window: [SystemTime; 2],
     [not_before, not_after]: [SystemTime; 2],
@@ -58,7 +61,7 @@ pub(super) fn suggested_at(
     let [start, end] = window;
     let chosen = start + end.duration_since(start).unwrap_or_default().mul_f64(luck);
     let life = not_after.duration_since(not_before).unwrap_or_default();
-    chosen.max(not_before + life / KEPT_AT_LEAST)
+    chosen.max(not_before + life / KEPT_AT_LEAST).min(not_before + life - life / LEFT_AT_LEAST)
 }
 
 /// How long until the authority is asked again for its suggestion.
@@ -139,6 +142,7 @@ mod tests {
             // The past: at once, but the certificate has to be of some age.
             ([at(0), at(1)], 0.9, 50),
             ([at(700), at(600)], 0.5, 700),
+            ([at(0), at(1000)], 0.99, 900),
         ] {
             assert_eq!(suggested_at(window, life, luck), at(expected), "{window:?} {luck}");
         }

@@ -71,19 +71,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "configure the servers with their public name, which Weir sends as `Host` and in `X-Forwarded-*`",
     ),
     unsupported(
-        "Certificates by ACME",
-        &[
-            "acme",
-            "certresolver",
-            "certificates_resolvers",
-            "letsencrypt",
-            "on_demand_tls",
-            "auto_https",
-            "acme_issuer",
-        ],
-        "use certbot or lego; `reload` of `tls` picks up renewed files without a restart",
-    ),
-    unsupported(
         "Limits on the speed of request bodies",
         &["bwlim_in"],
         "responses have `bandwidth` of `[limit.NAME]`; tunnels and TCP connections have `upload_rate` in `limits` of a listener",

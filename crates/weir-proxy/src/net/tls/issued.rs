@@ -4,7 +4,7 @@
 //! same issuer, so that a reload loses nothing. Must not know how a certificate is obtained.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -44,6 +44,16 @@ pub enum IssuanceState {
 }
 
 impl IssuanceState {
+    /// Every state.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Failed,
+        Self::Valid,
+        Self::Renewing,
+        Self::RenewalFailed,
+        Self::Expired,
+    ];
+
     /// The word for it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -393,6 +403,8 @@ pub struct Issuers {
     tokens: ArcSwap<HashMap<Box<str>, TokenAnswer>>,
     /// Where tokens are looked up that another node may have been given.
     lookups: ArcSwapOption<UnboundedSender<TokenLookup>>,
+    /// Attempts that have brought a certificate, and such that have failed.
+    orders: [AtomicU64; 2],
 }
 
 impl Issuers {
@@ -407,6 +419,16 @@ impl Issuers {
         let new = Arc::new(IssuedCertificates::new(issuer.clone()));
         issuers.push(Arc::clone(&new));
         new
+    }
+
+    /// Counts an attempt.
+    pub fn count_order(&self, is_obtained: bool) {
+        self.orders[usize::from(!is_obtained)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Attempts that have brought a certificate, and such that have failed.
+    pub fn orders(&self) -> [u64; 2] {
+        [0, 1].map(|index: usize| self.orders[index].load(Ordering::Relaxed))
     }
 
     /// Takes the tokens that are looked up.
