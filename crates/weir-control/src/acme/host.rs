@@ -92,7 +92,8 @@ impl HostTask {
                     self.suggestion = None;
                     self.warned_at = None;
                     // Of the node that has obtained it.
-                    self.record = self.issuer.store.record(host);
+                    self.record = self.issuer.store.record(&self.host);
+                    self.show(self.due());
                 }
                 Err(error) => tracing::error!(host, %error, "a certificate cannot be used"),
             },
@@ -187,7 +188,7 @@ impl HostTask {
         for ca in &issuer.issued.issuer.ca {
             let replaces = self.loaded.as_deref().filter(|_| self.record.ca.as_deref() == Some(&**ca));
             let wanted =
-                WantedCertificate { host: &self.host, ca, failed: self.record.failed, replaces };
+                WantedCertificate { host: &self.host, ca, refused: self.record.refused, replaces };
             let obtained = order::obtain(issuer, &wanted).await;
             issuer.issued.update(&self.host, |status| status.ca = Some(ca.clone()));
             let saved = obtained.and_then(|obtained| {

@@ -20,8 +20,8 @@ const AUTHORITY_TIME: Duration = Duration::from_secs(120);
 pub(super) struct WantedCertificate<'a> {
     pub(super) host: &'a str,
     pub(super) ca: &'a str,
-    /// How many attempts have failed before: each uses the next way to prove the host.
-    pub(super) failed: u32,
+    /// How many attempts were refused before: each uses the next way to prove the host.
+    pub(super) refused: u32,
     /// The certificate that the new one replaces, if it is of the same authority.
     pub(super) replaces: Option<&'a LoadedCertificate>,
 }
@@ -146,7 +146,7 @@ fn choose(
         .copied()
         .filter(|kind| is_offered(*kind) && (!is_wildcard || *kind == AcmeChallenge::Dns01))
         .collect();
-    let turn = wanted.failed as usize % usable.len().max(1);
+    let turn = wanted.refused as usize % usable.len().max(1);
     usable.get(turn).copied().ok_or_else(|| {
         let names: Vec<&str> = challenges.iter().map(|kind| kind.name()).collect();
         AttemptError::refused(format!("the authority offers none of the challenges {}", names.join(", ")))

@@ -17,6 +17,10 @@ pub(super) struct HostRecord {
     pub(super) ca: Option<String>,
     /// Attempts that have failed since the last one that has not.
     pub(super) failed: u32,
+    /// Those among them that the authority has refused: each further one waits longer, and proves the host in another way.
+    pub(super) refused: u32,
+    /// Those since the authority was last reached.
+    unreached: u32,
     /// Why the last one has failed.
     pub(super) last_error: Option<String>,
     /// When the next one is due, in seconds since 1970.
@@ -37,11 +41,19 @@ impl HostRecord {
         self.failed = self.failed.saturating_add(1);
         self.last_error = Some(error);
         let mut moments = times(&self.validations_failed);
+        let in_row = if why == FailedAttempt::Unreached {
+            self.unreached = self.unreached.saturating_add(1);
+            self.unreached
+        } else {
+            self.unreached = 0;
+            self.refused = self.refused.saturating_add(1);
+            self.refused
+        };
         if why == FailedAttempt::Refused {
             moments.push(now);
         }
         let allowed = next_allowed(&mut moments, now, VALIDATIONS_MAX, VALIDATIONS_TIME);
-        let next = retry_at(now, self.failed, why, luck).max(allowed.unwrap_or(now));
+        let next = retry_at(now, in_row, why, luck).max(allowed.unwrap_or(now));
         self.validations_failed = moments.into_iter().map(to_seconds).collect();
         self.next_attempt = to_seconds(next);
         next
@@ -122,6 +134,9 @@ mod tests {
         let next = record.note_failure(at(100), FailedAttempt::Unreached, "away".to_owned(), 0.5);
         assert_eq!(next, at(102));
         assert_eq!(record.validations_failed, Vec::<u64>::new());
+        // And what it says when it is back is answered as the first of its kind.
+        let next = record.note_failure(at(200), FailedAttempt::Refused, "no".to_owned(), 0.5);
+        assert_eq!((next, record.failed, record.refused), (at(260), 2, 1));
     }
 
     #[test]

@@ -3,13 +3,21 @@
 //! Answered by every listener before its routes: a redirect to HTTPS must not be in the way of the certificate that HTTPS needs. A
 //! token that is nobody's here takes its route, as the server behind it may have an ACME client of its own.
 
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::sync::oneshot;
+use weir_observe::{Failure, Phase};
 
 use super::client::Client;
 use super::stream::ClientStream;
 use super::{End, Ended, Exchange, answer};
+use crate::net::clock;
 use crate::net::tls::issued::{Issuers, TokenAnswer};
 use crate::responder::Answer;
+use crate::state::activity::Activity;
 
 /// Where authorities ask.
 const PATH: &[u8] = b"/.well-known/acme-challenge/";
@@ -38,7 +46,12 @@ pub(super) async fn pass(
 ) -> Result<Option<End>, Ended> {
     let token = &exchange.request.normal_path(&exchange.request_text)[PATH.len()..];
     let Some(token) = checked(token).map(str::to_owned) else { return Ok(None) };
-    let Some(found) = find(issuers, &token).await else { return Ok(None) };
+    let known = issuers.token(&token);
+    let found = match known {
+        Some(answer) => Some(answer),
+        None => look_up(client, stream, exchange, issuers.look_up(&token)).await?,
+    };
+    let Some(found) = found else { return Ok(None) };
     let host = exchange.request.host().of(&exchange.request_text);
     if !host.eq_ignore_ascii_case(found.host.as_bytes()) {
         return Ok(None);
@@ -48,12 +61,32 @@ pub(super) async fn pass(
     answer::of_other(client, stream, exchange, &answer).await.map(Some)
 }
 
-async fn find(issuers: &Issuers, token: &str) -> Option<TokenAnswer> {
-    if let Some(answer) = issuers.token(token) {
-        return Some(answer);
-    }
-    let asked = issuers.look_up(token)?;
-    tokio::time::timeout(LOOKUP_TIME, asked).await.ok()?.ok()?
+/// Waits for the thread that looks for tokens of other nodes.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the time of the exchange is over.
+async fn look_up(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    asked: Option<oneshot::Receiver<Option<TokenAnswer>>>,
+) -> Result<Option<TokenAnswer>, Ended> {
+    let Some(mut asked) = asked else { return Ok(None) };
+    client.deadline.set(clock::now(), Some(LOOKUP_TIME));
+    let answer = std::future::poll_fn(|cx| {
+        if let Poll::Ready(answer) = Pin::new(&mut asked).poll(cx) {
+            return Poll::Ready(Ok(answer.ok().flatten()));
+        }
+        if let Some(cause) = stream.poll_gone(cx, client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        client.report(Activity::Queue, stream, exchange);
+        let cut = |client: &Client| client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err);
+        client.deadline.poll_passed().map(|()| cut(client))
+    });
+    let answer = answer.await.map_err(Ended::Failed);
+    client.deadline.set_at(None);
+    answer
 }
 
 /// The token, if it can be one: characters of base64url and no others (RFC 8555 section 8.3).

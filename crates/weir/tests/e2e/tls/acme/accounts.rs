@@ -76,7 +76,7 @@ fn a_host_that_cannot_be_proved_is_tried_again_later_only() {
     let weir = Weir::start(&config(&origin, &authority.keys(store.path(), keys)));
     // Where nothing listens.
     let pebble = authority.start(&PebbleSettings { ports: [1, 1], nonces_refused: 0, ..usual(&weir) });
-    weir.line(&["no certificate could be obtained", "tls-alpn-01", "connection"]);
+    weir.line(&["no certificate could be obtained", "Failed to connect", "tls-alpn-01"]);
     let shown = &weir.admin_json("/api/certificates")[0];
     assert_eq!(shown["state"], "failed");
     let next = shown["next_attempt_s"].as_u64().expect("it is tried again");
