@@ -81,8 +81,8 @@ async fn look_up(
             return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
         }
         client.report(Activity::Queue, stream, exchange);
-        let cut = |client: &Client| client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err);
-        client.deadline.poll_passed().map(|()| cut(client))
+        let is_over = client.deadline.poll_passed();
+        is_over.map(|()| client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err))
     });
     let answer = answer.await.map_err(Ended::Failed);
     client.deadline.set_at(None);
