@@ -165,7 +165,8 @@ impl HostTask {
         if stored.failed > before.failed {
             self.record = stored;
         } else {
-            self.record = HostRecord { next_attempt: before.next_attempt, ..stored };
+            self.record = stored;
+            self.record.next_attempt = before.next_attempt;
         }
         self.look_at_file();
         if self.due() > now() {

@@ -26,7 +26,7 @@ pub(super) struct HostRecord {
     /// When the next one is due, in seconds since 1970.
     pub(super) next_attempt: u64,
     /// When validations have failed.
-    pub(super) validations_failed: Vec<u64>,
+    validations_failed: Vec<u64>,
 }
 
 impl HostRecord {
