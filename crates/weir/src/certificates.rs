@@ -17,10 +17,7 @@ pub(crate) struct CertificatesArguments {
 }
 
 /// The certificates of a running Weir.
-pub(crate) fn show(
-    client: &AdminClient,
-    arguments: &CertificatesArguments,
-) -> Result<String, CommandError> {
+pub(crate) fn show(client: &AdminClient, arguments: &CertificatesArguments) -> Result<String, CommandError> {
     let certificates: Vec<Value> = serde_json::from_str(&client.get("/api/certificates")?.accepted()?)?;
     let now = clock::unix_seconds();
     Ok(match arguments.json {
@@ -54,7 +51,12 @@ fn paragraph(certificate: &Value, now: u64) -> String {
 /// A moment as seen from now, in the two largest units.
 fn moment(at: u64, now: u64) -> String {
     let seconds = at.abs_diff(now);
-    let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
     let parts = parts.iter().skip_while(|(count, _)| *count == 0).take(2);
     let lasting = parts.map(|(count, unit)| format!("{count} {unit}")).collect::<Vec<_>>().join(" ");
     match (lasting.is_empty(), at < now) {

@@ -94,9 +94,8 @@ fn challenges(text: &SpannedTable<AcmeText>, diagnostics: &mut Vec<Diagnostic>) 
     if names_dns && !has_dns && text.is_sound {
         let message = "`dns-01` needs a program that sets records";
         let help = "write `dns_command = [\"/usr/local/bin/set-record\"]`";
-        diagnostics.push(
-            Diagnostic::new(DiagnosticKind::Conflict, text.key_at("challenges"), message).help(help),
-        );
+        diagnostics
+            .push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at("challenges"), message).help(help));
     }
     if has_dns && !names_dns {
         let message = "`dns_command` has no effect: `challenges` does not name `dns-01`";
@@ -138,8 +137,7 @@ fn hosts(
             Some(_) if *host == HostPattern::ANY || is_on_demand(host) => {}
             Some((reason, help)) => {
                 let message = format!("the host `{host}` of a route gets no certificate: {reason}");
-                diagnostics
-                    .push(Diagnostic::new(DiagnosticKind::Suspicious, text.span, message).help(help));
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, text.span, message).help(help));
             }
         }
     }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use super::certificate_files::{diagnostic, load_pair, now};
 use super::{Files, acme, client_certificates};
 use crate::certificate::{LoadedCertificate, OcspResponse};
-use crate::config::{
-    CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, Route, TlsVersion,
-};
+use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, Route, TlsVersion};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{NonEmpty, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -32,7 +30,8 @@ pub(super) fn check(
     }
     if text.is_missing("certificates") && text.is_missing("acme") {
         let message = "`certificates` is missing";
-        let help = "name files in `certificates`, or write `acme = {}` for certificates that Weir obtains by itself";
+        let help =
+            "name files in `certificates`, or write `acme = {}` for certificates that Weir obtains by itself";
         diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
     }
     let acme = value.acme.as_ref().map(|acme| acme::check(acme, routes, files, diagnostics));

@@ -19,9 +19,13 @@ pub(super) struct PlacedChallenge<'a> {
 
 /// Where an answer is.
 enum ChallengePlace {
-    Http { token: String },
+    Http {
+        token: String,
+    },
     Tls,
-    Dns { value: String },
+    Dns {
+        value: String,
+    },
     /// Nowhere any more.
     Removed,
 }

@@ -79,7 +79,10 @@ pub(super) async fn run(hook: &DnsHook, action: &str, host: &str, value: &str) -
 }
 
 /// Waits for the end; `None` when it had to be ended, with all that it has started.
-async fn wait(child: &mut Child, timeout: Duration) -> Result<Option<std::process::ExitStatus>, AttemptError> {
+async fn wait(
+    child: &mut Child,
+    timeout: Duration,
+) -> Result<Option<std::process::ExitStatus>, AttemptError> {
     let end = clock::now() + timeout;
     loop {
         if let Some(status) = child.try_wait()? {

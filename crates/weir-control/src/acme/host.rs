@@ -87,7 +87,11 @@ impl HostTask {
             Ok(Some(loaded)) if self.loaded.as_ref() == Some(&loaded) => {}
             Ok(Some(loaded)) => match self.issuer.issued.install(host, Arc::clone(&loaded)) {
                 Ok(()) => {
-                    tracing::info!(host, expires = seconds(loaded.not_after), "a certificate is used from now on");
+                    tracing::info!(
+                        host,
+                        expires = seconds(loaded.not_after),
+                        "a certificate is used from now on"
+                    );
                     self.loaded = Some(loaded);
                     self.suggestion = None;
                     self.warned_at = None;
@@ -122,7 +126,8 @@ impl HostTask {
         self.suggestion = Some(match asked {
             Some((window, pause)) => {
                 // The same window, the same moment in it: it is chosen once.
-                let known = before.filter(|before| before.window == Some(window)).and_then(|before| before.at);
+                let known =
+                    before.filter(|before| before.window == Some(window)).and_then(|before| before.at);
                 let at = known.unwrap_or_else(|| suggested_at(window, life, luck()));
                 RenewalSuggestion {
                     window: Some(window),
@@ -188,8 +193,7 @@ impl HostTask {
         let mut failures: Vec<AttemptError> = Vec::new();
         for ca in &issuer.issued.issuer.ca {
             let replaces = self.loaded.as_deref().filter(|_| self.record.ca.as_deref() == Some(&**ca));
-            let wanted =
-                WantedCertificate { host: &self.host, ca, refused: self.record.refused, replaces };
+            let wanted = WantedCertificate { host: &self.host, ca, refused: self.record.refused, replaces };
             let obtained = order::obtain(issuer, &wanted).await;
             issuer.issued.update(&self.host, |status| status.ca = Some(ca.clone()));
             let saved = obtained.and_then(|obtained| {
@@ -202,7 +206,12 @@ impl HostTask {
                 }
                 Err(error) => {
                     let (host, error_text) = (&*self.host, &*error.text);
-                    tracing::warn!(host, ca = &**ca, error = error_text, "an authority has not issued a certificate");
+                    tracing::warn!(
+                        host,
+                        ca = &**ca,
+                        error = error_text,
+                        "an authority has not issued a certificate"
+                    );
                     let text = format!("{ca}: {}", error.text);
                     failures.push(AttemptError { text, ..error });
                 }
@@ -234,7 +243,11 @@ impl HostTask {
             Some(loaded) => {
                 let expires = seconds(loaded.not_after);
                 tracing::error!(
-                    host, reason, failed, next_in_s, expires,
+                    host,
+                    reason,
+                    failed,
+                    next_in_s,
+                    expires,
                     "a certificate could not be renewed; the one of before stays in use"
                 );
             }

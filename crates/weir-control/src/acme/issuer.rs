@@ -85,12 +85,15 @@ impl Issuer {
             None => {
                 let contact = self.issued.issuer.email.as_ref().map(|email| format!("mailto:{email}"));
                 let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
-                let new =
-                    NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+                let new = NewAccount {
+                    contact: &contact,
+                    terms_of_service_agreed: true,
+                    only_return_existing: false,
+                };
                 let accounts = &self.issued.issuer.external_accounts;
                 let external = accounts.iter().find(|account| *account.ca == *ca);
-                let external =
-                    external.map(|external| ExternalAccountKey::new(external.key_id.to_string(), &external.key.0));
+                let external = external
+                    .map(|external| ExternalAccountKey::new(external.key_id.to_string(), &external.key.0));
                 let made = builder.create(&new, ca.to_owned(), external.as_ref()).await;
                 let (account, credentials) = made.map_err(|error| self.failed(&error))?;
                 self.store.save_account(ca, "account", &credentials)?;
@@ -191,9 +194,8 @@ mod tests {
     use super::*;
 
     fn problem(kind: &str, status: u16) -> Problem {
-        let text = format!(
-            r#"{{"type": "urn:ietf:params:acme:error:{kind}", "detail": "no", "status": {status}}}"#
-        );
+        let text =
+            format!(r#"{{"type": "urn:ietf:params:acme:error:{kind}", "detail": "no", "status": {status}}}"#);
         serde_json::from_str(&text).unwrap()
     }
 

@@ -237,7 +237,8 @@ async fn receive_body(
     loop {
         let mut is_whole = framing == ResponseFraming::None;
         if framing == ResponseFraming::Chunked {
-            let decoded = chunks.decode(&mut part).map_err(|rule| RequestError::Broken(format!("{rule:?}")))?;
+            let decoded =
+                chunks.decode(&mut part).map_err(|rule| RequestError::Broken(format!("{rule:?}")))?;
             body.extend_from_slice(&part[decoded.data]);
             part.drain(..decoded.consumed);
             is_whole = decoded.done;
@@ -269,7 +270,8 @@ mod tests {
     #[test]
     fn requests_name_their_host_and_their_length() {
         let request = http::Request::builder().method("POST").uri("https://ca.test:14000/order?x=1");
-        let (parts, _) = request.header("content-type", "application/jose+json").body(()).unwrap().into_parts();
+        let (parts, _) =
+            request.header("content-type", "application/jose+json").body(()).unwrap().into_parts();
         assert_eq!(
             head_of(&parts, &Bytes::from_static(b"{}")).unwrap(),
             "POST /order?x=1 HTTP/1.1\r\nHost: ca.test:14000\r\ncontent-type: application/jose+json\r\nContent-Length: 2\r\n\
@@ -279,7 +281,8 @@ mod tests {
 
     #[test]
     fn a_wait_is_read_in_seconds() {
-        let response = |value: &str| http::Response::builder().header("retry-after", value).body(Bytes::new());
+        let response =
+            |value: &str| http::Response::builder().header("retry-after", value).body(Bytes::new());
         assert!(wait_of(&response("60").unwrap()).is_some());
         assert!(wait_of(&response("soon").unwrap()).is_none());
     }

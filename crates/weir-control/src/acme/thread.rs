@@ -152,7 +152,9 @@ impl IssuerTasks {
 
     fn follow(&self, listeners: &[&Acme]) {
         let is_wanted = |host: &str| {
-            listeners.iter().any(|acme| acme.hosts.iter().any(|own| **own == *host) || acme.is_on_demand(host))
+            listeners
+                .iter()
+                .any(|acme| acme.hosts.iter().any(|own| **own == *host) || acme.is_on_demand(host))
         };
         let mut hosts = self.hosts.borrow_mut();
         hosts.retain(|host, _| is_wanted(host));

@@ -14,9 +14,9 @@ use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
 use super::{api, connections, exchanges, guard, maintenance, profile, purge, ready, server_modes};
 use crate::admin_access::AdminPeer;
+use crate::certificate_reports::certificates;
 use crate::features::PROFILER;
 use crate::operations::Operations;
-use crate::certificate_reports::certificates;
 use crate::overview::{caches, keys, limits, mirrors};
 
 /// Bytes of the config that the status page shows.

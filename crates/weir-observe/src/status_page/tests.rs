@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::cache_result::CacheResult;
 use crate::overview::{
-    CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview, NamedCount,
-    PageOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview,
-    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
+    NamedCount, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey,
+    RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 

@@ -100,7 +100,9 @@ async fn refuse_host(conn: &mut ClientConnection, issued: &ListenerIssued, host:
     if let Some(reason) = issued.to_tell(host) {
         let listener = &*conn.client.listener.plan().config.name;
         tracing::warn!(
-            listener, host, reason = &*reason,
+            listener,
+            host,
+            reason = &*reason,
             "a client was rejected: there is no certificate for the host yet"
         );
     }
@@ -110,12 +112,11 @@ async fn refuse_host(conn: &mut ClientConnection, issued: &ListenerIssued, host:
 async fn refuse(conn: &mut ClientConnection, alert: u8, failure: Failure) -> TlsRefusal {
     // A fatal alert in a record without encryption: the handshake has not begun.
     let record = [21, 3, 3, 0, 2, 2, alert];
-    let sent = std::future::poll_fn(|cx| {
-        match conn.connection.poll_write(cx, [&record, &[], &[]], Behind::Close) {
+    let sent =
+        std::future::poll_fn(|cx| match conn.connection.poll_write(cx, [&record, &[], &[]], Behind::Close) {
             Poll::Ready(_) => Poll::Ready(()),
             Poll::Pending => poll_over(conn).map(|_| ()),
-        }
-    });
+        });
     sent.await;
     TlsRefusal::Failed(failure)
 }

@@ -45,14 +45,8 @@ pub enum IssuanceState {
 
 impl IssuanceState {
     /// Every state.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Failed,
-        Self::Valid,
-        Self::Renewing,
-        Self::RenewalFailed,
-        Self::Expired,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Failed, Self::Valid, Self::Renewing, Self::RenewalFailed, Self::Expired];
 
     /// The word for it.
     pub const fn name(self) -> &'static str {

@@ -27,8 +27,7 @@ fn without_the_account_the_authority_is_quoted() {
         return;
     }
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
-    let weir =
-        Weir::start(&config(&origin, &authority.keys(store.path(), "hosts = [\"a.example.test\"]")));
+    let weir = Weir::start(&config(&origin, &authority.keys(store.path(), "hosts = [\"a.example.test\"]")));
     let _pebble = authority.start(&PebbleSettings { account: Some(["kid-1", KEY]), ..usual(&weir) });
     weir.line(&["no certificate could be obtained", "externalAccountRequired"]);
 }
@@ -80,7 +79,8 @@ fn a_host_that_cannot_be_proved_is_tried_again_later_only() {
     let shown = &weir.admin_json("/api/certificates")[0];
     assert_eq!(shown["state"], "failed");
     let next = shown["next_attempt_s"].as_u64().expect("it is tried again");
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later").as_secs();
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later").as_secs();
     assert!(next > now + 20, "{next} {now}");
     assert_eq!(pebble.orders(), 1);
 }

@@ -11,7 +11,8 @@ fn is_obtained_by(challenge: &str) {
         return;
     }
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
-    let keys = format!("hosts = [\"a.example.test\"]\nemail = \"ops@example.test\"\nchallenges = [\"{challenge}\"]");
+    let keys =
+        format!("hosts = [\"a.example.test\"]\nemail = \"ops@example.test\"\nchallenges = [\"{challenge}\"]");
     let text = config(&origin, &authority.keys(store.path(), &keys));
     let weir = Weir::start(&text);
     // Nothing answers there yet, and the order comes when something does.
@@ -67,10 +68,8 @@ fn a_wildcard_by_dns_01() {
     );
     std::fs::write(&script, text).expect("the folder takes a file");
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
-    let keys = format!(
-        "hosts = [\"*.example.test\"]\ndns_command = [\"{}\"]\ndns_wait = \"0ms\"",
-        script.display()
-    );
+    let keys =
+        format!("hosts = [\"*.example.test\"]\ndns_command = [\"{}\"]\ndns_wait = \"0ms\"", script.display());
     let weir = Weir::start(&config(&origin, &authority.keys(store.path(), &keys)));
     let pebble = {
         let pebble = authority.start(&usual(&weir));

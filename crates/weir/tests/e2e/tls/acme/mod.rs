@@ -76,7 +76,8 @@ impl Authority {
     fn keys(&self, store: &Path, more: &str) -> String {
         let root = self.folder.path().join("root.pem");
         let (root, store) = (root.display(), store.display());
-        let keys = format!("ca = [\"{}\"]\nca_root = \"{root}\"\ndirectory = \"{store}\"\n{more}", self.url());
+        let keys =
+            format!("ca = [\"{}\"]\nca_root = \"{root}\"\ndirectory = \"{store}\"\n{more}", self.url());
         keys.lines().map(|key| format!("listener.web.tls.acme.{}\n", key.trim_start())).collect()
     }
 

@@ -13,8 +13,7 @@ fn renewals_lose_no_handshake_and_order_nothing_else() {
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
     let keys = "hosts = [\"a.example.test\", \"b.example.test\"]";
     let weir = Weir::start(&config(&origin, &authority.keys(store.path(), keys)));
-    let pebble =
-        authority.start(&PebbleSettings { validity_s: 30, nonces_refused: 0, ..usual(&weir) });
+    let pebble = authority.start(&PebbleSettings { validity_s: 30, nonces_refused: 0, ..usual(&weir) });
     let first = pebble.wait_for(weir.web(), "a.example.test");
     pebble.wait_for(weir.web(), "b.example.test");
     let mut held = connect(weir.web(), pebble.client(), "a.example.test");
@@ -41,8 +40,7 @@ fn a_failed_renewal_keeps_the_old_certificate_and_raises_the_alarm() {
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
     let keys = "hosts = [\"a.example.test\"]";
     let weir = Weir::start(&config(&origin, &authority.keys(store.path(), keys)));
-    let pebble =
-        authority.start(&PebbleSettings { validity_s: 12, nonces_refused: 0, ..usual(&weir) });
+    let pebble = authority.start(&PebbleSettings { validity_s: 12, nonces_refused: 0, ..usual(&weir) });
     pebble.wait_for(weir.web(), "a.example.test");
     let client = pebble.client();
     drop(pebble);

@@ -18,7 +18,8 @@ fn the_first_request_waits_for_its_certificate() {
     // Until the first attempt has failed or succeeded, clients wait.
     let (to, client) = (weir.web(), pebble.client());
     eventually("a request is answered over TLS", || {
-        try_connect(to, client.clone(), "a.example.test").is_ok_and(|mut client| client.fetch("/").text() == "hello")
+        try_connect(to, client.clone(), "a.example.test")
+            .is_ok_and(|mut client| client.fetch("/").text() == "hello")
     });
 }
 
@@ -44,7 +45,8 @@ fn clients_without_a_certificate_get_an_alert_and_the_log_names_the_host() {
     assert_eq!(shown["host"], "a.example.test");
     eventually("the failure is shown", || {
         let shown = &weir.admin_json("/api/certificates")[0];
-        shown["state"] == "failed" && shown["last_error"].as_str().is_some_and(|why| why.contains("cannot be reached"))
+        shown["state"] == "failed"
+            && shown["last_error"].as_str().is_some_and(|why| why.contains("cannot be reached"))
     });
 }
 
@@ -54,7 +56,8 @@ fn hosts_on_demand_are_those_of_the_rule() {
         return;
     }
     let (origin, authority, store) = (Origin::serving("hello"), Authority::new(), temporary_folder());
-    let keys = "on_demand = [\"*.shops.test\"]\non_demand_max = 2\nwait = \"100s\"\nchallenges = [\"tls-alpn-01\"]";
+    let keys =
+        "on_demand = [\"*.shops.test\"]\non_demand_max = 2\nwait = \"100s\"\nchallenges = [\"tls-alpn-01\"]";
     let weir = Weir::start(&config(&origin, &authority.keys(store.path(), keys)));
     let pebble = authority.start(&usual(&weir));
     let ask = |name: &str| try_connect(weir.web(), pebble.client(), name);
