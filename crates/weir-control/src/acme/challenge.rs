@@ -8,7 +8,7 @@ use weir_config::AcmeChallenge;
 use weir_proxy::net::tls::issued::TokenAnswer;
 
 use super::dns_hook;
-use super::issuer::{AttemptError, Issuer};
+use super::issuer::{IssuanceError, Issuer};
 
 /// An answer that can be seen.
 pub(super) struct PlacedChallenge<'a> {
@@ -41,7 +41,7 @@ impl<'a> PlacedChallenge<'a> {
         host: &str,
         token: &str,
         key_authorization: &str,
-    ) -> Result<Self, AttemptError> {
+    ) -> Result<Self, IssuanceError> {
         let digest = digest::digest(&digest::SHA256, key_authorization.as_bytes());
         let place = match kind {
             AcmeChallenge::Http01 => {
@@ -107,7 +107,7 @@ impl Drop for PlacedChallenge<'_> {
 }
 
 /// Shows the certificate that proves the host in a handshake (RFC 8737 section 3).
-fn show_certificate(issuer: &Issuer, host: &str, digest: &[u8]) -> Result<(), AttemptError> {
+fn show_certificate(issuer: &Issuer, host: &str, digest: &[u8]) -> Result<(), IssuanceError> {
     let made = || -> Result<_, rcgen::Error> {
         let mut params = CertificateParams::new(vec![host.to_owned()])?;
         params.distinguished_name = DistinguishedName::new();
@@ -116,8 +116,8 @@ fn show_certificate(issuer: &Issuer, host: &str, digest: &[u8]) -> Result<(), At
         let certificate = params.self_signed(&key)?;
         Ok((certificate.der().clone(), key.serialize_der()))
     };
-    let (certificate, key) = made().map_err(|error| AttemptError::unreached(error.to_string()))?;
+    let (certificate, key) = made().map_err(|error| IssuanceError::unreached(error.to_string()))?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
     let shown = issuer.issued.set_challenge(host, vec![certificate], key);
-    shown.map_err(|error| AttemptError::unreached(error.to_string()))
+    shown.map_err(|error| IssuanceError::unreached(error.to_string()))
 }

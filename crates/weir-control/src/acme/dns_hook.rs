@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use weir_config::DnsHook;
 use weir_proxy::net::clock;
 
-use super::issuer::AttemptError;
+use super::issuer::IssuanceError;
 
 /// How often is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -27,12 +27,12 @@ const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 ///
 /// # Errors
 /// When it cannot be started, fails, or takes too long.
-pub(super) async fn run(hook: &DnsHook, action: &str, host: &str, value: &str) -> Result<(), AttemptError> {
+pub(super) async fn run(hook: &DnsHook, action: &str, host: &str, value: &str) -> Result<(), IssuanceError> {
     let [program, arguments @ ..] = &*hook.command else {
-        return Err(AttemptError::unreached("`dns_command` is empty"));
+        return Err(IssuanceError::unreached("`dns_command` is empty"));
     };
     let record = format!("_acme-challenge.{host}.");
-    let failed = |what: String| AttemptError::refused(format!("`{program} {action}` {what}"));
+    let failed = |what: String| IssuanceError::refused(format!("`{program} {action}` {what}"));
     let started = Command::new(&**program)
         .args(arguments.iter().map(|argument| &**argument))
         .args([action, &record, value])
@@ -82,7 +82,7 @@ pub(super) async fn run(hook: &DnsHook, action: &str, host: &str, value: &str) -
 async fn wait(
     child: &mut Child,
     timeout: Duration,
-) -> Result<Option<std::process::ExitStatus>, AttemptError> {
+) -> Result<Option<std::process::ExitStatus>, IssuanceError> {
     let end = clock::now() + timeout;
     loop {
         if let Some(status) = child.try_wait()? {

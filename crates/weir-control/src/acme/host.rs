@@ -11,10 +11,11 @@ use weir_config::LoadedCertificate;
 use weir_proxy::net::clock;
 use weir_proxy::net::tls::issued::IssuanceState;
 
-use super::issuer::{AttemptError, Issuer};
+use super::issuer::{IssuanceError, Issuer};
+use super::luck::luck;
 use super::order::{self, WantedCertificate};
 use super::record::HostRecord;
-use super::schedule::{FailedAttempt, renewal_at, renewal_info_pause, suggested_at};
+use super::schedule::{IssuanceFailure, renewal_at, renewal_info_pause, suggested_at};
 use crate::certificates::{FileStamp, seconds, stamp};
 
 /// How often the file is looked at, which another node may have renewed.
@@ -161,7 +162,9 @@ impl HostTask {
             Ok(None) => return LOCKED_PAUSE,
             Err(error) => {
                 let folder = issuer.issued.issuer.directory.display();
-                self.fail(&AttemptError::unreached(format!("the folder `{folder}` cannot be used: {error}")));
+                self.fail(&IssuanceError::unreached(format!(
+                    "the folder `{folder}` cannot be used: {error}"
+                )));
                 return Duration::ZERO;
             }
         };
@@ -190,7 +193,7 @@ impl HostTask {
 
     /// Asks one authority after the other.
     async fn order(&mut self, issuer: &Issuer) {
-        let mut failures: Vec<AttemptError> = Vec::new();
+        let mut failures: Vec<IssuanceError> = Vec::new();
         for ca in &issuer.issued.issuer.ca {
             let replaces = self.loaded.as_deref().filter(|_| self.record.ca.as_deref() == Some(&**ca));
             let wanted = WantedCertificate { host: &self.host, ca, refused: self.record.refused, replaces };
@@ -213,7 +216,7 @@ impl HostTask {
                         "an authority has not issued a certificate"
                     );
                     let text = format!("{ca}: {}", error.text);
-                    failures.push(AttemptError { text, ..error });
+                    failures.push(IssuanceError { text, ..error });
                 }
             }
         }
@@ -233,7 +236,7 @@ impl HostTask {
         self.look_at_file();
     }
 
-    fn fail(&mut self, error: &AttemptError) {
+    fn fail(&mut self, error: &IssuanceError) {
         let next = self.record.note_failure(now(), error.kind, error.text.clone(), luck());
         self.save_record();
         let (host, reason, failed) = (&*self.host, &*error.text, self.record.failed);
@@ -310,31 +313,19 @@ impl HostTask {
 }
 
 /// What several failures mean: the one that asks for the longest pause.
-fn worst(mut failures: Vec<AttemptError>) -> AttemptError {
-    let rank = |error: &AttemptError| match error.kind {
-        FailedAttempt::Unreached => 0,
-        FailedAttempt::Limited(_) => 1,
-        FailedAttempt::Refused => 2,
+fn worst(mut failures: Vec<IssuanceError>) -> IssuanceError {
+    let rank = |error: &IssuanceError| match error.kind {
+        IssuanceFailure::Unreached => 0,
+        IssuanceFailure::Limited(_) => 1,
+        IssuanceFailure::Refused => 2,
     };
     let kind = failures.iter().max_by_key(|error| rank(error)).map(|error| error.kind);
     let text = failures.drain(..).map(|error| error.text).collect::<Vec<_>>().join("; ");
-    AttemptError { kind: kind.unwrap_or(FailedAttempt::Unreached), text }
+    IssuanceError { kind: kind.unwrap_or(IssuanceFailure::Unreached), text }
 }
 
 fn now() -> SystemTime {
     UNIX_EPOCH + clock::unix_now()
-}
-
-/// A random number; 0 where the system has none, which only spreads less.
-pub(super) fn random() -> u64 {
-    let mut bytes = [0; 8];
-    let _none = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    u64::from_ne_bytes(bytes)
-}
-
-/// A random number between 0 and 1.
-fn luck() -> f64 {
-    (random() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]
@@ -343,17 +334,12 @@ mod tests {
 
     #[test]
     fn the_pause_is_that_of_the_worst_failure_and_the_text_names_all() {
-        let unreached = || AttemptError::unreached("a: away");
-        let refused = || AttemptError::refused("b: no");
+        let unreached = || IssuanceError::unreached("a: away");
+        let refused = || IssuanceError::refused("b: no");
         let both = worst(vec![refused(), unreached()]);
-        assert_eq!((both.kind, &*both.text), (FailedAttempt::Refused, "b: no; a: away"));
-        assert_eq!(worst(vec![unreached()]).kind, FailedAttempt::Unreached);
-        let limited = AttemptError { kind: FailedAttempt::Limited(None), text: String::new() };
-        assert_eq!(worst(vec![limited, unreached()]).kind, FailedAttempt::Limited(None));
-    }
-
-    #[test]
-    fn luck_is_between_0_and_1() {
-        assert!((0..1000).map(|_| luck()).all(|luck| (0.0..1.0).contains(&luck)));
+        assert_eq!((both.kind, &*both.text), (IssuanceFailure::Refused, "b: no; a: away"));
+        assert_eq!(worst(vec![unreached()]).kind, IssuanceFailure::Unreached);
+        let limited = IssuanceError { kind: IssuanceFailure::Limited(None), text: String::new() };
+        assert_eq!(worst(vec![limited, unreached()]).kind, IssuanceFailure::Limited(None));
     }
 }

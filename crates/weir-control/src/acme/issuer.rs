@@ -12,7 +12,7 @@ use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers};
 
 use super::record::OrderLog;
 use super::requests::AcmeRequests;
-use super::schedule::FailedAttempt;
+use super::schedule::IssuanceFailure;
 use super::store::{AcmeStore, StoreLock};
 
 /// Orders that run at a time.
@@ -24,24 +24,24 @@ const LOCK_TRIES: u32 = 150;
 
 /// Why there is no certificate.
 #[derive(Debug)]
-pub(super) struct AttemptError {
-    pub(super) kind: FailedAttempt,
+pub(super) struct IssuanceError {
+    pub(super) kind: IssuanceFailure,
     pub(super) text: String,
 }
 
-impl AttemptError {
+impl IssuanceError {
     /// One that is not the fault of what was asked for.
     pub(super) fn unreached(text: impl Into<String>) -> Self {
-        Self { kind: FailedAttempt::Unreached, text: text.into() }
+        Self { kind: IssuanceFailure::Unreached, text: text.into() }
     }
 
     /// One that the authority, or the world as it sees it, has decided.
     pub(super) fn refused(text: impl Into<String>) -> Self {
-        Self { kind: FailedAttempt::Refused, text: text.into() }
+        Self { kind: IssuanceFailure::Refused, text: text.into() }
     }
 }
 
-impl From<std::io::Error> for AttemptError {
+impl From<std::io::Error> for IssuanceError {
     fn from(error: std::io::Error) -> Self {
         Self::unreached(error.to_string())
     }
@@ -72,7 +72,7 @@ impl Issuer {
     }
 
     /// The account at an authority, made if there is none yet.
-    pub(super) async fn account(&self, ca: &str) -> Result<Account, AttemptError> {
+    pub(super) async fn account(&self, ca: &str) -> Result<Account, IssuanceError> {
         if let Some(known) = self.accounts.borrow().get(ca) {
             return Ok(known.clone());
         }
@@ -117,40 +117,40 @@ impl Issuer {
     ///
     /// # Errors
     /// When there have been too many, or the folder cannot be used.
-    pub(super) async fn begin_order(&self, ca: &str, now: SystemTime) -> Result<(), AttemptError> {
+    pub(super) async fn begin_order(&self, ca: &str, now: SystemTime) -> Result<(), IssuanceError> {
         let _lock = self.lock(&AcmeStore::account_lock(ca)).await?;
         let mut log: OrderLog = self.store.account(ca, "orders").unwrap_or_default();
-        log.begin(now).map_err(|allowed| AttemptError {
-            kind: FailedAttempt::Limited(Some(allowed)),
+        log.begin(now).map_err(|allowed| IssuanceError {
+            kind: IssuanceFailure::Limited(Some(allowed)),
             text: "this account has ordered as much as Weir allows itself in three hours".to_owned(),
         })?;
         Ok(self.store.save_account(ca, "orders", &log)?)
     }
 
-    async fn lock(&self, name: &str) -> Result<StoreLock, AttemptError> {
+    async fn lock(&self, name: &str) -> Result<StoreLock, IssuanceError> {
         for _ in 0..LOCK_TRIES {
             if let Some(lock) = self.store.lock(name)? {
                 return Ok(lock);
             }
             tokio::time::sleep(LOCK_PAUSE).await;
         }
-        Err(AttemptError::unreached(format!("`{name}` in the ACME folder stays locked by another node")))
+        Err(IssuanceError::unreached(format!("`{name}` in the ACME folder stays locked by another node")))
     }
 
     /// What an error of the client means for the next attempt.
-    pub(super) fn failed(&self, error: &Error) -> AttemptError {
+    pub(super) fn failed(&self, error: &Error) -> IssuanceError {
         let retry_after = self.requests.take_retry_after();
         match error {
             Error::Api(problem) => {
-                AttemptError { kind: kind_of(problem, retry_after), text: text_of(problem) }
+                IssuanceError { kind: kind_of(problem, retry_after), text: text_of(problem) }
             }
             Error::Json(error) => {
-                AttemptError::unreached(format!("the response of the authority is not as expected: {error}"))
+                IssuanceError::unreached(format!("the response of the authority is not as expected: {error}"))
             }
             Error::Unsupported(what) => {
-                AttemptError::refused(format!("the authority does not support {what}"))
+                IssuanceError::refused(format!("the authority does not support {what}"))
             }
-            other => AttemptError::unreached(other.to_string()),
+            other => IssuanceError::unreached(other.to_string()),
         }
     }
 }
@@ -164,14 +164,14 @@ fn is_type(problem: &Problem, name: &str) -> bool {
     problem.r#type.as_deref().and_then(|kind| kind.strip_prefix("urn:ietf:params:acme:error:")) == Some(name)
 }
 
-fn kind_of(problem: &Problem, retry_after: Option<SystemTime>) -> FailedAttempt {
+fn kind_of(problem: &Problem, retry_after: Option<SystemTime>) -> IssuanceFailure {
     if is_type(problem, "rateLimited") || problem.status == Some(429) {
-        return FailedAttempt::Limited(retry_after);
+        return IssuanceFailure::Limited(retry_after);
     }
     let is_fault = ["serverInternal", "badNonce"].iter().any(|name| is_type(problem, name));
     match is_fault || problem.status.is_some_and(|status| status >= 500) {
-        true => FailedAttempt::Unreached,
-        false => FailedAttempt::Refused,
+        true => IssuanceFailure::Unreached,
+        false => IssuanceFailure::Refused,
     }
 }
 
@@ -202,12 +202,12 @@ mod tests {
     #[test]
     fn problems_say_when_to_try_again() {
         for (kind, status, expected) in [
-            ("rateLimited", 429, FailedAttempt::Limited(None)),
-            ("serverInternal", 500, FailedAttempt::Unreached),
-            ("badNonce", 400, FailedAttempt::Unreached),
-            ("malformed", 503, FailedAttempt::Unreached),
-            ("unauthorized", 403, FailedAttempt::Refused),
-            ("connection", 400, FailedAttempt::Refused),
+            ("rateLimited", 429, IssuanceFailure::Limited(None)),
+            ("serverInternal", 500, IssuanceFailure::Unreached),
+            ("badNonce", 400, IssuanceFailure::Unreached),
+            ("malformed", 503, IssuanceFailure::Unreached),
+            ("unauthorized", 403, IssuanceFailure::Refused),
+            ("connection", 400, IssuanceFailure::Refused),
         ] {
             assert_eq!(kind_of(&problem(kind, status), None), expected, "{kind}");
         }

@@ -5,13 +5,14 @@
 
 mod thread;
 mod host;
-mod issuer;
 mod order;
 mod challenge;
 mod dns_hook;
+mod issuer;
 mod requests;
 mod store;
 mod record;
 mod schedule;
+mod luck;
 
 pub(crate) use thread::AcmeThread;

@@ -11,7 +11,7 @@ use weir_config::{AcmeChallenge, LoadedCertificate};
 use weir_proxy::net::clock;
 
 use super::challenge::PlacedChallenge;
-use super::issuer::{AttemptError, Issuer, is_unknown_account, text_of};
+use super::issuer::{IssuanceError, Issuer, is_unknown_account, text_of};
 
 /// How long an authority may take to validate a host, and to issue.
 const AUTHORITY_TIME: Duration = Duration::from_secs(120);
@@ -39,13 +39,13 @@ pub(super) struct ObtainedCertificate {
 pub(super) async fn obtain(
     issuer: &Issuer,
     wanted: &WantedCertificate<'_>,
-) -> Result<ObtainedCertificate, AttemptError> {
+) -> Result<ObtainedCertificate, IssuanceError> {
     let account = issuer.account(wanted.ca).await?;
     issuer.begin_order(wanted.ca, UNIX_EPOCH + clock::unix_now()).await?;
     let mut order = begin(issuer, &account, wanted).await?;
     prove(issuer, &mut order, wanted).await?;
 
-    let unusable = |error: rcgen::Error| AttemptError::unreached(error.to_string());
+    let unusable = |error: rcgen::Error| IssuanceError::unreached(error.to_string());
     let mut params = CertificateParams::new(vec![wanted.host.to_owned()]).map_err(unusable)?;
     params.distinguished_name = DistinguishedName::new();
     let key = KeyPair::generate().map_err(unusable)?;
@@ -65,7 +65,7 @@ async fn begin(
     issuer: &Issuer,
     account: &Account,
     wanted: &WantedCertificate<'_>,
-) -> Result<Order, AttemptError> {
+) -> Result<Order, IssuanceError> {
     let identifiers = [Identifier::Dns(wanted.host.to_owned())];
     let new = || {
         let order = NewOrder::new(&identifiers);
@@ -97,7 +97,7 @@ async fn prove(
     issuer: &Issuer,
     order: &mut Order,
     wanted: &WantedCertificate<'_>,
-) -> Result<(), AttemptError> {
+) -> Result<(), IssuanceError> {
     let failed = |error: instant_acme::Error| issuer.failed(&error);
     let mut placed = Vec::new();
     let outcome = async {
@@ -109,7 +109,7 @@ async fn prove(
                 AuthorizationStatus::Pending => {}
                 other => {
                     let what = format!("the authority says of the proof of the host: {other:?}");
-                    return Err(AttemptError::refused(what));
+                    return Err(IssuanceError::refused(what));
                 }
             }
             let kind = choose(issuer, wanted, |kind| {
@@ -129,7 +129,7 @@ async fn prove(
     }
     match outcome? {
         OrderStatus::Ready => Ok(()),
-        _ => Err(AttemptError::refused(why_invalid(order).await)),
+        _ => Err(IssuanceError::refused(why_invalid(order).await)),
     }
 }
 
@@ -138,7 +138,7 @@ fn choose(
     issuer: &Issuer,
     wanted: &WantedCertificate<'_>,
     is_offered: impl Fn(AcmeChallenge) -> bool,
-) -> Result<AcmeChallenge, AttemptError> {
+) -> Result<AcmeChallenge, IssuanceError> {
     let challenges = &issuer.issued.issuer.challenges;
     let is_wildcard = wanted.host.starts_with("*.");
     let usable: Vec<AcmeChallenge> = challenges
@@ -149,7 +149,7 @@ fn choose(
     let turn = wanted.refused as usize % usable.len().max(1);
     usable.get(turn).copied().ok_or_else(|| {
         let names: Vec<&str> = challenges.iter().map(|kind| kind.name()).collect();
-        AttemptError::refused(format!("the authority offers none of the challenges {}", names.join(", ")))
+        IssuanceError::refused(format!("the authority offers none of the challenges {}", names.join(", ")))
     })
 }
 

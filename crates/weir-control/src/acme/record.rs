@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{
-    FailedAttempt, ORDERS_MAX, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, next_allowed, retry_at,
+    IssuanceFailure, ORDERS_MAX, ORDERS_TIME, VALIDATIONS_MAX, VALIDATIONS_TIME, next_allowed, retry_at,
 };
 
 /// Of a host.
@@ -34,14 +34,14 @@ impl HostRecord {
     pub(super) fn note_failure(
         &mut self,
         now: SystemTime,
-        why: FailedAttempt,
+        why: IssuanceFailure,
         error: String,
         luck: f64,
     ) -> SystemTime {
         self.failed = self.failed.saturating_add(1);
         self.last_error = Some(error);
         let mut moments = times(&self.validations_failed);
-        let in_row = if why == FailedAttempt::Unreached {
+        let in_row = if why == IssuanceFailure::Unreached {
             self.unreached = self.unreached.saturating_add(1);
             self.unreached
         } else {
@@ -49,7 +49,7 @@ impl HostRecord {
             self.refused = self.refused.saturating_add(1);
             self.refused
         };
-        if why == FailedAttempt::Refused {
+        if why == IssuanceFailure::Refused {
             moments.push(now);
         }
         let allowed = next_allowed(&mut moments, now, VALIDATIONS_MAX, VALIDATIONS_TIME);
@@ -116,7 +116,7 @@ mod tests {
         let mut now = at(1_000_000);
         let mut begun = vec![now];
         for _ in 0..20 {
-            now = record.note_failure(now, FailedAttempt::Refused, "no".to_owned(), 0.5);
+            now = record.note_failure(now, IssuanceFailure::Refused, "no".to_owned(), 0.5);
             begun.push(now);
         }
         for window in begun.windows(VALIDATIONS_MAX + 1) {
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn an_authority_that_is_away_is_asked_soon_and_counts_against_nothing() {
         let mut record = HostRecord::default();
-        let next = record.note_failure(at(100), FailedAttempt::Unreached, "away".to_owned(), 0.5);
+        let next = record.note_failure(at(100), IssuanceFailure::Unreached, "away".to_owned(), 0.5);
         assert_eq!(next, at(102));
         assert_eq!(record.validations_failed, Vec::<u64>::new());
         // And what it says when it is back is answered as the first of its kind.
-        let next = record.note_failure(at(200), FailedAttempt::Refused, "no".to_owned(), 0.5);
+        let next = record.note_failure(at(200), IssuanceFailure::Refused, "no".to_owned(), 0.5);
         assert_eq!((next, record.failed, record.refused), (at(260), 2, 1));
     }
 

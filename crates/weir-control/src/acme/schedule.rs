@@ -36,7 +36,7 @@ const LEFT_AT_LEAST: u32 = 10;
 
 /// What has failed, as far as the next attempt depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FailedAttempt {
+pub(super) enum IssuanceFailure {
     /// The authority was not reached, or has had a fault.
     Unreached,
     /// The authority has refused the order or could not validate the host.
@@ -70,15 +70,15 @@ pub(super) fn renewal_info_pause(suggested: Duration) -> Duration {
 }
 
 /// When the next attempt is due after `failed` in a row, the last of which is `last`.
-pub(super) fn retry_at(now: SystemTime, failed: u32, last: FailedAttempt, luck: f64) -> SystemTime {
+pub(super) fn retry_at(now: SystemTime, failed: u32, last: IssuanceFailure, luck: f64) -> SystemTime {
     let doubled = |first: Duration, max: Duration| {
         let pause = first.saturating_mul(1 << failed.saturating_sub(1).min(20)).min(max);
         now + pause.mul_f64(0.75 + 0.5 * luck)
     };
     match last {
-        FailedAttempt::Unreached => doubled(UNREACHED_FIRST, UNREACHED_MAX),
-        FailedAttempt::Refused => doubled(VALIDATION_FIRST, VALIDATION_MAX),
-        FailedAttempt::Limited(until) => {
+        IssuanceFailure::Unreached => doubled(UNREACHED_FIRST, UNREACHED_MAX),
+        IssuanceFailure::Refused => doubled(VALIDATION_FIRST, VALIDATION_MAX),
+        IssuanceFailure::Limited(until) => {
             let usual = doubled(VALIDATION_FIRST, VALIDATION_MAX);
             // Not all nodes in the same second.
             until.map_or(usual, |until| until.max(now) + Duration::from_secs(30).mul_f64(luck))
@@ -155,20 +155,20 @@ mod tests {
     fn pauses_double_up_to_a_limit() {
         let now = at(1_000_000);
         for (last, failed, expected) in [
-            (FailedAttempt::Unreached, 1, 2),
-            (FailedAttempt::Unreached, 4, 16),
-            (FailedAttempt::Unreached, 30, 600),
-            (FailedAttempt::Refused, 1, 60),
-            (FailedAttempt::Refused, 2, 120),
-            (FailedAttempt::Refused, u32::MAX, 21_600),
-            (FailedAttempt::Limited(None), 3, 240),
-            (FailedAttempt::Limited(Some(at(1_000_500))), 1, 515),
-            (FailedAttempt::Limited(Some(at(5))), 1, 15),
+            (IssuanceFailure::Unreached, 1, 2),
+            (IssuanceFailure::Unreached, 4, 16),
+            (IssuanceFailure::Unreached, 30, 600),
+            (IssuanceFailure::Refused, 1, 60),
+            (IssuanceFailure::Refused, 2, 120),
+            (IssuanceFailure::Refused, u32::MAX, 21_600),
+            (IssuanceFailure::Limited(None), 3, 240),
+            (IssuanceFailure::Limited(Some(at(1_000_500))), 1, 515),
+            (IssuanceFailure::Limited(Some(at(5))), 1, 15),
         ] {
             let pause = seconds(retry_at(now, failed, last, 0.5)) - 1_000_000;
             assert_eq!(pause, expected, "{last:?} {failed}");
         }
-        let [early, late] = [0.0, 1.0].map(|luck| retry_at(now, 1, FailedAttempt::Refused, luck));
+        let [early, late] = [0.0, 1.0].map(|luck| retry_at(now, 1, IssuanceFailure::Refused, luck));
         assert_eq!([seconds(early), seconds(late)], [1_000_045, 1_000_075]);
     }
 

@@ -202,7 +202,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     // Another node may write the same file.
-    name.push(format!(".{:08x}.tmp", super::host::random() as u32));
+    name.push(format!(".{:08x}.tmp", super::luck::random() as u32));
     let temporary = folder.join(name);
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;

@@ -99,15 +99,15 @@ struct AcmeTasks {
 /// The tasks of one issuer.
 struct IssuerTasks {
     issuer: Rc<Issuer>,
-    hosts: Rc<RefCell<HashMap<Box<str>, OwnedTask>>>,
+    hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>>,
     /// Takes the hosts that clients ask for.
-    _on_demand: OwnedTask,
+    _on_demand: AcmeTask,
 }
 
 /// A task that ends when it is dropped.
-struct OwnedTask(AbortHandle);
+struct AcmeTask(AbortHandle);
 
-impl Drop for OwnedTask {
+impl Drop for AcmeTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -135,7 +135,7 @@ impl AcmeTasks {
 impl IssuerTasks {
     fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Self {
         let issuer = Issuer::new(issued, issuers);
-        let hosts: Rc<RefCell<HashMap<Box<str>, OwnedTask>>> = Rc::default();
+        let hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>> = Rc::default();
         let (wanted, mut next_wanted) = unbounded_channel::<Box<str>>();
         issued.set_wanted(wanted);
         let on_demand = tokio::task::spawn_local({
@@ -147,7 +147,7 @@ impl IssuerTasks {
                 }
             }
         });
-        Self { issuer, hosts, _on_demand: OwnedTask(on_demand.abort_handle()) }
+        Self { issuer, hosts, _on_demand: AcmeTask(on_demand.abort_handle()) }
     }
 
     fn follow(&self, listeners: &[&Acme]) {
@@ -165,9 +165,9 @@ impl IssuerTasks {
     }
 }
 
-fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, OwnedTask>, host: &str) {
+fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, AcmeTask>, host: &str) {
     hosts.entry(host.into()).or_insert_with(|| {
         let task = tokio::task::spawn_local(host::keep(Rc::clone(issuer), host.into()));
-        OwnedTask(task.abort_handle())
+        AcmeTask(task.abort_handle())
     });
 }

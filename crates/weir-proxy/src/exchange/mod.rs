@@ -84,6 +84,7 @@ use weir_traffic::affinity::RequestAffinity;
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
+use crate::state::snapshot::Snapshot;
 use crate::upstream::stream::{ServerStream as _, Servers};
 use body_coding::BodyCoding;
 use cache_use::CacheUse;
@@ -161,13 +162,7 @@ async fn carry(
     stream.receive(client, exchange, listener).await?;
     trace::begin(client, exchange, listener, &config);
     admit::request(client, stream, exchange, listener)?;
-    if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
-        return answer::as_last_hop(client, stream, exchange).await;
-    }
-    if let Some(issuers) = &config.snapshot.issuers
-        && acme_challenge::is_one(exchange)
-        && let Some(end) = Box::pin(acme_challenge::pass(client, stream, exchange, issuers)).await?
-    {
+    if let Some(end) = answer_at_once(client, stream, exchange, &config.snapshot).await? {
         return Ok(end);
     }
 
@@ -265,6 +260,25 @@ fn begin_attempts(client: &mut Client, exchange: &mut Exchange, plans: Plans<'_>
     }
     affinity::begin(exchange, upstream, client.now);
     retry::begin(client, exchange, plans);
+}
+
+/// Answers what needs no route: a request that may go no further, and the challenge of an authority.
+#[inline]
+async fn answer_at_once(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    snapshot: &Snapshot,
+) -> Result<Option<End>, Ended> {
+    if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
+        return answer::as_last_hop(client, stream, exchange).await.map(Some);
+    }
+    match &snapshot.issuers {
+        Some(issuers) if acme_challenge::is_one(exchange) => {
+            Box::pin(acme_challenge::pass(client, stream, exchange, issuers)).await
+        }
+        _ => Ok(None),
+    }
 }
 
 /// How an exchange ended, for its stream.

@@ -11,7 +11,7 @@ use weir_http::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloProgress};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::ClientConnection;
-use super::tls::{TlsRefusal, poll_over};
+use super::tls_refusal::{TlsRefusal, poll_over};
 use crate::net::clock;
 use crate::net::socket::Behind;
 use crate::net::tls::certificates::Certificates;

@@ -12,6 +12,7 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use super::tls_refusal::{TlsRefusal, poll_over};
 use super::{ClientConnection, certificate_wait};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
@@ -22,18 +23,9 @@ use crate::net::tls::issued::CHALLENGE_PROTOCOL;
 use crate::net::tls::records::Records;
 use crate::net::tls::server_config::TlsServerConfig;
 use crate::net::tls::session::TlsSession;
-use crate::state::activity::Activity;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 0x16;
-
-/// Why there is no TLS on a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum TlsRefusal {
-    /// The client closed the connection before its first byte, or Weir stops.
-    Quietly,
-    Failed(Failure),
-}
 
 /// Does the TLS handshake with a client that has just connected, within the time limit of the phase.
 ///
@@ -174,14 +166,6 @@ fn client_certificate(
         return Err(rejected(Cause::TlsCertificateExpired));
     }
     Ok(Some(read))
-}
-
-/// Waits; ready when that has to end.
-pub(super) fn poll_over(conn: &mut ClientConnection) -> Poll<TlsRefusal> {
-    conn.client.report_idle(Activity::Handshake);
-    let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-    let over = conn.client.deadline.poll_passed();
-    over.map(|()| TlsRefusal::Failed(conn.client.deadline.failure(Phase::Tls, timed_out)))
 }
 
 fn refused(conn: &ClientConnection, error: &io::Error) -> TlsRefusal {
