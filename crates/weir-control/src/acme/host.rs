@@ -37,7 +37,7 @@ pub(super) async fn keep(issuer: Rc<Issuer>, host: Box<str>) {
         loaded: None,
         luck: luck(),
         suggestion: None,
-        warned_at: None,
+        warned: None,
     };
     // A start is an operator's request to try again, within the limits.
     task.record.next_attempt = 0;
@@ -65,7 +65,8 @@ struct HostTask {
     /// Where in the spread of renewals this one is.
     luck: f64,
     suggestion: Option<RenewalSuggestion>,
-    warned_at: Option<SystemTime>,
+    /// When the log last warned of its end, and whether that was over then.
+    warned: Option<(SystemTime, bool)>,
 }
 
 /// What the authority last said about the renewal of a certificate.
@@ -95,7 +96,7 @@ impl HostTask {
                     );
                     self.loaded = Some(loaded);
                     self.suggestion = None;
-                    self.warned_at = None;
+                    self.warned = None;
                     // Of the node that has obtained it.
                     self.record = self.issuer.store.record(&self.host);
                     self.show(self.due());
@@ -299,13 +300,16 @@ impl HostTask {
         let life = loaded.not_after.duration_since(loaded.not_before).unwrap_or_default();
         let left = loaded.not_after.duration_since(now()).unwrap_or_default();
         let day = Duration::from_secs(86_400);
-        let is_told = |at: SystemTime| now().duration_since(at).is_ok_and(|since| since < day);
-        if left > life / WARNED_PART || self.warned_at.is_some_and(is_told) {
+        let is_over = left.is_zero();
+        let is_told = |(at, was_over): (SystemTime, bool)| {
+            was_over == is_over && now().duration_since(at).is_ok_and(|since| since < day)
+        };
+        if left > life / WARNED_PART || self.warned.is_some_and(is_told) {
             return;
         }
-        self.warned_at = Some(now());
+        self.warned = Some((now(), is_over));
         let (host, expires) = (&*self.host, seconds(loaded.not_after));
-        match left.is_zero() {
+        match is_over {
             true => tracing::error!(host, expires, "a certificate has expired: clients refuse it"),
             false => tracing::warn!(host, expires, "a certificate expires soon and has not been renewed"),
         }

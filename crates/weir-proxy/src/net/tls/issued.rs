@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -297,9 +297,13 @@ impl ListenerIssued {
         } else {
             return NamedCertificate::Unknown;
         };
-        match self.issued.lock().get(&*host).map(|status| status.state) {
-            None | Some(IssuanceState::Pending) => NamedCertificate::Coming,
-            Some(_) => NamedCertificate::Missing,
+        let patience = UNIX_EPOCH + clock::unix_now() + self.config.wait;
+        let is_coming = |status: &HostStatus| {
+            status.state == IssuanceState::Pending || status.next_attempt.is_some_and(|next| next < patience)
+        };
+        match self.issued.lock().get(&*host).is_none_or(is_coming) {
+            true => NamedCertificate::Coming,
+            false => NamedCertificate::Missing,
         }
     }
 

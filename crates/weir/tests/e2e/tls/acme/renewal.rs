@@ -2,7 +2,7 @@
 
 use super::{Authority, PebbleSettings, config, has_pebble, usual};
 use crate::harness::tls::{connect, try_connect};
-use crate::harness::watchdog::now;
+use crate::harness::watchdog::{now, pause};
 use crate::harness::{Origin, Weir, eventually, temporary_folder};
 
 #[test]
@@ -18,16 +18,19 @@ fn renewals_lose_no_handshake_and_order_nothing_else() {
     pebble.wait_for(weir.web(), "b.example.test");
     let mut held = connect(weir.web(), pebble.client(), "a.example.test");
     let mut handshakes = 0;
-    eventually("the certificate is renewed", || {
-        let shown = pebble.shown(weir.web(), "a.example.test");
+    let began = now();
+    // The window that Pebble suggests is the whole life time: longer than the usual patience of a test.
+    while pebble.shown(weir.web(), "a.example.test").expect("there is always one that is valid") == first {
         handshakes += 1;
-        shown.expect("there is always one that is valid") != first
-    });
+        assert!(began.elapsed().as_secs() < 60, "the certificate is renewed");
+        pause();
+    }
     assert!(handshakes > 1);
     held.assert_alive();
     let obtained = weir.stderr().matches("a certificate was obtained").count();
-    assert!((3..=4).contains(&obtained), "{obtained} for two hosts and a renewal\n{}", weir.stderr());
-    assert_eq!(pebble.orders(), obtained, "no order is in vain");
+    assert!(obtained >= 3, "{obtained} for two hosts and a renewal\n{}", weir.stderr());
+    let under_way = pebble.orders() - obtained;
+    assert!(under_way <= 1, "no order is in vain\n{}", weir.stderr());
     let renewed = weir.metrics().sum("weir_acme_orders_total", &["outcome=\"obtained\""]);
     assert!(renewed > 2.5, "{renewed}");
 }
