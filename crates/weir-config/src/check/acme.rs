@@ -168,7 +168,8 @@ fn check_on_demand(text: &SpannedTable<AcmeText>, diagnostics: &mut Vec<Diagnost
         let help = "name your domains, such as `\"*.customers.example.com\"`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, host.span, message).help(help));
     }
-    if text.value.on_demand.is_empty()
+    if text.is_sound
+        && text.value.on_demand.is_empty()
         && let Some(at) = text.written("on_demand_max")
     {
         let message = "`on_demand_max` has no effect without `on_demand`";
