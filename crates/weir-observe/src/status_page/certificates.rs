@@ -32,7 +32,8 @@ pub(super) fn section(overview: &Overview) -> Markup {
 }
 
 fn row(one: &CertificateOverview, now_ms: u64) -> Markup {
-    let origin = one.ca.as_deref().or(one.file.as_deref()).unwrap_or_default();
+    let ca = one.ca.as_deref().map(|ca| ca.trim_start_matches("https://"));
+    let origin = ca.or(one.file.as_deref()).unwrap_or_default();
     html! {
         tr {
             th scope="row" { span.part { (one.host) } span.small { (origin) } }
