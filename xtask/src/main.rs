@@ -20,6 +20,7 @@ mod peers;
 
 mod summary;
 mod packages;
+mod go_programs;
 mod wheel;
 mod tools;
 mod process;

@@ -2,6 +2,7 @@
 //!
 //! `ci` does the same as its first step. Safe to repeat: what is there is left alone.
 
+use crate::go_programs;
 use crate::packages;
 use crate::tools;
 use crate::wheel;
@@ -13,5 +14,6 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         println!("{}", tool.ready(workspace)?.display());
     }
     wheel::install(workspace);
+    go_programs::install(workspace);
     packages
 }

@@ -48,7 +48,7 @@ fn ready(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 }
 
 /// Lets `link` lead to `program`, wherever it led before.
-fn put_link(program: &Path, link: &Path) -> std::io::Result<()> {
+pub(crate) fn put_link(program: &Path, link: &Path) -> std::io::Result<()> {
     if let Some(folder) = link.parent() {
         fs::create_dir_all(folder)?;
     }

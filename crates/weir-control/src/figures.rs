@@ -135,11 +135,13 @@ pub(super) fn of_process(
 /// The certificates that clients are shown now.
 pub(super) fn certificates_in_use(tls: &TlsServerConfig) -> Vec<CertificateStats> {
     let in_use = tls.certificates.in_use();
-    let in_use = in_use.iter().map(|shown| &shown.certificate).map(|certificate| CertificateStats {
+    let issued = tls.certificates.issued_in_use();
+    let in_use = in_use.iter().map(|shown| &shown.certificate).chain(&issued);
+    let stats = in_use.map(|certificate| CertificateStats {
         file: certificate.files.certificate.display().to_string(),
         expiry_seconds: seconds(certificate.not_after),
     });
-    in_use.collect()
+    stats.collect()
 }
 
 /// The lists of revoked certificates that clients are verified by.

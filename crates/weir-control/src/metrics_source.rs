@@ -15,6 +15,7 @@ use weir_observe::{
 };
 use weir_traffic::{Health, ServerId};
 
+use crate::certificate_reports;
 use crate::figures::{self, ShownServers};
 use crate::overview::Sources;
 use crate::process;
@@ -72,6 +73,7 @@ impl MetricsReading {
         general.admin = sources.access.figures();
         // Not with all figures: the live rates take those every second, and this counts every descriptor.
         general.process = process::figures();
+        general.issuance = certificate_reports::issuance(&snapshot);
         let shown = |place: usize| (place, figures::shown_servers(&snapshot.upstreams[place]));
         let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();
         let listener = |place: usize| ListenerMetrics(Arc::clone(&snapshot.listeners[place]));

@@ -22,6 +22,7 @@ use weir_traffic::limit::TopKey;
 use weir_traffic::{Health, Mode};
 
 use crate::admin_access::AdminAccess;
+use crate::certificate_reports::certificates;
 use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
@@ -160,6 +161,7 @@ impl Sources {
             limits: limits(snapshot),
             caches: caches(snapshot),
             keys: keys(snapshot),
+            certificates: certificates(snapshot),
             upstreams: upstreams.collect(),
             workers: (workers.into_iter().enumerate())
                 .map(|(index, figures)| WorkerOverview {

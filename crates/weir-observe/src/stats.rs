@@ -60,6 +60,17 @@ pub struct Stats {
     pub own_log_lines_dropped: u64,
     /// The kernel's figures of the process.
     pub process: ProcessStats,
+    /// Certificates that Weir obtains by itself; `None` where it does not.
+    pub issuance: Option<IssuanceStats>,
+}
+
+/// Certificates that Weir obtains by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IssuanceStats {
+    /// Hosts by the state of their certificate.
+    pub hosts: Vec<(&'static str, u64)>,
+    /// Attempts that have brought a certificate, and such that have failed.
+    pub orders: [u64; 2],
 }
 
 /// The kernel's figures of the process; names and units are those of Prometheus' client libraries.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admin_client::{AdminArguments, AdminClient, overview, path_segment};
 use crate::caches::{self, CachesArguments, PurgeArguments};
+use crate::certificates::{self, CertificatesArguments};
 use crate::connections::{self, ConnectionsArguments, EndArguments};
 use crate::error::CommandError;
 use crate::help_text::with_exit_codes;
@@ -68,6 +69,8 @@ enum CtlCommand {
     Mirrors(MirrorsArguments),
     /// Show the keys of tokens that are fetched from servers, and what is wrong with the last fetch.
     Keys(KeysArguments),
+    /// Show the certificates: until when they are valid, and how it goes with those that Weir obtains by itself.
+    Certificates(CertificatesArguments),
     /// Show the caches: what each holds, and how often it helps.
     Caches(CachesArguments),
     /// Remove stored responses from a cache, by key, prefix or tag, or all of them.
@@ -172,6 +175,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Limits(arguments) => limits::show(&client, arguments),
         CtlCommand::Mirrors(arguments) => mirrors::show(&client, arguments),
         CtlCommand::Keys(arguments) => token_keys::show(&client, arguments),
+        CtlCommand::Certificates(arguments) => certificates::show(&client, arguments),
         CtlCommand::Caches(arguments) => caches::show(&client, arguments),
         CtlCommand::Purge(arguments) => caches::purge(&client, arguments),
         CtlCommand::Config => look(&client, "/api/config"),

@@ -22,6 +22,7 @@ mod caches;
 mod limits;
 mod mirrors;
 mod token_keys;
+mod certificates;
 mod profile;
 mod top;
 mod demo;

@@ -41,6 +41,8 @@ const PROTOCOLS: &[Protocol] = &[
             "crates/weir-proxy/src/control/health/",
             "crates/weir-control/src/admin/",
             "crates/weir-control/src/health/",
+            // Requests to authorities.
+            "crates/weir-control/src/acme/requests.rs",
         ],
     },
     Protocol {

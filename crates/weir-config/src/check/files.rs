@@ -150,6 +150,12 @@ impl<'a> Files<'a> {
         path
     }
 
+    /// The path of a folder that Weir writes to, which says nothing about the config.
+    pub(super) fn folder(&self, text: &Spanned<Box<str>>) -> PathBuf {
+        let parent = Path::new(&self.sources.file(text.span.file).name).parent();
+        parent.unwrap_or(Path::new("")).join(&*text.value)
+    }
+
     /// Takes note of a file that the outcome of the check hangs on.
     pub(super) fn note(&self, path: &Path) {
         self.named.borrow_mut().0.push((path.to_owned(), file_mark(path).filter(|_| self.may_read)));

@@ -39,6 +39,7 @@ pub(super) fn check(
     if let Some(own) = &text.value.access_log {
         access_log::check(own, around.files, diagnostics);
     }
+    let tls = text.value.tls.as_ref().map(|tls| tls::check(tls, &routes, around.files, diagnostics));
     let addresses = text.value.address.iter().flat_map(|addresses| &addresses.0);
     Listener {
         name: name.value.clone(),
@@ -49,7 +50,7 @@ pub(super) fn check(
         response_headers: headers.response,
         error_pages: headers.error_pages,
         routes: routes.into_iter().map(Arc::new).collect(),
-        tls: text.value.tls.as_ref().map(|tls| tls::check(tls, around.files, diagnostics)),
+        tls,
         ..text.value.clone().into_listener(around.document.access_log.value.clone())
     }
 }

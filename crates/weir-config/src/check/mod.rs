@@ -20,6 +20,7 @@ mod grpc_web;
 mod mirror;
 mod traces;
 mod tls;
+mod acme;
 mod client_certificates;
 mod access_log;
 mod admin;

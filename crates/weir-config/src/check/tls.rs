@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::certificate_files::{diagnostic, load_pair, now};
-use super::{Files, client_certificates};
+use super::{Files, acme, client_certificates};
 use crate::certificate::{LoadedCertificate, OcspResponse};
-use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, TlsVersion};
+use crate::config::{CipherSuite, KeyExchangeGroup, ListenerCertificate, ListenerTls, Route, TlsVersion};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{NonEmpty, Spanned, SpannedTable};
 use crate::source_map::SourceSpan;
@@ -14,6 +14,7 @@ use crate::text::{CertificateText, ListenerTlsText};
 
 pub(super) fn check(
     text: &SpannedTable<ListenerTlsText>,
+    routes: &[Route],
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> ListenerTls {
@@ -27,6 +28,13 @@ pub(super) fn check(
             |text: &SpannedTable<CertificateText>| Some((text.span, load(text, files, diagnostics)?));
         certificates = in_order.into_iter().filter_map(loaded).collect();
     }
+    if text.is_missing("certificates") && text.is_missing("acme") {
+        let message = "`certificates` is missing";
+        let help =
+            "name files in `certificates`, or write `acme = {}` for certificates that Weir obtains by itself";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
+    }
+    let acme = value.acme.as_ref().map(|acme| acme::check(acme, routes, files, diagnostics));
     // A suite or group that could not be read may be the one that is missed.
     if text.is_sound {
         let suites = text.written("cipher_suites");
@@ -36,6 +44,7 @@ pub(super) fn check(
     }
     ListenerTls {
         certificates: certificates.into_iter().map(|(_, certificate)| certificate).collect(),
+        acme,
         versions: value.versions.0.clone(),
         cipher_suites: value.cipher_suites.0.clone(),
         groups: value.groups.0.clone(),

@@ -32,6 +32,7 @@ mod affinity;
 mod token;
 mod upstream_tls;
 mod tls;
+mod acme;
 mod client_certificates;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub use access::{
     Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
 };
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
+pub use acme::{AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, ExternalAccount};
 pub use affinity::{AffinitySettings, CookieMode, CookieSecret};
 pub use cache::{CacheDisk, CacheStore, CacheTtl, RouteCache};
 pub use client_certificates::{ClientCertificateHeaders, ClientCertificates, ClientVerification};

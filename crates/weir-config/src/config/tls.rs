@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ClientCertificates;
+use super::{Acme, ClientCertificates};
 use crate::certificate::{LoadedCertificate, OcspResponse};
 use crate::key::choice;
 
@@ -20,8 +20,10 @@ pub struct ListenerCertificate {
 /// TLS with the clients of a listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListenerTls {
-    /// The certificates, the default first. Empty only when the config was read without its files.
+    /// The certificates, the default first. Without `acme`, empty only when the config was read without its files.
     pub certificates: Vec<ListenerCertificate>,
+    /// Certificates that Weir obtains by itself.
+    pub acme: Option<Acme>,
     /// The versions, each once, at least one.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites in the order of preference; every version has one.

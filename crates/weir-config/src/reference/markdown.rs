@@ -17,10 +17,11 @@ const SAMPLE: &str = include_str!("sample.toml");
 const SHARED: [&str; 4] = ["progress", "rule", "headers", "error_pages"];
 
 /// Tables of which there can be several in one place.
-const LISTS: [&str; 4] = [
+const LISTS: [&str; 5] = [
     "listener.NAME.route",
     "listener.NAME.route.split",
     "listener.NAME.tls.certificates",
+    "listener.NAME.tls.acme.external_account",
     "upstream.NAME.servers",
 ];
 

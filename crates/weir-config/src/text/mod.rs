@@ -6,6 +6,7 @@ mod document;
 mod listener;
 mod proxy_protocol;
 mod tls;
+mod acme;
 mod client_certificates;
 mod traces;
 mod upstream;
@@ -30,6 +31,7 @@ mod error_page;
 mod matching;
 
 pub(crate) use access_log::RouteAccessLogText;
+pub(crate) use acme::{AcmeText, ExternalAccountText};
 pub(crate) use affinity::{AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain};
 pub(crate) use basic::{BasicText, PasswordHashText};
 pub(crate) use cache::{CacheText, RouteCacheText};

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use super::ClientCertificatesText;
+use super::{AcmeText, ClientCertificatesText};
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
 use crate::key::{NonEmpty, Spanned, SpannedTable, section};
 
 section! {
-    /// TLS with the clients of a listener. `certificates` is sufficient; the other keys restrict TLS or support older clients.
+    /// TLS with the clients of a listener. `certificates` or `acme` is sufficient; the other keys restrict TLS or support older clients.
     #[derive(Debug, Clone)]
     pub(crate) struct ListenerTlsText at "listener.NAME.tls" {
         /// The certificates, one for each set of names and kind of key. A client gets the one for its server name (SNI): an exact name
         /// before a wildcard, else the default. Of several for one name, the one whose kind of key the client supports, ECDSA first.
-        certificates: NonEmpty<SpannedTable<CertificateText>> = required, like "nginx `ssl_certificate`, HAProxy `bind crt`";
+        certificates: NonEmpty<SpannedTable<CertificateText>> = optional, like "nginx `ssl_certificate`, HAProxy `bind crt`";
+        /// Certificates that Weir obtains by itself. With `certificates` beside it, those go first for the names that they are for.
+        acme: SpannedTable<AcmeText> = optional, like "nginx `acme_certificate`, HAProxy `acme`, Traefik `certResolver`, Caddy automatic HTTPS";
         /// The versions of the protocol. Older ones are not supported (RFC 8996).
         versions: NonEmpty<TlsVersion> = ["1.2", "1.3"], like "nginx `ssl_protocols`, HAProxy `ssl-min-ver`, `ssl-max-ver`";
         /// The cipher suites that may be used, by their IANA names, in order of preference. Those of TLS 1.2 need a certificate of the kind

@@ -89,7 +89,6 @@ fn missing_features_are_reported() {
         ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "uwsgi_pass = \"a\""),
         ("[[listener.web.route]]", "slice = \"1m\""),
-        ("", "acme = {}"),
     ] {
         assert_said(table, line, DiagnosticKind::NotSupported, "this version of Weir does not have ");
     }

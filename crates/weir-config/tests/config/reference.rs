@@ -50,6 +50,9 @@ fn header(heading: &str) -> String {
             "[[listener.web.route]]\n[[listener.web.route.split]]".to_owned()
         }
         "`[[listener.NAME.tls.certificates]]`" => "[[listener.web.tls.certificates]]".to_owned(),
+        "`[[listener.NAME.tls.acme.external_account]]`" => {
+            "[[listener.web.tls.acme.external_account]]".to_owned()
+        }
         "`[[upstream.NAME.servers]]`" => "[[upstream.app.servers]]".to_owned(),
         "progress" => "[listener.web.timeouts.send]".to_owned(),
         "rule" => "[[listener.web.route]]\n[listener.web.route.header.x]".to_owned(),

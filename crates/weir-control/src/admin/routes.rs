@@ -14,6 +14,7 @@ use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
 use super::{api, connections, exchanges, guard, maintenance, profile, purge, ready, server_modes};
 use crate::admin_access::AdminPeer;
+use crate::certificate_reports::certificates;
 use crate::features::PROFILER;
 use crate::operations::Operations;
 use crate::overview::{caches, keys, limits, mirrors};
@@ -24,7 +25,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/connections, the last failures at /api/failures, the config at /api/config, limits by key at /api/limits, caches at /api/caches, keys of tokens at /api/keys, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
+    /api/connections, the last failures at /api/failures, the config at /api/config, limits by key at /api/limits, caches at /api/caches, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// The answer to be sent.
@@ -90,6 +91,9 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
         b"/api/limits" => BufferedResponse::json(200, &limits(&operations.sources.current.load())),
         b"/api/mirrors" => BufferedResponse::json(200, &mirrors(&operations.sources.current.load())),
         b"/api/keys" => BufferedResponse::json(200, &keys(&operations.sources.current.load())),
+        b"/api/certificates" => {
+            BufferedResponse::json(200, &certificates(&operations.sources.current.load()))
+        }
         b"/api/caches" => BufferedResponse::json(200, &caches(&operations.sources.current.load())),
         b"/servers" => server_modes::table(operations),
         b"/api/failures" => exchanges::failures(request, operations).await,

@@ -23,6 +23,7 @@ use weir_observe::{Stats, WorkerShard};
 use self::admin_socket::AdminSocket;
 use self::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
+use crate::acme::AcmeThread;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::TaskConfig;
 use crate::commands::{CommandSender, FileConfig};
@@ -84,6 +85,7 @@ pub struct Proxy {
     stop_control: Arc<Notify>,
     task_configs: UnboundedSender<TaskConfig>,
     checks: Option<ProbeThread>,
+    acme: Option<AcmeThread>,
     passwords: PasswordThreads,
     logs: Option<AccessLogs>,
     traces: Option<TraceExport>,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_config::{Config, Server};
 
 use super::Proxy;
+use crate::acme::AcmeThread;
 use crate::commands::{CommandRejected, ReloadReport, ServerChange};
 use crate::health::ProbeThread;
 use crate::listening_sockets::OpenedSockets;
@@ -110,6 +111,7 @@ impl Proxy {
         self.shared.connections.set_count_max(self.descriptors.clients);
         // Before the rest: no verdict of an old check may come after the new config has taken effect.
         self.follow_checks(&snapshot);
+        self.follow_acme(&snapshot);
         snapshot.take_effect(&before);
         if let Some(traces) = &mut self.traces {
             traces.settle();
@@ -122,6 +124,18 @@ impl Proxy {
         stale_files.iter().for_each(SocketFile::remove);
         let needs_restart = self.restart_only.needs_restart(config);
         Ok(ReloadReport { generation: snapshot.generation, needs_restart })
+    }
+
+    fn follow_acme(&mut self, snapshot: &Snapshot) {
+        if let Some(acme) = &self.acme {
+            acme.follow(snapshot);
+        } else {
+            let started = AcmeThread::start(snapshot);
+            self.acme = started.unwrap_or_else(|error| {
+                tracing::error!(%error, "certificates cannot be obtained: the system refuses a thread");
+                None
+            });
+        }
     }
 
     fn follow_checks(&mut self, snapshot: &Arc<Snapshot>) {

@@ -19,6 +19,7 @@ use super::admin_socket::AdminSocket;
 use super::handover::{self, HandedAdminSockets};
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
+use crate::acme::AcmeThread;
 use crate::admin;
 use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
@@ -126,6 +127,7 @@ impl Proxy {
             stop_control: Arc::new(Notify::new()),
             task_configs,
             checks: None,
+            acme: None,
             passwords,
             logs: Some(logs),
             reloads: Arc::default(),
@@ -240,6 +242,8 @@ impl Proxy {
         self.follow_in_background(snapshot);
         // Only now: before its name is resolved, a server is not dead.
         self.checks = ProbeThread::start(snapshot, &self.queries, self.inputs.seed)?;
+        // Only now: an authority may ask the listeners.
+        self.acme = AcmeThread::start(snapshot)?;
         Ok(())
     }
 
@@ -324,8 +328,9 @@ fn plan_inputs(config: &Config) -> io::Result<PlanInputs> {
         Some(name) => name.to_string(),
         None => format!("weir-{:08x}", seed as u32),
     };
-    let (via_name, due_upstreams) = (via_name.into(), Arc::default());
-    Ok(PlanInputs { via_name, seed, workers: workers.get(), due_upstreams })
+    let via_name = via_name.into();
+    let (due_upstreams, issuers) = (Arc::default(), Arc::default());
+    Ok(PlanInputs { via_name, seed, workers: workers.get(), due_upstreams, issuers })
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -83,6 +83,7 @@ causes! {
     TlsHandshakeFailed "tls-handshake-failed" "The TLS handshake broke the protocol, or failed without its own cause.",
     TlsNoSharedCipher "tls-no-shared-cipher" "No TLS version, cipher suite or application protocol is supported by both.",
     TlsUnrecognizedName "tls-unrecognized-name" "No certificate for the server name that was asked for.",
+    TlsCertificatePending "tls-certificate-pending" "The certificate for the server name that was asked for has not been obtained yet.",
     TlsCertificateMissing "tls-certificate-missing" "The peer sent no certificate though one is required.",
     TlsCertificateRejected "tls-certificate-rejected" "The certificate of the peer is not one of an authority that is trusted, or is for another use.",
     TlsCertificateNameMismatch "tls-certificate-name-mismatch" "The certificate of the server is for another name than the one that it was asked for.",

@@ -102,6 +102,9 @@ rows! {
     "tls-unrecognized-name": TlsUnrecognizedName, Client, [Tls], log 421, GONE,
         "The listener has no certificate for the server name (SNI) of the client.",
         "Add a certificate for the name to the listener, or a default certificate.";
+    "tls-certificate-pending": TlsCertificatePending, Weir, [Tls], log 503, GONE,
+        "The listener has no certificate for the server name (SNI) of the client yet: the authority has not issued it.",
+        "Look up the cause with `weir ctl certificates`, on the status page or in the log: the last attempt and the time of the next one.";
     "tls-handshake-rate": TooManyHandshakes, Weir, [Tls], log 503, GONE,
         "The listener is at its limit of TLS handshakes per second, and this one would have exceeded its time limit.",
         "Raise `listener.NAME.tls.handshake_rate`, or raise `listener.NAME.timeouts.tls` so that handshakes can wait longer.";

@@ -48,6 +48,7 @@ fn failed(reason: Reason) -> &'static str {
         Cause::TlsHandshakeFailed
         | Cause::TlsNoSharedCipher
         | Cause::TlsUnrecognizedName
+        | Cause::TlsCertificatePending
         | Cause::TlsCertificateMissing
         | Cause::TlsCertificateRejected
         | Cause::TlsCertificateNameMismatch

@@ -140,6 +140,7 @@ fn overview() -> Overview {
         limits: Vec::new(),
         caches: Vec::new(),
         keys: Vec::new(),
+        certificates: Vec::new(),
         upstreams: vec![upstream],
     }
 }

@@ -39,6 +39,8 @@ pub struct Overview {
     pub caches: Vec<CacheOverview>,
     /// One per set of keys that is fetched from a server, in the order in which routes name them.
     pub keys: Vec<KeysOverview>,
+    /// One per host whose certificate Weir obtains by itself, then one per certificate that the config names.
+    pub certificates: Vec<CertificateOverview>,
     /// One per upstream that has a server on this page, in the order of the config.
     pub upstreams: Vec<UpstreamOverview>,
     /// Which part of the servers these are.
@@ -270,6 +272,33 @@ pub struct KeysOverview {
     pub failures: u64,
     /// Why the last one has failed, if it has.
     pub last_failure: Option<String>,
+}
+
+/// A certificate that clients are shown, or will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CertificateOverview {
+    /// The listeners that show it.
+    pub listeners: Vec<String>,
+    /// The host that it is for; of one from a file its names, separated by commas.
+    pub host: String,
+    /// `acme` or `file`.
+    pub source: &'static str,
+    /// `pending`, `failed`, `valid`, `renewing`, `renewal-failed` or `expired`.
+    pub state: &'static str,
+    /// The directory of the authority that was asked last.
+    pub ca: Option<String>,
+    /// Where it is.
+    pub file: Option<String>,
+    /// When it expires, in seconds since 1970.
+    pub not_after_s: Option<u64>,
+    /// When the next attempt to obtain or renew it is due, in seconds since 1970.
+    pub next_attempt_s: Option<u64>,
+    /// Why the last attempt has failed, if it has.
+    pub last_error: Option<String>,
+    /// Certificates that were obtained since the start.
+    pub obtained: u64,
+    /// Attempts that have failed since the start.
+    pub failed: u64,
 }
 
 /// A key that a limit has refused.

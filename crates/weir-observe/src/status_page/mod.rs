@@ -6,6 +6,7 @@
 
 mod listeners;
 mod caches;
+mod certificates;
 mod keys;
 mod limits;
 mod upstreams;
@@ -55,6 +56,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (limits::section(overview))
         (caches::section(overview))
         (keys::section(overview))
+        (certificates::section(overview))
         section #failures aria-labelledby="failures-heading" hidden {
             h2 #failures-heading { "Recent failures" }
             p.note {

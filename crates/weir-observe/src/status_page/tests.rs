@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::cache_result::CacheResult;
 use crate::overview::{
-    CacheOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview, NamedCount,
-    PageOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey, RouteOverview,
-    ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
+    NamedCount, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey,
+    RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
@@ -132,6 +132,19 @@ fn overview(name: &str, servers: usize) -> Overview {
             unchanged: 5,
             failures: 3,
             last_failure: Some(name.to_owned()),
+        }],
+        certificates: vec![CertificateOverview {
+            listeners: vec![name.to_owned()],
+            host: name.to_owned(),
+            source: "acme",
+            state: "renewal-failed",
+            ca: Some(format!("https://{name}/")),
+            file: None,
+            not_after_s: Some(2),
+            next_attempt_s: Some(1),
+            last_error: Some(name.to_owned()),
+            obtained: 1,
+            failed: 2,
         }],
         upstreams: vec![UpstreamOverview {
             name: name.to_owned(),

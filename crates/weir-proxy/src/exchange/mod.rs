@@ -42,6 +42,7 @@ mod grpc;
 mod grpc_web;
 pub(crate) mod tunnelled;
 pub(crate) mod delivery;
+mod acme_challenge;
 mod answer;
 mod pacing;
 mod error_pages;
@@ -169,6 +170,13 @@ fn carry(
         admit::request(client, stream, exchange, listener)?;
         if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
             return Box::pin(answer::as_last_hop(client, stream, exchange)).await;
+        }
+        // The challenge of an authority needs no route.
+        if let Some(issuers) = &config.snapshot.issuers
+            && acme_challenge::is_one(exchange)
+            && let Some(end) = Box::pin(acme_challenge::pass(client, stream, exchange, issuers)).await?
+        {
+            return Ok(end);
         }
 
         // Route: the most specific rule that matches, and what it says.

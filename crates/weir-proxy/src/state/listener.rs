@@ -219,7 +219,7 @@ impl ListenerPlan {
         let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
         let mut stripped = certificate_headers.to_vec();
         stripped.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
-        let tls = server_config(config, before)?;
+        let tls = server_config(config, inputs, before)?;
         let head = &config.limits;
         let state = before.map(|before| Arc::clone(&before.state));
         let usual_id = FieldName::XRequestId.as_str();
@@ -442,6 +442,7 @@ fn request_rules(
 /// sessions can be resumed.
 fn server_config(
     config: &Listener,
+    inputs: &PlanInputs,
     before: Option<&ListenerPlan>,
 ) -> Result<Option<Arc<TlsServerConfig>>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
@@ -451,7 +452,7 @@ fn server_config(
     if let Some(server_config) = unchanged.and_then(|before| before.tls.clone()) {
         return Ok(Some(server_config));
     }
-    let server_config = TlsServerConfig::new(tls, protocols(config));
+    let server_config = TlsServerConfig::new(tls, protocols(config), &inputs.issuers);
     let server_config =
         server_config.map_err(|error| TlsError { place: format!("listener `{}`", config.name), error })?;
     Ok(Some(Arc::new(server_config)))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::net::clock::Instant;
+use crate::net::tls::issued::Issuers;
 use crate::net::tls::server_config::TlsConfigError;
 use crate::state::due_upstreams::DueUpstreams;
 
@@ -26,6 +27,8 @@ pub struct PlanInputs {
     pub workers: usize,
     /// The outlier tables that the control thread has to review.
     pub due_upstreams: Arc<DueUpstreams>,
+    /// The certificates that Weir obtains by itself.
+    pub issuers: Arc<Issuers>,
 }
 
 /// Whether two parts of configs are the same, which costs nothing where one config was made from the other.

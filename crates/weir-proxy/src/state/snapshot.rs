@@ -23,6 +23,7 @@ use super::plan_inputs::{PlanInputs, TlsError, is_same};
 pub use super::traces::TracePlan;
 pub use super::upstream::{LiveServer, UpstreamPlan};
 use crate::net::clock::{self, Instant};
+use crate::net::tls::issued::Issuers;
 
 /// Everything a worker needs to know of the config.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub rule_names: Vec<Box<str>>,
     /// The upstreams, in the order of the config.
     pub upstreams: Vec<Arc<UpstreamPlan>>,
+    /// The certificates that Weir obtains by itself, if it does for some listener.
+    pub issuers: Option<Arc<Issuers>>,
     /// The places of both by name.
     listeners_by_name: HashMap<Box<str>, usize>,
     upstreams_by_name: HashMap<Box<str>, usize>,
@@ -162,6 +165,11 @@ impl Snapshot {
                 weir_config::HistogramBuckets::Micros(bounds) => BucketBounds::new(bounds.iter().copied()),
             },
             traces: None,
+            issuers: config
+                .listeners
+                .iter()
+                .any(|listener| listener.tls.as_ref().is_some_and(|tls| tls.acme.is_some()))
+                .then(|| Arc::clone(&inputs.issuers)),
             epoch: before.map_or_else(clock::now, |before| before.epoch),
             alive: SnapshotCount::new(&count),
             listeners_by_name: config.listeners.iter().map(|one| one.name.clone()).zip(0..).collect(),

@@ -37,6 +37,19 @@ pub(super) const ADVICE: &[Advice] = &[
         "a store of responses is declared as `[cache.NAME]`, and used by a route with `cache = \"NAME\"`",
     ),
     advice(
+        &[
+            "certresolver",
+            "certificates_resolvers",
+            "letsencrypt",
+            "on_demand_tls",
+            "auto_https",
+            "acme_issuer",
+            "acme_certificate",
+            "acme_ca",
+        ],
+        "Weir obtains certificates by itself with `acme = {}` in `tls` of a listener",
+    ),
+    advice(
         &["alias", "static", "document_root"],
         "a route serves files with `files = { root = \"/path\" }`; `strip_prefix` removes its `path` first",
     ),

@@ -75,19 +75,6 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "requests with `Range` get their part while the whole is fetched, and go to the server where it is not stored",
     ),
     unsupported(
-        "Certificates by ACME",
-        &[
-            "acme",
-            "certresolver",
-            "certificates_resolvers",
-            "letsencrypt",
-            "on_demand_tls",
-            "auto_https",
-            "acme_issuer",
-        ],
-        "use certbot or lego; `reload` of `tls` picks up renewed files without a restart",
-    ),
-    unsupported(
         "Limits on the speed of request bodies",
         &["bwlim_in"],
         "responses have `bandwidth` of `[limit.NAME]`; tunnels and TCP connections have `upload_rate` in `limits` of a listener",

@@ -51,6 +51,20 @@ pub(super) const FAMILIES: &[Family] = families! {
             }
         };
 
+    "weir_acme_hosts" Gauge Process, "Hosts whose certificates Weir obtains by itself, by the state of the certificate.",
+        |samples, stats| {
+            for (state, count) in stats.issuance.iter().flat_map(|issuance| &issuance.hosts) {
+                samples.labelled(&[("state", state)], *count);
+            }
+        };
+    "weir_acme_orders_total" Counter Process, "Attempts to obtain or renew a certificate, by outcome.",
+        |samples, stats| {
+            if let Some(issuance) = &stats.issuance {
+                samples.labelled(&[("outcome", "obtained")], issuance.orders[0]);
+                samples.labelled(&[("outcome", "failed")], issuance.orders[1]);
+            }
+        };
+
     "weir_trace_spans_exported_total" Counter Process, "Spans accepted by the collector.",
         |samples, stats| samples.value(stats.traces.spans_exported);
     "weir_trace_spans_dropped_total" Counter Process, "Spans lost before the collector accepted them, by reason.",

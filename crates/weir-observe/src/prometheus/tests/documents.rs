@@ -13,6 +13,7 @@ const PARTS: &[(&str, &str)] = &[
     ("build", "The program"),
     ("config", "The config and its reloads"),
     ("admin", "The admin listener"),
+    ("acme", "Certificates by ACME"),
     ("trace", "Traces"),
     ("process", "The process"),
     ("log", "Weir's own log"),

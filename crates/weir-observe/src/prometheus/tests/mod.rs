@@ -16,7 +16,7 @@ use crate::failure::{Cause, Failure};
 use crate::per_worker::PerWorker;
 use crate::phase::Phase;
 use crate::shard::{RouteShard, ShardSizes, WorkerShard};
-use crate::stats::{CertificateStats, ProcessStats};
+use crate::stats::{CertificateStats, IssuanceStats, ProcessStats};
 use crate::traces::TraceStats;
 
 /// One line `name{labels} value`.
@@ -195,11 +195,16 @@ fn small_fixture() -> Fixture {
     server.probes = Some(golden::used_probes());
     fixture.general.process = process_figures();
     fixture.general.admin.refusals[0] = 3;
+    fixture.general.issuance = issuance();
     fixture.general.traces = TraceStats { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
     let listener = &mut fixture.listeners[0];
     listener.routes = vec![("/api/".to_owned(), route_shard(9, 1, &[200]))];
     note_certificates(listener);
     fixture
+}
+
+fn issuance() -> Option<IssuanceStats> {
+    Some(IssuanceStats { hosts: vec![("failed", 1), ("valid", 2)], orders: [5, 3] })
 }
 
 fn process_figures() -> ProcessStats {
@@ -249,6 +254,7 @@ fn the_pieces_are_the_text_that_was_made_at_once() {
     let general = &mut fixture.general;
     general.process = process_figures();
     (general.admin.requests, general.admin.refusals[0], general.own_log_lines_dropped) = (17, 3, 11);
+    general.issuance = issuance();
     general.traces = TraceStats { spans_exported: 40, spans_dropped: [0, 6, 0], exports_failed: 2 };
     let shard = route_shard(9, 1, &[200, 200, 200, 200, 200, 200, 200, 404]);
     fixture.listeners[0].routes = vec![("/api/".to_owned(), shard)];

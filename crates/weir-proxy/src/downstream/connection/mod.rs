@@ -10,6 +10,8 @@ mod stream_client;
 mod abandoned;
 mod proxy_header;
 mod tls;
+mod certificate_wait;
+mod tls_refusal;
 mod ending;
 
 #[cfg(test)]
@@ -26,7 +28,7 @@ use weir_traffic::limit::ClientKey;
 
 use self::exchange_pool::{ExchangePool, future_bytes};
 use self::lease::Lease;
-use self::tls::TlsRefusal;
+use self::tls_refusal::TlsRefusal;
 use super::http1::{AfterStream, Http1Stream, Http1StreamState};
 use super::tcp::TcpStream;
 use crate::exchange::client::Client;

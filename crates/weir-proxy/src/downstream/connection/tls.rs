@@ -12,27 +12,20 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use weir_observe::{Cause, Failure, Party, Phase};
 
-use super::ClientConnection;
+use super::tls_refusal::{TlsRefusal, poll_over};
+use super::{ClientConnection, certificate_wait};
 use crate::net::clock::{self, Instant};
 use crate::net::failure::of_io;
 use crate::net::socket::Behind;
 use crate::net::tls::client_certificates::ClientCertificate;
 use crate::net::tls::failure::of_rustls;
+use crate::net::tls::issued::CHALLENGE_PROTOCOL;
 use crate::net::tls::records::Records;
 use crate::net::tls::server_config::TlsServerConfig;
 use crate::net::tls::session::TlsSession;
-use crate::state::activity::Activity;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 0x16;
-
-/// Why there is no TLS on a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum TlsRefusal {
-    /// The client closed the connection before its first byte, or Weir stops.
-    Quietly,
-    Failed(Failure),
-}
 
 /// Does the TLS handshake with a client that has just connected, within the time limit of the phase.
 ///
@@ -47,7 +40,10 @@ pub(crate) async fn accept(
     conn.client.deadline.set(began, Some(limit));
     let outcome = match first_byte(conn).await {
         Ok(HANDSHAKE) => match wait_for_rate(conn, server_config, began + limit).await {
-            Ok(()) => shake(conn, server_config.config()).await,
+            Ok(()) => match certificate(conn, server_config, limit).await {
+                Ok(()) => shake(conn, server_config.config()).await,
+                Err(refused) => Err(refused),
+            },
             Err(refused) => Err(refused),
         },
         Ok(byte) if byte.is_ascii_alphabetic() => {
@@ -109,6 +105,19 @@ async fn wait_for_rate(
     .await
 }
 
+/// Waits for the certificate that the client needs, if Weir obtains certificates by itself and some are not there yet.
+async fn certificate(
+    conn: &mut ClientConnection,
+    server_config: &TlsServerConfig,
+    limit: Duration,
+) -> Result<(), TlsRefusal> {
+    let certificates = &server_config.certificates;
+    let Some(issued) = certificates.issued().filter(|issued| issued.may_wait()) else { return Ok(()) };
+    Box::pin(certificate_wait::wait(conn, certificates, issued)).await?;
+    conn.client.deadline.set(clock::now(), Some(limit));
+    Ok(())
+}
+
 async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result<(), TlsRefusal> {
     let made = UnbufferedServerConnection::new(config);
     let made = made.map_err(|_| TlsRefusal::Failed(Failure::weir(Phase::Tls, Cause::Io)))?;
@@ -130,14 +139,18 @@ async fn shake(conn: &mut ClientConnection, config: Arc<ServerConfig>) -> Result
     })
     .await;
     outcome?;
-    records.client_certificate = certificate(conn, &records)?;
+    if records.protocol() == Some(CHALLENGE_PROTOCOL) {
+        // The handshake was the whole proof (RFC 8737 section 3).
+        return Err(TlsRefusal::Quietly);
+    }
+    records.client_certificate = client_certificate(conn, &records)?;
     conn.connection.tls = Some(records);
     conn.client.is_tls = true;
     Ok(())
 }
 
 /// The certificate that the client presented, if one was requested.
-fn certificate(
+fn client_certificate(
     conn: &ClientConnection,
     records: &Records,
 ) -> Result<Option<Box<ClientCertificate>>, TlsRefusal> {
@@ -153,14 +166,6 @@ fn certificate(
         return Err(rejected(Cause::TlsCertificateExpired));
     }
     Ok(Some(read))
-}
-
-/// Waits; ready when that has to end.
-fn poll_over(conn: &mut ClientConnection) -> Poll<TlsRefusal> {
-    conn.client.report_idle(Activity::Handshake);
-    let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-    let over = conn.client.deadline.poll_passed();
-    over.map(|()| TlsRefusal::Failed(conn.client.deadline.failure(Phase::Tls, timed_out)))
 }
 
 fn refused(conn: &ClientConnection, error: &io::Error) -> TlsRefusal {

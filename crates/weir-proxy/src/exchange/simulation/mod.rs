@@ -153,7 +153,13 @@ fn config() -> CheckedConfig {
 }
 
 fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
-    let inputs = PlanInputs { via_name: "weir".into(), seed, workers: 1, due_upstreams: Arc::default() };
+    let inputs = PlanInputs {
+        via_name: "weir".into(),
+        seed,
+        workers: 1,
+        due_upstreams: Arc::default(),
+        issuers: Arc::default(),
+    };
     let snapshot = Arc::new(Snapshot::new(config, &inputs).expect("it has no TLS"));
     let shared = Arc::new(Shared {
         loads: Box::new([crate::state::shared::Load::default()]),

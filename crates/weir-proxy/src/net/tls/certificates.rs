@@ -16,8 +16,9 @@ use rustls::SignatureScheme;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use weir_config::ListenerCertificate;
+use weir_config::{ListenerCertificate, LoadedCertificate};
 
+use super::issued::{CHALLENGE_PROTOCOL, ListenerIssued};
 use crate::net::clock;
 
 /// The longest name of a host (RFC 1035 section 2.3.4).
@@ -27,6 +28,8 @@ const NAME_LEN_MAX: usize = 255;
 #[derive(Debug)]
 pub struct Certificates {
     now: ArcSwap<ByName>,
+    /// Those that Weir obtains by itself.
+    issued: Option<ListenerIssued>,
     provider: Arc<CryptoProvider>,
     /// Changed files that were taken over, and such that could not be used.
     reloads: [AtomicU64; 2],
@@ -36,18 +39,44 @@ impl Certificates {
     /// The first of `certificates` is the default, with those for the same names beside it.
     ///
     /// # Errors
-    /// When there is none, or rustls does not take a key.
+    /// When there is none and none will be issued, or rustls does not take a key.
     pub(crate) fn new(
         certificates: Vec<ListenerCertificate>,
+        issued: Option<ListenerIssued>,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, rustls::Error> {
+        if certificates.is_empty() && issued.is_none() {
+            return Err(rustls::Error::General("there is no certificate".to_owned()));
+        }
         let now = ArcSwap::from_pointee(ByName::new(certificates, &provider)?);
-        Ok(Self { now, provider, reloads: Default::default() })
+        Ok(Self { now, issued, provider, reloads: Default::default() })
     }
 
-    /// Those in use, in the order of the config, the default first.
+    /// Those of the config that are in use, in its order, the default first.
     pub fn in_use(&self) -> Vec<ListenerCertificate> {
         self.now.load().loaded.clone()
+    }
+
+    /// Those that Weir obtains by itself, if it does.
+    pub fn issued(&self) -> Option<&ListenerIssued> {
+        self.issued.as_ref()
+    }
+
+    /// Those in use that Weir has obtained by itself, in the order of hosts.
+    pub fn issued_in_use(&self) -> Vec<Arc<LoadedCertificate>> {
+        self.issued.as_ref().map_or_else(Vec::new, ListenerIssued::in_use)
+    }
+
+    /// Whether a certificate of the config is for this name.
+    pub(crate) fn is_configured_for(&self, name: &str) -> bool {
+        let now = self.now.load();
+        !std::ptr::eq(now.candidates(Some(name)), &now.default)
+    }
+
+    /// Whether there is a certificate for clients with a name that none is for.
+    pub(crate) fn has_default(&self) -> bool {
+        let configured = !self.now.load().default.is_empty();
+        configured || self.issued.as_ref().is_some_and(|issued| issued.default().is_some())
     }
 
     /// Whether a client that asked for `asked` in its handshake has been shown a certificate that is not for `host`, although there is one.
@@ -55,13 +84,17 @@ impl Certificates {
         let now = self.now.load();
         let (shown, own) = (now.candidates(Some(asked)), now.candidates(Some(host)));
         let is_default = std::ptr::eq(own, &now.default);
+        if let Some(issued) = self.issued.as_ref().filter(|_| is_default) {
+            let (shown, own) = (now.issued_for(issued, asked), now.issued_for(issued, host));
+            return own.is_some_and(|own| shown.is_none_or(|shown| !Arc::ptr_eq(&own, &shown)));
+        }
         !is_default && own.iter().all(|own| shown.iter().all(|shown| !Arc::ptr_eq(own, shown)))
     }
 
     /// Uses other certificates from now on, with the OCSP responses that are valid now.
     ///
     /// # Errors
-    /// When there is no certificate, or rustls does not take a key; then nothing changes.
+    /// When rustls does not take a key; then nothing changes.
     pub fn replace(&self, certificates: Vec<ListenerCertificate>) -> Result<(), rustls::Error> {
         self.now.store(Arc::new(ByName::new(certificates, &self.provider)?));
         Ok(())
@@ -105,9 +138,7 @@ impl ByName {
     fn new(certificates: Vec<ListenerCertificate>, provider: &CryptoProvider) -> Result<Self, rustls::Error> {
         let mut made =
             Self { loaded: Vec::new(), exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
-        let first = certificates
-            .first()
-            .ok_or_else(|| rustls::Error::General("there is no certificate".to_owned()))?;
+        let default_names = certificates.first().map(|first| first.certificate.names.clone());
         let now = UNIX_EPOCH + clock::unix_now();
         for ListenerCertificate { certificate, ocsp } in &certificates {
             let key = provider.key_provider.load_private_key(certificate.key.clone_key())?;
@@ -122,7 +153,7 @@ impl ByName {
                 };
                 by_name.or_default().push(Arc::clone(&certified));
             }
-            if certificate.names == first.certificate.names {
+            if default_names.as_ref() == Some(&certificate.names) {
                 made.default.push(certified);
             }
         }
@@ -133,6 +164,18 @@ impl ByName {
         }
         made.loaded = certificates;
         Ok(made)
+    }
+
+    /// The certificate for a name that Weir has obtained, where the config has none for exactly that name.
+    fn issued_for(&self, issued: &ListenerIssued, name: &str) -> Option<Arc<CertifiedKey>> {
+        let name = name.to_ascii_lowercase();
+        if self.exact.contains_key(&*name) {
+            return None;
+        }
+        issued.exact(&name).or_else(|| {
+            let suffix = &name[name.find('.')?..];
+            (!self.wildcard.contains_key(suffix)).then(|| issued.wildcard(&name))?
+        })
     }
 
     fn candidates(&self, name: Option<&str>) -> &Candidates {
@@ -160,8 +203,27 @@ impl ByName {
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         ASKED_NAME.set(client_hello.server_name().map(|name| name.to_ascii_lowercase().into()));
+        if let Some(issued) = &self.issued {
+            let name = client_hello.server_name();
+            if is_challenge(&client_hello) {
+                return issued.issued.challenge(&name?.to_ascii_lowercase());
+            }
+            let now = self.now.load();
+            let own = name.and_then(|name| now.issued_for(issued, name));
+            if own.is_some() {
+                return own;
+            }
+            let configured = now.choose(name, client_hello.signature_schemes());
+            return configured.or_else(|| issued.default());
+        }
         self.now.load().choose(client_hello.server_name(), client_hello.signature_schemes())
     }
+}
+
+/// Whether an authority proves a host (RFC 8737 section 3): it offers that protocol and no other.
+fn is_challenge(client_hello: &ClientHello<'_>) -> bool {
+    let mut offered = client_hello.alpn().into_iter().flatten();
+    offered.next() == Some(CHALLENGE_PROTOCOL) && offered.next().is_none()
 }
 
 /// What a signature costs, as a rank.

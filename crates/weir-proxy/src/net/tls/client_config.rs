@@ -125,6 +125,21 @@ impl TlsClientConfig {
 }
 
 impl HandshakeConfig {
+    /// For a request of Weir's own over HTTP/1.1: the certificate has to be valid for `name` and issued by one of `authorities`.
+    ///
+    /// # Errors
+    /// When none of them can be used.
+    pub fn verified(name: ServerName<'static>, authorities: &Arc<Authorities>) -> Result<Self, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = Arc::new(ServerVerifier::new(authorities, None, &provider)?);
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        let mut config = builder.with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        Ok(Self { config: Arc::new(config), name })
+    }
+
     /// For a probe where the traffic passes through encrypted: any certificate is accepted for `name`.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ pub(crate) mod records;
 pub(crate) mod facts;
 pub mod server_config;
 pub mod certificates;
+pub mod issued;
 pub mod client_certificates;
 pub(crate) mod key_log;
 mod self_signed;

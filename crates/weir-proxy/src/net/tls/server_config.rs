@@ -14,6 +14,7 @@ use weir_traffic::limit::TurnRate;
 use super::certificates::Certificates;
 use super::client_certificates::ClientAuthorities;
 use super::early_data;
+use super::issued::{CHALLENGE_PROTOCOL, Issuers, ListenerIssued};
 use super::key_log;
 
 /// Why a TLS config cannot be made.
@@ -44,13 +45,24 @@ impl TlsServerConfig {
     /// # Errors
     /// When rustls does not take a key or a combination that the config check let pass, there are no random numbers, or the key log
     /// cannot be opened.
-    pub(crate) fn new(tls: &ListenerTls, protocols: &[&[u8]]) -> Result<Self, TlsConfigError> {
+    pub(crate) fn new(
+        tls: &ListenerTls,
+        protocols: &[&[u8]],
+        issuers: &Issuers,
+    ) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(provider(&tls.cipher_suites, &tls.groups));
-        let certificates = Arc::new(Certificates::new(tls.certificates.clone(), Arc::clone(&provider))?);
+        let issued = tls.acme.as_ref().map(|acme| ListenerIssued::new(acme, issuers));
+        let has_issued = issued.is_some();
+        let certificates = Certificates::new(tls.certificates.clone(), issued, Arc::clone(&provider))?;
+        let certificates = Arc::new(certificates);
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
         let mut config = server_config(tls, &certificates, authorities.as_ref(), provider)?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        if has_issued {
+            // The last: a client that offers another one as well gets that.
+            config.alpn_protocols.push(CHALLENGE_PROTOCOL.to_vec());
+        }
         config.key_log = key_log;
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let authorities = ArcSwapOption::from_pointee(authorities);

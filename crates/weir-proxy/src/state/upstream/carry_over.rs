@@ -135,8 +135,13 @@ mod tests {
 
     /// Whether idle connections are kept when an upstream changes by `change`.
     fn keeps_pool_after(change: impl FnOnce(&mut Upstream)) -> bool {
-        let inputs =
-            PlanInputs { via_name: "weir".into(), seed: 1, workers: 1, due_upstreams: Arc::default() };
+        let inputs = PlanInputs {
+            via_name: "weir".into(),
+            seed: 1,
+            workers: 1,
+            due_upstreams: Arc::default(),
+            issuers: Arc::default(),
+        };
         let server = Server::new("127.0.0.1:1".parse().expect("it is an address"));
         let config = Upstream::new("app", vec![server]);
         let before = UpstreamPlan::new(&Arc::new(config.clone()), &inputs).expect("it has no TLS");

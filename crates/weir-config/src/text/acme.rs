@@ -1,0 +1,62 @@
+//! `[listener.NAME.tls.acme]` in the text.
+
+use std::time::Duration;
+
+use weir_traffic::route::HostPattern;
+
+use crate::config::AcmeChallenge;
+use crate::key::{NonEmpty, Spanned, SpannedTable, section};
+
+section! {
+    /// Certificates that Weir obtains and renews by itself, from an authority that speaks ACME (RFC 8555) such as Let's Encrypt: one for each
+    /// host. `acme = {}` is sufficient. [docs/acme.md](acme.md) explains what happens when.
+    #[derive(Debug, Clone)]
+    pub(crate) struct AcmeText at "listener.NAME.tls.acme" {
+        /// An address for mail from the authority, for its account.
+        email: Spanned<Box<str>> = optional, like "Caddy `email`, Traefik `certificatesResolvers.NAME.acme.email`, HAProxy `acme` `contact`";
+        /// The hosts that get a certificate. Without it, those that the routes of the listener name. A wildcard needs `dns_command`.
+        hosts: Vec<Spanned<HostPattern>> = optional, like "Traefik `domains`, HAProxy `crt-store` `domains`";
+        /// The directories of the authorities, by their URLs. The second one is asked when the first one fails, and so on.
+        ca: NonEmpty<Spanned<Box<str>>> = ["https://acme-v02.api.letsencrypt.org/directory"],
+            like "Caddy `acme_ca`, Traefik `caServer`, HAProxy `acme` `directory`";
+        /// A PEM file with the certificates that the server of the authority itself is verified by, for one within a company or a test.
+        /// Without it, those that the system trusts.
+        ca_root: Spanned<Box<str>> = optional, like "Caddy `acme_ca_root`, Traefik `caCertificates`";
+        /// The folder for accounts, keys and certificates, readable for the user of Weir only. Several nodes may share it: one of them orders,
+        /// the others take what it got.
+        directory: Spanned<Box<str>> = "/var/lib/weir/acme", like "Caddy `storage`, Traefik `storage`";
+        /// How hosts are proved, in the order in which attempts use them. Without it, `["tls-alpn-01", "http-01"]`; with `dns_command`,
+        /// `["dns-01"]`.
+        challenges: NonEmpty<AcmeChallenge> = optional, like "Traefik `tlsChallenge`, `httpChallenge`, `dnsChallenge`, HAProxy `challenge`";
+        /// The profile of the certificates, one of those that the authority offers, such as `shortlived`.
+        profile: Box<str> = optional, like "Caddy `profile`";
+        /// The accounts at authorities that require one of their own (external account binding).
+        external_account: Vec<SpannedTable<ExternalAccountText>> = [], like "Caddy `acme_eab`, Traefik `eab`";
+        /// How long the first handshakes for a host wait for its certificate; then they fail, with an alert and a line in the log.
+        wait: Duration = "10s", in 0..=120_000;
+        /// Hosts beyond those of `hosts` that get a certificate when a client first asks for one: patterns such as `*.customers.example`.
+        on_demand: Vec<Spanned<HostPattern>> = [], like "Caddy `on_demand_tls`";
+        /// The maximum number of hosts with a certificate of `on_demand`. Handshakes for further ones fail.
+        on_demand_max: u32 = 1000, in 1..=100_000;
+        /// A program that sets and removes TXT records, for `dns-01`, with its arguments. It is started without a shell, with `present` or
+        /// `cleanup`, the name of the record and its value behind them.
+        dns_command: NonEmpty<Spanned<Box<str>>> = optional, like "Traefik `dnsChallenge.provider = \"exec\"`, certbot `--manual-auth-hook`";
+        /// How long `dns_command` may take.
+        dns_timeout: Duration = "60s", in 1_000..=600_000;
+        /// How long a record needs to reach all servers of its zone: the time between `dns_command` and the check of the authority.
+        dns_wait: Duration = "10s", in 0..=600_000, like "Traefik `delayBeforeChecks`, Caddy `propagation_delay`";
+    }
+}
+
+section! {
+    /// An account at an authority that requires one.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ExternalAccountText at "listener.NAME.tls.acme.external_account" {
+        /// The authority, as in `ca`. Without it, the first one.
+        ca: Spanned<Box<str>> = optional;
+        /// The id of the key, from the authority.
+        key_id: Box<str> = required, like "Traefik `eab.kid`, Caddy `key_id`";
+        /// A file with the key from the authority, in base64 as it comes.
+        key_file: Spanned<Box<str>> = required, like "Traefik `eab.hmacEncoded`, Caddy `mac_key`";
+    }
+}

@@ -1,0 +1,217 @@
+//! One issuer: its folder, its accounts at authorities, and how many orders run at a time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use instant_acme::{Account, AccountCredentials, Error, ExternalAccountKey, NewAccount, Problem};
+use tokio::sync::Semaphore;
+use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers};
+
+use super::record::OrderLog;
+use super::requests::AcmeRequests;
+use super::schedule::IssuanceFailure;
+use super::store::{AcmeStore, StoreLock};
+
+/// Orders that run at a time.
+const ORDERS_AT_ONCE: usize = 4;
+
+/// How often and how long a lock is waited for that another node holds.
+const LOCK_PAUSE: Duration = Duration::from_millis(200);
+const LOCK_TRIES: u32 = 150;
+
+/// Why there is no certificate.
+#[derive(Debug)]
+pub(super) struct IssuanceError {
+    pub(super) kind: IssuanceFailure,
+    pub(super) text: String,
+}
+
+impl IssuanceError {
+    /// One that is not the fault of what was asked for.
+    pub(super) fn unreached(text: impl Into<String>) -> Self {
+        Self { kind: IssuanceFailure::Unreached, text: text.into() }
+    }
+
+    /// One that the authority, or the world as it sees it, has decided.
+    pub(super) fn refused(text: impl Into<String>) -> Self {
+        Self { kind: IssuanceFailure::Refused, text: text.into() }
+    }
+}
+
+impl From<std::io::Error> for IssuanceError {
+    fn from(error: std::io::Error) -> Self {
+        Self::unreached(error.to_string())
+    }
+}
+
+/// An issuer.
+pub(super) struct Issuer {
+    pub(super) issued: Arc<IssuedCertificates>,
+    /// Where answers to challenges over HTTP go.
+    pub(super) issuers: Arc<Issuers>,
+    pub(super) store: AcmeStore,
+    requests: AcmeRequests,
+    accounts: RefCell<HashMap<Box<str>, Account>>,
+    /// A permit for each order that may run.
+    pub(super) orders: Semaphore,
+}
+
+impl Issuer {
+    pub(super) fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Rc<Self> {
+        Rc::new(Self {
+            issued: Arc::clone(issued),
+            issuers: Arc::clone(issuers),
+            store: AcmeStore::new(&issued.issuer.directory),
+            requests: AcmeRequests::start(issued.issuer.ca_root.clone()),
+            accounts: RefCell::default(),
+            orders: Semaphore::new(ORDERS_AT_ONCE),
+        })
+    }
+
+    /// The account at an authority, made if there is none yet.
+    pub(super) async fn account(&self, ca: &str) -> Result<Account, IssuanceError> {
+        if let Some(known) = self.accounts.borrow().get(ca) {
+            return Ok(known.clone());
+        }
+        let lock = self.lock(&AcmeStore::account_lock(ca)).await?;
+        let builder = Account::builder_with_http(Box::new(self.requests.clone()));
+        let account = match self.store.account::<AccountCredentials>(ca, "account") {
+            Some(credentials) => {
+                builder.from_credentials(credentials).await.map_err(|error| self.failed(&error))?
+            }
+            None => {
+                let contact = self.issued.issuer.email.as_ref().map(|email| format!("mailto:{email}"));
+                let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+                let new = NewAccount {
+                    contact: &contact,
+                    terms_of_service_agreed: true,
+                    only_return_existing: false,
+                };
+                let accounts = &self.issued.issuer.external_accounts;
+                let external = accounts.iter().find(|account| *account.ca == *ca);
+                let external = external
+                    .map(|external| ExternalAccountKey::new(external.key_id.to_string(), &external.key.0));
+                let made = builder.create(&new, ca.to_owned(), external.as_ref()).await;
+                let (account, credentials) = made.map_err(|error| self.failed(&error))?;
+                self.store.save_account(ca, "account", &credentials)?;
+                tracing::info!(ca, account = account.id(), "an account was made at an authority");
+                account
+            }
+        };
+        drop(lock);
+        self.accounts.borrow_mut().insert(ca.into(), account.clone());
+        Ok(account)
+    }
+
+    /// Forgets the account at an authority that does not know it: one for tests forgets all when it ends.
+    pub(super) fn forget_account(&self, ca: &str) {
+        tracing::warn!(ca, "the authority does not know the account any more: a new one is made");
+        self.accounts.borrow_mut().remove(ca);
+        self.store.forget_account(ca);
+    }
+
+    /// Takes note of an order at an authority.
+    ///
+    /// # Errors
+    /// When there have been too many, or the folder cannot be used.
+    pub(super) async fn begin_order(&self, ca: &str, now: SystemTime) -> Result<(), IssuanceError> {
+        let _lock = self.lock(&AcmeStore::account_lock(ca)).await?;
+        let mut log: OrderLog = self.store.account(ca, "orders").unwrap_or_default();
+        log.begin(now).map_err(|allowed| IssuanceError {
+            kind: IssuanceFailure::Limited(Some(allowed)),
+            text: "this account has ordered as much as Weir allows itself in three hours".to_owned(),
+        })?;
+        Ok(self.store.save_account(ca, "orders", &log)?)
+    }
+
+    async fn lock(&self, name: &str) -> Result<StoreLock, IssuanceError> {
+        for _ in 0..LOCK_TRIES {
+            if let Some(lock) = self.store.lock(name)? {
+                return Ok(lock);
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+        Err(IssuanceError::unreached(format!("`{name}` in the ACME folder stays locked by another node")))
+    }
+
+    /// What an error of the client means for the next attempt.
+    pub(super) fn failed(&self, error: &Error) -> IssuanceError {
+        let retry_after = self.requests.take_retry_after();
+        match error {
+            Error::Api(problem) => {
+                IssuanceError { kind: kind_of(problem, retry_after), text: text_of(problem) }
+            }
+            Error::Json(error) => {
+                IssuanceError::unreached(format!("the response of the authority is not as expected: {error}"))
+            }
+            Error::Unsupported(what) => {
+                IssuanceError::refused(format!("the authority does not support {what}"))
+            }
+            other => IssuanceError::unreached(other.to_string()),
+        }
+    }
+}
+
+/// Whether the authority does not know the account (RFC 8555 section 6.7).
+pub(super) fn is_unknown_account(error: &Error) -> bool {
+    matches!(error, Error::Api(problem) if is_type(problem, "accountDoesNotExist"))
+}
+
+fn is_type(problem: &Problem, name: &str) -> bool {
+    problem.r#type.as_deref().and_then(|kind| kind.strip_prefix("urn:ietf:params:acme:error:")) == Some(name)
+}
+
+fn kind_of(problem: &Problem, retry_after: Option<SystemTime>) -> IssuanceFailure {
+    if is_type(problem, "rateLimited") || problem.status == Some(429) {
+        return IssuanceFailure::Limited(retry_after);
+    }
+    let is_fault = ["serverInternal", "badNonce"].iter().any(|name| is_type(problem, name));
+    match is_fault || problem.status.is_some_and(|status| status >= 500) {
+        true => IssuanceFailure::Unreached,
+        false => IssuanceFailure::Refused,
+    }
+}
+
+/// The words of the authority.
+pub(super) fn text_of(problem: &Problem) -> String {
+    let mut text = problem.detail.clone().unwrap_or_else(|| "the authority gives no reason".to_owned());
+    for part in &problem.subproblems {
+        if let Some(detail) = &part.detail {
+            text.push_str(&format!("; {detail}"));
+        }
+    }
+    match &problem.r#type {
+        Some(kind) => format!("{text} ({})", kind.trim_start_matches("urn:ietf:params:acme:error:")),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: &str, status: u16) -> Problem {
+        let text =
+            format!(r#"{{"type": "urn:ietf:params:acme:error:{kind}", "detail": "no", "status": {status}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn problems_say_when_to_try_again() {
+        for (kind, status, expected) in [
+            ("rateLimited", 429, IssuanceFailure::Limited(None)),
+            ("serverInternal", 500, IssuanceFailure::Unreached),
+            ("badNonce", 400, IssuanceFailure::Unreached),
+            ("malformed", 503, IssuanceFailure::Unreached),
+            ("unauthorized", 403, IssuanceFailure::Refused),
+            ("connection", 400, IssuanceFailure::Refused),
+        ] {
+            assert_eq!(kind_of(&problem(kind, status), None), expected, "{kind}");
+        }
+        assert_eq!(text_of(&problem("connection", 400)), "no (connection)");
+        assert!(is_unknown_account(&Error::Api(problem("accountDoesNotExist", 400))));
+    }
+}

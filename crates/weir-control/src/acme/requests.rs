@@ -1,0 +1,289 @@
+//! Requests to authorities: HTTP/1.1 over TLS, one connection each, by way of the sockets and the TLS of the data path.
+//!
+//! An order takes some fifteen of them, one after the other. The client of `instant-acme` hands them over by a channel, since connections
+//! stay on their thread. Must not know what they are about.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
+use rustls::pki_types::ServerName;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use weir_config::Authorities;
+use weir_http::http1::{ChunkedDecoder, HeadProgress, ParsedResponse, ResponseFraming};
+use weir_http::{ChunkedLimits, HeadLimits, Method};
+use weir_proxy::net::buffer::BufferStock;
+use weir_proxy::net::clock;
+use weir_proxy::net::connection::Connection;
+use weir_proxy::net::endpoint::Endpoint;
+use weir_proxy::net::socket::Behind;
+use weir_proxy::net::tls::client_config::HandshakeConfig;
+use weir_proxy::upstream::handshake::{self, ConnectionSetup};
+
+/// How long one request may take in all.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// The largest response; a chain of certificates has a few KiB.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+const BUFFER_SIZE: usize = 16 * 1024;
+
+const HTTPS_PORT: u16 = 443;
+
+type AcmeRequest = http::Request<BodyWrapper<Bytes>>;
+type AcmeResult = Result<http::Response<Bytes>, RequestError>;
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("the URL `{0}` of the authority cannot be used")]
+    BadUrl(String),
+    #[error("the name `{0}` of the authority cannot be resolved: {1}")]
+    Unresolved(String, std::io::Error),
+    #[error("the authority at `{0}` cannot be reached ({1})")]
+    Unreached(String, &'static str),
+    #[error("the authority at `{0}` did not answer within 30 s")]
+    TimedOut(String),
+    #[error("the response of the authority is broken: {0}")]
+    Broken(String),
+    #[error("{0}")]
+    Tls(String),
+    #[error("Weir is about to stop")]
+    Stopping,
+}
+
+/// Sends requests, from any thread.
+#[derive(Debug, Clone)]
+pub(super) struct AcmeRequests {
+    queue: UnboundedSender<(AcmeRequest, oneshot::Sender<AcmeResult>)>,
+    retry_after: Arc<Mutex<Option<SystemTime>>>,
+}
+
+impl AcmeRequests {
+    /// Begins to send what comes, on this thread; servers are verified by `authorities`, else by those of the system.
+    pub(super) fn start(authorities: Option<Arc<Authorities>>) -> Self {
+        let (queue, next) = unbounded_channel();
+        tokio::task::spawn_local(send_all(next, authorities));
+        Self { queue, retry_after: Arc::default() }
+    }
+
+    /// Until when the last response that was no success has asked to wait.
+    pub(super) fn take_retry_after(&self) -> Option<SystemTime> {
+        self.retry_after.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl HttpClient for AcmeRequests {
+    fn request(
+        &self,
+        request: AcmeRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>> {
+        let (answer, answered) = oneshot::channel();
+        let queued = self.queue.send((request, answer));
+        let retry_after = Arc::clone(&self.retry_after);
+        Box::pin(async move {
+            let other = |error: RequestError| instant_acme::Error::Other(Box::new(error));
+            queued.map_err(|_| other(RequestError::Stopping))?;
+            let response = answered.await.map_err(|_| other(RequestError::Stopping))?.map_err(other)?;
+            if !response.status().is_success() {
+                *retry_after.lock().unwrap_or_else(PoisonError::into_inner) = wait_of(&response);
+            }
+            Ok(BytesResponse::from(response.map(Full::new)))
+        })
+    }
+}
+
+/// `Retry-After` in seconds.
+fn wait_of(response: &http::Response<Bytes>) -> Option<SystemTime> {
+    let value = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?;
+    let seconds = value.trim().parse().ok()?;
+    Some(UNIX_EPOCH + clock::unix_now() + Duration::from_secs(seconds))
+}
+
+async fn send_all(
+    mut next: UnboundedReceiver<(AcmeRequest, oneshot::Sender<AcmeResult>)>,
+    authorities: Option<Arc<Authorities>>,
+) {
+    let stock = BufferStock::new(BUFFER_SIZE);
+    // Those of the system are many files: read once.
+    let mut known = authorities;
+    while let Some((request, answer)) = next.recv().await {
+        let trusted = match &known {
+            Some(known) => Ok(Arc::clone(known)),
+            None => Authorities::of_system().map_err(|error| RequestError::Tls(error.to_string())),
+        };
+        match trusted {
+            Ok(trusted) => {
+                known = Some(Arc::clone(&trusted));
+                let stock = Rc::clone(&stock);
+                tokio::task::spawn_local(async move {
+                    let host = request.uri().host().unwrap_or_default().to_owned();
+                    let sent = tokio::time::timeout(REQUEST_TIME, send(request, &trusted, &stock)).await;
+                    let _gave_up = answer.send(sent.unwrap_or(Err(RequestError::TimedOut(host))));
+                });
+            }
+            Err(error) => {
+                let _gave_up = answer.send(Err(error));
+            }
+        }
+    }
+}
+
+async fn send(request: AcmeRequest, trusted: &Arc<Authorities>, stock: &Rc<BufferStock>) -> AcmeResult {
+    let (parts, body) = request.into_parts();
+    let bad_url = || RequestError::BadUrl(parts.uri.to_string());
+    let host = parts.uri.host().filter(|_| parts.uri.scheme_str() == Some("https")).ok_or_else(bad_url)?;
+    let port = parts.uri.port_u16().unwrap_or(HTTPS_PORT);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(bare.to_owned()).map_err(|_| bad_url())?;
+    let handshake =
+        HandshakeConfig::verified(name, trusted).map_err(|error| RequestError::Tls(error.to_string()))?;
+    let found = tokio::net::lookup_host((bare, port)).await;
+    let found = found.map_err(|error| RequestError::Unresolved(host.to_owned(), error))?;
+    let endpoints: Vec<Endpoint> = found.map(Endpoint::Inet).collect();
+    let setup =
+        ConnectionSetup { header: None, handshake: Some(&handshake), behind: Behind::More, timers: None };
+    let unreached =
+        |failure: weir_observe::Failure| RequestError::Unreached(host.to_owned(), failure.reason());
+    let mut connection = handshake::open(setup, &endpoints, 0, stock).await.map_err(unreached)?;
+
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let head = head_of(&parts, &body).ok_or_else(bad_url)?;
+    let broken = |error: std::io::Error| RequestError::Broken(error.to_string());
+    write(&mut connection, &[head.as_bytes(), &body].concat()).await.map_err(broken)?;
+    let is_head = parts.method == http::Method::HEAD;
+    let response = receive(&mut connection, stock, is_head).await;
+    connection.send_end_now();
+    response
+}
+
+fn head_of(parts: &http::request::Parts, body: &Bytes) -> Option<String> {
+    let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let mut head = format!("{} {target} HTTP/1.1\r\nHost: {}\r\n", parts.method, parts.uri.authority()?);
+    for (name, value) in &parts.headers {
+        head.push_str(&format!("{name}: {}\r\n", value.to_str().ok()?));
+    }
+    if parts.method == http::Method::POST {
+        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    head.push_str("Connection: close\r\n\r\n");
+    Some(head)
+}
+
+async fn write(connection: &mut Connection, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() || connection.has_unsent() {
+        let sent = std::future::poll_fn(|cx| connection.poll_write(cx, [bytes, &[], &[]], Behind::Unknown));
+        bytes = &bytes[sent.await?..];
+    }
+    Ok(())
+}
+
+async fn read(
+    connection: &mut Connection,
+    stock: &Rc<BufferStock>,
+    received: &mut Vec<u8>,
+) -> Result<usize, RequestError> {
+    let outcome = std::future::poll_fn(|cx| connection.poll_fill(cx, stock)).await;
+    let len = outcome.map_err(|error| RequestError::Broken(error.to_string()))?;
+    received.extend_from_slice(connection.received());
+    connection.consume(len);
+    Ok(len)
+}
+
+async fn receive(connection: &mut Connection, stock: &Rc<BufferStock>, is_head: bool) -> AcmeResult {
+    let broken = |what: &str| RequestError::Broken(what.to_owned());
+    let mut head = ParsedResponse::new();
+    let mut received = Vec::new();
+    let head_len = loop {
+        match head.parse(&received, &HeadLimits::default()) {
+            Ok(HeadProgress::Complete { len }) if head.status() >= 200 => break len,
+            Ok(HeadProgress::Complete { len }) => {
+                received.drain(..len);
+                head.reset();
+            }
+            Ok(HeadProgress::Incomplete) => {
+                if read(connection, stock, &mut received).await? == 0 {
+                    return Err(broken("it ends within its head"));
+                }
+            }
+            Err(rule) => return Err(RequestError::Broken(format!("{rule:?}"))),
+        }
+    };
+    let mut response = http::Response::builder().status(head.status());
+    for field in head.fields().iter() {
+        response = response.header(field.name.of(&received), field.value.of(&received));
+    }
+    let framing = head.framing(if is_head { Method::Head } else { Method::Post });
+    let part = received.split_off(head_len);
+    let body = receive_body(connection, stock, framing, part).await?;
+    response.body(Bytes::from(body)).map_err(|error| RequestError::Broken(error.to_string()))
+}
+
+async fn receive_body(
+    connection: &mut Connection,
+    stock: &Rc<BufferStock>,
+    framing: ResponseFraming,
+    mut part: Vec<u8>,
+) -> Result<Vec<u8>, RequestError> {
+    let broken = |what: &str| RequestError::Broken(what.to_owned());
+    let mut body = Vec::new();
+    let mut chunks = ChunkedDecoder::new(ChunkedLimits::default());
+    loop {
+        let mut is_whole = framing == ResponseFraming::None;
+        if framing == ResponseFraming::Chunked {
+            let decoded =
+                chunks.decode(&mut part).map_err(|rule| RequestError::Broken(format!("{rule:?}")))?;
+            body.extend_from_slice(&part[decoded.data]);
+            part.drain(..decoded.consumed);
+            is_whole = decoded.done;
+        } else {
+            body.append(&mut part);
+        }
+        if let ResponseFraming::Length(len) = framing {
+            is_whole = body.len() as u64 >= len;
+        }
+        if body.len() > BODY_BYTES_MAX {
+            return Err(broken("it is longer than 1 MiB"));
+        }
+        if is_whole {
+            return Ok(body);
+        }
+        if read(connection, stock, &mut part).await? == 0 {
+            return match framing {
+                ResponseFraming::UntilClose => Ok(body),
+                _ => Err(broken("it ends within its body")),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_name_their_host_and_their_length() {
+        let request = http::Request::builder().method("POST").uri("https://ca.test:14000/order?x=1");
+        let (parts, _) =
+            request.header("content-type", "application/jose+json").body(()).unwrap().into_parts();
+        assert_eq!(
+            head_of(&parts, &Bytes::from_static(b"{}")).unwrap(),
+            "POST /order?x=1 HTTP/1.1\r\nHost: ca.test:14000\r\ncontent-type: application/jose+json\r\nContent-Length: 2\r\n\
+             Connection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_wait_is_read_in_seconds() {
+        let response =
+            |value: &str| http::Response::builder().header("retry-after", value).body(Bytes::new());
+        assert!(wait_of(&response("60").unwrap()).is_some());
+        assert!(wait_of(&response("soon").unwrap()).is_none());
+    }
+}

@@ -1,0 +1,200 @@
+//! When certificates are renewed, and when what has failed is tried again. Pure: the time is given.
+
+use std::time::{Duration, SystemTime};
+
+/// The share of its life time after which a certificate is renewed where the authority suggests nothing.
+const RENEWED_AFTER: f64 = 2.0 / 3.0;
+
+/// The share of its life time by which that is earlier at most, so that certificates of one day are not renewed in one minute.
+const SPREAD: f64 = 1.0 / 30.0;
+
+/// The first pause after a validation that has failed; it doubles with each further one.
+const VALIDATION_FIRST: Duration = Duration::from_secs(60);
+const VALIDATION_MAX: Duration = Duration::from_secs(6 * 3600);
+
+/// The same where the authority could not be reached, or has had a fault of its own: nothing counts against a limit then.
+const UNREACHED_FIRST: Duration = Duration::from_secs(2);
+const UNREACHED_MAX: Duration = Duration::from_secs(600);
+
+/// Failed validations of a host within an hour, after which none is begun. Let's Encrypt allows 5.
+pub(super) const VALIDATIONS_MAX: usize = 4;
+pub(super) const VALIDATIONS_TIME: Duration = Duration::from_secs(3600);
+
+/// Orders of an account within three hours, after which none is begun. Let's Encrypt allows 300.
+pub(super) const ORDERS_MAX: usize = 250;
+pub(super) const ORDERS_TIME: Duration = Duration::from_secs(3 * 3600);
+
+/// How often the authority is asked about the renewal of a certificate, whatever it says itself (RFC 9773 section 4.3.2).
+const RENEWAL_INFO_MIN: Duration = Duration::from_secs(60);
+const RENEWAL_INFO_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The share of its life time that a certificate is kept in any case, even if the authority suggests to renew it at once.
+const KEPT_AT_LEAST: u32 = 20;
+
+/// The share that is left when it is renewed at the latest: a first attempt may fail.
+const LEFT_AT_LEAST: u32 = 10;
+
+/// What has failed, as far as the next attempt depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IssuanceFailure {
+    /// The authority was not reached, or has had a fault.
+    Unreached,
+    /// The authority has refused the order or could not validate the host.
+    Refused,
+    /// The authority wants to be left alone, until then if it says so.
+    Limited(Option<SystemTime>),
+}
+
+/// When a certificate is renewed that is valid between these moments; `luck` is between 0 and 1.
+pub(super) fn renewal_at(not_before: SystemTime, not_after: SystemTime, luck: f64) -> SystemTime {
+    let life = not_after.duration_since(not_before).unwrap_or_default();
+    not_before + life.mul_f64(RENEWED_AFTER - SPREAD * luck)
+}
+
+/// A moment in the window that the authority suggests, each as likely as any other (RFC 9773 section 4.2); never before a twentieth of the
+/// life time has passed, and never when less than a tenth of it is left.
+pub(super) fn suggested_at(
+    window: [SystemTime; 2],
+    [not_before, not_after]: [SystemTime; 2],
+    luck: f64,
+) -> SystemTime {
+    let [start, end] = window;
+    let chosen = start + end.duration_since(start).unwrap_or_default().mul_f64(luck);
+    let life = not_after.duration_since(not_before).unwrap_or_default();
+    chosen.max(not_before + life / KEPT_AT_LEAST).min(not_before + life - life / LEFT_AT_LEAST)
+}
+
+/// How long until the authority is asked again for its suggestion.
+pub(super) fn renewal_info_pause(suggested: Duration) -> Duration {
+    suggested.clamp(RENEWAL_INFO_MIN, RENEWAL_INFO_MAX)
+}
+
+/// When the next attempt is due after `failed` in a row, the last of which is `last`.
+pub(super) fn retry_at(now: SystemTime, failed: u32, last: IssuanceFailure, luck: f64) -> SystemTime {
+    let doubled = |first: Duration, max: Duration| {
+        let pause = first.saturating_mul(1 << failed.saturating_sub(1).min(20)).min(max);
+        now + pause.mul_f64(0.75 + 0.5 * luck)
+    };
+    match last {
+        IssuanceFailure::Unreached => doubled(UNREACHED_FIRST, UNREACHED_MAX),
+        IssuanceFailure::Refused => doubled(VALIDATION_FIRST, VALIDATION_MAX),
+        IssuanceFailure::Limited(until) => {
+            let usual = doubled(VALIDATION_FIRST, VALIDATION_MAX);
+            // Not all nodes in the same second.
+            until.map_or(usual, |until| until.max(now) + Duration::from_secs(30).mul_f64(luck))
+        }
+    }
+}
+
+/// Forgets moments that count no more; when the next is allowed of `max` in `time`, if it is not now.
+pub(super) fn next_allowed(
+    moments: &mut Vec<SystemTime>,
+    now: SystemTime,
+    max: usize,
+    time: Duration,
+) -> Option<SystemTime> {
+    // One from the future is of a clock that was wrong.
+    moments.retain(|at| now.duration_since(*at).is_ok_and(|age| age < time));
+    moments.sort();
+    let over = moments.len().checked_sub(max)?;
+    Some(moments[over] + time)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    const DAY: u64 = 86_400;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn seconds(time: SystemTime) -> u64 {
+        time.duration_since(UNIX_EPOCH).unwrap().as_secs()
+    }
+
+    #[test]
+    fn certificates_are_renewed_after_two_thirds_of_their_time() {
+        for (life, luck, expected) in [
+            (90 * DAY, 0.0, 60 * DAY),
+            (90 * DAY, 1.0, 57 * DAY),
+            (6 * DAY, 0.0, 4 * DAY),
+            (60, 0.0, 40),
+            (60, 0.5, 39),
+        ] {
+            let renewed = seconds(renewal_at(at(1000), at(1000 + life), luck)) - 1000;
+            assert!(renewed.abs_diff(expected) <= 1, "{life} {luck}: {renewed}");
+        }
+        // Turned round, as no certificate should be: at once.
+        assert_eq!(renewal_at(at(1000), at(10), 0.5), at(1000));
+    }
+
+    #[test]
+    fn a_suggested_window_is_used_evenly_and_never_too_early() {
+        let life = [at(0), at(1000)];
+        for (window, luck, expected) in [
+            ([at(600), at(700)], 0.0, 600),
+            ([at(600), at(700)], 1.0, 700),
+            ([at(600), at(700)], 0.25, 625),
+            // The past: at once, but the certificate has to be of some age.
+            ([at(0), at(1)], 0.9, 50),
+            ([at(700), at(600)], 0.5, 700),
+            ([at(0), at(1000)], 0.99, 900),
+        ] {
+            assert_eq!(suggested_at(window, life, luck), at(expected), "{window:?} {luck}");
+        }
+        for (pause, expected) in [(0, 60), (21_600, 21_600), (1_000_000, DAY)] {
+            assert_eq!(renewal_info_pause(Duration::from_secs(pause)), Duration::from_secs(expected));
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_limit() {
+        let now = at(1_000_000);
+        for (last, failed, expected) in [
+            (IssuanceFailure::Unreached, 1, 2),
+            (IssuanceFailure::Unreached, 4, 16),
+            (IssuanceFailure::Unreached, 30, 600),
+            (IssuanceFailure::Refused, 1, 60),
+            (IssuanceFailure::Refused, 2, 120),
+            (IssuanceFailure::Refused, u32::MAX, 21_600),
+            (IssuanceFailure::Limited(None), 3, 240),
+            (IssuanceFailure::Limited(Some(at(1_000_500))), 1, 515),
+            (IssuanceFailure::Limited(Some(at(5))), 1, 15),
+        ] {
+            let pause = seconds(retry_at(now, failed, last, 0.5)) - 1_000_000;
+            assert_eq!(pause, expected, "{last:?} {failed}");
+        }
+        let [early, late] = [0.0, 1.0].map(|luck| retry_at(now, 1, IssuanceFailure::Refused, luck));
+        assert_eq!([seconds(early), seconds(late)], [1_000_045, 1_000_075]);
+    }
+
+    #[test]
+    fn limits_hold_in_every_window() {
+        let hour = Duration::from_secs(3600);
+        let mut failed = Vec::new();
+        let mut tried = Vec::new();
+        // Whoever tries as often as allowed never exceeds it.
+        for minute in 0..600 {
+            let now = at(minute * 60);
+            if next_allowed(&mut failed, now, VALIDATIONS_MAX, hour).is_none() {
+                failed.push(now);
+                tried.push(now);
+            }
+        }
+        for start in &tried {
+            let in_hour = tried.iter().filter(|at| **at >= *start && **at < *start + hour).count();
+            assert!(in_hour <= VALIDATIONS_MAX, "{in_hour}");
+        }
+        assert!(tried.len() >= 36, "{}", tried.len());
+        let mut moments = vec![at(10), at(20), at(30), at(40)];
+        assert_eq!(next_allowed(&mut moments, at(50), 4, hour), Some(at(3610)));
+        assert_eq!(next_allowed(&mut moments, at(3610), 4, hour), None);
+        // A clock that was ahead does not lock anything for ever.
+        let mut moments = vec![at(9_000_000); 9];
+        assert_eq!(next_allowed(&mut moments, at(50), 4, hour), None);
+    }
+}

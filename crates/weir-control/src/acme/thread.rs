@@ -1,0 +1,173 @@
+//! The thread that obtains certificates: a task for each host of each issuer, from its first config to its last.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+use weir_config::Acme;
+use weir_proxy::net::tls::issued::{IssuedCertificates, Issuers, TokenLookup};
+use weir_proxy::state::snapshot::Snapshot;
+
+use super::host;
+use super::issuer::Issuer;
+use crate::threads;
+
+/// The running thread; stopped and waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct AcmeThread {
+    configs: UnboundedSender<AcmeConfig>,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The listeners of a config whose certificates are obtained.
+type AcmeConfig = Vec<(Arc<IssuedCertificates>, Acme)>;
+
+impl AcmeThread {
+    /// Starts it, if there is a certificate to obtain.
+    ///
+    /// # Errors
+    /// When the system refuses a thread or an event loop.
+    pub(crate) fn start(snapshot: &Snapshot) -> io::Result<Option<Self>> {
+        let Some(issuers) = snapshot.issuers.clone() else { return Ok(None) };
+        let (configs, next) = unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("weir-acme".into()).spawn(move || {
+            let _registration = threads::register();
+            // Connections stay on their thread.
+            tokio::task::LocalSet::new().block_on(&runtime, async {
+                tokio::select! {
+                    () = run(next, issuers) => {}
+                    () = stopped.notified() => {}
+                }
+            });
+            // What blocks, such as a program that sets records, is not waited for.
+            runtime.shutdown_background();
+        })?;
+        let started = Self { configs, stop, thread: Some(thread) };
+        started.follow(snapshot);
+        Ok(Some(started))
+    }
+
+    /// Goes by the next config.
+    pub(crate) fn follow(&self, snapshot: &Snapshot) {
+        let listeners = snapshot.listeners.iter();
+        let issued = listeners.filter_map(|plan| plan.tls.as_ref()?.certificates.issued());
+        let config = issued.map(|issued| (Arc::clone(&issued.issued), issued.config.clone()));
+        let _ended = self.configs.send(config.collect());
+    }
+}
+
+impl Drop for AcmeThread {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+async fn run(mut configs: UnboundedReceiver<AcmeConfig>, issuers: Arc<Issuers>) {
+    let (lookups, mut next_lookups) = unbounded_channel();
+    issuers.set_lookups(lookups);
+    let mut tasks = AcmeTasks { issuers, running: HashMap::new() };
+    loop {
+        tokio::select! {
+            config = configs.recv() => match config {
+                Some(config) => tasks.follow(&config),
+                None => return,
+            },
+            Some(lookup) = next_lookups.recv() => tasks.look_up(lookup),
+        }
+    }
+}
+
+/// The tasks of all issuers, by the address of what they hold.
+struct AcmeTasks {
+    issuers: Arc<Issuers>,
+    running: HashMap<usize, IssuerTasks>,
+}
+
+/// The tasks of one issuer.
+struct IssuerTasks {
+    issuer: Rc<Issuer>,
+    hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>>,
+    /// Takes the hosts that clients ask for.
+    _on_demand: AcmeTask,
+}
+
+/// A task that ends when it is dropped.
+struct AcmeTask(AbortHandle);
+
+impl Drop for AcmeTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl AcmeTasks {
+    fn follow(&mut self, config: &AcmeConfig) {
+        let address = |issued: &Arc<IssuedCertificates>| Arc::as_ptr(issued).addr();
+        self.running.retain(|known, _| config.iter().any(|(issued, _)| address(issued) == *known));
+        for (issued, _) in config {
+            let start = || IssuerTasks::new(issued, &self.issuers);
+            let tasks = self.running.entry(address(issued)).or_insert_with(start);
+            let of_issuer = config.iter().filter(|(other, _)| Arc::ptr_eq(other, issued));
+            tasks.follow(&of_issuer.map(|(_, acme)| acme).collect::<Vec<_>>());
+        }
+    }
+
+    /// Looks for the answer to a challenge that another node may have been given.
+    fn look_up(&self, lookup: TokenLookup) {
+        let found = self.running.values().find_map(|tasks| tasks.issuer.store.token(&lookup.token));
+        let _gone = lookup.answer.send(found);
+    }
+}
+
+impl IssuerTasks {
+    fn new(issued: &Arc<IssuedCertificates>, issuers: &Arc<Issuers>) -> Self {
+        let issuer = Issuer::new(issued, issuers);
+        let hosts: Rc<RefCell<HashMap<Box<str>, AcmeTask>>> = Rc::default();
+        let (wanted, mut next_wanted) = unbounded_channel::<Box<str>>();
+        issued.set_wanted(wanted);
+        let on_demand = tokio::task::spawn_local({
+            let (issuer, hosts) = (Rc::clone(&issuer), Rc::clone(&hosts));
+            async move {
+                while let Some(host) = next_wanted.recv().await {
+                    tracing::info!(host = &*host, "a client asks for a host that is on demand");
+                    start(&issuer, &mut hosts.borrow_mut(), &host);
+                }
+            }
+        });
+        Self { issuer, hosts, _on_demand: AcmeTask(on_demand.abort_handle()) }
+    }
+
+    fn follow(&self, listeners: &[&Acme]) {
+        let is_wanted = |host: &str| {
+            listeners
+                .iter()
+                .any(|acme| acme.hosts.iter().any(|own| **own == *host) || acme.is_on_demand(host))
+        };
+        let mut hosts = self.hosts.borrow_mut();
+        hosts.retain(|host, _| is_wanted(host));
+        self.issuer.issued.retain(is_wanted);
+        for host in listeners.iter().flat_map(|acme| &acme.hosts) {
+            start(&self.issuer, &mut hosts, host);
+        }
+    }
+}
+
+fn start(issuer: &Rc<Issuer>, hosts: &mut HashMap<Box<str>, AcmeTask>, host: &str) {
+    hosts.entry(host.into()).or_insert_with(|| {
+        let task = tokio::task::spawn_local(host::keep(Rc::clone(issuer), host.into()));
+        AcmeTask(task.abort_handle())
+    });
+}

@@ -1,0 +1,112 @@
+//! The certificates that clients are shown, for reports: those of the config, and those that Weir obtains by itself.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weir_observe::IssuanceStats;
+use weir_observe::overview::CertificateOverview;
+use weir_proxy::net::clock;
+use weir_proxy::net::tls::issued::{HostStatus, IssuanceState, IssuedCertificates, ListenerIssued};
+use weir_proxy::state::snapshot::Snapshot;
+
+use crate::certificates::seconds;
+
+/// All of them, now.
+pub(crate) fn certificates(snapshot: &Snapshot) -> Vec<CertificateOverview> {
+    let mut found = Vec::new();
+    for issued in issuers(snapshot) {
+        for (host, status) in issued.hosts() {
+            found.push(of_host(snapshot, issued, &host, status));
+        }
+    }
+    found.extend(of_files(snapshot));
+    found
+}
+
+/// The figures of those that Weir obtains by itself; `None` where it does not.
+pub(crate) fn issuance(snapshot: &Snapshot) -> Option<IssuanceStats> {
+    let orders = snapshot.issuers.as_ref()?.orders();
+    let states: Vec<IssuanceState> = issuers(snapshot)
+        .into_iter()
+        .flat_map(IssuedCertificates::hosts)
+        .map(|(_, status)| status.state)
+        .collect();
+    let count = |state: IssuanceState| states.iter().filter(|other| **other == state).count() as u64;
+    Some(IssuanceStats { hosts: IssuanceState::ALL.map(|state| (state.name(), count(state))).into(), orders })
+}
+
+/// Each issuer of the config once.
+fn issuers(snapshot: &Snapshot) -> Vec<&IssuedCertificates> {
+    let mut found: Vec<&Arc<IssuedCertificates>> = Vec::new();
+    for (_, issued) in listeners(snapshot) {
+        if !found.iter().any(|known| Arc::ptr_eq(known, &issued.issued)) {
+            found.push(&issued.issued);
+        }
+    }
+    found.into_iter().map(|issued| &**issued).collect()
+}
+
+fn listeners(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &ListenerIssued)> {
+    snapshot
+        .listeners
+        .iter()
+        .filter_map(|plan| Some((&*plan.config.name, plan.tls.as_ref()?.certificates.issued()?)))
+}
+
+fn of_host(
+    snapshot: &Snapshot,
+    issued: &IssuedCertificates,
+    host: &str,
+    status: HostStatus,
+) -> CertificateOverview {
+    let shows = |listener: &ListenerIssued| {
+        std::ptr::eq(&*listener.issued, issued)
+            && (listener.config.hosts.iter().any(|own| **own == *host) || listener.config.is_on_demand(host))
+    };
+    let listeners = listeners(snapshot).filter(|(_, listener)| shows(listener));
+    let file = issued.installed(host).map(|loaded| loaded.files.certificate.display().to_string());
+    CertificateOverview {
+        listeners: listeners.map(|(name, _)| name.to_owned()).collect(),
+        host: host.to_owned(),
+        source: "acme",
+        state: status.state.name(),
+        ca: status.ca.map(String::from),
+        file,
+        not_after_s: status.not_after.map(seconds),
+        next_attempt_s: status.next_attempt.map(seconds),
+        last_error: status.last_error.map(String::from),
+        obtained: status.obtained,
+        failed: status.failed,
+    }
+}
+
+fn of_files(snapshot: &Snapshot) -> Vec<CertificateOverview> {
+    let now: SystemTime = UNIX_EPOCH + clock::unix_now();
+    let mut found: Vec<CertificateOverview> = Vec::new();
+    for plan in &snapshot.listeners {
+        let Some(tls) = &plan.tls else { continue };
+        for shown in tls.certificates.in_use() {
+            let certificate = &shown.certificate;
+            let file = certificate.files.certificate.display().to_string();
+            let name = plan.config.name.to_string();
+            if let Some(known) = found.iter_mut().find(|known| known.file.as_ref() == Some(&file)) {
+                known.listeners.push(name);
+                continue;
+            }
+            found.push(CertificateOverview {
+                listeners: vec![name],
+                host: certificate.names.join(", "),
+                source: "file",
+                state: if certificate.not_after <= now { "expired" } else { "valid" },
+                ca: None,
+                file: Some(file),
+                not_after_s: Some(seconds(certificate.not_after)),
+                next_attempt_s: None,
+                last_error: None,
+                obtained: 0,
+                failed: 0,
+            });
+        }
+    }
+    found
+}

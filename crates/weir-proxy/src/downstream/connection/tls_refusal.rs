@@ -1,0 +1,24 @@
+//! Why there is no TLS with a client, and the end of the waits of that phase.
+
+use std::task::Poll;
+
+use weir_observe::{Cause, Failure, Phase};
+
+use super::ClientConnection;
+use crate::state::activity::Activity;
+
+/// Why there is no TLS on a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TlsRefusal {
+    /// The client closed the connection before its first byte, or Weir stops.
+    Quietly,
+    Failed(Failure),
+}
+
+/// Waits; ready when that has to end.
+pub(super) fn poll_over(conn: &mut ClientConnection) -> Poll<TlsRefusal> {
+    conn.client.report_idle(Activity::Handshake);
+    let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
+    let over = conn.client.deadline.poll_passed();
+    over.map(|()| TlsRefusal::Failed(conn.client.deadline.failure(Phase::Tls, timed_out)))
+}

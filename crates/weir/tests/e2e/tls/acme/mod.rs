@@ -1,0 +1,193 @@
+//! Certificates by ACME, from Pebble: the test authority of Let's Encrypt, with its faults turned on.
+//!
+//! Weir is started first, since Pebble has to know its ports: until Pebble is there, the authority cannot be reached. Pebble is a program
+//! in Go, which `cargo xtask setup` installs where there is Go; without it these tests report that they were left out.
+
+mod accounts;
+mod issuance;
+mod renewal;
+mod waiting;
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::harness::foreign_program::{ForeignProgram, foreign_command, free_address};
+use crate::harness::tls::{ECDSA, connect, try_connect_stream};
+use crate::harness::{CertificateAuthority, Origin, Weir, eventually, temporary_folder};
+
+/// Whether Pebble is there.
+fn has_pebble() -> bool {
+    let found = Command::new("pebble").arg("-version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("left out: there is no `pebble` (cargo xtask setup installs it where there is Go)");
+    }
+    found
+}
+
+/// Where Pebble will be, and what Weir knows of it before it is there.
+struct Authority {
+    address: SocketAddr,
+    management: SocketAddr,
+    /// Of the certificate of Pebble's own server.
+    tls: CertificateAuthority,
+    /// With the root of that.
+    folder: TempDir,
+}
+
+/// What Pebble is like.
+struct PebbleSettings {
+    /// Where it proves hosts: by HTTP, by TLS.
+    ports: [u16; 2],
+    /// How long its certificates are valid.
+    validity_s: u64,
+    /// How many of a hundred nonces it refuses.
+    nonces_refused: u32,
+    /// The id and the key of the account that it requires.
+    account: Option<[&'static str; 2]>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let tls = CertificateAuthority::new();
+        let folder = temporary_folder();
+        let (address, management) = (free_address(), free_address());
+        let names = [address, management].map(|address| address.ip().to_string());
+        tls.issue(folder.path(), "pebble", &names.each_ref().map(String::as_str), ECDSA);
+        tls.write(folder.path(), "root");
+        Authority { address, management, tls, folder }
+    }
+
+    /// The URL of its directory.
+    fn url(&self) -> String {
+        format!("https://{}/dir", self.address)
+    }
+
+    /// Keys of `acme` for it, with a folder for certificates in `store`.
+    fn keys(&self, store: &Path, more: &str) -> String {
+        let root = self.folder.path().join("root.pem");
+        let (root, store) = (root.display(), store.display());
+        let keys =
+            format!("ca = [\"{}\"]\nca_root = \"{root}\"\ndirectory = \"{store}\"\n{more}", self.url());
+        keys.lines().map(|key| format!("listener.web.tls.acme.{}\n", key.trim_start())).collect()
+    }
+
+    /// Starts it.
+    fn start(&self, settings: &PebbleSettings) -> Pebble {
+        let dns = free_address();
+        let challenges = {
+            let mut command = foreign_command("pebble-challtestsrv");
+            let management = free_address();
+            command.args(["-http01", "", "-https01", "", "-doh", "", "-tlsalpn01", "", "-defaultIPv6", ""]);
+            command.args(["-dnsserver", &dns.to_string(), "-management", &management.to_string()]);
+            let is_ready = move |_: &Path| TcpStream::connect(management).is_ok();
+            (ForeignProgram::start(command, temporary_folder(), is_ready), management)
+        };
+        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        let mut config = json!({
+            "listenAddress": self.address.to_string(),
+            "managementListenAddress": self.management.to_string(),
+            "certificate": path("pebble.pem"),
+            "privateKey": path("pebble.key"),
+            "httpPort": settings.ports[0],
+            "tlsPort": settings.ports[1],
+            "ocspResponderURL": "",
+            "externalAccountBindingRequired": settings.account.is_some(),
+            "profiles": {"default": {"description": "of the test", "validityPeriod": settings.validity_s}},
+            "retryAfter": {"authz": 1, "order": 1},
+        });
+        if let Some([id, key]) = settings.account {
+            config["externalAccountMACKeys"] = json!({ id: key });
+        }
+        let folder = temporary_folder();
+        std::fs::write(folder.path().join("config.json"), json!({ "pebble": config }).to_string())
+            .expect("the folder takes a file");
+        let mut command = foreign_command("pebble");
+        command.args(["-strict", "-config", "config.json", "-dnsserver", &dns.to_string()]);
+        command.env("PEBBLE_WFE_NONCEREJECT", settings.nonces_refused.to_string());
+        command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
+        let places = [self.address, self.management];
+        let is_ready = |_: &Path| places.iter().all(|place| TcpStream::connect(place).is_ok());
+        let program = ForeignProgram::start(command, folder, is_ready);
+        let name = self.management.ip().to_string();
+        let root = connect(self.management, self.tls.client(), &name).fetch("/roots/0").text();
+        Pebble { program, _challenges: challenges.0, records: challenges.1, root }
+    }
+}
+
+/// A running Pebble, and the name server that it asks: every name is on 127.0.0.1.
+struct Pebble {
+    program: ForeignProgram,
+    _challenges: ForeignProgram,
+    /// Where TXT records are set.
+    records: SocketAddr,
+    /// The root of the certificates that it issues.
+    root: String,
+}
+
+impl Pebble {
+    /// A client that trusts its certificates.
+    fn client(&self) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(self.root.as_bytes()) {
+            roots.add(root.expect("Pebble writes PEM")).expect("the root is sound");
+        }
+        ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the provider has suites of these versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth()
+    }
+
+    /// The certificate that clients are shown for `name`, if it is one of Pebble's for that name.
+    fn shown(&self, to: SocketAddr, name: &str) -> Option<CertificateDer<'static>> {
+        let mut tls = try_connect_stream(to, self.client(), name).ok()?;
+        let chain = tls.session().peer_certificates()?;
+        Some(chain.first()?.clone().into_owned())
+    }
+
+    /// Waits until clients are shown a certificate of Pebble's for `name`.
+    fn wait_for(&self, to: SocketAddr, name: &str) -> CertificateDer<'static> {
+        let mut shown = None;
+        eventually(&format!("there is a certificate for {name}"), || {
+            shown = self.shown(to, name);
+            shown.is_some()
+        });
+        shown.expect("it was just there")
+    }
+
+    /// Orders that it has had.
+    fn orders(&self) -> usize {
+        self.program.output().matches("Added order").count()
+    }
+}
+
+/// The usual Pebble for this Weir, which has listeners `plain` and `web`.
+fn usual(weir: &Weir) -> PebbleSettings {
+    PebbleSettings {
+        ports: [weir.address("plain").port(), weir.web().port()],
+        validity_s: 86_400,
+        nonces_refused: 15,
+        account: None,
+    }
+}
+
+/// A config with a listener `plain` that redirects everything to HTTPS, and `web` with ACME for these hosts.
+fn config(origin: &Origin, acme: &str) -> String {
+    format!(
+        "admin.address = \"127.0.0.1:0\"\nlistener.plain.address = \"127.0.0.1:0\"\n\
+         listener.plain.route = [{{ redirect = {{ to = \"https://{{host}}{{path}}{{query}}\" }} }}]\n\
+         listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n{acme}\n\
+         upstream.app.servers = [{}]\n",
+        origin.entry()
+    )
+}
