@@ -45,7 +45,7 @@ pub use certificate::{
     RevocationLists,
 };
 pub use config::{
-    AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings,
+    AcceptFrom, Access, AccessList, Account, AccessLog, AccessLogFormat, AccessLogOutput, Admin, AffinitySettings,
     BasicAuth, BodyRule, CacheDisk, CacheStore, CacheTtl, CipherSuite, ClientCertificateHeaders,
     ClientCertificates, ClientVerification, Collector, CollectorHeaders, CollectorUrl, Config, ConfigDump,
     ConnectionsMax, CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, Dns,
@@ -55,9 +55,9 @@ pub use config::{
     ListAction, ListEntries, Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol,
     ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart,
     NetworkEntry, OnDown, OutlierEjection, PagePart, PageText, PathForm, PathSettings, PoolSettings,
-    PriorKnowledge, Process, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings,
+    PriorKnowledge, Process, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, RecorderSettings,
     Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId, ResponseBuffering,
-    RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings, RouteTimeouts, Server,
+    RetrySettings, Route, RouteAccessLog, RouteAction, RouteCache, RouteSettings, RouteTimeouts, SandboxMode, Server,
     ServerLeniency, ServerProtocol, SplitTarget, StaticFiles, SymlinkRule, TlsVersion, TokenAlgorithm,
     TokenKeys, TokenSource, TraceSettings, TrustedProxies, Upstream, UpstreamHttp2, UpstreamIndex,
     UpstreamLimits, UpstreamSettings, UpstreamTimeouts, UpstreamTls, WorkerCount,

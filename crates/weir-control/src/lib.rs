@@ -29,6 +29,8 @@ mod worker_queries;
 mod access_log;
 mod own_log;
 mod listening_sockets;
+mod pid_file;
+mod privileges;
 mod start_error;
 mod commands;
 mod admin_access;
@@ -39,12 +41,15 @@ mod process;
 mod profile;
 mod threads;
 mod features;
-#[cfg(feature = "profiler")]
 mod sys;
 
 pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange};
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
-pub use proxy::{Proxy, StopReport, workers_by_default};
+pub use proxy::{OpenedProxy, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
+
+pub use privileges::{
+    give_up as give_up_privileges, overview as confinement, why_refused, why_unbindable, why_unreadable,
+};

@@ -21,11 +21,20 @@ pub(crate) struct ServeEvents {
     inbox: Receiver<ServeEvent>,
 }
 
+/// Signals that are kept until they are handled.
+pub(crate) struct ServeSignals(Signals);
+
+impl ServeSignals {
+    /// Begins to keep these signals.
+    pub(crate) fn register(signals: &[i32]) -> io::Result<Self> {
+        Signals::new(signals).map(Self)
+    }
+}
+
 impl ServeEvents {
-    /// Begins to listen for these signals.
-    pub(crate) fn start(signals: &[i32]) -> io::Result<Self> {
+    /// Begins to listen for these signals, on a thread.
+    pub(crate) fn start(ServeSignals(mut signals): ServeSignals) -> io::Result<Self> {
         let (sender, inbox) = channel();
-        let mut signals = Signals::new(signals)?;
         let to_main = sender.clone();
         std::thread::Builder::new().name("weir-signals".into()).spawn(move || {
             for signal in signals.forever() {

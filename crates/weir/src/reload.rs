@@ -10,6 +10,9 @@ use crate::log;
 use crate::start::{self, Origin};
 use crate::watch::ConfigWatch;
 
+/// How the system's error reads, in any message about a file.
+const PERMISSION_DENIED: &str = "Permission denied";
+
 /// Reads the config again and goes over to it; gives it when that is done.
 ///
 /// # Errors
@@ -33,6 +36,11 @@ pub(crate) fn run(
             proxy.count_failed_reload();
             for diagnostic in diagnostics.errors() {
                 tracing::error!("{}", diagnostics.line(diagnostic));
+            }
+            if diagnostics.errors().any(|error| diagnostics.line(error).contains(PERMISSION_DENIED))
+                && let Some(why) = weir_control::why_unreadable()
+            {
+                tracing::error!("{why}");
             }
             let count = diagnostics.errors().count();
             tracing::error!(file = %file.path().display(), errors = count, "the config was not reloaded: the previous one stays in use");

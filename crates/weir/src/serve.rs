@@ -13,7 +13,7 @@ use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy};
 
 use crate::error::CommandError;
-use crate::events::{ServeEvent, ServeEvents};
+use crate::events::{ServeEvent, ServeEvents, ServeSignals};
 use crate::features;
 use crate::help_text::with_exit_codes;
 use crate::log;
@@ -97,9 +97,15 @@ fn serve(
     watch: &ConfigWatch,
 ) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
-    let events = ServeEvents::start(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
-    let mut proxy = start::proxy(&config, origin, events.commands())?;
+    let opened = start::open(&config, origin)?;
+    start::give_up_privileges(&config, origin)?;
+    // From here on there are threads.
+    log::start_thread(&config.log);
+    start::tell_confinement();
+    let events = ServeEvents::start(signals)?;
+    let mut proxy = start::proxy(&config, opened, origin, events.commands())?;
     watch.start()?;
     let mut times = StopTimes::of(&config);
     if let Some(file) = &mut file {
@@ -108,6 +114,7 @@ fn serve(
     for listened in proxy.bound_listeners() {
         log::note(&format!("listening listener={} address={}", listened.listener, listened.address));
     }
+    proxy.write_pid_file();
     log::note("ready");
     supervisor::tell_ready();
     let mut reload = |proxy: &mut Proxy| {

@@ -26,6 +26,7 @@ mod upstream;
 mod upstream_http2;
 mod grpc_status;
 mod process;
+mod identity;
 mod ejection;
 mod health;
 mod affinity;
@@ -65,9 +66,10 @@ pub use listener::{
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};
+pub use identity::{Account, ProcessIdentity};
 pub use process::{
     Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
-    ReloadTrigger, WorkerCount,
+    ReloadTrigger, SandboxMode, WorkerCount,
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
@@ -88,6 +90,8 @@ pub use upstream_tls::UpstreamTls;
 pub struct Config {
     /// The settings of the process as a whole.
     pub process: Process,
+    /// What the process becomes when everything is open.
+    pub identity: ProcessIdentity,
     /// Weir's own log: start-up, reload, trouble. Not the access log.
     pub log: LogSettings,
     /// How names of servers are resolved.

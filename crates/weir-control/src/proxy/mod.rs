@@ -1,8 +1,9 @@
 //! The running proxy: its parts, and the requests to it while it runs.
 //!
-//! `start` brings it up, `reload` takes it over to another config, `stop` ends it.
+//! `open` and `start` bring it up, `reload` takes it over to another config, `stop` ends it.
 
 mod start;
+mod open;
 mod reload;
 mod stop;
 mod restart_only;
@@ -28,6 +29,7 @@ use crate::figures::collect;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
 use crate::overview::BoundListeners;
+use crate::pid_file::PidFile;
 use crate::reload_counts::ReloadCounts;
 use crate::threads::ThreadRegistration;
 use crate::trace_counts::TraceCounts;
@@ -41,6 +43,7 @@ use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 use weir_proxy::worker::apply_config::ConfigUpdate;
 
+pub use open::OpenedProxy;
 pub use start::workers_by_default;
 pub use stop::StopReport;
 
@@ -77,6 +80,7 @@ pub struct Proxy {
     task_configs: UnboundedSender<TaskConfig>,
     checks: Option<ProbeThread>,
     passwords: PasswordThreads,
+    pid_file: Option<PidFile>,
     logs: Option<AccessLogs>,
     traces: Option<TraceExport>,
     trace_counts: Arc<TraceCounts>,
@@ -107,6 +111,13 @@ impl Proxy {
         bound.extend(self.admin.clone());
         bound.extend(self.runtime.clone());
         bound
+    }
+
+    /// Writes the pid file; to be called when the process is ready.
+    pub fn write_pid_file(&self) {
+        if let Some(file) = &self.pid_file {
+            file.write();
+        }
     }
 
     /// The shares of the descriptors of the process, by the config in use.

@@ -1,4 +1,4 @@
-//! The start: binds every address, then starts the workers, the control thread and the one that probes.
+//! The second part of the start: the workers, the control thread and the one that probes.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -13,6 +13,7 @@ use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
+use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime};
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::admin;
@@ -21,11 +22,12 @@ use crate::background_tasks::{self, TaskConfig};
 use crate::commands::CommandSender;
 use crate::credentials::PasswordThreads;
 use crate::health::ProbeThread;
-use crate::listening_sockets::{BoundListener, ListeningSockets, OpenedSockets};
+use crate::listening_sockets::{BoundListener, OpenedSockets};
 use crate::live_rates::LiveRates;
 use crate::operations::{Operations, ScrapeSlots};
 use crate::overview::{BoundListeners, Sources, unix_ms};
-use crate::process::{open_files_max, raise_open_files};
+use crate::privileges::report_denied_calls;
+use crate::process::open_files_max;
 use crate::runtime_socket;
 use crate::server_modes::ServerModes;
 use crate::start_error::StartError;
@@ -34,7 +36,7 @@ use crate::trace_export::TraceExport;
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::cpus;
 use weir_proxy::net::descriptors::DescriptorBudget;
-use weir_proxy::net::listening::{BoundAddress, SocketFile};
+use weir_proxy::net::listening::BoundAddress;
 use weir_proxy::state::connection_list::WorkerQuery;
 use weir_proxy::state::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
@@ -57,23 +59,27 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::start_with_commands(config, CommandSender::disconnected())
+        Self::start_opened(config, OpenedProxy::open(config)?, CommandSender::disconnected())
     }
 
-    /// The same, with a runtime that takes commands: those that only the owner of the proxy can execute go to `commands`.
+    /// Starts the workers with what was opened for `config` before. Commands that only the owner of the proxy can execute go to `commands`.
     ///
     /// # Errors
     /// As [`Proxy::start`].
-    pub fn start_with_commands(config: &Config, commands: CommandSender) -> Result<Self, StartError> {
-        raise_open_files();
+    pub fn start_opened(
+        config: &Config,
+        opened: OpenedProxy,
+        commands: CommandSender,
+    ) -> Result<Self, StartError> {
+        let OpenedProxy { sockets, admin, runtime, logs, pid_file } = opened;
+        let OpenedSockets { listening_sockets, assignments, .. } = sockets;
+        report_denied_calls()?;
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
         let mut snapshot = Snapshot::new(config, &inputs)?;
-        let OpenedSockets { listening_sockets, assignments, .. } =
-            ListeningSockets::default().succeeded_by(config, workers)?;
-        let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
+        let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (changes, next_changes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
@@ -112,6 +118,7 @@ impl Proxy {
             task_configs,
             checks: None,
             passwords,
+            pid_file,
             logs: Some(logs),
             reloads: Arc::default(),
             _registration: threads::register(),
@@ -128,7 +135,7 @@ impl Proxy {
                 WorkerChannels { sockets, inbox, changes, queries },
             )?;
         }
-        proxy.start_control(config, &snapshot, next_task_configs)?;
+        proxy.start_control(config, &snapshot, next_task_configs, (admin, runtime))?;
         Ok(proxy)
     }
 
@@ -178,6 +185,7 @@ impl Proxy {
         config: &Config,
         snapshot: &Arc<Snapshot>,
         task_configs: UnboundedReceiver<TaskConfig>,
+        sockets: (Option<OpenedAdmin>, Option<OpenedRuntime>),
     ) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         if config.admin.address.is_some() || config.admin.socket.is_some() {
@@ -191,7 +199,7 @@ impl Proxy {
             let scrape_slots = ScrapeSlots::default();
             let operations =
                 Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
-            self.bind_admin(config, &runtime, &Arc::new(operations))?;
+            self.serve_admin(sockets, &runtime, &Arc::new(operations));
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
         let (due_upstreams, queries) = (Arc::clone(&self.inputs.due_upstreams), Arc::clone(&self.queries));
@@ -208,31 +216,22 @@ impl Proxy {
         Ok(())
     }
 
-    /// Binds the admin address and the runtime socket, and has them operations.
-    fn bind_admin(
+    /// Serves the admin address and the runtime socket.
+    fn serve_admin(
         &mut self,
-        config: &Config,
+        (admin, socket): (Option<OpenedAdmin>, Option<OpenedRuntime>),
         runtime: &tokio::runtime::Runtime,
         operations: &Arc<Operations>,
-    ) -> Result<(), StartError> {
-        if let Some(address) = config.admin.address {
-            let (listener, bound) =
-                admin::bind(address).map_err(|error| StartError::BindAdmin { address, error })?;
+    ) {
+        if let Some((listener, bound)) = admin {
             self.admin = Some(BoundListener { listener: "admin".into(), address: BoundAddress::Inet(bound) });
             runtime.spawn(admin::serve(listener, Arc::clone(operations)));
         }
-        if let Some(address) = &config.admin.socket {
-            let refused = |error| StartError::BindSocket { address: address.to_string(), error };
-            // Sockets of Tokio are made inside its runtime.
-            let (bound, address) =
-                runtime_socket::bind(address, config.admin.socket_mode).map_err(refused)?;
-            if let BoundAddress::Unix(path) = &address {
-                self.runtime_file = SocketFile::bound_at(path).ok();
-            }
+        if let Some(OpenedRuntime { listener, address, file }) = socket {
+            self.runtime_file = file;
             self.runtime = Some(BoundListener { listener: "runtime".into(), address });
-            runtime.spawn(runtime_socket::serve(bound, Arc::clone(operations)));
+            runtime.spawn(runtime_socket::serve(listener, Arc::clone(operations)));
         }
-        Ok(())
     }
 
     /// The sources of an overview.
@@ -269,10 +268,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
 
 /// The parts that the workers of `config` share.
 fn plan_inputs(config: &Config) -> io::Result<PlanInputs> {
-    let workers = match config.process.workers {
-        WorkerCount::Exactly(count) => count,
-        WorkerCount::Auto => workers_by_default(),
-    };
+    let workers = worker_count(config);
     let seed = random_seed()?;
     let via_name = match &config.process.name {
         Some(name) => name.to_string(),
@@ -286,6 +282,14 @@ fn random_seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The number of workers of `config`.
+pub(super) fn worker_count(config: &Config) -> NonZeroUsize {
+    match config.process.workers {
+        WorkerCount::Exactly(count) => count,
+        WorkerCount::Auto => workers_by_default(),
+    }
 }
 
 /// The number of workers of [`WorkerCount::Auto`] on this machine.

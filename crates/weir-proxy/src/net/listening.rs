@@ -168,6 +168,16 @@ impl SocketFile {
             let _gone_already = std::fs::remove_file(&self.path);
         }
     }
+
+    /// Gives it to another user, and to a group.
+    ///
+    /// # Errors
+    /// Those of `chown(2)`.
+    pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
+        use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        Ok(chownat(CWD, &self.path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
 }
 
 fn identity(path: &Path) -> io::Result<FileIdentity> {

@@ -81,7 +81,9 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let proxy = start::proxy(&config, Origin::Demo, weir_control::CommandSender::disconnected())?;
+        let opened = start::open(&config, Origin::Demo)?;
+        let commands = weir_control::CommandSender::disconnected();
+        let proxy = start::proxy(&config, opened, Origin::Demo, commands)?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;

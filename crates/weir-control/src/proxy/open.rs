@@ -1,0 +1,88 @@
+//! The first part of the start: opens everything that may need privileges, before they are given up and before any thread is started.
+
+use std::net::{SocketAddr, TcpListener};
+
+use weir_config::Config;
+use weir_proxy::net::listening::{BoundAddress, SocketFile};
+
+use super::start::worker_count;
+use crate::access_log::{self, OpenedLogs};
+use crate::admin;
+use crate::listening_sockets::{ListeningSockets, OpenedSockets};
+use crate::pid_file::PidFile;
+use crate::process::raise_open_files;
+use crate::runtime_socket::{self, RuntimeListener};
+use crate::start_error::StartError;
+
+/// What a proxy starts with: addresses that are bound, and files that are open.
+pub struct OpenedProxy {
+    pub(super) sockets: OpenedSockets,
+    pub(super) admin: Option<OpenedAdmin>,
+    pub(super) runtime: Option<OpenedRuntime>,
+    pub(super) logs: OpenedLogs,
+    pub(super) pid_file: Option<PidFile>,
+}
+
+/// The admin listener, and its address.
+pub(super) type OpenedAdmin = (TcpListener, SocketAddr);
+
+/// The runtime socket.
+pub(super) struct OpenedRuntime {
+    pub(super) listener: RuntimeListener,
+    pub(super) address: BoundAddress,
+    /// That of a Unix socket.
+    pub(super) file: Option<SocketFile>,
+}
+
+impl OpenedProxy {
+    /// Binds every address of `config` and opens its logs. No thread is started.
+    ///
+    /// # Errors
+    /// When one of them cannot be had.
+    pub fn open(config: &Config) -> Result<Self, StartError> {
+        raise_open_files();
+        let pid_file = PidFile::prepare(&config.identity)?;
+        let workers = worker_count(config).get();
+        let sockets = ListeningSockets::default().succeeded_by(config, workers)?;
+        let opened = Self {
+            logs: access_log::open(config).map_err(StartError::AccessLog)?,
+            admin: bind_admin(config)?,
+            runtime: bind_runtime(config)?,
+            sockets,
+            pid_file,
+        };
+        opened.hand_over(config)?;
+        Ok(opened)
+    }
+
+    /// Gives the files of sockets to the user that the process becomes, as if that user had bound them.
+    fn hand_over(&self, config: &Config) -> Result<(), StartError> {
+        let Some(account) = &config.identity.account else { return Ok(()) };
+        let Some((_, uid)) = account.user.as_ref().filter(|_| rustix::process::geteuid().is_root()) else {
+            return Ok(());
+        };
+        let runtime = self.runtime.as_ref().and_then(|runtime| runtime.file.as_ref());
+        for file in self.sockets.listening_sockets.files().chain(runtime) {
+            let given = file.give_to(*uid, account.group);
+            given.map_err(|error| StartError::Privileges { what: "hand a socket over".into(), error })?;
+        }
+        Ok(())
+    }
+}
+
+fn bind_admin(config: &Config) -> Result<Option<OpenedAdmin>, StartError> {
+    let Some(address) = config.admin.address else { return Ok(None) };
+    admin::bind(address).map(Some).map_err(|error| StartError::BindAdmin { address, error })
+}
+
+fn bind_runtime(config: &Config) -> Result<Option<OpenedRuntime>, StartError> {
+    let Some(address) = &config.admin.socket else { return Ok(None) };
+    let bound = runtime_socket::bind(address, config.admin.socket_mode);
+    let (listener, address) =
+        bound.map_err(|error| StartError::BindSocket { address: address.to_string(), error })?;
+    let file = match &address {
+        BoundAddress::Unix(path) => SocketFile::bound_at(path).ok(),
+        BoundAddress::Inet(_) => None,
+    };
+    Ok(Some(OpenedRuntime { listener, address, file }))
+}
