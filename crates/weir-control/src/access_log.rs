@@ -21,6 +21,7 @@ use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
 use weir_observe::access_log::{LogTemplate, UnixMicros};
 
+use crate::privileges;
 use crate::threads;
 use weir_proxy::net::clock;
 use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress, WorkerLogs};
@@ -277,7 +278,11 @@ fn open_file(path: &PathBuf) -> io::Result<File> {
         .append(true)
         .read(is_fifo)
         .open(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("access log {}: {error}", path.display())))
+        .map_err(|error| {
+            let why = privileges::why_refused(path).filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            io::Error::new(error.kind(), format!("access log {}: {error}{why}", path.display()))
+        })
 }
 
 fn framing() -> SyslogFraming {

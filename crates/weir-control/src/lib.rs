@@ -51,5 +51,6 @@ pub use proxy::{OpenedProxy, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
 
 pub use privileges::{
-    give_up as give_up_privileges, overview as confinement, why_refused, why_unbindable, why_unreadable,
+    give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,
+    why_unreadable,
 };

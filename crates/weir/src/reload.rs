@@ -10,8 +10,9 @@ use crate::log;
 use crate::start::{self, Origin};
 use crate::watch::ConfigWatch;
 
-/// How the system's error reads, in any message about a file.
+/// How the system's errors read, in any message about a file.
 const PERMISSION_DENIED: &str = "Permission denied";
+const NOT_FOUND: &str = "No such file";
 
 /// Reads the config again and goes over to it; gives it when that is done.
 ///
@@ -37,9 +38,9 @@ pub(crate) fn run(
             for diagnostic in diagnostics.errors() {
                 tracing::error!("{}", diagnostics.line(diagnostic));
             }
-            if diagnostics.errors().any(|error| diagnostics.line(error).contains(PERMISSION_DENIED))
-                && let Some(why) = weir_control::why_unreadable()
-            {
+            let says = |text| diagnostics.errors().any(|error| diagnostics.line(error).contains(text));
+            let denied = says(PERMISSION_DENIED).then(weir_control::why_unreadable).flatten();
+            if let Some(why) = denied.or_else(|| says(NOT_FOUND).then(weir_control::why_missing).flatten()) {
                 tracing::error!("{why}");
             }
             let count = diagnostics.errors().count();

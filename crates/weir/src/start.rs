@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_control::{CommandSender, OpenedProxy, Proxy, StartError, why_refused, why_unbindable, why_unreadable};
+use weir_control::{CommandSender, OpenedProxy, Proxy, StartError, why_refused, why_unbindable};
 
 use crate::error::CommandError;
 
@@ -115,7 +115,6 @@ pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
         StartError::BindSocket { address, error } => {
             Some(help_for_address(error, address, &origin.change("admin.socket")))
         }
-        StartError::AccessLog(error) if error.kind() == io::ErrorKind::PermissionDenied => why_unreadable(),
         StartError::PidFileTaken { pid, .. } => Some(format!(
             "stop that process, or, if it has nothing to do with Weir, {}; `ps {pid}` shows it",
             origin.change("process.pid_file")

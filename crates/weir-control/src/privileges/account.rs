@@ -41,17 +41,28 @@ pub(super) fn privileged_ports(config: &Config) -> Vec<u16> {
     ports.filter(|port| (1..first).contains(port)).collect()
 }
 
+/// Whether the process, as root, has to become `account`; if not, it is that already.
+///
+/// # Errors
+/// When it is neither.
+pub(super) fn may_become(account: &Account) -> Result<bool, StartError> {
+    if geteuid().is_root() {
+        return Ok(true);
+    }
+    let has_user = account.user.as_ref().is_none_or(|(_, uid)| is_user(*uid));
+    if has_user && has_group(account.group) {
+        return Ok(false);
+    }
+    let key = if has_user { "group" } else { "user" };
+    Err(StartError::NotRoot { key, now: current(None) })
+}
+
 /// Changes user and groups, and gives up every capability but the one to bind privileged ports, which stays if `keeps_bind`.
 pub(super) fn become_account(account: &Account, keeps_bind: bool) -> Result<(), StartError> {
-    let uid = account.user.as_ref().map(|(_, uid)| *uid);
-    let has_user = uid.is_none_or(|uid| is_user(uid));
-    if !geteuid().is_root() {
-        if has_user && has_group(account.group) {
-            return Ok(());
-        }
-        let key = if has_user { "group" } else { "user" };
-        return Err(StartError::NotRoot { key, now: current(None) });
+    if !may_become(account)? {
+        return Ok(());
     }
+    let uid = account.user.as_ref().map(|(_, uid)| *uid);
     let refused = |what: &'static str| move |error| StartError::privileges(what)(error);
     let kept = if keeps_bind { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
     let becomes_other = uid.is_some_and(|uid| uid != 0);
@@ -122,6 +133,6 @@ pub(super) fn capabilities() -> String {
         set if set.is_empty() => "none".to_owned(),
         set if set == CapabilitySet::NET_BIND_SERVICE => "CAP_NET_BIND_SERVICE".to_owned(),
         set if bounds.fold(CapabilitySet::empty(), |all, one| all | one) == set => "all".to_owned(),
-        set => format!("{} ({:#x})", set.bits().count_ones(), set.bits()),
+        set => format!("{} of root ({:#x})", set.bits().count_ones(), set.bits()),
     }
 }

@@ -35,6 +35,14 @@ struct Confinement {
 
 static CONFINEMENT: OnceLock<Confinement> = OnceLock::new();
 
+/// Checks that the process can become what the config says, before anything is opened for it.
+///
+/// # Errors
+/// When it is another user, and not root.
+pub(crate) fn check(config: &Config) -> Result<(), StartError> {
+    config.identity.account.as_ref().map_or(Ok(()), |account| account::may_become(account).map(drop))
+}
+
 /// Gives up what the process does not need any more; to be called once, before any thread is started.
 ///
 /// # Errors
@@ -106,9 +114,14 @@ pub fn why_refused(path: &Path) -> Option<String> {
     as_user(confined)
 }
 
-/// Why files that the start could read may be unreadable now; `None`: the process has the user that has started it.
+/// Why files that the start could read may be refused now; `None`: the process has the user that has started it.
 pub fn why_unreadable() -> Option<String> {
     as_user(CONFINEMENT.get()?)
+}
+
+/// Why files that the start could read may not be there now; `None`: the process has the root folder of its start.
+pub fn why_missing() -> Option<String> {
+    as_user(CONFINEMENT.get().filter(|confined| confined.has_root)?)
 }
 
 fn as_user(confined: &Confinement) -> Option<String> {

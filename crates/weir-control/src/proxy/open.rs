@@ -10,6 +10,7 @@ use crate::access_log::{self, OpenedLogs};
 use crate::admin;
 use crate::listening_sockets::{ListeningSockets, OpenedSockets};
 use crate::pid_file::PidFile;
+use crate::privileges;
 use crate::process::raise_open_files;
 use crate::runtime_socket::{self, RuntimeListener};
 use crate::start_error::StartError;
@@ -40,6 +41,7 @@ impl OpenedProxy {
     /// # Errors
     /// When one of them cannot be had.
     pub fn open(config: &Config) -> Result<Self, StartError> {
+        privileges::check(config)?;
         raise_open_files();
         let pid_file = PidFile::prepare(&config.identity)?;
         let workers = worker_count(config).get();

@@ -297,6 +297,11 @@ impl Weir {
         before.current.take().expect("it is limited")
     }
 
+    /// The id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
@@ -342,6 +347,10 @@ impl Drop for Weir {
         );
         let stderr = self.stderr();
         assert!(!stderr.contains("panicked at"), "Weir panicked:\n{stderr}");
+        assert!(
+            !stderr.contains("a system call was denied"),
+            "a system call is missing in the list of `process.sandbox`:\n{stderr}"
+        );
     }
 }
 

@@ -4,3 +4,5 @@ mod start;
 mod descriptors;
 mod reload;
 mod graceful_stop;
+mod privileges;
+mod sandbox;
