@@ -273,16 +273,11 @@ impl LogDestination {
 fn open_file(path: &PathBuf) -> io::Result<File> {
     // Opening a FIFO for writing alone blocks until a process reads it.
     let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .read(is_fifo)
-        .open(path)
-        .map_err(|error| {
-            let why = privileges::why_refused(path).filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
-            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-            io::Error::new(error.kind(), format!("access log {}: {error}{why}", path.display()))
-        })
+    OpenOptions::new().create(true).append(true).read(is_fifo).open(path).map_err(|error| {
+        let why = privileges::why_refused(path).filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        io::Error::new(error.kind(), format!("access log {}: {error}{why}", path.display()))
+    })
 }
 
 fn framing() -> SyslogFraming {

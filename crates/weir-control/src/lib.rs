@@ -29,6 +29,7 @@ mod worker_queries;
 mod access_log;
 mod own_log;
 mod listening_sockets;
+mod inherited_sockets;
 mod pid_file;
 mod privileges;
 mod start_error;
@@ -45,9 +46,10 @@ mod sys;
 
 pub use commands::{AdminCommand, CommandKind, CommandRejected, CommandSender, ReloadReport, ServerChange};
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
+pub use inherited_sockets::InheritedSockets;
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
-pub use proxy::{OpenedProxy, Proxy, StopReport, workers_by_default};
+pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
 
 pub use privileges::{

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use weir_config::{Config, ListenAddress, Listener};
 
+use crate::inherited_sockets::InheritedSockets;
 use crate::start_error::StartError;
 use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
 use weir_proxy::net::sys;
@@ -29,6 +30,8 @@ pub(crate) struct ListeningSockets {
     open: Vec<ListeningSocket>,
     /// Counts the addresses that were ever bound.
     bound: u64,
+    /// At the start: sockets of the supervisor.
+    inherited: InheritedSockets,
 }
 
 /// An address in use.
@@ -55,6 +58,11 @@ pub(crate) struct OpenedSockets {
 }
 
 impl ListeningSockets {
+    /// None yet, but sockets of the supervisor, which listeners with their addresses take.
+    pub(crate) fn inheriting(inherited: InheritedSockets) -> Self {
+        Self { inherited, ..Self::default() }
+    }
+
     /// Binds the addresses of `config` that are not in use yet.
     ///
     /// # Errors
@@ -70,7 +78,7 @@ impl ListeningSockets {
             config,
             wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| *it),
         )?;
-        let mut listening_sockets = Self { open: Vec::new(), bound: self.bound };
+        let mut listening_sockets = Self { bound: self.bound, ..Self::default() };
         let mut assignments: Vec<Vec<SocketAssignment>> = (0..workers).map(|_| Vec::new()).collect();
         for ((place, address), known) in wanted.into_iter().zip(&known) {
             let listener = &config.listeners[place];
@@ -79,12 +87,19 @@ impl ListeningSockets {
                     (ListeningSocket { listener: listener.name.clone(), ..(*socket).clone() }, Vec::new())
                 }
                 None => {
-                    let bound = listening::bind(listener, address, workers);
+                    let inherited = self.inherited.at(address);
+                    let is_inherited = inherited.is_some();
+                    let bound = match inherited {
+                        Some(socket) => socket.and_then(|(fd, bound)| listening::adopt(listener, fd, bound)),
+                        None => listening::bind(listener, address, workers),
+                    };
                     let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
                     listening_sockets.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
                     let opened: Vec<_> = bound.sockets.into_iter().map(Arc::new).collect();
-                    let sockets = opened.iter().map(Arc::downgrade).collect();
+                    // A stop does not close that of the supervisor to new connections: they wait for the next start.
+                    let closing = opened.iter().filter(|_| !is_inherited);
+                    let sockets = closing.map(Arc::downgrade).collect();
                     let (id, file, bound) = (listening_sockets.bound, bound.file, bound.address);
                     (ListeningSocket { id, listener, address, bound, file, sockets }, opened)
                 }
@@ -109,7 +124,8 @@ impl ListeningSockets {
         let taken: Vec<ListenAddress> = self.open.iter().map(ListeningSocket::takes).collect();
         for (place, address) in wanted {
             // Addresses that this process has already are not probed, whether they stay or go.
-            if !taken.iter().any(|taken| taken.overlaps(address)) {
+            let is_inherited = self.inherited.at(address).is_some();
+            if !is_inherited && !taken.iter().any(|taken| taken.overlaps(address)) {
                 let listener = &config.listeners[place];
                 listening::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
             }

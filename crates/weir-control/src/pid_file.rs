@@ -143,7 +143,8 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("weir.pid");
         assert_eq!(recorded(&path).unwrap(), None);
-        for (text, pid) in [("", None), ("\n", None), ("12\n", Pid::from_raw(12)), ("12", Pid::from_raw(12))] {
+        for (text, pid) in [("", None), ("\n", None), ("12\n", Pid::from_raw(12)), ("12", Pid::from_raw(12))]
+        {
             fs::write(&path, text).unwrap();
             assert_eq!(recorded(&path).unwrap(), pid, "{text:?}");
         }

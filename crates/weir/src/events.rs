@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use signal_hook::iterator::Signals;
 use weir_control::{AdminCommand, CommandSender};
@@ -13,6 +14,8 @@ pub(crate) enum ServeEvent {
     Signal(i32),
     /// Something that is wanted.
     Command(AdminCommand),
+    /// It is time to answer the watchdog of the supervisor.
+    Watchdog,
 }
 
 /// Everything that comes.
@@ -42,6 +45,20 @@ impl ServeEvents {
             }
         })?;
         Ok(Self { sender, inbox })
+    }
+
+    /// Begins to report, on a thread, that it is time to answer the watchdog.
+    pub(crate) fn watch(&self, interval: Duration) -> io::Result<()> {
+        let to_main = self.sender.clone();
+        std::thread::Builder::new().name("weir-watchdog".into()).spawn(move || {
+            loop {
+                crate::clock::pause(interval);
+                if to_main.send(ServeEvent::Watchdog).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(())
     }
 
     /// The sender of admin commands.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy};
+use weir_control::{AdminCommand, CommandKind, CommandRejected, InheritedSockets, Proxy};
 
 use crate::error::CommandError;
 use crate::events::{ServeEvent, ServeEvents, ServeSignals};
@@ -65,6 +65,8 @@ pub(crate) struct ServeArguments {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
+    // Before any descriptor is opened.
+    let inherited = InheritedSockets::take();
     let watch = ConfigWatch::default();
     let reading = arguments.file.as_deref().map(|file| watch.before_reading(file));
     let mut file = arguments.file.as_deref().map(|file| ConfigFile::with_check(file, features::check));
@@ -76,7 +78,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
-    serve(config, file, &watch)
+    serve(config, file, inherited, &watch)
 }
 
 fn load(
@@ -94,12 +96,13 @@ fn load(
 fn serve(
     config: Config,
     mut file: Option<ConfigFile>,
+    inherited: InheritedSockets,
     watch: &ConfigWatch,
 ) -> Result<ExitCode, CommandError> {
     // Before anything runs, so that no signal is missed.
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
-    let opened = start::open(&config, origin)?;
+    let opened = start::open(&config, inherited, origin)?;
     start::give_up_privileges(&config, origin)?;
     // From here on there are threads.
     log::start_thread(&config.log);
@@ -125,6 +128,10 @@ fn serve(
         times = StopTimes::of(&config);
         Ok(reloaded)
     };
+    let mut watchdog = supervisor::Watchdog::default();
+    if let Some(interval) = supervisor::watchdog_interval() {
+        events.watch(interval)?;
+    }
     loop {
         match events.next() {
             ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
@@ -132,6 +139,7 @@ fn serve(
                 let _told_by_the_log = reload(&mut proxy);
             }
             ServeEvent::Signal(_) => break,
+            ServeEvent::Watchdog => watchdog.answer(&proxy),
             ServeEvent::Command(AdminCommand { kind: CommandKind::Reload(outcome), requester }) => {
                 tracing::info!(who = requester, "a reload was requested");
                 let _gone = outcome.send(reload(&mut proxy).map_err(CommandRejected::Diagnostics));
@@ -168,7 +176,7 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
                 ServeEvent::Signal(SIGTERM | SIGINT) => hurried = true,
                 ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
                 // Commands are rejected by then: their channels close.
-                ServeEvent::Signal(_) | ServeEvent::Command(_) => {}
+                ServeEvent::Signal(_) | ServeEvent::Command(_) | ServeEvent::Watchdog => {}
             }
         }
         hurried

@@ -4,7 +4,9 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_control::{CommandSender, OpenedProxy, Proxy, StartError, why_refused, why_unbindable};
+use weir_control::{
+    CommandSender, InheritedSockets, OpenedProxy, Proxy, StartError, why_refused, why_unbindable,
+};
 
 use crate::error::CommandError;
 
@@ -28,12 +30,16 @@ pub(crate) enum Origin<'a> {
     Demo,
 }
 
-/// Opens the addresses and the logs of a proxy.
+/// Opens the addresses and the logs of a proxy; sockets of the supervisor are `inherited`.
 ///
 /// # Errors
 /// The error of the system, with advice.
-pub(crate) fn open(config: &Config, origin: Origin<'_>) -> Result<OpenedProxy, CommandError> {
-    OpenedProxy::open(config).map_err(|error| failed(error, origin))
+pub(crate) fn open(
+    config: &Config,
+    inherited: InheritedSockets,
+    origin: Origin<'_>,
+) -> Result<OpenedProxy, CommandError> {
+    OpenedProxy::open(config, inherited).map_err(|error| failed(error, origin))
 }
 
 /// Gives up the privileges that the process does not need any more; no thread runs yet.

@@ -55,6 +55,7 @@ pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
+pub use identity::{Account, ProcessIdentity};
 pub(crate) use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
@@ -66,7 +67,6 @@ pub use listener::{
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};
-pub use identity::{Account, ProcessIdentity};
 pub use process::{
     Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
     ReloadTrigger, SandboxMode, WorkerCount,

@@ -31,7 +31,8 @@ pub(super) fn change_root(folder: &Path) -> Result<(), StartError> {
 pub(super) fn privileged_ports(config: &Config) -> Vec<u16> {
     let first = fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok());
     let first = first.unwrap_or(UNPRIVILEGED_DEFAULT);
-    let addresses = config.listeners.iter().flat_map(|listener| &listener.addresses).chain(&config.admin.socket);
+    let addresses =
+        config.listeners.iter().flat_map(|listener| &listener.addresses).chain(&config.admin.socket);
     let ports = addresses.filter_map(|address| match address {
         ListenAddress::Tcp(address) => Some(address.port()),
         ListenAddress::AllTcp { port } => Some(*port),
@@ -70,7 +71,8 @@ pub(super) fn become_account(account: &Account, keeps_bind: bool) -> Result<(), 
         drop_bounds(kept);
         set_keep_capabilities(true).map_err(refused("keep a capability"))?;
     }
-    let groups: Vec<Gid> = account.groups.iter().chain([&account.group]).map(|gid| Gid::from_raw(*gid)).collect();
+    let groups: Vec<Gid> =
+        account.groups.iter().chain([&account.group]).map(|gid| Gid::from_raw(*gid)).collect();
     set_thread_groups(&groups).map_err(refused("change its groups (`process.group`)"))?;
     let gid = Gid::from_raw(account.group);
     set_thread_res_gid(gid, gid, gid).map_err(refused("change its group (`process.group`)"))?;

@@ -29,7 +29,9 @@ pub(crate) fn count() -> u64 {
 /// # Errors
 /// When the system refuses a thread.
 pub(crate) fn report() -> io::Result<()> {
-    let Some(listener) = LISTENER.lock().expect("no thread panics while it holds it").take() else { return Ok(()) };
+    let Some(listener) = LISTENER.lock().expect("no thread panics while it holds it").take() else {
+        return Ok(());
+    };
     std::thread::Builder::new().name("weir-sandbox".into()).spawn(move || {
         let _registration = threads::register();
         let mut logged = BTreeSet::new();

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, LandlockStatus, PathBeneath, PathFd, Ruleset,
-    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, LandlockStatus, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 use weir_config::{AccessLogOutput, Config, ListenAddress, SandboxMode};
 
@@ -22,9 +22,8 @@ const RIGHTS: ABI = ABI::V6;
 const LEAST: ABI = ABI::V2;
 
 /// Folders of the root folder that only the system writes.
-const OF_SYSTEM: [&str; 13] = [
-    "bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr",
-];
+const OF_SYSTEM: [&str; 13] =
+    ["bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"];
 
 /// What is written below `/dev`.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/pts", "/dev/shm", "/dev/tty", "/dev/console"];
@@ -87,14 +86,17 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
             files.push(file);
         }
     }
-    let sockets = config.listeners.iter().flat_map(|listener| &listener.addresses).chain(&config.admin.socket);
+    let sockets =
+        config.listeners.iter().flat_map(|listener| &listener.addresses).chain(&config.admin.socket);
     files.extend(sockets.filter_map(|address| match address {
         ListenAddress::Unix(path) => Some(path.as_path()),
         _ => None,
     }));
     files.extend(config.identity.pid_file.as_deref());
-    let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.key_log.as_deref());
-    let of_upstreams = config.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref()?.key_log.as_deref());
+    let of_listeners =
+        config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.key_log.as_deref());
+    let of_upstreams =
+        config.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref()?.key_log.as_deref());
     files.extend(of_listeners.chain(of_upstreams));
     let mut folders: BTreeSet<PathBuf> = files
         .into_iter()
@@ -113,7 +115,8 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
 /// Confines the process to these rules, if the kernel can.
 pub(super) fn confine(mode: SandboxMode, named: &BTreeSet<PathBuf>) -> FileAccess {
     let strict = mode == SandboxMode::Strict;
-    let mut folders: BTreeSet<PathBuf> = named.iter().filter_map(|path| existing(path)?.canonicalize().ok()).collect();
+    let mut folders: BTreeSet<PathBuf> =
+        named.iter().filter_map(|path| existing(path)?.canonicalize().ok()).collect();
     // A folder that does not exist yet, in the root folder: that would allow everything.
     folders.remove(Path::new("/"));
     if !strict {
@@ -138,7 +141,8 @@ fn outside_system() -> Vec<PathBuf> {
 
 /// Has the kernel apply the rules; returns its version of Landlock.
 fn restrict(folders: &BTreeSet<PathBuf>) -> Result<u8, String> {
-    let written = AccessFs::from_write(RIGHTS) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
+    let written =
+        AccessFs::from_write(RIGHTS) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
     let rules = || -> Result<RulesetCreated, RulesetError> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
@@ -171,7 +175,11 @@ fn restrict(folders: &BTreeSet<PathBuf>) -> Result<u8, String> {
 }
 
 /// A rule for what is at `path`; none where there is nothing.
-fn allow(rules: RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
     let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
     let is_folder = path.is_dir();
     let rights = if is_folder { rights } else { rights & AccessFs::from_file(RIGHTS) };

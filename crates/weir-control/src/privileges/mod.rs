@@ -131,7 +131,9 @@ fn as_user(confined: &Confinement) -> Option<String> {
             "since its start, the process opens files as user `{user}`{inside}: give that user or its group access (`chgrp` and `chmod g+r`, `g+w` for a \
              folder that is written), or have systemd hand secrets over (`LoadCredential=`)"
         )),
-        None => confined.has_root.then(|| "since its start, the process sees files inside `process.chroot` only".to_owned()),
+        None => confined
+            .has_root
+            .then(|| "since its start, the process sees files inside `process.chroot` only".to_owned()),
     }
 }
 

@@ -30,7 +30,9 @@ impl fmt::Display for SystemCallFilter {
         match self {
             Self::Off => write!(f, "not filtered"),
             Self::Impossible(why) => write!(f, "not filtered: {why}"),
-            Self::On { is_logged: true } => write!(f, "{count} allowed (seccomp), others are denied and logged"),
+            Self::On { is_logged: true } => {
+                write!(f, "{count} allowed (seccomp), others are denied and logged")
+            }
             Self::On { is_logged: false } => write!(f, "{count} allowed (seccomp), others are denied"),
         }
     }
@@ -39,7 +41,9 @@ impl fmt::Display for SystemCallFilter {
 /// Filters the calls of this thread, and of those that it starts.
 pub(super) fn confine() -> SystemCallFilter {
     let Some(architecture) = ARCHITECTURE else {
-        return SystemCallFilter::Impossible("there is no list of system calls for this processor".to_owned());
+        return SystemCallFilter::Impossible(
+            "there is no list of system calls for this processor".to_owned(),
+        );
     };
     let allowed: Vec<u32> = ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect();
     let program = |deny| Program::new(architecture, &allowed, deny).0;
@@ -111,7 +115,10 @@ impl Program {
             let jump = u8::try_from(between).expect("the list is short enough for one jump: a test counts");
             program.push(equals(*call, jump, 0));
         }
-        debug_assert_eq!(denied, 0, "a call that is in no test falls through to the first instruction of the end");
+        debug_assert_eq!(
+            denied, 0,
+            "a call that is in no test falls through to the first instruction of the end"
+        );
         program.extend(end);
         Self(program)
     }
@@ -225,8 +232,18 @@ mod tests {
             assert_eq!(run(8, *call, 0), 1, "{call} of another processor");
         }
         for call in [
-            libc::SYS_execve, libc::SYS_execveat, libc::SYS_ptrace, libc::SYS_mount, libc::SYS_chroot, libc::SYS_bpf,
-            libc::SYS_setuid, libc::SYS_seccomp, libc::SYS_io_uring_setup, libc::SYS_keyctl, libc::SYS_unshare, -1,
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_ptrace,
+            libc::SYS_mount,
+            libc::SYS_chroot,
+            libc::SYS_bpf,
+            libc::SYS_setuid,
+            libc::SYS_seccomp,
+            libc::SYS_io_uring_setup,
+            libc::SYS_keyctl,
+            libc::SYS_unshare,
+            -1,
             // The forms of calls with 32-bit pointers.
             libc::SYS_read | 0x4000_0000,
         ] {
@@ -237,9 +254,13 @@ mod tests {
         let thread = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u32;
         assert_eq!(run(7, libc::SYS_clone, thread), allow);
         assert_eq!(run(7, libc::SYS_clone, libc::SIGCHLD as u32), 1);
-        for (family, expected) in
-            [(libc::AF_UNIX, allow), (libc::AF_INET, allow), (libc::AF_INET6, allow), (libc::AF_NETLINK, 1), (libc::AF_PACKET, 1)]
-        {
+        for (family, expected) in [
+            (libc::AF_UNIX, allow),
+            (libc::AF_INET, allow),
+            (libc::AF_INET6, allow),
+            (libc::AF_NETLINK, 1),
+            (libc::AF_PACKET, 1),
+        ] {
             assert_eq!(run(7, libc::SYS_socket, family as u32), expected, "{family}");
         }
     }

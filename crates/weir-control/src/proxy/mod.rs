@@ -6,6 +6,7 @@ mod start;
 mod open;
 mod reload;
 mod stop;
+mod progress;
 mod restart_only;
 
 use std::io;
@@ -44,6 +45,7 @@ use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 use weir_proxy::worker::apply_config::ConfigUpdate;
 
 pub use open::OpenedProxy;
+pub use progress::ProgressCheck;
 pub use start::workers_by_default;
 pub use stop::StopReport;
 
@@ -76,6 +78,8 @@ pub struct Proxy {
     /// The channels by which the workers receive another config.
     changes: Vec<UnboundedSender<ConfigUpdate>>,
     control: Option<JoinHandle<()>>,
+    /// Where tasks of the control thread are started.
+    control_tasks: Option<tokio::runtime::Handle>,
     stop_control: Arc<Notify>,
     task_configs: UnboundedSender<TaskConfig>,
     checks: Option<ProbeThread>,

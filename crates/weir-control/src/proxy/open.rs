@@ -8,6 +8,7 @@ use weir_proxy::net::listening::{BoundAddress, SocketFile};
 use super::start::worker_count;
 use crate::access_log::{self, OpenedLogs};
 use crate::admin;
+use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::{ListeningSockets, OpenedSockets};
 use crate::pid_file::PidFile;
 use crate::privileges;
@@ -36,16 +37,17 @@ pub(super) struct OpenedRuntime {
 }
 
 impl OpenedProxy {
-    /// Binds every address of `config` and opens its logs. No thread is started.
+    /// Binds every address of `config` that no socket of `inherited` has, and opens its logs. No thread is started.
     ///
     /// # Errors
     /// When one of them cannot be had.
-    pub fn open(config: &Config) -> Result<Self, StartError> {
+    pub fn open(config: &Config, inherited: InheritedSockets) -> Result<Self, StartError> {
         privileges::check(config)?;
         raise_open_files();
         let pid_file = PidFile::prepare(&config.identity)?;
         let workers = worker_count(config).get();
-        let sockets = ListeningSockets::default().succeeded_by(config, workers)?;
+        inherited.tell_unused(config);
+        let sockets = ListeningSockets::inheriting(inherited).succeeded_by(config, workers)?;
         let opened = Self {
             logs: access_log::open(config).map_err(StartError::AccessLog)?,
             admin: bind_admin(config)?,

@@ -22,6 +22,7 @@ use crate::background_tasks::{self, TaskConfig};
 use crate::commands::CommandSender;
 use crate::credentials::PasswordThreads;
 use crate::health::ProbeThread;
+use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::{BoundListener, OpenedSockets};
 use crate::live_rates::LiveRates;
 use crate::operations::{Operations, ScrapeSlots};
@@ -59,7 +60,11 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::start_opened(config, OpenedProxy::open(config)?, CommandSender::disconnected())
+        Self::start_opened(
+            config,
+            OpenedProxy::open(config, InheritedSockets::default())?,
+            CommandSender::disconnected(),
+        )
     }
 
     /// Starts the workers with what was opened for `config` before. Commands that only the owner of the proxy can execute go to `commands`.
@@ -114,6 +119,7 @@ impl Proxy {
             stop_workers: Vec::new(),
             changes,
             control: None,
+            control_tasks: None,
             stop_control: Arc::new(Notify::new()),
             task_configs,
             checks: None,
@@ -206,6 +212,7 @@ impl Proxy {
         runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
+        self.control_tasks = Some(runtime.handle().clone());
         self.control = Some(control.spawn(move || {
             let _registration = threads::register();
             runtime.block_on(stop.notified());

@@ -41,7 +41,8 @@ fn seccomp(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<lib
     let len = u16::try_from(filter.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
     // SAFETY: the kernel reads `len` instructions behind `filter`, which live until it returns, and writes none.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 

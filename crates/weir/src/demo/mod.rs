@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let opened = start::open(&config, Origin::Demo)?;
+        let opened = start::open(&config, weir_control::InheritedSockets::default(), Origin::Demo)?;
         let commands = weir_control::CommandSender::disconnected();
         let proxy = start::proxy(&config, opened, Origin::Demo, commands)?;
         let address = reachable(&proxy)?;

@@ -237,16 +237,7 @@ pub(super) const ADVICE: &[Advice] = &[
         "bodies are streamed, never buffered as a whole: there is no such setting",
     ),
     advice(
-        &[
-            "events",
-            "use",
-            "multi_accept",
-            "sendfile",
-            "tcp_nopush",
-            "daemon",
-            "global",
-            "defaults",
-        ],
+        &["events", "use", "multi_accept", "sendfile", "tcp_nopush", "daemon", "global", "defaults"],
         "there is no such setting: keys of the whole process are in `[process]`",
     ),
     advice(

@@ -6,3 +6,4 @@ mod reload;
 mod graceful_stop;
 mod privileges;
 mod sandbox;
+mod supervisor;

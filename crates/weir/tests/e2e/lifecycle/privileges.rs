@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::harness::program::bound_command;
 use crate::harness::{
-    CertificateAuthority, Client, CommandResult, Origin, Weir, WrittenConfig, eventually, run, temporary_folder,
+    CertificateAuthority, Client, CommandResult, Origin, Weir, WrittenConfig, eventually, run,
+    temporary_folder,
 };
 
 /// The user that every system has: its number, and that of its group.
@@ -283,8 +284,14 @@ fn users_and_groups_that_do_not_exist_are_pointed_at() {
         )
     };
     for (process, expected) in [
-        ("user = \"nobod\"", ["there is no user `nobod` in `/etc/passwd`", "did you mean `nobody`?", ":1:13"]),
-        ("group = \"no-such-group\"", ["there is no group `no-such-group`", "groupadd --system no-such-group", ":1:13"]),
+        (
+            "user = \"nobod\"",
+            ["there is no user `nobod` in `/etc/passwd`", "did you mean `nobody`?", ":1:13"],
+        ),
+        (
+            "group = \"no-such-group\"",
+            ["there is no group `no-such-group`", "groupadd --system no-such-group", ":1:13"],
+        ),
         ("user = \"4123456\"", ["user 4123456 is not in `/etc/passwd`", "set `group`, too", ":1:13"]),
     ] {
         let config = WrittenConfig::new(&text(process));

@@ -56,7 +56,12 @@ fn a_reload_may_name_any_folder_but_those_of_the_system() {
     assert!(folders[1].path().join("access.log").exists());
     if has_landlock(&weir) {
         weir.reload_in_vain(&config(&origin, "on", Path::new("/usr/share")));
-        weir.line(&["access log /usr/share/access.log", "Permission denied", "in no folder of the system", "restart Weir"]);
+        weir.line(&[
+            "access log /usr/share/access.log",
+            "Permission denied",
+            "in no folder of the system",
+            "restart Weir",
+        ]);
         assert!(!Path::new("/usr/share/access.log").exists());
     }
     assert_eq!(Client::get(weir.web(), "/").text(), "app");
