@@ -31,13 +31,13 @@ mod own_log;
 mod listening_sockets;
 mod inherited_sockets;
 mod pid_file;
+mod process;
 mod privileges;
 mod start_error;
 mod commands;
 mod admin_access;
 mod reload_counts;
 mod trace_counts;
-mod process;
 #[cfg(feature = "profiler")]
 mod profile;
 mod threads;

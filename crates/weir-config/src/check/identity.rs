@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Files;
-use crate::config::{Account, Process, ProcessIdentity};
+use crate::config::{Process, ProcessAccount, ProcessIdentity};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::SpannedTable;
 
@@ -13,10 +13,10 @@ const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
 /// An entry of `/etc/passwd` (passwd(5)): name, number, group.
-type User<'a> = (&'a str, u32, u32);
+type PasswdEntry<'a> = (&'a str, u32, u32);
 
 /// An entry of `/etc/group` (group(5)): name, number, members.
-type Group<'a> = (&'a str, u32, &'a str);
+type GroupEntry<'a> = (&'a str, u32, &'a str);
 
 /// Checks who the process is to be.
 pub(super) fn check(
@@ -64,7 +64,7 @@ fn find(
     users: &str,
     groups: &str,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Account> {
+) -> Option<ProcessAccount> {
     let found = diagnostics.len();
     let (users, groups) = (users_of(users), groups_of(groups));
     let process = &text.value;
@@ -102,10 +102,10 @@ fn find(
     let of_user = user.and_then(|(_, _, entry)| entry);
     // As nginx and HAProxy have it: a group that is named is the only one.
     let further = of_user.filter(|_| group.is_none()).map(|(known, own)| {
-        let is_member = |(_, _, members): &&Group<'_>| members.split(',').any(|member| member == known);
+        let is_member = |(_, _, members): &&GroupEntry<'_>| members.split(',').any(|member| member == known);
         groups.iter().filter(is_member).map(|(_, gid, _)| *gid).filter(|gid| *gid != own).collect()
     });
-    Some(Account {
+    Some(ProcessAccount {
         user: user.map(|(name, uid, _)| (name.into(), uid)),
         group: group.or(of_user.map(|(_, gid)| gid))?,
         groups: further.unwrap_or_default(),
@@ -127,7 +127,7 @@ fn unknown(
     diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, text.key_at(key), message).help(help));
 }
 
-fn users_of(text: &str) -> Vec<User<'_>> {
+fn users_of(text: &str) -> Vec<PasswdEntry<'_>> {
     text.lines()
         .filter_map(|line| {
             let mut fields = line.split(':');
@@ -137,7 +137,7 @@ fn users_of(text: &str) -> Vec<User<'_>> {
         .collect()
 }
 
-fn groups_of(text: &str) -> Vec<Group<'_>> {
+fn groups_of(text: &str) -> Vec<GroupEntry<'_>> {
     text.lines()
         .filter_map(|line| {
             let mut fields = line.split(':');

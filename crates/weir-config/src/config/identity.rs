@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// `process.user` and `process.group`.
-    pub account: Option<Account>,
+    pub account: Option<ProcessAccount>,
     /// `process.chroot`.
     pub chroot: Option<PathBuf>,
     /// `process.pid_file`, relative to the working folder of the start.
@@ -15,7 +15,7 @@ pub struct ProcessIdentity {
 
 /// User and groups, by their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct ProcessAccount {
     /// The user as the config has it; `None`: it stays, only the group changes.
     pub user: Option<(Box<str>, u32)>,
     /// The group of the process, and of files that it makes.

@@ -55,7 +55,7 @@ pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
-pub use identity::{Account, ProcessIdentity};
+pub use identity::{ProcessAccount, ProcessIdentity};
 pub(crate) use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;

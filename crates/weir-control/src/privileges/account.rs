@@ -10,7 +10,7 @@ use rustix::thread::{
     set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use rustix::thread::{Gid, Uid};
-use weir_config::{Account, Config, ListenAddress};
+use weir_config::{Config, ListenAddress, ProcessAccount};
 
 use crate::start_error::StartError;
 
@@ -46,7 +46,7 @@ pub(super) fn privileged_ports(config: &Config) -> Vec<u16> {
 ///
 /// # Errors
 /// When it is neither.
-pub(super) fn may_become(account: &Account) -> Result<bool, StartError> {
+pub(super) fn may_become(account: &ProcessAccount) -> Result<bool, StartError> {
     if geteuid().is_root() {
         return Ok(true);
     }
@@ -59,7 +59,7 @@ pub(super) fn may_become(account: &Account) -> Result<bool, StartError> {
 }
 
 /// Changes user and groups, and gives up every capability but the one to bind privileged ports, which stays if `keeps_bind`.
-pub(super) fn become_account(account: &Account, keeps_bind: bool) -> Result<(), StartError> {
+pub(super) fn become_account(account: &ProcessAccount, keeps_bind: bool) -> Result<(), StartError> {
     if !may_become(account)? {
         return Ok(());
     }

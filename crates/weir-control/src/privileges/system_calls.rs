@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::sys::seccomp::{self, Installed};
+use crate::sys::seccomp::{self, InstalledFilter};
 
 /// Whether system calls are filtered.
 #[derive(Debug)]
@@ -46,13 +46,13 @@ pub(super) fn confine() -> SystemCallFilter {
         );
     };
     let allowed: Vec<u32> = ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect();
-    let program = |deny| Program::new(architecture, &allowed, deny).0;
+    let program = |deny| FilterProgram::new(architecture, &allowed, deny).0;
     match seccomp::install(&program(Deny::Ask.action()), &program(Deny::Refuse.action())) {
-        Ok(Installed::Asking(listener)) => {
+        Ok(InstalledFilter::Asking(listener)) => {
             super::denied_calls::follow(listener);
             SystemCallFilter::On { is_logged: true }
         }
-        Ok(Installed::Refusing) => SystemCallFilter::On { is_logged: false },
+        Ok(InstalledFilter::Refusing) => SystemCallFilter::On { is_logged: false },
         Err(error) => SystemCallFilter::Impossible(format!("the kernel refuses a filter: {error}")),
     }
 }
@@ -81,9 +81,9 @@ const PROCESSOR: u32 = 4;
 const ARGUMENT: u32 = 16;
 
 /// A filter as the kernel takes it.
-struct Program(Vec<libc::sock_filter>);
+struct FilterProgram(Vec<libc::sock_filter>);
 
-impl Program {
+impl FilterProgram {
     /// The filter that allows calls of `allowed`, threads, and sockets of three families.
     fn new(architecture: u32, allowed: &[u32], deny: u32) -> Self {
         let load = |offset| instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0);
@@ -200,7 +200,7 @@ mod tests {
     /// Runs the filter as the kernel does; `deny` is 1.
     fn run(architecture: u32, call: i64, argument: u32) -> u32 {
         let allowed: Vec<u32> = ALLOWED.iter().chain(OF_PROCESSOR).map(|call| *call as u32).collect();
-        let program = Program::new(7, &allowed, 1).0;
+        let program = FilterProgram::new(7, &allowed, 1).0;
         let (mut at, mut loaded) = (0, 0);
         loop {
             let step = program[at];

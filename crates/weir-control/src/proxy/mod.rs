@@ -44,9 +44,8 @@ use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 use weir_proxy::worker::apply_config::ConfigUpdate;
 
-pub use open::OpenedProxy;
+pub use open::{OpenedProxy, workers_by_default};
 pub use progress::ProgressCheck;
-pub use start::workers_by_default;
 pub use stop::StopReport;
 
 /// How much longer than one DNS answer may take the start waits for names.

@@ -1,11 +1,12 @@
 //! The first part of the start: opens everything that may need privileges, before they are given up and before any thread is started.
 
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 
-use weir_config::Config;
+use weir_config::{Config, WorkerCount};
+use weir_proxy::net::cpus;
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
 
-use super::start::worker_count;
 use crate::access_log::{self, OpenedLogs};
 use crate::admin;
 use crate::inherited_sockets::InheritedSockets;
@@ -89,4 +90,17 @@ fn bind_runtime(config: &Config) -> Result<Option<OpenedRuntime>, StartError> {
         BoundAddress::Inet(_) => None,
     };
     Ok(Some(OpenedRuntime { listener, address, file }))
+}
+
+/// The number of workers of `config`.
+pub(super) fn worker_count(config: &Config) -> NonZeroUsize {
+    match config.process.workers {
+        WorkerCount::Exactly(count) => count,
+        WorkerCount::Auto => workers_by_default(),
+    }
+}
+
+/// The number of workers of [`WorkerCount::Auto`] on this machine.
+pub fn workers_by_default() -> NonZeroUsize {
+    NonZeroUsize::new(cpus::usable().len().min(cpus::quota())).unwrap_or(NonZeroUsize::MIN)
 }

@@ -1,19 +1,18 @@
 //! The second part of the start: the workers, the control thread and the one that probes.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::{Config, WorkerCount};
+use weir_config::Config;
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
-use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime};
+use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::admin;
@@ -289,17 +288,4 @@ fn random_seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-/// The number of workers of `config`.
-pub(super) fn worker_count(config: &Config) -> NonZeroUsize {
-    match config.process.workers {
-        WorkerCount::Exactly(count) => count,
-        WorkerCount::Auto => workers_by_default(),
-    }
-}
-
-/// The number of workers of [`WorkerCount::Auto`] on this machine.
-pub fn workers_by_default() -> NonZeroUsize {
-    NonZeroUsize::new(cpus::usable().len().min(cpus::quota())).unwrap_or(NonZeroUsize::MIN)
 }

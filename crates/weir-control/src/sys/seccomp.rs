@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// How a filter was installed.
-pub(crate) enum Installed {
+pub(crate) enum InstalledFilter {
     /// Calls that are not allowed wait for an answer at this descriptor.
     Asking(OwnedFd),
     /// They are refused by the kernel: it cannot ask, or the program that has started this one is asked already.
@@ -24,16 +24,19 @@ pub(crate) struct DeniedCall {
 ///
 /// # Errors
 /// Those of seccomp(2).
-pub(crate) fn install(asking: &[libc::sock_filter], refusing: &[libc::sock_filter]) -> io::Result<Installed> {
+pub(crate) fn install(
+    asking: &[libc::sock_filter],
+    refusing: &[libc::sock_filter],
+) -> io::Result<InstalledFilter> {
     // Without this flag, kernels before 5.16 turn speculation off for the whole process, which costs far more than the filter.
     let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     match seccomp(asking, flags | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER) {
         Ok(fd) => {
             let fd = i32::try_from(fd).map_err(io::Error::other)?;
             // SAFETY: the kernel has just made this descriptor for the caller, which is its only owner. It has FD_CLOEXEC.
-            Ok(Installed::Asking(unsafe { OwnedFd::from_raw_fd(fd) }))
+            Ok(InstalledFilter::Asking(unsafe { OwnedFd::from_raw_fd(fd) }))
         }
-        Err(_) => seccomp(refusing, flags).map(|_| Installed::Refusing),
+        Err(_) => seccomp(refusing, flags).map(|_| InstalledFilter::Refusing),
     }
 }
 
