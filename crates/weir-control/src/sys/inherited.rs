@@ -8,8 +8,13 @@ const FIRST: i32 = 3;
 
 /// Takes the descriptors that the environment names, with their names; none at the second call, or where the environment is that of
 /// another process.
+///
+/// Whatever else the process was started with is not for programs that it may start: all descriptors are closed on exec from now on.
 pub(crate) fn take() -> Vec<(String, OwnedFd)> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the call sets a flag of descriptors and closes none. Kernels before 5.11 do not have it, and that is no harm.
+    let _unknown =
+        unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let is_for_us = number("LISTEN_PID") == Some(std::process::id());
     let count = number("LISTEN_FDS").and_then(|count| i32::try_from(count).ok()).unwrap_or(0);

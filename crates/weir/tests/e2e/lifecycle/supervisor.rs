@@ -53,7 +53,7 @@ fn the_file_of_a_socket_of_the_supervisor_stays() {
     let socket = UnixListener::bind(&path).expect("the folder is new");
     let text = config(&origin, &format!("unix:{}", path.display()));
     let mut weir = Weir::start_inheriting(socket.into(), "web", &text);
-    assert_eq!(Client::get(path.clone(), "/").text(), "app");
+    assert_eq!(Client::get(weir.listening("web").clone(), "/").text(), "app");
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit().code(), Some(0), "{}", weir.stderr());
     assert!(path.exists());
