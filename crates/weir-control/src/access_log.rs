@@ -21,6 +21,7 @@ use weir_config::{AccessLog, AccessLogOutput, Config, ListenerProtocol};
 use weir_observe::access_log::syslog::{Facility, Severity, SyslogFraming};
 use weir_observe::access_log::{LogTemplate, UnixMicros};
 
+use crate::privileges;
 use crate::threads;
 use weir_proxy::net::clock;
 use weir_proxy::state::log_batches::{Batch, LogBatches, LogMessage, LogOutput, LogProgress, WorkerLogs};
@@ -30,6 +31,9 @@ const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// The writers that run.
 type Outputs = HashMap<AccessLogOutput, Arc<LogOutput>>;
+
+/// Outputs that are open, and that no writer has yet.
+pub(crate) type OpenedLogs = HashMap<AccessLogOutput, LogDestination>;
 
 /// A format, and the writer of its lines.
 type LogEnd = (Arc<LogTemplate>, Arc<LogOutput>);
@@ -42,6 +46,8 @@ pub(crate) struct AccessLogs {
     /// For each listener, the places in `routes` for its routes; nothing for a listener whose routes have none.
     places: Vec<Arc<[Option<u32>]>>,
     outputs: Outputs,
+    /// Those that have no writer yet.
+    opened: OpenedLogs,
     /// Held by every writer until it has finished.
     writing: Sender<Infallible>,
     /// Says nothing, and is disconnected when the last writer has finished.
@@ -49,14 +55,15 @@ pub(crate) struct AccessLogs {
 }
 
 impl AccessLogs {
-    /// Opens the outputs that the config names and starts a writer for each.
+    /// Starts a writer for each output that the config names; those of `opened` are open already.
     ///
     /// # Errors
     /// When an output cannot be opened; the message names it.
-    pub(crate) fn open(config: &Config) -> io::Result<Self> {
+    pub(crate) fn start(config: &Config, opened: OpenedLogs) -> io::Result<Self> {
         let (writing, finished) = channel();
         let (listeners, routes, places) = (Vec::new(), Vec::new(), Vec::new());
-        let mut logs = Self { listeners, routes, places, outputs: Outputs::new(), writing, finished };
+        let outputs = Outputs::new();
+        let mut logs = Self { listeners, routes, places, outputs, opened, writing, finished };
         logs.follow(config)?;
         Ok(logs)
     }
@@ -95,12 +102,13 @@ impl AccessLogs {
             places.push(of_listener.into());
         }
         (self.listeners, self.routes, self.places, self.outputs) = (listeners, routes, places, outputs);
+        self.opened.clear();
         Ok(())
     }
 
     /// Where the lines of `log` go: to a writer of `outputs`, which gets one that runs already, or else a new one.
     fn end(
-        &self,
+        &mut self,
         log: &AccessLog,
         protocol: ListenerProtocol,
         outputs: &mut Outputs,
@@ -109,7 +117,13 @@ impl AccessLogs {
         let known = outputs.get(&log.output).or_else(|| self.known(log));
         let output = match known {
             Some(output) => Arc::clone(output),
-            None => start(&log.output, log.lines_max, self.writing.clone())?,
+            None => {
+                let destination = match self.opened.remove(&log.output) {
+                    Some(opened) => opened,
+                    None => LogDestination::open(&log.output)?,
+                };
+                start(destination, log.lines_max, self.writing.clone())?
+            }
         };
         outputs.insert(log.output.clone(), Arc::clone(&output));
         let format = match protocol {
@@ -155,9 +169,36 @@ impl AccessLogs {
     }
 }
 
+/// Opens the files that the config names, and gives those that are new to the user that the process becomes, which opens them again after a
+/// rotation.
+///
+/// # Errors
+/// When one cannot be opened; the message names it.
+pub(crate) fn open(config: &Config) -> io::Result<OpenedLogs> {
+    let mut opened = OpenedLogs::new();
+    let account = config.identity.account.as_ref().filter(|_| rustix::process::geteuid().is_root());
+    for log in config.access_logs() {
+        let AccessLogOutput::File(path) = &log.output else { continue };
+        if opened.contains_key(&log.output) {
+            continue;
+        }
+        let is_new = !path.exists();
+        let file = open_file(path)?;
+        if let Some(account) = account.filter(|_| is_new) {
+            let uid = account.user.as_ref().map(|(_, uid)| *uid);
+            std::os::unix::fs::fchown(&file, uid, Some(account.group))?;
+        }
+        opened.insert(log.output.clone(), LogDestination::File { path: path.clone(), file });
+    }
+    Ok(opened)
+}
+
 /// Starts a writer, which holds `writing` until it has finished.
-fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) -> io::Result<Arc<LogOutput>> {
-    let mut destination = LogDestination::open(to)?;
+fn start(
+    mut destination: LogDestination,
+    lines_max: usize,
+    writing: Sender<Infallible>,
+) -> io::Result<Arc<LogOutput>> {
     let (sender, receiver) = channel();
     let progress = Arc::new(LogProgress::default());
     let output = Arc::new(LogOutput { sender, progress: Arc::clone(&progress), lines_max });
@@ -170,7 +211,7 @@ fn start(to: &AccessLogOutput, lines_max: usize, writing: Sender<Infallible>) ->
 }
 
 /// Where lines go.
-enum LogDestination {
+pub(crate) enum LogDestination {
     Stdout,
     Stderr,
     File { path: PathBuf, file: File },
@@ -232,12 +273,11 @@ impl LogDestination {
 fn open_file(path: &PathBuf) -> io::Result<File> {
     // Opening a FIFO for writing alone blocks until a process reads it.
     let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .read(is_fifo)
-        .open(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("access log {}: {error}", path.display())))
+    OpenOptions::new().create(true).append(true).read(is_fifo).open(path).map_err(|error| {
+        let why = privileges::why_refused(path).filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        io::Error::new(error.kind(), format!("access log {}: {error}{why}", path.display()))
+    })
 }
 
 fn framing() -> SyslogFraming {

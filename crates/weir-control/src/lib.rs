@@ -31,18 +31,21 @@ mod worker_queries;
 mod access_log;
 mod own_log;
 mod listening_sockets;
+mod launcher;
 mod handover;
+mod inherited_sockets;
+mod pid_file;
+mod process;
+mod privileges;
 mod start_error;
 mod commands;
 mod admin_access;
 mod reload_counts;
 mod trace_counts;
-mod process;
 #[cfg(feature = "profiler")]
 mod profile;
 mod threads;
 mod features;
-#[cfg(feature = "profiler")]
 mod sys;
 
 pub use commands::{
@@ -50,7 +53,14 @@ pub use commands::{
 };
 pub use features::{BUILD_HELP, Feature, PROFILER, TRACES};
 pub use handover::{Handover, HandoverError, HandoverGiver, HandoverReceiver, Takeover};
+pub use inherited_sockets::InheritedSockets;
+pub use launcher::{Launcher, UPGRADE_VARIABLE};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
-pub use proxy::{Proxy, StopReport, workers_by_default};
+pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
+
+pub use privileges::{
+    give_up as give_up_privileges, overview as confinement, why_missing, why_refused, why_unbindable,
+    why_unreadable,
+};

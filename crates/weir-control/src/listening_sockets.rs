@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use weir_config::{Config, ListenAddress, Listener};
 
 use crate::handover::{AddressRole, HandedAddress};
+use crate::inherited_sockets::InheritedSockets;
 use crate::start_error::StartError;
 use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
 use weir_proxy::net::sys;
@@ -30,6 +31,8 @@ pub(crate) struct ListeningSockets {
     open: Vec<ListeningSocket>,
     /// Counts the addresses that were ever bound.
     bound: u64,
+    /// At the start: sockets of the supervisor.
+    inherited: InheritedSockets,
 }
 
 /// An address in use.
@@ -45,6 +48,8 @@ struct ListeningSocket {
     sockets: Vec<Weak<OwnedFd>>,
     /// Sockets of the process before, which no worker has yet.
     handed: Vec<Arc<OwnedFd>>,
+    /// Whether it is the supervisor's: a stop does not close it to new connections, which wait for the next start.
+    is_inherited: bool,
 }
 
 /// The addresses of a config, bound and not yet in use.
@@ -58,20 +63,21 @@ pub(crate) struct OpenedSockets {
 }
 
 impl ListeningSockets {
-    /// Those of the process before, in the order in which it has handed them over.
-    pub(crate) fn handed_over(addresses: Vec<HandedAddress>) -> Self {
-        let mut bound = 0;
-        let open = addresses.into_iter().map(|handed| {
-            bound += 1;
-            let HandedAddress { listener, address, bound: at, sockets, .. } = handed;
+    /// Those of the process before, in the order in which it has handed them over; and sockets of the supervisor, which listeners with their
+    /// addresses take.
+    pub(crate) fn beginning_with(addresses: Vec<HandedAddress>, inherited: InheritedSockets) -> Self {
+        let bound = addresses.len() as u64;
+        let open = addresses.into_iter().zip(1..).map(|(handed, id)| {
+            let HandedAddress { listener, address, bound: at, sockets, is_inherited, .. } = handed;
             let file = match &at {
-                BoundAddress::Unix(path) => SocketFile::bound_at(path).ok(),
-                BoundAddress::Inet(_) => None,
+                BoundAddress::Unix(path) if !is_inherited => SocketFile::bound_at(path).ok(),
+                _ => None,
             };
             let handed = sockets.into_iter().map(Arc::new).collect();
-            ListeningSocket { id: bound, listener, address, bound: at, file, sockets: Vec::new(), handed }
+            let (sockets, bound) = (Vec::new(), at);
+            ListeningSocket { id, listener, address, bound, file, sockets, handed, is_inherited }
         });
-        Self { open: open.collect(), bound }
+        Self { open: open.collect(), bound, inherited }
     }
 
     /// How many sockets of the first `handed` addresses that were ever bound are in use: of those of the process before.
@@ -93,6 +99,7 @@ impl ListeningSockets {
                 listener: socket.listener.clone(),
                 address: socket.address.clone(),
                 bound: socket.bound.clone(),
+                is_inherited: socket.is_inherited,
                 sockets: open.map(|socket| socket.try_clone()).collect::<io::Result<_>>()?,
             })
         };
@@ -114,7 +121,7 @@ impl ListeningSockets {
             config,
             wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| *it),
         )?;
-        let mut listening_sockets = Self { open: Vec::new(), bound: self.bound };
+        let mut listening_sockets = Self { bound: self.bound, ..Self::default() };
         let mut assignments: Vec<Vec<SocketAssignment>> = (0..workers).map(|_| Vec::new()).collect();
         for ((place, address), known) in wanted.into_iter().zip(&known) {
             let listener = &config.listeners[place];
@@ -126,7 +133,12 @@ impl ListeningSockets {
                     (socket, sockets)
                 }
                 None => {
-                    let bound = listening::bind(listener, address, workers);
+                    let inherited = self.inherited.at(address);
+                    let is_inherited = inherited.is_some();
+                    let bound = match inherited {
+                        Some(socket) => socket.and_then(|(fd, bound)| listening::adopt(listener, fd, bound)),
+                        None => listening::bind(listener, address, workers),
+                    };
                     let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
                     listening_sockets.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
@@ -134,7 +146,10 @@ impl ListeningSockets {
                     let sockets = opened.iter().map(Arc::downgrade).collect();
                     let (id, file, bound) = (listening_sockets.bound, bound.file, bound.address);
                     let handed = Vec::new();
-                    (ListeningSocket { id, listener, address, bound, file, sockets, handed }, opened)
+                    (
+                        ListeningSocket { id, listener, address, bound, file, sockets, handed, is_inherited },
+                        opened,
+                    )
                 }
             };
             let (id, port) = (socket.id, port(&socket.bound));
@@ -157,7 +172,8 @@ impl ListeningSockets {
         let taken: Vec<ListenAddress> = self.open.iter().map(ListeningSocket::takes).collect();
         for (place, address) in wanted {
             // Addresses that this process has already are not probed, whether they stay or go.
-            if !taken.iter().any(|taken| taken.overlaps(address)) {
+            let is_inherited = self.inherited.at(address).is_some();
+            if !is_inherited && !taken.iter().any(|taken| taken.overlaps(address)) {
                 let listener = &config.listeners[place];
                 listening::probe(listener, address).map_err(|error| cannot_bind(listener, address, error))?;
             }
@@ -231,7 +247,9 @@ impl ListeningSocket {
             return Ok(sockets);
         }
         sockets.truncate(workers);
-        if let BoundAddress::Inet(addr) = self.bound {
+        if let BoundAddress::Inet(addr) = self.bound
+            && !self.is_inherited
+        {
             for socket in &sockets {
                 listening::adjust(socket.as_fd(), listener)?;
             }
@@ -245,7 +263,7 @@ impl ListeningSocket {
 
     /// Those behind the first `kept` reject new connections.
     fn refuse_new(&self, kept: usize) {
-        if !matches!(self.bound, BoundAddress::Inet(_)) {
+        if self.is_inherited || !matches!(self.bound, BoundAddress::Inet(_)) {
             return;
         }
         for socket in self.sockets.iter().skip(kept).filter_map(Weak::upgrade) {

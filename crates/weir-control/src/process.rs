@@ -5,6 +5,8 @@
 use std::fs;
 
 use weir_observe::ProcessStats;
+
+use crate::privileges;
 use weir_proxy::net::temporary_files;
 
 /// Microseconds of a second.
@@ -19,6 +21,9 @@ pub(crate) fn figures() -> ProcessStats {
     let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
     figures.started_micros += started(&machine).unwrap_or(0) * SECOND;
     figures.temporary_file_bytes = temporary_files::bytes();
+    figures.landlock_abi = privileges::landlock_abi();
+    figures.filters_system_calls = privileges::filters_system_calls();
+    figures.denied_system_calls = privileges::denied_calls();
     figures.open_fds = open_files();
     figures.max_fds = Some(open_files_max()).filter(|max| *max != u64::MAX);
     figures

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use weir_proxy::state::plan_inputs::TlsError;
 
@@ -40,10 +41,52 @@ pub enum StartError {
     /// The access log cannot be opened.
     #[error("{0}")]
     AccessLog(io::Error),
+    /// The pid file cannot be had.
+    #[error("the pid file `{}` cannot be used: {error}", path.display())]
+    PidFile {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: io::Error,
+    },
+    /// The pid file is that of another process, which runs.
+    #[error("the pid file `{}` is that of process {pid} (`{program}`), which runs", path.display())]
+    PidFileTaken {
+        /// Its path.
+        path: PathBuf,
+        /// The process in it.
+        pid: i32,
+        /// The name of its program.
+        program: String,
+    },
+    /// `process.user` or `process.group` is another one, and only root can change to it.
+    #[error("`process.{key}` needs a start as root: the process runs as {now}")]
+    NotRoot {
+        /// The key.
+        key: &'static str,
+        /// The user that has started it.
+        now: String,
+    },
+    /// The process cannot become what the config wants it to be.
+    #[error("the process cannot {what}: {error}")]
+    Privileges {
+        /// What it cannot do.
+        what: Box<str>,
+        /// The system's error.
+        error: io::Error,
+    },
     /// Spans cannot be exported.
     #[error("traces cannot be exported: {0}")]
     Traces(io::Error),
     /// The system refuses threads, event queues or random numbers.
     #[error("a worker cannot be started: {0}")]
     Worker(#[from] io::Error),
+}
+
+impl StartError {
+    /// The error of a step that gives privileges up, from that of the system.
+    pub(crate) fn privileges(what: impl Into<Box<str>>) -> impl FnOnce(rustix::io::Errno) -> Self {
+        let what = what.into();
+        move |error| Self::Privileges { what, error: error.into() }
+    }
 }

@@ -90,6 +90,12 @@ pub struct ProcessStats {
     pub started_micros: u64,
     /// Bytes that bodies of requests have in temporary files.
     pub temporary_file_bytes: u64,
+    /// The version of Landlock that confines the process; 0: none does.
+    pub landlock_abi: u8,
+    /// Whether its system calls are filtered.
+    pub filters_system_calls: bool,
+    /// System calls that the filter has denied.
+    pub denied_system_calls: u64,
 }
 
 /// The counts of reloads of the config.

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use signal_hook::iterator::Signals;
 use weir_control::{AdminCommand, CommandSender};
@@ -17,6 +18,8 @@ pub(crate) enum ServeEvent {
     Command(AdminCommand),
     /// How the start of the process went that is to replace this one.
     Upgraded(Result<Successor, String>),
+    /// It is time to answer the watchdog of the supervisor.
+    Watchdog,
 }
 
 /// Everything that comes.
@@ -25,11 +28,20 @@ pub(crate) struct ServeEvents {
     inbox: Receiver<ServeEvent>,
 }
 
+/// Signals that are kept until they are handled.
+pub(crate) struct ServeSignals(Signals);
+
+impl ServeSignals {
+    /// Begins to keep these signals.
+    pub(crate) fn register(signals: &[i32]) -> io::Result<Self> {
+        Signals::new(signals).map(Self)
+    }
+}
+
 impl ServeEvents {
-    /// Begins to listen for these signals.
-    pub(crate) fn start(signals: &[i32]) -> io::Result<Self> {
+    /// Begins to listen for these signals, on a thread.
+    pub(crate) fn start(ServeSignals(mut signals): ServeSignals) -> io::Result<Self> {
         let (sender, inbox) = channel();
-        let mut signals = Signals::new(signals)?;
         let to_main = sender.clone();
         std::thread::Builder::new().name("weir-signals".into()).spawn(move || {
             for signal in signals.forever() {
@@ -37,6 +49,20 @@ impl ServeEvents {
             }
         })?;
         Ok(Self { sender, inbox })
+    }
+
+    /// Begins to report, on a thread, that it is time to answer the watchdog.
+    pub(crate) fn watch(&self, interval: Duration) -> io::Result<()> {
+        let to_main = self.sender.clone();
+        std::thread::Builder::new().name("weir-watchdog".into()).spawn(move || {
+            loop {
+                crate::clock::pause(interval);
+                if to_main.send(ServeEvent::Watchdog).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(())
     }
 
     /// The sender of admin commands.

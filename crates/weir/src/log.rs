@@ -56,10 +56,6 @@ pub(crate) fn start(log: &LogSettings) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // Without a thread for it, lines are written where they come from.
-    if let Ok(own) = OwnLog::start(StderrWriter, log.format == LogLineFormat::Json) {
-        let _started_before = OWN.set(own);
-    }
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(|| OwnLogWriter)
@@ -69,6 +65,13 @@ pub(crate) fn start(log: &LogSettings) {
         LogLineFormat::Text => subscriber.finish().with(log_targets(level)).try_init(),
         LogLineFormat::Json => subscriber.json().finish().with(log_targets(level)).try_init(),
     };
+}
+
+/// Starts the thread that writes the log. Before, and without it, lines are written where they come from.
+pub(crate) fn start_thread(log: &LogSettings) {
+    if let Ok(own) = OwnLog::start(StderrWriter, log.format == LogLineFormat::Json) {
+        let _started_before = OWN.set(own);
+    }
 }
 
 /// Writes a line that scripts wait for, behind those of the log.

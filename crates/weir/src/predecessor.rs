@@ -4,10 +4,9 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
-use weir_control::{Handover, HandoverReceiver, Takeover};
+use weir_control::{Handover, HandoverReceiver, Takeover, UPGRADE_VARIABLE};
 
 use crate::error::CommandError;
-use crate::successor::MARK;
 
 /// The process that this one replaces.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ impl Predecessor {
     /// # Errors
     /// When standard input is not the socket that it should be.
     pub(crate) fn find() -> io::Result<Option<Self>> {
-        if std::env::var_os(MARK).is_none() {
+        if std::env::var_os(UPGRADE_VARIABLE).is_none() {
             return Ok(None);
         }
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -34,7 +33,7 @@ impl Predecessor {
     pub(crate) fn receive(&self) -> Result<Handover, CommandError> {
         self.receiver.receive().map_err(|error| CommandError::Failed {
             error: error.into(),
-            help: Some(format!("unset `{MARK}` if no running Weir was to be replaced")),
+            help: Some(format!("unset `{UPGRADE_VARIABLE}` if no running Weir was to be replaced")),
         })
     }
 

@@ -10,6 +10,10 @@ use crate::log;
 use crate::start::{self, Origin};
 use crate::watch::ConfigWatch;
 
+/// How the system's errors read, in any message about a file.
+const PERMISSION_DENIED: &str = "Permission denied";
+const NOT_FOUND: &str = "No such file";
+
 /// Reads the config again and goes over to it; gives it when that is done.
 ///
 /// # Errors
@@ -33,6 +37,11 @@ pub(crate) fn run(
             proxy.count_failed_reload();
             for diagnostic in diagnostics.errors() {
                 tracing::error!("{}", diagnostics.line(diagnostic));
+            }
+            let says = |text| diagnostics.errors().any(|error| diagnostics.line(error).contains(text));
+            let denied = says(PERMISSION_DENIED).then(weir_control::why_unreadable).flatten();
+            if let Some(why) = denied.or_else(|| says(NOT_FOUND).then(weir_control::why_missing).flatten()) {
+                tracing::error!("{why}");
             }
             let count = diagnostics.errors().count();
             tracing::error!(file = %file.path().display(), errors = count, "the config was not reloaded: the previous one stays in use");

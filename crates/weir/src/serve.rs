@@ -10,10 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
-use weir_control::{AdminCommand, CommandKind, CommandRejected, Proxy, ReloadReport};
+use weir_control::{
+    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, Launcher, Proxy, ReloadReport,
+};
 
 use crate::error::CommandError;
-use crate::events::{ServeEvent, ServeEvents};
+use crate::events::{ServeEvent, ServeEvents, ServeSignals};
 use crate::features;
 use crate::help_text::with_exit_codes;
 use crate::log;
@@ -69,8 +71,10 @@ pub(crate) struct ServeArguments {
 
 /// Runs until SIGTERM or SIGINT, or until another process has replaced this one.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> {
+    // Before any descriptor is opened.
+    let inherited = InheritedSockets::take();
     let mut predecessor = Predecessor::find()?;
-    let outcome = read_and_serve(arguments, &mut predecessor);
+    let outcome = read_and_serve(arguments, inherited, &mut predecessor);
     if let (Err(error), Some(predecessor)) = (&outcome, &predecessor) {
         predecessor.tell_failed(error);
     }
@@ -79,6 +83,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, CommandError> 
 
 fn read_and_serve(
     arguments: &ServeArguments,
+    inherited: InheritedSockets,
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
     let watch = ConfigWatch::default();
@@ -92,7 +97,7 @@ fn read_and_serve(
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
-    serve(config, file, &watch, predecessor)
+    serve(config, file, inherited, &watch, predecessor)
 }
 
 fn load(
@@ -110,14 +115,22 @@ fn load(
 fn serve(
     config: Config,
     mut file: Option<ConfigFile>,
+    inherited: InheritedSockets,
     watch: &ConfigWatch,
     predecessor: &mut Option<Predecessor>,
 ) -> Result<ExitCode, CommandError> {
-    // Before anything runs, so that no signal is missed.
-    let events = ServeEvents::start(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
+    // It is a copy of this process, so it begins before there are threads, signals and sockets.
+    let launcher = start_launcher();
+    let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
-    let handover = predecessor.as_ref().map(Predecessor::receive).transpose()?.unwrap_or_default();
-    let proxy = start::proxy(&config, origin, events.commands(), handover)?;
+    let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
+    let opened = start::open(&config, inherited, handover, origin)?;
+    start::give_up_privileges(&config, origin)?;
+    // From here on there are threads.
+    log::start_thread(&config.log);
+    start::tell_confinement();
+    let events = ServeEvents::start(signals)?;
+    let proxy = start::proxy(&config, opened, origin, events.commands())?;
     watch.start()?;
     let times = StopTimes::of(&config);
     if let Some(file) = &mut file {
@@ -129,9 +142,23 @@ fn serve(
     if let Some(predecessor) = predecessor.take() {
         predecessor.tell_ready(proxy.takeover());
     }
+    proxy.write_pid_file();
     log::note("ready");
     supervisor::tell_ready();
-    Serving { proxy, file, watch, events, times, upgrade: Upgrade::of_this_process()? }.run()
+    if let Some(interval) = supervisor::watchdog_interval() {
+        events.watch(interval)?;
+    }
+    let (upgrade, watchdog) = (Upgrade::by(launcher), supervisor::Watchdog::default());
+    Serving { proxy, file, watch, events, times, upgrade, watchdog }.run()
+}
+
+/// Starts the process that starts programs for this one. Without it there are no upgrades.
+fn start_launcher() -> Option<Launcher> {
+    let program = std::env::current_exe();
+    let launcher = program.and_then(|program| Launcher::start(program, std::env::args_os().skip(1).collect()));
+    launcher
+        .inspect_err(|error| tracing::warn!(%error, "upgrades are not possible: no process can be started for them"))
+        .ok()
 }
 
 /// The process from `ready` on.
@@ -142,6 +169,7 @@ struct Serving<'a> {
     events: ServeEvents,
     times: StopTimes,
     upgrade: Upgrade,
+    watchdog: supervisor::Watchdog,
 }
 
 impl Serving<'_> {
@@ -156,6 +184,7 @@ impl Serving<'_> {
                     let _told_by_the_log = self.reload();
                 }
                 ServeEvent::Signal(_) => break,
+                ServeEvent::Watchdog => self.watchdog.answer(&self.proxy),
                 ServeEvent::Command(AdminCommand { kind, requester }) => self.obey(kind, &requester),
                 ServeEvent::Upgraded(outcome) => {
                     if let Some(successor) = self.upgrade.end(outcome) {
@@ -166,7 +195,7 @@ impl Serving<'_> {
         }
         supervisor::tell_stopping();
         // A process that is about to take over ends, too.
-        drop(self.upgrade);
+        self.upgrade.abort();
         Ok(stop(self.proxy, self.times, &self.events))
     }
 
@@ -239,7 +268,10 @@ fn stop(proxy: Proxy, times: StopTimes, events: &ServeEvents) -> ExitCode {
                 ServeEvent::Signal(SIGTERM | SIGINT) => hurried = true,
                 ServeEvent::Signal(SIGUSR1) => proxy.reopen_logs(),
                 // Commands are rejected by then: their channels close.
-                ServeEvent::Signal(_) | ServeEvent::Command(_) | ServeEvent::Upgraded(_) => {}
+                ServeEvent::Signal(_)
+                | ServeEvent::Command(_)
+                | ServeEvent::Upgraded(_)
+                | ServeEvent::Watchdog => {}
             }
         }
         hurried

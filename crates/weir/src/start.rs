@@ -4,7 +4,9 @@ use std::io;
 use std::path::Path;
 
 use weir_config::Config;
-use weir_control::{CommandSender, Handover, Proxy, StartError};
+use weir_control::{
+    CommandSender, Handover, InheritedSockets, OpenedProxy, Proxy, StartError, why_refused, why_unbindable,
+};
 
 use crate::error::CommandError;
 
@@ -28,21 +30,51 @@ pub(crate) enum Origin<'a> {
     Demo,
 }
 
-/// Starts the proxy, with what another process hands over.
+/// Opens the addresses and the logs of a proxy: sockets of the supervisor are `inherited`, those of the process before are in `handover`.
 ///
 /// # Errors
 /// The error of the system, with advice.
+pub(crate) fn open(
+    config: &Config,
+    inherited: InheritedSockets,
+    handover: Handover,
+    origin: Origin<'_>,
+) -> Result<OpenedProxy, CommandError> {
+    OpenedProxy::open(config, inherited, handover).map_err(|error| failed(error, origin))
+}
+
+/// Gives up the privileges that the process does not need any more; no thread runs yet.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn give_up_privileges(config: &Config, origin: Origin<'_>) -> Result<(), CommandError> {
+    weir_control::give_up_privileges(config).map_err(|error| failed(error, origin))
+}
+
+/// Logs what the process may do.
+pub(crate) fn tell_confinement() {
+    let confined = weir_control::confinement();
+    tracing::info!(
+        user = confined.user,
+        capabilities = confined.capabilities,
+        files = confined.files,
+        system_calls = confined.system_calls,
+        "privileges of the process"
+    );
+}
+
+/// Starts the proxy with what was opened for it.
+///
+/// # Errors
+/// As [`open`].
 pub(crate) fn proxy(
     config: &Config,
+    opened: OpenedProxy,
     origin: Origin<'_>,
     commands: CommandSender,
-    handover: Handover,
 ) -> Result<Proxy, CommandError> {
     weir_proxy::net::memory::give_back_memory_by(crate::allocator::give_back);
-    let proxy = Proxy::succeed(config, commands, handover).map_err(|error| {
-        let help = help(&error, origin);
-        CommandError::Failed { error: error.into(), help }
-    })?;
+    let proxy = Proxy::start_opened(config, opened, commands).map_err(|error| failed(error, origin))?;
     tell_descriptors(&proxy, config);
     let allowed = std::fs::read_to_string(FAST_OPEN_ALLOWED).unwrap_or_default();
     if let Some(listener) = config.listeners.iter().find(|listener| listener.fast_open.is_some())
@@ -55,6 +87,11 @@ pub(crate) fn proxy(
         );
     }
     Ok(proxy)
+}
+
+fn failed(error: StartError, origin: Origin<'_>) -> CommandError {
+    let help = help(&error, origin);
+    CommandError::Failed { error: error.into(), help }
 }
 
 /// Logs the shares of the descriptors, and the settings for which they are not enough.
@@ -85,6 +122,15 @@ pub(crate) fn help(error: &StartError, origin: Origin<'_>) -> Option<String> {
         StartError::BindSocket { address, error } => {
             Some(help_for_address(error, address, &origin.change("admin.socket")))
         }
+        StartError::PidFileTaken { pid, .. } => Some(format!(
+            "stop that process, or, if it has nothing to do with Weir, {}; `ps {pid}` shows it",
+            origin.change("process.pid_file")
+        )),
+        StartError::PidFile { .. } => Some(origin.change("process.pid_file")),
+        StartError::NotRoot { key, .. } => Some(format!(
+            "start Weir as root, or have the supervisor start it as that user (`User=` of systemd) and {}",
+            origin.change(&format!("process.{key}"))
+        )),
         _ => None,
     }
 }
@@ -110,11 +156,13 @@ fn help_for_address(error: &io::Error, address: &str, change: &str) -> String {
             let show = if is_unix { "ss -lxp" } else { "ss -ltnp" };
             format!("another program has this address (`{show}` shows which one): stop it, or {change}")
         }
-        io::ErrorKind::PermissionDenied if port.is_some_and(|port| port <= PRIVILEGED_PORT_MAX) => format!(
+        io::ErrorKind::PermissionDenied if port.is_some_and(|port| port <= PRIVILEGED_PORT_MAX) => why_unbindable().unwrap_or_else(|| format!(
             "ports up to {PRIVILEGED_PORT_MAX} need root or the capability CAP_NET_BIND_SERVICE: grant it, or {change}"
-        ),
+        )),
         io::ErrorKind::PermissionDenied if is_unix => {
-            format!("this user may not create a socket in that folder: allow it, or {change}")
+            let path = Path::new(address.trim_start_matches("unix:"));
+            why_refused(path)
+                .unwrap_or_else(|| format!("this user may not create a socket in that folder: allow it, or {change}"))
         }
         io::ErrorKind::AddrNotAvailable => {
             format!("this machine has no such address (`ip address` shows what it has): {change}")

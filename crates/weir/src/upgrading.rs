@@ -1,30 +1,34 @@
 //! The upgrade of the running program: at most one at a time, begun by a signal or a command, with a report to its requester.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
-use weir_control::{CommandRejected, Proxy, UpgradeReport};
+use weir_control::{CommandRejected, Launcher, Proxy, UpgradeReport};
 
 use crate::events::ServeEvents;
-use crate::successor::{Program, StartingSuccessor, Successor};
+use crate::successor::{self, Successor};
 
 /// Why something has to wait.
 pub(crate) const UPGRADING: &str = "an upgrade is under way";
 
 /// An upgrade of the running program: there is none, or one that has begun.
 pub(crate) struct Upgrade {
-    program: Program,
-    running: Option<StartingSuccessor>,
+    /// None where the system has started none.
+    launcher: Option<Arc<Launcher>>,
+    is_running: bool,
     outcome: Option<UpgradeOutcome>,
 }
 
 type UpgradeOutcome = oneshot::Sender<Result<UpgradeReport, CommandRejected>>;
 
 impl Upgrade {
-    pub(crate) fn of_this_process() -> std::io::Result<Self> {
-        Ok(Self { program: Program::of_this_process()?, running: None, outcome: None })
+    /// With the launcher of this process.
+    pub(crate) fn by(launcher: Option<Launcher>) -> Self {
+        Self { launcher: launcher.map(Arc::new), is_running: false, outcome: None }
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.running.is_some()
+        self.is_running
     }
 
     /// Starts the program anew.
@@ -35,33 +39,39 @@ impl Upgrade {
         requester: &str,
         outcome: Option<UpgradeOutcome>,
     ) {
-        tracing::info!(who = requester, program = %self.program, "an upgrade was requested");
-        if self.is_running() {
+        tracing::info!(who = requester, "an upgrade was requested");
+        if self.is_running {
             tracing::warn!("no second upgrade: {UPGRADING}");
             if let Some(outcome) = outcome {
                 let _gone = outcome.send(Err(CommandRejected::Refused(UPGRADING.to_owned())));
             }
             return;
         }
-        self.outcome = outcome;
-        if std::process::id() == 1 {
-            self.end(Err("this is the first process of its container, which ends with it".to_owned()));
-            return;
+        (self.is_running, self.outcome) = (true, outcome);
+        if let Err(error) = self.start(proxy, events) {
+            self.end(Err(error));
         }
-        let started = proxy
-            .to_hand_over()
-            .and_then(|handover| StartingSuccessor::begin(&self.program, handover, events.upgrade_outcome()));
-        match started {
-            Ok(starting) => self.running = Some(starting),
-            Err(error) => {
-                self.end(Err(format!("{}: {error}", self.program)));
-            }
+    }
+
+    fn start(&self, proxy: &Proxy, events: &ServeEvents) -> Result<(), String> {
+        if std::process::id() == 1 {
+            return Err("this is the first process of its container, which ends with it".to_owned());
+        }
+        let launcher = self.launcher.as_ref().ok_or("the system has started no process for upgrades")?;
+        let handover = proxy.to_hand_over().map_err(|error| error.to_string())?;
+        successor::begin(launcher, handover, events.upgrade_outcome()).map_err(|error| error.to_string())
+    }
+
+    /// Ends a process that is about to take over.
+    pub(crate) fn abort(&self) {
+        if let Some(launcher) = self.launcher.as_ref().filter(|_| self.is_running) {
+            launcher.end();
         }
     }
 
     /// Reports the outcome; gives the process that has taken over.
     pub(crate) fn end(&mut self, outcome: Result<Successor, String>) -> Option<Successor> {
-        self.running = None;
+        self.is_running = false;
         let report = outcome.as_ref().map_err(|error| CommandRejected::NotUpgraded(error.clone()));
         let report = report.map(|successor| UpgradeReport {
             process: successor.process,

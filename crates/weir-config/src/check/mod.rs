@@ -23,6 +23,7 @@ mod tls;
 mod acme;
 mod client_certificates;
 mod access_log;
+mod identity;
 mod admin;
 mod cache;
 mod limit;
@@ -91,6 +92,7 @@ pub(crate) fn check(
     grpc_web::check_upstreams(document, diagnostics);
     affinity::warn_shared(document, diagnostics);
     check_process(document, diagnostics);
+    let identity = identity::check(&document.process, files, diagnostics);
     access_log::check(&document.access_log, files, diagnostics);
     let traces = traces::check(&document.traces, files, diagnostics);
     let credentials = admin::check(&document.admin, files, diagnostics);
@@ -98,6 +100,7 @@ pub(crate) fn check(
     let Document { process, log, dns, admin, recorder, metrics, .. } = document;
     Config {
         process: process.value.clone(),
+        identity,
         log: log.clone(),
         dns: dns.value.clone(),
         admin: admin.value.clone(),

@@ -26,6 +26,7 @@ mod upstream;
 mod upstream_http2;
 mod grpc_status;
 mod process;
+mod identity;
 mod ejection;
 mod health;
 mod affinity;
@@ -56,6 +57,7 @@ pub use error_page::{ErrorPage, PagePart, PageText, RemotePage};
 pub use fastcgi::FastcgiSettings;
 pub use grpc_status::GrpcStatusName;
 pub use health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
+pub use identity::{ProcessAccount, ProcessIdentity};
 pub(crate) use interning::Interner;
 pub use limit::{KeyLimit, LimitBandwidth, LimitRate};
 pub(crate) use list::is_client_address;
@@ -69,7 +71,7 @@ pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};
 pub use process::{
     Admin, ConnectionsMax, Dns, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
-    ReloadTrigger, WorkerCount,
+    ReloadTrigger, SandboxMode, WorkerCount,
 };
 pub use route::{
     FixedResponse, HeaderChanges, LimitUse, QueuePriority, Redirect, RequestBuffering, ResponseBuffering,
@@ -90,6 +92,8 @@ pub use upstream_tls::UpstreamTls;
 pub struct Config {
     /// The settings of the process as a whole.
     pub process: Process,
+    /// What the process becomes when everything is open.
+    pub identity: ProcessIdentity,
     /// Weir's own log: start-up, reload, trouble. Not the access log.
     pub log: LogSettings,
     /// How names of servers are resolved.

@@ -58,6 +58,33 @@ section! {
         reload_grace: Duration = "5m", in 0..=604_800_000, like "nginx `worker_shutdown_timeout`, HAProxy `hard-stop-after`";
         /// Weir's name in `Via`. Without it, a random name is made at start, so that two instances in a row do not report a loop.
         name: Token = optional;
+        /// The user that the process becomes once its addresses, logs and files of keys are open: a name of `/etc/passwd`, or a number. It
+        /// has to be started as root, or as that user. Whatever is opened later, by a reload, by a log that is reopened or by a certificate that
+        /// is renewed, is opened as that user; of the capabilities it keeps `CAP_NET_BIND_SERVICE` where a port is below 1024, or none.
+        user: Box<str> = optional, like "nginx `user`, HAProxy `user`";
+        /// The group that the process becomes a member of, as a name of `/etc/group` or a number. Without it: the groups of `user`.
+        group: Box<str> = optional, like "nginx `user`, HAProxy `group`";
+        /// A folder that becomes the root folder of the process when everything is open; an absolute path. Paths that are used later are looked
+        /// up inside it: those of a reload, of routes with `files`, of caches, of certificates that are renewed, of `/etc/resolv.conf`.
+        chroot: Box<str> = optional, like "HAProxy `chroot`";
+        /// A file that holds the process id while Weir runs: written when it is ready, removed when it stops. A path relative to this file.
+        pid_file: Box<str> = optional, like "nginx `pid`, HAProxy `pidfile`";
+        /// Whether the kernel confines the process, as far as it can: to the files that a proxy needs (Landlock) and to the system calls that
+        /// Weir makes (seccomp). Nothing can be executed then, in any case.
+        sandbox: SandboxMode = "on", like "systemd `ProtectSystem` and `SystemCallFilter`";
+    }
+}
+
+choice! {
+    /// How far the kernel confines the process.
+    pub enum SandboxMode {
+        /// system folders (`/usr`, `/etc`, `/boot` and the like) are read-only but for what the config names
+        #[default]
+        On = "on",
+        /// files are written only below the folders that the config of the start names; a reload that names others needs a restart
+        Strict = "strict",
+        /// the kernel confines nothing beyond the user of the process
+        Off = "off",
     }
 }
 

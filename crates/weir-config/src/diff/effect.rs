@@ -97,7 +97,18 @@ impl Effect {
 }
 
 /// Keys of `[process]` that take effect after a restart. All of `[log]` and `[recorder]` do too.
-pub const RESTART_KEYS: [&str; 5] = ["workers", "pin_workers", "buffer_size", "buffers_max", "name"];
+pub const RESTART_KEYS: [&str; 10] = [
+    "workers",
+    "pin_workers",
+    "buffer_size",
+    "buffers_max",
+    "name",
+    "user",
+    "group",
+    "chroot",
+    "pid_file",
+    "sandbox",
+];
 
 /// The effect of a new part.
 pub(super) fn of_new(part: &ConfigPart) -> Effect {

@@ -22,25 +22,25 @@ const DESCRIPTORS_AT_ONCE: usize = 64;
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Debug)]
-pub(super) struct Channel(UnixStream);
+pub(crate) struct Channel(UnixStream);
 
 impl Channel {
     /// With a time limit for each message of the other process.
-    pub(super) fn new(stream: UnixStream, patience: Option<Duration>) -> io::Result<Self> {
+    pub(crate) fn new(stream: UnixStream, patience: Option<Duration>) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(patience)?;
         stream.set_write_timeout(patience)?;
         Ok(Self(stream))
     }
 
-    pub(super) fn send(&self, message: &impl Serialize) -> Result<(), HandoverError> {
+    pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), HandoverError> {
         let text = serde_json::to_vec(message).map_err(io::Error::from)?;
         let len = u32::try_from(text.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         (&self.0).write_all(&len.to_be_bytes())?;
         Ok((&self.0).write_all(&text)?)
     }
 
-    pub(super) fn receive<T: DeserializeOwned>(&self) -> Result<T, HandoverError> {
+    pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, HandoverError> {
         let mut len = [0; 4];
         (&self.0).read_exact(&mut len)?;
         let len = u32::from_be_bytes(len) as usize;
@@ -53,7 +53,7 @@ impl Channel {
     }
 
     /// The descriptors stay open here, too.
-    pub(super) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         for some in descriptors.chunks(DESCRIPTORS_AT_ONCE) {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
             let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -64,7 +64,7 @@ impl Channel {
     }
 
     /// The next `count` descriptors; no program that this one starts inherits them.
-    pub(super) fn receive_descriptors(&self, count: usize) -> Result<Vec<OwnedFd>, HandoverError> {
+    pub(crate) fn receive_descriptors(&self, count: usize) -> Result<Vec<OwnedFd>, HandoverError> {
         let mut received = Vec::with_capacity(count.min(DESCRIPTORS_AT_ONCE));
         while received.len() < count {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];

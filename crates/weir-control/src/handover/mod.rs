@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_config::ListenAddress;
 
-use self::channel::Channel;
+pub(crate) use self::channel::Channel;
 pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState};
 use weir_proxy::net::listening::BoundAddress;
 
@@ -42,6 +42,8 @@ pub(crate) struct HandedAddress {
     pub(crate) address: ListenAddress,
     pub(crate) bound: BoundAddress,
     pub(crate) sockets: Vec<OwnedFd>,
+    /// Whether the supervisor has opened it.
+    pub(crate) is_inherited: bool,
 }
 
 /// What an address is for.
@@ -97,6 +99,7 @@ struct OfferedAddress {
     address: String,
     bound: String,
     sockets: usize,
+    is_inherited: bool,
 }
 
 /// The second message, of the new process.
@@ -137,6 +140,7 @@ impl HandoverGiver {
             address: handed.address.to_string(),
             bound: handed.bound.to_string(),
             sockets: handed.sockets.len(),
+            is_inherited: handed.is_inherited,
         });
         self.0.send(&Offer {
             protocol: PROTOCOL,
@@ -208,6 +212,7 @@ impl HandoverReceiver {
                 bound,
                 sockets: self.0.receive_descriptors(offered.sockets)?,
                 listener: offered.listener,
+                is_inherited: offered.is_inherited,
             });
         }
         Ok(Handover { addresses: handed, state })

@@ -13,6 +13,9 @@ use crate::commands::ServerChange;
 /// The state of the process before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HandedState {
+    /// The process; 0 where there is none.
+    #[serde(default)]
+    pub(crate) process: u32,
     /// Modes that operators have set.
     #[serde(default)]
     pub(crate) modes: Vec<HandedMode>,

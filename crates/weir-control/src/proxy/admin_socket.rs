@@ -27,13 +27,10 @@ impl AdminSocket {
         name: &str,
         address: ListenAddress,
         bound: BoundAddress,
+        file: Option<SocketFile>,
         socket: OwnedFd,
         accepting: AbortHandle,
     ) -> Self {
-        let file = match &bound {
-            BoundAddress::Unix(path) => SocketFile::bound_at(path).ok(),
-            BoundAddress::Inet(_) => None,
-        };
         let bound = BoundListener { listener: name.into(), address: bound };
         Self { address, bound, file, socket, accepting }
     }
@@ -46,6 +43,7 @@ impl AdminSocket {
             address: self.address.clone(),
             bound: self.bound.address.clone(),
             sockets: vec![self.socket.try_clone()?],
+            is_inherited: false,
         })
     }
 

@@ -37,6 +37,7 @@ impl Proxy {
     fn state_to_hand_over(&self) -> HandedState {
         let snapshot = self.current.load();
         let mut state = HandedState {
+            process: std::process::id(),
             changes: HandedChange::between(&self.file_config.load(), &self.in_use),
             ..HandedState::default()
         };

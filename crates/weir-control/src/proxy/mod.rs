@@ -1,12 +1,14 @@
 //! The running proxy: its parts, and the requests to it while it runs.
 //!
-//! `start` brings it up, `reload` takes it over to another config, `handover` to another process, `stop` ends it.
+//! `open` and `start` bring it up, `reload` takes it over to another config, `handover` to another process, `stop` ends it.
 
 mod start;
+mod open;
 mod reload;
 mod stop;
 mod handover;
 mod admin_socket;
+mod progress;
 mod restart_only;
 
 use std::io;
@@ -33,6 +35,7 @@ use crate::handover::AddressRole;
 use crate::health::ProbeThread;
 use crate::listening_sockets::{BoundListener, ListeningSockets};
 use crate::overview::BoundListeners;
+use crate::pid_file::PidFile;
 use crate::reload_counts::ReloadCounts;
 use crate::server_modes::ServerModes;
 use crate::threads::ThreadRegistration;
@@ -46,7 +49,8 @@ use weir_proxy::state::shared::Shared;
 use weir_proxy::state::snapshot::{CurrentSnapshot, Snapshot};
 use weir_proxy::worker::apply_config::ConfigUpdate;
 
-pub use start::workers_by_default;
+pub use open::{OpenedProxy, workers_by_default};
+pub use progress::ProgressCheck;
 pub use stop::StopReport;
 
 /// How much longer than one DNS answer may take the start waits for names.
@@ -82,11 +86,14 @@ pub struct Proxy {
     /// The channels by which the workers receive another config.
     changes: Vec<UnboundedSender<ConfigUpdate>>,
     control: Option<JoinHandle<()>>,
+    /// Where tasks of the control thread are started.
+    control_tasks: Option<tokio::runtime::Handle>,
     stop_control: Arc<Notify>,
     task_configs: UnboundedSender<TaskConfig>,
     checks: Option<ProbeThread>,
     acme: Option<AcmeThread>,
     passwords: PasswordThreads,
+    pid_file: Option<PidFile>,
     logs: Option<AccessLogs>,
     traces: Option<TraceExport>,
     trace_counts: Arc<TraceCounts>,
@@ -116,6 +123,13 @@ impl Proxy {
         let mut bound = self.listening_sockets.bound_listeners();
         bound.extend([&self.admin, &self.runtime].into_iter().flatten().map(|socket| socket.bound.clone()));
         bound
+    }
+
+    /// Writes the pid file; to be called when the process is ready.
+    pub fn write_pid_file(&self) {
+        if let Some(file) = &self.pid_file {
+            file.write();
+        }
     }
 
     /// The shares of the descriptors of the process, by the config in use.

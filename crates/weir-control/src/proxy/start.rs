@@ -1,7 +1,6 @@
-//! The start: binds every address, then starts the workers, the control thread and the one that probes.
+//! The second part of the start: the workers, the control thread and the one that probes.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -10,13 +9,14 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::{Config, ListenAddress, WorkerCount};
+use weir_config::{Config, ListenAddress};
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
 use super::Proxy;
 use super::admin_socket::AdminSocket;
-use super::handover::{self, HandedAdminSockets};
+use super::handover;
+use super::open::{OpenedAdmin, OpenedProxy, OpenedRuntime, worker_count};
 use super::restart_only::RestartOnly;
 use crate::access_log::AccessLogs;
 use crate::acme::AcmeThread;
@@ -25,13 +25,15 @@ use crate::admin_access::AdminAccess;
 use crate::background_tasks::{self, TaskConfig};
 use crate::commands::CommandSender;
 use crate::credentials::PasswordThreads;
-use crate::handover::{AddressRole, HandedState, Handover};
+use crate::handover::{HandedState, Handover};
 use crate::health::ProbeThread;
-use crate::listening_sockets::{ListeningSockets, OpenedSockets};
+use crate::inherited_sockets::InheritedSockets;
+use crate::listening_sockets::OpenedSockets;
 use crate::live_rates::LiveRates;
 use crate::operations::{Operations, ScrapeSlots};
 use crate::overview::{BoundListeners, Sources, unix_ms};
-use crate::process::{open_files_max, raise_open_files};
+use crate::privileges::report_denied_calls;
+use crate::process::open_files_max;
 use crate::runtime_socket;
 use crate::server_modes::ServerModes;
 use crate::start_error::StartError;
@@ -63,29 +65,33 @@ impl Proxy {
     /// # Errors
     /// When an address, a log or a thread cannot be had; nothing runs then.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::succeed(config, CommandSender::disconnected(), Handover::default())
+        Self::start_opened(
+            config,
+            OpenedProxy::open(config, InheritedSockets::default(), Handover::default())?,
+            CommandSender::disconnected(),
+        )
     }
 
-    /// The same, with a runtime that takes commands: those that only the owner of the proxy can execute go to `commands`. What another process
-    /// has handed over is taken over.
+    /// Starts the workers with what was opened for `config` before. Commands that only the owner of the proxy can execute go to `commands`.
     ///
     /// # Errors
     /// As [`Proxy::start`].
-    pub fn succeed(config: &Config, commands: CommandSender, handover: Handover) -> Result<Self, StartError> {
-        raise_open_files();
-        let Handover { addresses, state } = handover;
-        let offered = addresses.iter().map(|handed| (handed.role, handed.address.clone())).collect();
-        let is_handed = !addresses.is_empty();
-        let (addresses, admin) = HandedAdminSockets::split_off(addresses);
+    pub fn start_opened(
+        config: &Config,
+        opened: OpenedProxy,
+        commands: CommandSender,
+    ) -> Result<Self, StartError> {
+        let OpenedProxy { sockets, admin, runtime, logs, pid_file, offered, state } = opened;
+        let OpenedSockets { listening_sockets, assignments, .. } = sockets;
+        report_denied_calls()?;
+        let is_handed = !offered.is_empty();
         let (of_file, config) = (config, &handover::changed(config, &state));
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;
         let descriptors = DescriptorBudget::new(open_files_max(), config, workers);
         descriptors.take_effect();
         let mut snapshot = Snapshot::new(config, &inputs)?;
-        let OpenedSockets { listening_sockets, assignments, .. } =
-            ListeningSockets::handed_over(addresses).succeeded_by(config, workers)?;
-        let logs = AccessLogs::open(config).map_err(StartError::AccessLog)?;
+        let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
 
         let (senders, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
         let (changes, next_changes): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded_channel()).unzip();
@@ -124,11 +130,13 @@ impl Proxy {
             stop_workers: Vec::new(),
             changes,
             control: None,
+            control_tasks: None,
             stop_control: Arc::new(Notify::new()),
             task_configs,
             checks: None,
             acme: None,
             passwords,
+            pid_file,
             logs: Some(logs),
             reloads: Arc::default(),
             _registration: threads::register(),
@@ -138,7 +146,7 @@ impl Proxy {
         };
         handover::mark_down(&snapshot, &state);
         // All that can fail comes before the first connection is accepted.
-        let control = proxy.open_control(config, admin, &state)?;
+        let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
         for (index, (((sockets, inbox), changes), queries)) in channels.enumerate() {
             proxy.start_worker(
@@ -197,7 +205,7 @@ impl Proxy {
     fn open_control(
         &mut self,
         config: &Config,
-        handed: HandedAdminSockets,
+        (admin, runtime_socket): (Option<OpenedAdmin>, Option<OpenedRuntime>),
         state: &HandedState,
     ) -> Result<Runtime, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -218,7 +226,7 @@ impl Proxy {
             let scrape_slots = ScrapeSlots::default();
             let operations =
                 Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
-            self.bind_admin(config, &runtime, handed, &Arc::new(operations))?;
+            self.serve_admin(config, (admin, runtime_socket), &runtime, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
         Ok(runtime)
@@ -235,6 +243,7 @@ impl Proxy {
         runtime.spawn(background_tasks::run(task_configs, due_upstreams, queries));
         let stop = Arc::clone(&self.stop_control);
         let control = std::thread::Builder::new().name("weir-control".into());
+        self.control_tasks = Some(runtime.handle().clone());
         self.control = Some(control.spawn(move || {
             let _registration = threads::register();
             runtime.block_on(stop.notified());
@@ -247,39 +256,27 @@ impl Proxy {
         Ok(())
     }
 
-    /// Binds the admin address and the runtime socket, or takes those of the process before, and has them operations.
-    fn bind_admin(
+    /// Serves the admin address and the runtime socket.
+    fn serve_admin(
         &mut self,
         config: &Config,
+        (admin, socket): (Option<OpenedAdmin>, Option<OpenedRuntime>),
         runtime: &Runtime,
-        mut handed: HandedAdminSockets,
         operations: &Arc<Operations>,
-    ) -> Result<(), StartError> {
-        // Sockets of Tokio are made inside its runtime.
-        if let Some(address) = config.admin.address {
-            let refused = |error| StartError::BindAdmin { address, error };
-            let wanted = ListenAddress::Tcp(address);
-            let (listener, bound) = match handed.take(AddressRole::Admin, &wanted) {
-                Some(handed) => admin::take_over(handed.sockets),
-                None => admin::bind(address),
-            }
-            .map_err(refused)?;
-            let kept = listener.try_clone().map_err(refused)?.into();
+    ) -> io::Result<()> {
+        if let (Some((listener, bound)), Some(address)) = (admin, config.admin.address) {
+            let kept = listener.try_clone()?.into();
             let accepting = runtime.spawn(admin::serve(listener, Arc::clone(operations))).abort_handle();
-            self.admin = Some(AdminSocket::new("admin", wanted, BoundAddress::Inet(bound), kept, accepting));
+            let (address, bound) = (ListenAddress::Tcp(address), BoundAddress::Inet(bound));
+            self.admin = Some(AdminSocket::new("admin", address, bound, None, kept, accepting));
         }
-        if let Some(address) = &config.admin.socket {
-            let refused = |error| StartError::BindSocket { address: address.to_string(), error };
-            let mode = config.admin.socket_mode;
-            let (listener, bound) = match handed.take(AddressRole::Runtime, address) {
-                Some(handed) => runtime_socket::take_over(handed, mode),
-                None => runtime_socket::bind(address, mode),
-            }
-            .map_err(refused)?;
-            let kept = listener.as_fd().try_clone_to_owned().map_err(refused)?;
+        if let (Some(OpenedRuntime { listener, address: bound, file }), Some(address)) =
+            (socket, &config.admin.socket)
+        {
+            let kept = listener.as_fd().try_clone_to_owned()?;
             let accepting =
                 runtime.spawn(runtime_socket::serve(listener, Arc::clone(operations))).abort_handle();
-            self.runtime = Some(AdminSocket::new("runtime", address.clone(), bound, kept, accepting));
+            self.runtime = Some(AdminSocket::new("runtime", address.clone(), bound, file, kept, accepting));
         }
         Ok(())
     }
@@ -319,10 +316,7 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
 
 /// The parts that the workers of `config` share.
 fn plan_inputs(config: &Config) -> io::Result<PlanInputs> {
-    let workers = match config.process.workers {
-        WorkerCount::Exactly(count) => count,
-        WorkerCount::Auto => workers_by_default(),
-    };
+    let workers = worker_count(config);
     let seed = random_seed()?;
     let via_name = match &config.process.name {
         Some(name) => name.to_string(),
@@ -337,9 +331,4 @@ fn random_seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-/// The number of workers of [`WorkerCount::Auto`] on this machine.
-pub fn workers_by_default() -> NonZeroUsize {
-    NonZeroUsize::new(cpus::usable().len().min(cpus::quota())).unwrap_or(NonZeroUsize::MIN)
 }

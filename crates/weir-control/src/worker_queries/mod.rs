@@ -128,6 +128,16 @@ impl WorkerQueries {
         heard
     }
 
+    /// Asks every worker to answer as soon as it comes to it.
+    pub(crate) fn ask_progress(&self) -> Vec<oneshot::Receiver<()>> {
+        let ask = |queries: &UnboundedSender<WorkerQuery>| {
+            let (alive, answer) = oneshot::channel();
+            let _ended = queries.send(WorkerQuery::Progress(alive));
+            answer
+        };
+        self.queries.iter().map(ask).collect()
+    }
+
     /// Makes all workers end every connection does not wait for them.
     pub(crate) fn end_all(&self) {
         let query = Arc::new(ConnectionQuery { ends: Some(Cut::Requested), ..ConnectionQuery::default() });

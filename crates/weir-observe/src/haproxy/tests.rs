@@ -130,6 +130,7 @@ fn overview() -> Overview {
             open_files_max: 4096,
             memory_bytes: 1,
             allows_changes: true,
+            confinement: Default::default(),
         },
         config: ReloadStats::default(),
         workers: vec![WorkerOverview {

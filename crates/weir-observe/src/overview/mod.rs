@@ -94,6 +94,23 @@ pub struct ProcessOverview {
     pub memory_bytes: u64,
     /// Whether servers may be changed through the admin listener.
     pub allows_changes: bool,
+    /// What the process may do.
+    pub confinement: ConfinementOverview,
+}
+
+/// What the process is confined to, each in a few words.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ConfinementOverview {
+    /// Its user and group.
+    pub user: String,
+    /// Its capabilities.
+    pub capabilities: String,
+    /// What it may do with files.
+    pub files: String,
+    /// Which system calls it may make.
+    pub system_calls: String,
+    /// Those that were denied since the start.
+    pub denied_system_calls: u64,
 }
 
 /// A worker.

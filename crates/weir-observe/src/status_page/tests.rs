@@ -70,6 +70,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             open_files_max: 2000,
             memory_bytes: 10 << 20,
             allows_changes: true,
+            confinement: Default::default(),
         },
         config: ReloadStats { generation: 3, since_seconds: 900, ..ReloadStats::default() },
         workers: vec![WorkerOverview {

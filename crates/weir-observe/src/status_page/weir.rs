@@ -115,6 +115,13 @@ pub(super) fn process(overview: &Overview, admin: &AdminStats) -> Markup {
                 div { dt { "Process id" } dd { (process.pid) } }
                 div { dt { "Memory" } dd { (live("memory_bytes", "bytes", &format::bytes(process.memory_bytes as f64))) } }
                 div { dt { "Open files" } dd { (live("open_files", "count", &format::count(process.open_files))) " of " (format::count(process.open_files_max)) } }
+                div { dt { "User" } dd { (process.confinement.user) } }
+                div { dt { "Capabilities" } dd { (process.confinement.capabilities) } }
+                div { dt { "Files" } dd { (process.confinement.files) } }
+                div { dt { "System calls" } dd { (process.confinement.system_calls) } }
+                @if process.confinement.denied_system_calls > 0 {
+                    div { dt { "System calls denied" } dd { (format::count(process.confinement.denied_system_calls)) } }
+                }
                 div { dt { "Admin requests" } dd { (format::count(admin.requests)) } }
                 @for (refusal, count) in refused() {
                     div { dt { "Admin requests rejected: " (refusal.name()) } dd { (format::count(count)) } }

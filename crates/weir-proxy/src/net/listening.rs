@@ -70,6 +70,20 @@ pub fn bind(listener: &Listener, address: &ListenAddress, workers: usize) -> io:
     }
 }
 
+/// Listens on a socket that the supervisor has bound to `address`, with the options of `listener`. One worker accepts on it.
+///
+/// # Errors
+/// Those of `listen(2)` and of the options.
+pub fn adopt(listener: &Listener, socket: OwnedFd, address: BoundAddress) -> io::Result<BoundSockets> {
+    let socket = socket2::Socket::from(socket);
+    socket.set_nonblocking(true)?;
+    if matches!(address, BoundAddress::Inet(_)) {
+        set_options(&socket, listener)?;
+    }
+    socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
+    Ok(BoundSockets { address, sockets: vec![socket.into()], file: None })
+}
+
 /// Tries every address of the machine, IPv6 and IPv4, or those of IPv4 where there is no other. The flag says whether an IPv6 address
 /// leaves out IPv4.
 fn on_all<T>(port: u16, act: impl Fn(SocketAddr, bool) -> io::Result<T>) -> io::Result<T> {
@@ -180,6 +194,16 @@ impl SocketFile {
         if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
             let _gone_already = std::fs::remove_file(&self.path);
         }
+    }
+
+    /// Gives it to another user, and to a group.
+    ///
+    /// # Errors
+    /// Those of `chown(2)`.
+    pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
+        use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        Ok(chownat(CWD, &self.path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 }
 

@@ -202,6 +202,9 @@ async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>)
         match query {
             WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
             WorkerQuery::Connections(query) => worker.connection_list.query_all(&worker.timers, query).await,
+            WorkerQuery::Progress(alive) => {
+                let _not_awaited = alive.send(());
+            }
             WorkerQuery::Keys(fetch) => key_fetch::begin(&worker, PooledServers::default(), fetch),
         }
     }

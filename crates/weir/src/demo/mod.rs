@@ -81,12 +81,14 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, CommandError> {
     runtime.block_on(async {
         // Before anything runs, so that no signal is missed.
         let mut signals = StopSignals::new()?;
-        let proxy = start::proxy(
+        let opened = start::open(
             &config,
-            Origin::Demo,
-            weir_control::CommandSender::disconnected(),
+            weir_control::InheritedSockets::default(),
             weir_control::Handover::default(),
+            Origin::Demo,
         )?;
+        let commands = weir_control::CommandSender::disconnected();
+        let proxy = start::proxy(&config, opened, Origin::Demo, commands)?;
         let address = reachable(&proxy)?;
         let mut screen = DemoScreen::new();
         screen.print(&introduction(address, arguments.time))?;

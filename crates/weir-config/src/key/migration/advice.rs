@@ -262,22 +262,12 @@ pub(super) const ADVICE: &[Advice] = &[
         "responses are streamed; `buffer_responses = {}` of a route takes them in as fast as the server gives them",
     ),
     advice(
-        &[
-            "events",
-            "use",
-            "multi_accept",
-            "sendfile",
-            "tcp_nopush",
-            "daemon",
-            "pid",
-            "pidfile",
-            "user",
-            "group",
-            "chroot",
-            "global",
-            "defaults",
-        ],
+        &["events", "use", "multi_accept", "sendfile", "tcp_nopush", "daemon", "global", "defaults"],
         "there is no such setting: keys of the whole process are in `[process]`",
+    ),
+    advice(
+        &["pid", "pidfile", "user", "group", "chroot"],
+        "user, group, root folder and pid file are `user`, `group`, `chroot` and `pid_file` in `[process]`",
     ),
     advice(&["server_tokens", "server_header"], "Weir adds no `Server` field and does not name its version"),
     advice(

@@ -27,6 +27,12 @@ pub(super) const FAMILIES: &[Family] = families! {
 
     "weir_process_temporary_file_bytes" Gauge Process, "Bytes of request bodies in temporary files.",
         |samples, stats| samples.value(stats.process.temporary_file_bytes);
+    "weir_process_landlock_version" Gauge Process, "Version of Landlock that confines file access (`process.sandbox`); 0: not confined.",
+        |samples, stats| samples.value(stats.process.landlock_abi);
+    "weir_process_system_call_filter" Gauge Process, "Whether system calls are filtered (`process.sandbox`): 1 or 0.",
+        |samples, stats| samples.value(u8::from(stats.process.filters_system_calls));
+    "weir_process_system_calls_denied_total" Counter Process, "System calls denied by the filter; the log names them.",
+        |samples, stats| samples.value(stats.process.denied_system_calls);
 
     "weir_config_reloads_total" Counter Process, "Reloads of the config, by outcome.",
         |samples, stats| {

@@ -215,6 +215,9 @@ fn process_figures() -> ProcessStats {
         resident_bytes: 5 << 20,
         virtual_bytes: 1 << 30,
         temporary_file_bytes: 0,
+        landlock_abi: 7,
+        filters_system_calls: true,
+        denied_system_calls: 0,
         started_micros: 1_800_000_000_500_000,
     }
 }

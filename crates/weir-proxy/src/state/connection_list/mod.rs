@@ -68,4 +68,6 @@ pub enum WorkerQuery {
     Connections(ConnectionQueryMessage),
     /// For a fetch of keys of tokens.
     Keys(KeyFetch),
+    /// Whether the worker makes progress.
+    Progress(tokio::sync::oneshot::Sender<()>),
 }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -71,10 +72,27 @@ impl Weir {
         Weir::spawn(folder, &mut command(arguments), shown)
     }
 
+    /// Like [`Weir::start`], with `socket` from the supervisor, as systemd hands sockets over; it is called `name` there.
+    pub(crate) fn start_inheriting(socket: OwnedFd, name: &str, text: &str) -> Weir {
+        const HAND_OVER: &str = "exec 3<&0 0</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+        let folder = temporary_folder();
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, text).expect("the test's own folder takes a file");
+        let inner = command(&["serve", file.to_str().expect("temporary paths are UTF-8")]);
+        let mut handing = Command::new("sh");
+        handing.arg("-c").arg(HAND_OVER).arg("sh").arg(inner.get_program()).args(inner.get_args());
+        handing.env("LISTEN_FDNAMES", name);
+        Weir::spawn_with(folder, &mut handing, Stdio::from(socket), text)
+    }
+
     fn spawn(folder: TempDir, command: &mut Command, shown: &str) -> Weir {
+        Weir::spawn_with(folder, command, Stdio::null(), shown)
+    }
+
+    fn spawn_with(folder: TempDir, command: &mut Command, stdin: Stdio, shown: &str) -> Weir {
         let mut process = command
             .current_dir(folder.path())
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -331,6 +349,11 @@ impl Weir {
         before.current.take().expect("it is limited")
     }
 
+    /// The id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
@@ -379,6 +402,10 @@ impl Drop for Weir {
         );
         let stderr = self.stderr();
         assert!(!stderr.contains("panicked at"), "Weir panicked:\n{stderr}");
+        assert!(
+            !stderr.contains("a system call was denied"),
+            "a system call is missing in the list of `process.sandbox`:\n{stderr}"
+        );
     }
 }
 

@@ -5,3 +5,6 @@ mod descriptors;
 mod reload;
 mod graceful_stop;
 mod upgrade;
+mod privileges;
+mod sandbox;
+mod supervisor;

@@ -1,0 +1,187 @@
+//! Landlock: which files the process may write, and that it executes none.
+//!
+//! A rule can never be widened, and a reload may name any folder. So reading is left to the permissions of files; what is refused is to
+//! write in the folders of the system, or, in strict mode, anywhere but in the folders that the config of the start names.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, LandlockStatus, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+};
+use weir_config::{AccessLogOutput, Config, ListenAddress, SandboxMode};
+
+use super::existing;
+
+/// The version whose rights are asked for; an older kernel knows fewer of them.
+const RIGHTS: ABI = ABI::V6;
+
+/// The least version that is used: the first that allows a file to be renamed from one folder into another.
+const LEAST: ABI = ABI::V2;
+
+/// Folders of the root folder that only the system writes.
+const OF_SYSTEM: [&str; 13] =
+    ["bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"];
+
+/// What is written below `/dev`.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/pts", "/dev/shm", "/dev/tty", "/dev/console"];
+
+/// The files that the process may write.
+#[derive(Debug)]
+pub(super) enum FileAccess {
+    /// The config wants no rules.
+    Off,
+    /// There are none, for this reason.
+    Impossible(String),
+    /// Those below these folders, by a version of Landlock.
+    Below { abi: u8, strict: bool, folders: Vec<PathBuf> },
+}
+
+impl FileAccess {
+    pub(super) fn abi(&self) -> u8 {
+        if let Self::Below { abi, .. } = self { *abi } else { 0 }
+    }
+
+    /// What may be written instead, if that does not include `path`.
+    pub(super) fn refuses(&self, path: &Path) -> Option<String> {
+        let Self::Below { strict, folders, .. } = self else { return None };
+        let folder = existing(path.parent()?)?.canonicalize().ok()?;
+        if folders.iter().any(|allowed| folder.starts_with(allowed) || path == allowed) {
+            return None;
+        }
+        Some(match strict {
+            true => format!("below {} only", list(folders)),
+            false => "in no folder of the system".to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for FileAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => write!(f, "not confined"),
+            Self::Impossible(why) => write!(f, "not confined: {why}"),
+            Self::Below { abi, strict: true, folders } => {
+                write!(f, "written below {} only, none executed (Landlock, version {abi})", list(folders))
+            }
+            Self::Below { abi, .. } => {
+                write!(f, "system folders read-only, none executed (Landlock, version {abi})")
+            }
+        }
+    }
+}
+
+fn list(folders: &[PathBuf]) -> String {
+    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    folders.join(", ")
+}
+
+/// The folders that the config has files written in; where one is the root folder, the file itself.
+pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
+    let mut files: Vec<&Path> = Vec::new();
+    for log in config.access_logs() {
+        if let AccessLogOutput::File(file) = &log.output {
+            files.push(file);
+        }
+    }
+    let sockets =
+        config.listeners.iter().flat_map(|listener| &listener.addresses).chain(&config.admin.socket);
+    files.extend(sockets.filter_map(|address| match address {
+        ListenAddress::Unix(path) => Some(path.as_path()),
+        _ => None,
+    }));
+    files.extend(config.identity.pid_file.as_deref());
+    let of_listeners =
+        config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.key_log.as_deref());
+    let of_upstreams =
+        config.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref()?.key_log.as_deref());
+    files.extend(of_listeners.chain(of_upstreams));
+    let mut folders: BTreeSet<PathBuf> = files
+        .into_iter()
+        .filter_map(|file| {
+            let file = std::path::absolute(file).ok()?;
+            let folder = file.parent()?;
+            Some(if folder == Path::new("/") { file.clone() } else { folder.to_owned() })
+        })
+        .collect();
+    let caches = config.caches.iter().filter_map(|cache| cache.disk.as_ref());
+    folders.extend(caches.filter_map(|disk| std::path::absolute(&disk.folder).ok()));
+    folders.insert(std::env::temp_dir());
+    folders
+}
+
+/// Confines the process to these rules, if the kernel can.
+pub(super) fn confine(mode: SandboxMode, named: &BTreeSet<PathBuf>) -> FileAccess {
+    let strict = mode == SandboxMode::Strict;
+    let mut folders: BTreeSet<PathBuf> =
+        named.iter().filter_map(|path| existing(path)?.canonicalize().ok()).collect();
+    // A folder that does not exist yet, in the root folder: that would allow everything.
+    folders.remove(Path::new("/"));
+    if !strict {
+        folders.extend(outside_system());
+    }
+    match restrict(&folders) {
+        Ok(abi) => FileAccess::Below { abi, strict, folders: folders.into_iter().collect() },
+        Err(why) => FileAccess::Impossible(why),
+    }
+}
+
+/// The folders of the root folder that are not the system's.
+fn outside_system() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/").into_iter().flatten().flatten();
+    let is_data = |entry: &std::fs::DirEntry| {
+        // A symbolic link to a folder of the system would open that.
+        entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && !OF_SYSTEM.iter().any(|name| entry.file_name().to_str() == Some(*name))
+    };
+    entries.filter(is_data).map(|entry| entry.path()).collect()
+}
+
+/// Has the kernel apply the rules; returns its version of Landlock.
+fn restrict(folders: &BTreeSet<PathBuf>) -> Result<u8, String> {
+    let written =
+        AccessFs::from_write(RIGHTS) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
+    let rules = || -> Result<RulesetCreated, RulesetError> {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(LEAST))?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(RIGHTS))?
+            .scope(Scope::Signal)?
+            .create()?;
+        rules = allow(rules, Path::new("/"), AccessFs::ReadFile | AccessFs::ReadDir)?;
+        for folder in folders {
+            rules = allow(rules, folder, written)?;
+        }
+        for device in DEVICES {
+            rules = allow(rules, Path::new(device), written)?;
+        }
+        Ok(rules)
+    };
+    let why = |error: RulesetError| match error {
+        RulesetError::CreateRuleset(_) | RulesetError::HandleAccesses(_) => {
+            "the kernel has no Landlock, or one before version 2 (Linux 5.19)".to_owned()
+        }
+        error => error.to_string(),
+    };
+    let status = rules().and_then(RulesetCreated::restrict_self).map_err(why)?;
+    match (status.ruleset, status.landlock) {
+        (RulesetStatus::NotEnforced, _) => Err("the kernel has no Landlock".to_owned()),
+        (_, LandlockStatus::Available { effective_abi, .. }) => Ok(effective_abi as u8),
+        (_, _) => Err("the kernel has no Landlock".to_owned()),
+    }
+}
+
+/// A rule for what is at `path`; none where there is nothing.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
+    let is_folder = path.is_dir();
+    let rights = if is_folder { rights } else { rights & AccessFs::from_file(RIGHTS) };
+    rules.add_rule(PathBeneath::new(fd, rights))
+}
