@@ -71,7 +71,7 @@ fn keys_of_other_products_are_explained() {
         ("[[listener.web.route]]", "root = \"/srv\"", "`listener.NAME.route.files`"),
         ("[[listener.web.route]]", "alias = \"/srv\"", "`files = { root = "),
         ("[listener.web]", "proxy_buffering = true", "`buffer_responses = {}`"),
-        ("[listener.web]", "proxy_request_buffering = true", "`listener.NAME.route.buffer_requests`"),
+        ("[listener.web]", "proxy_request_buffering = true", "`buffer_requests = {}`"),
         ("[[listener.web.route]]", "geo = {}", "`action = \"tag\"`"),
         ("", "worker_processes = 4", "`workers` in `[process]`"),
         ("", "maxconn = 4", "`connections_max`"),
