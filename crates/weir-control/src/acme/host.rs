@@ -181,6 +181,12 @@ impl HostTask {
         if self.due() > now() {
             return Duration::ZERO;
         }
+        // A certificate that cannot be stored would be ordered again and again.
+        if let Err(error) = issuer.store.save_record(&self.host, &self.record) {
+            let folder = issuer.issued.issuer.directory.display();
+            self.fail(&IssuanceError::unreached(format!("nothing can be stored in `{folder}`: {error}")));
+            return Duration::ZERO;
+        }
         issuer.issued.update(&self.host, |status| {
             status.state = match status.state {
                 IssuanceState::Valid | IssuanceState::RenewalFailed => IssuanceState::Renewing,

@@ -30,6 +30,7 @@ fn names() -> Vec<GenerationNames> {
         seed: 1,
         workers: 1,
         due_upstreams: std::sync::Arc::default(),
+        issuers: std::sync::Arc::default(),
     };
     let kept = ConfigNames::default();
     kept.learn(&Snapshot::new(&config, &inputs).expect("it has no TLS"));
