@@ -121,7 +121,7 @@ fn recorded(path: &Path) -> io::Result<Option<Pid>> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let pid = text.trim().parse().ok().and_then(Pid::from_raw).filter(|pid| pid.as_raw_nonzero().get() > 0);
+    let pid = text.trim().parse().ok().filter(|pid: &i32| *pid > 0).and_then(Pid::from_raw);
     pid.map(Some).ok_or_else(|| io::Error::other("there is something else in it than a process id"))
 }
 
