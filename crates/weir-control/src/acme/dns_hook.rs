@@ -13,6 +13,7 @@ use weir_config::DnsHook;
 use weir_proxy::net::clock;
 
 use super::issuer::IssuanceError;
+use crate::privileges;
 
 /// How often is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,7 +51,16 @@ pub(super) async fn run(hook: &DnsHook, action: &str, host: &str, value: &str) -
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn();
-    let mut child = started.map_err(|error| failed(format!("cannot be started: {error}")))?;
+    let mut child = started.map_err(|error| {
+        let why = match error.kind() {
+            // A reload has brought the command to a process that is confined.
+            std::io::ErrorKind::PermissionDenied if privileges::filters_system_calls() => {
+                ": the process is confined since its start (`process.sandbox`); restart Weir, which then starts without"
+            }
+            _ => "",
+        };
+        failed(format!("cannot be started: {error}{why}"))
+    })?;
     let output = child.stderr.take().map(|mut pipe| {
         tokio::task::spawn_blocking(move || {
             let mut text = Vec::new();

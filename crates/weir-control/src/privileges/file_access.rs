@@ -108,6 +108,8 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
         .collect();
     let caches = config.caches.iter().filter_map(|cache| cache.disk.as_ref());
     folders.extend(caches.filter_map(|disk| std::path::absolute(&disk.folder).ok()));
+    let acme = config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.acme.as_ref());
+    folders.extend(acme.filter_map(|acme| std::path::absolute(&acme.issuer.directory).ok()));
     folders.insert(std::env::temp_dir());
     folders
 }

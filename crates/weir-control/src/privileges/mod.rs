@@ -60,6 +60,10 @@ pub fn give_up(config: &Config) -> Result<(), StartError> {
     }
     let (files, system_calls) = match config.process.sandbox {
         SandboxMode::Off => (FileAccess::Off, SystemCallFilter::Off),
+        _ if starts_programs(config) => {
+            let why = "`dns_command` of `acme` starts a program".to_owned();
+            (FileAccess::Impossible(why.clone()), SystemCallFilter::Impossible(why))
+        }
         mode => {
             rustix::thread::set_no_new_privs(true).map_err(StartError::privileges("set no_new_privs"))?;
             (file_access::confine(mode, &writable), system_calls::confine())
@@ -78,6 +82,12 @@ pub fn give_up(config: &Config) -> Result<(), StartError> {
     };
     let _only_once = CONFINEMENT.set(confinement);
     Ok(())
+}
+
+/// Whether it starts programs of the operator: these are not confined, so the process is not either.
+fn starts_programs(config: &Config) -> bool {
+    let mut acme = config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.acme.as_ref());
+    acme.any(|acme| acme.issuer.dns.is_some())
 }
 
 /// What the process is confined to, for the log and the status page.

@@ -29,7 +29,7 @@ pub(crate) fn fork() -> io::Result<Forked> {
 /// In the copy: closes all descriptors but standard output and error and `kept`, has no signal end or disturb it, and gives it a name.
 pub(crate) fn keep_only(kept: BorrowedFd<'_>) {
     let kept = kept.as_raw_fd().cast_unsigned();
-    // SAFETY: the copy uses none of the closed descriptors any more; the set is filled before it is read; the name ends with a zero.
+    // SAFETY: the copy uses none of the closed descriptors any more; the handler does nothing; the name ends with a zero.
     unsafe {
         if kept > 3 {
             libc::syscall(libc::SYS_close_range, 3, kept - 1, 0);
@@ -40,12 +40,16 @@ pub(crate) fn keep_only(kept: BorrowedFd<'_>) {
         if null >= 0 {
             libc::dup2(null, 0);
         }
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        // A handler of its own and no blocked signal: a program that the copy starts has the handling of a fresh process.
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2] {
+            libc::signal(signal, disregard as extern "C" fn(libc::c_int) as libc::sighandler_t);
+        }
         libc::prctl(libc::PR_SET_NAME, c"weir-launcher".as_ptr());
     }
 }
+
+/// The handler of signals that are meant for the original.
+extern "C" fn disregard(_signal: libc::c_int) {}
 
 /// Ends the copy at once, without what a program does at its end: that is the original's.
 pub(crate) fn exit() -> ! {
