@@ -57,7 +57,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When a thread runs, or the system makes no process.
-    pub fn start(program: PathBuf, arguments: Vec<OsString>) -> io::Result<Self> {
+    pub fn start(program: PathBuf, arguments: &[OsString]) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         match fork::fork()? {
             Forked::Parent => Ok(Self { channel: Mutex::new(Channel::new(ours, None)?), program }),
@@ -65,7 +65,7 @@ impl Launcher {
                 drop(ours);
                 fork::keep_only(theirs.as_fd());
                 if let Ok(channel) = Channel::new(theirs, None) {
-                    obey(&channel, &program, &arguments);
+                    obey(&channel, &program, arguments);
                 }
                 fork::exit()
             }

@@ -34,10 +34,7 @@ impl PidFile {
     ///
     /// # Errors
     /// When it belongs to another process that runs, other than `predecessor`, holds something else, or cannot be opened.
-    pub(crate) fn prepare(
-        identity: &ProcessIdentity,
-        predecessor: u32,
-    ) -> Result<Option<Self>, StartError> {
+    pub(crate) fn prepare(identity: &ProcessIdentity, predecessor: u32) -> Result<Option<Self>, StartError> {
         let Some(path) = &identity.pid_file else { return Ok(None) };
         let refused = |error| StartError::PidFile { path: path.clone(), error };
         if let Some(pid) = recorded(path).map_err(refused)?

@@ -155,9 +155,14 @@ fn serve(
 /// Starts the process that starts programs for this one. Without it there are no upgrades.
 fn start_launcher() -> Option<Launcher> {
     let program = std::env::current_exe();
-    let launcher = program.and_then(|program| Launcher::start(program, std::env::args_os().skip(1).collect()));
+    let launcher = program.and_then(|program| {
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        Launcher::start(program, &arguments)
+    });
     launcher
-        .inspect_err(|error| tracing::warn!(%error, "upgrades are not possible: no process can be started for them"))
+        .inspect_err(
+            |error| tracing::warn!(%error, "upgrades are not possible: no process can be started for them"),
+        )
         .ok()
 }
 

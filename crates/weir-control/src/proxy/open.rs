@@ -62,8 +62,7 @@ impl OpenedProxy {
         let pid_file = PidFile::prepare(&config.identity, state.process)?;
         let workers = worker_count(config).get();
         inherited.tell_unused(config);
-        let sockets =
-            ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
+        let sockets = ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
         let opened = Self {
             logs: access_log::open(config).map_err(StartError::AccessLog)?,
             admin: bind_admin(config, &mut handed)?,
@@ -92,10 +91,7 @@ impl OpenedProxy {
     }
 }
 
-fn bind_admin(
-    config: &Config,
-    handed: &mut HandedAdminSockets,
-) -> Result<Option<OpenedAdmin>, StartError> {
+fn bind_admin(config: &Config, handed: &mut HandedAdminSockets) -> Result<Option<OpenedAdmin>, StartError> {
     let Some(address) = config.admin.address else { return Ok(None) };
     let bound = match handed.take(AddressRole::Admin, &ListenAddress::Tcp(address)) {
         Some(handed) => admin::take_over(handed.sockets),

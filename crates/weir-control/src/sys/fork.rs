@@ -41,7 +41,8 @@ pub(crate) fn keep_only(kept: BorrowedFd<'_>) {
             libc::dup2(null, 0);
         }
         // A handler of its own and no blocked signal: a program that the copy starts has the handling of a fresh process.
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2] {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
+        {
             libc::signal(signal, disregard as extern "C" fn(libc::c_int) as libc::sighandler_t);
         }
         libc::prctl(libc::PR_SET_NAME, c"weir-launcher".as_ptr());

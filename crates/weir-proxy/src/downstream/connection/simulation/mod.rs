@@ -57,7 +57,13 @@ fn config(server: &str) -> weir_config::Config {
 }
 
 fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
-    let inputs = PlanInputs { via_name: "weir".into(), seed, workers: 1, due_upstreams: Arc::default() };
+    let inputs = PlanInputs {
+        via_name: "weir".into(),
+        seed,
+        workers: 1,
+        due_upstreams: Arc::default(),
+        issuers: Arc::default(),
+    };
     let snapshot = Arc::new(Snapshot::new(config, &inputs).expect("it has no TLS"));
     let shared = Arc::new(Shared {
         loads: Box::new([Load::default()]),
@@ -67,6 +73,7 @@ fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
         passwords: Arc::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
+        replaced: AtomicBool::new(false),
         closed: AtomicUsize::new(0),
     });
     let sizes = weir_observe::ShardSizes { listeners: 1, servers: &[1] };
