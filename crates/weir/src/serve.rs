@@ -97,7 +97,7 @@ fn read_and_serve(
     if let Some(reading) = reading {
         watch.follow(reading, config.process.reload, &warnings);
     }
-    serve(config, file, inherited, &watch, predecessor)
+    serve(&config, file, inherited, &watch, predecessor)
 }
 
 fn load(
@@ -113,7 +113,7 @@ fn load(
 }
 
 fn serve(
-    config: Config,
+    config: &Config,
     mut file: Option<ConfigFile>,
     inherited: InheritedSockets,
     watch: &ConfigWatch,
@@ -124,15 +124,15 @@ fn serve(
     let signals = ServeSignals::register(&[SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let origin = file.as_ref().map_or(Origin::Arguments, |file| Origin::File(file.path()));
     let handover = predecessor.as_ref().map_or_else(|| Ok(Handover::default()), Predecessor::receive)?;
-    let opened = start::open(&config, inherited, handover, origin)?;
-    start::give_up_privileges(&config, origin)?;
+    let opened = start::open(config, inherited, handover, origin)?;
+    start::give_up_privileges(config, origin)?;
     // From here on there are threads.
     log::start_thread(&config.log);
     start::tell_confinement();
     let events = ServeEvents::start(signals)?;
-    let proxy = start::proxy(&config, opened, origin, events.commands())?;
+    let proxy = start::proxy(config, opened, origin, events.commands())?;
     watch.start()?;
-    let times = StopTimes::of(&config);
+    let times = StopTimes::of(config);
     if let Some(file) = &mut file {
         file.follow(proxy.config_of_file());
     }
@@ -193,7 +193,7 @@ impl Serving<'_> {
                 ServeEvent::Command(AdminCommand { kind, requester }) => self.obey(kind, &requester),
                 ServeEvent::Upgraded(outcome) => {
                     if let Some(successor) = self.upgrade.end(outcome) {
-                        return Ok(self.leave_to(successor));
+                        return Ok(self.leave_to(&successor));
                     }
                 }
             }
@@ -237,7 +237,7 @@ impl Serving<'_> {
     }
 
     /// Another process accepts on all addresses: this one ends what it has begun.
-    fn leave_to(mut self, successor: Successor) -> ExitCode {
+    fn leave_to(mut self, successor: &Successor) -> ExitCode {
         supervisor::tell_main_process(successor.process);
         self.proxy.leave(successor.takeover.clone());
         successor.confirm();
