@@ -25,7 +25,7 @@ const OF_ONE_PROCESS: [&str; 4] = ["LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID",
 
 /// Weir's end.
 #[derive(Debug)]
-pub struct Launcher {
+pub struct UpgradeLauncher {
     channel: Mutex<Channel>,
     program: PathBuf,
 }
@@ -51,7 +51,7 @@ enum Outcome {
     Failed(String),
 }
 
-impl Launcher {
+impl UpgradeLauncher {
     /// Makes the launcher, for `program` with `arguments`. No thread may run yet; descriptors that are open now are closed there, except for
     /// standard input, output and error.
     ///

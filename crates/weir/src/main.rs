@@ -3,6 +3,7 @@
 mod command_line;
 
 mod serve;
+mod upgrade;
 mod reload;
 mod upgrading;
 mod events;
@@ -16,7 +17,6 @@ mod explain;
 mod why;
 mod plan;
 mod ctl;
-mod upgrade;
 mod connections;
 mod caches;
 mod limits;

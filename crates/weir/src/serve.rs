@@ -11,7 +11,8 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
 use weir_control::{
-    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, Launcher, Proxy, ReloadReport,
+    AdminCommand, CommandKind, CommandRejected, Handover, InheritedSockets, Proxy, ReloadReport,
+    UpgradeLauncher,
 };
 
 use crate::error::CommandError;
@@ -153,11 +154,11 @@ fn serve(
 }
 
 /// Starts the process that starts programs for this one. Without it there are no upgrades.
-fn start_launcher() -> Option<Launcher> {
+fn start_launcher() -> Option<UpgradeLauncher> {
     let program = std::env::current_exe();
     let launcher = program.and_then(|program| {
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-        Launcher::start(program, &arguments)
+        UpgradeLauncher::start(program, &arguments)
     });
     launcher
         .inspect_err(

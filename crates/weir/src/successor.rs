@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_control::{Handover, HandoverError, HandoverGiver, Launcher, Takeover};
+use weir_control::{Handover, HandoverError, HandoverGiver, Takeover, UpgradeLauncher};
 
 /// How long the new process may take until it accepts connections.
 pub(crate) const START_TIME_MAX: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ impl Successor {
 /// # Errors
 /// When the system starts no process or thread.
 pub(crate) fn begin(
-    launcher: &Arc<Launcher>,
+    launcher: &Arc<UpgradeLauncher>,
     handover: Handover,
     ended: impl FnOnce(Result<Successor, String>) + Send + 'static,
 ) -> Result<(), HandoverError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use weir_control::{CommandRejected, Launcher, Proxy, UpgradeReport};
+use weir_control::{CommandRejected, Proxy, UpgradeLauncher, UpgradeReport};
 
 use crate::events::ServeEvents;
 use crate::successor::{self, Successor};
@@ -14,7 +14,7 @@ pub(crate) const UPGRADING: &str = "an upgrade is under way";
 /// An upgrade of the running program: there is none, or one that has begun.
 pub(crate) struct Upgrade {
     /// None where the system has started none.
-    launcher: Option<Arc<Launcher>>,
+    launcher: Option<Arc<UpgradeLauncher>>,
     is_running: bool,
     outcome: Option<UpgradeOutcome>,
 }
@@ -23,7 +23,7 @@ type UpgradeOutcome = oneshot::Sender<Result<UpgradeReport, CommandRejected>>;
 
 impl Upgrade {
     /// With the launcher of this process.
-    pub(crate) fn by(launcher: Option<Launcher>) -> Self {
+    pub(crate) fn by(launcher: Option<UpgradeLauncher>) -> Self {
         Self { launcher: launcher.map(Arc::new), is_running: false, outcome: None }
     }
 

@@ -35,21 +35,21 @@ fn write_level(out: &mut Vec<u8>, name: &str, level: BucketLevel) {
 
 /// What limits have to do with one exchange; on the heap once any was asked, since most exchanges have none.
 #[derive(Debug, Default)]
-pub(crate) struct Limited(Option<Box<LimitUse>>);
+pub(crate) struct Limited(Option<Box<AskedLimits>>);
 
 /// Of an exchange for which none was asked.
-static NOT_LIMITED: LimitUse = LimitUse::new();
+static NOT_LIMITED: AskedLimits = AskedLimits::new();
 
 impl Deref for Limited {
-    type Target = LimitUse;
+    type Target = AskedLimits;
 
-    fn deref(&self) -> &LimitUse {
+    fn deref(&self) -> &AskedLimits {
         self.0.as_deref().unwrap_or(&NOT_LIMITED)
     }
 }
 
 impl DerefMut for Limited {
-    fn deref_mut(&mut self) -> &mut LimitUse {
+    fn deref_mut(&mut self) -> &mut AskedLimits {
         self.0.get_or_insert_default()
     }
 }
@@ -94,7 +94,7 @@ impl Limited {
 
 /// The limits of one exchange.
 #[derive(Debug, Default)]
-pub(crate) struct LimitUse {
+pub(crate) struct AskedLimits {
     /// Whether any was asked.
     pub(super) is_asked: bool,
     /// What limits hold until it is over.
@@ -120,7 +120,7 @@ pub(super) enum RuleInForce {
     List(Arc<AccessList>),
 }
 
-impl LimitUse {
+impl AskedLimits {
     const fn new() -> Self {
         Self {
             is_asked: false,

@@ -85,8 +85,10 @@ use weir_traffic::affinity::RequestAffinity;
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
+use crate::state::snapshot::Snapshot;
 use crate::upstream::stream::{ServerStream, Servers};
 use body_coding::BodyCoding;
+use cache_response::Answering;
 use cache_use::CacheUse;
 use cgi::Script;
 use client::Client;
@@ -168,13 +170,9 @@ fn carry(
         stream.receive(client, exchange, listener).await?;
         trace::begin(client, exchange, listener, &config);
         admit::request(client, stream, exchange, listener)?;
-        if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
-            return Box::pin(answer::as_last_hop(client, stream, exchange)).await;
-        }
-        // The challenge of an authority needs no route.
-        if let Some(issuers) = &config.snapshot.issuers
-            && acme_challenge::is_one(exchange)
-            && let Some(end) = Box::pin(acme_challenge::pass(client, stream, exchange, issuers)).await?
+        if needs_no_route(exchange, &config.snapshot)
+            && let Some(end) =
+                Box::pin(answer_without_route(client, stream, exchange, &config.snapshot)).await?
         {
             return Ok(end);
         }
@@ -238,18 +236,9 @@ fn carry(
             return Box::pin(upgrade::run(client, stream, exchange, plans, serving)).await;
         }
         if route.holds_responses {
-            if exchange.cached.is_some() {
-                exchange.mirrored = None;
-                match Box::pin(cache_response::take(client, stream, servers, exchange, plans, serving))
-                    .await?
-                {
-                    cache_response::Answering::Done(end) => return Ok(end),
-                    cache_response::Answering::Passes(response) => serving = response,
-                }
-            }
-            if let Some(holding) = held::wanted(exchange, plans) {
-                return Box::pin(held::run(client, stream, servers, exchange, plans, (serving, holding)))
-                    .await;
+            match Box::pin(hold_response(client, stream, servers, exchange, plans, serving)).await? {
+                Answering::Done(end) => return Ok(end),
+                Answering::Passes(response) => serving = response,
             }
         }
         if let Err(ended) = respond::run(client, stream, exchange, plans, &mut serving).await {
@@ -265,6 +254,54 @@ fn carry(
         }
         finish::run(client, servers, exchange, plans, serving);
         Ok(End::Done)
+    }
+}
+
+/// Whether the request may be one that is answered before any route is chosen: one that may go no further, or the challenge of an authority.
+#[inline(always)]
+fn needs_no_route(exchange: &Exchange, snapshot: &Snapshot) -> bool {
+    exchange.request.max_forwards(&exchange.request_text) == Some(0)
+        || snapshot.issuers.is_some() && acme_challenge::is_one(exchange)
+}
+
+/// Answers such a request, if it is one.
+async fn answer_without_route(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    exchange: &mut Exchange,
+    snapshot: &Snapshot,
+) -> Result<Option<End>, Ended> {
+    if exchange.request.max_forwards(&exchange.request_text) == Some(0) {
+        return answer::as_last_hop(client, stream, exchange).await.map(Some);
+    }
+    match &snapshot.issuers {
+        Some(issuers) => acme_challenge::pass(client, stream, exchange, issuers).await,
+        None => Ok(None),
+    }
+}
+
+/// Takes the response whole before the client gets any of it, as far as the route wants that: to store it, or to free its server early.
+async fn hold_response<S: Servers>(
+    client: &mut Client,
+    stream: &mut impl ClientStream,
+    servers: &mut S,
+    exchange: &mut Exchange,
+    plans: Plans<'_>,
+    mut serving: RespondingServer<S::Stream>,
+) -> Result<Answering<S::Stream>, Ended> {
+    if exchange.cached.is_some() {
+        exchange.mirrored = None;
+        match cache_response::take(client, stream, servers, exchange, plans, serving).await? {
+            Answering::Done(end) => return Ok(Answering::Done(end)),
+            Answering::Passes(response) => serving = response,
+        }
+    }
+    match held::wanted(exchange, plans) {
+        Some(holding) => {
+            let held = held::run(client, stream, servers, exchange, plans, (serving, holding));
+            held.await.map(Answering::Done)
+        }
+        None => Ok(Answering::Passes(serving)),
     }
 }
 
