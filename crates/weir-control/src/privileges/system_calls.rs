@@ -173,7 +173,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_getresuid, libc::SYS_getrusage, libc::SYS_gettid, libc::SYS_getuid, libc::SYS_kill, libc::SYS_prctl, libc::SYS_prlimit64,
     libc::SYS_restart_syscall, libc::SYS_rseq, libc::SYS_rt_sigaction, libc::SYS_rt_sigpending, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_sigreturn, libc::SYS_rt_sigsuspend, libc::SYS_rt_sigtimedwait, libc::SYS_rt_tgsigqueueinfo, libc::SYS_sched_getaffinity,
-    libc::SYS_sched_getparam, libc::SYS_sched_getscheduler, libc::SYS_sched_setaffinity, libc::SYS_sched_yield, libc::SYS_set_robust_list,
+    libc::SYS_sched_getparam, libc::SYS_sched_getscheduler, libc::SYS_sched_setaffinity, libc::SYS_sched_yield, libc::SYS_set_robust_list, libc::SYS_setpriority,
     libc::SYS_set_tid_address, libc::SYS_sigaltstack, libc::SYS_sysinfo, libc::SYS_tgkill, libc::SYS_times, libc::SYS_tkill, libc::SYS_umask,
     libc::SYS_uname,
     // Profiles.
