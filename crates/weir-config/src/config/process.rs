@@ -71,7 +71,7 @@ section! {
         pid_file: Box<str> = optional, like "nginx `pid`, HAProxy `pidfile`";
         /// Whether the kernel confines the process, as far as it can: to the files that a proxy needs (Landlock) and to the system calls that
         /// Weir makes (seccomp). Nothing can be executed then, in any case. No effect with `dns_command` of `tls.acme`, which starts a program.
-        sandbox: SandboxMode = "on", like "systemd `ProtectSystem` and `SystemCallFilter`";
+        sandbox: SandboxMode = "on";
     }
 }
 
