@@ -19,11 +19,10 @@ upgrade_weir() { "$WEIR" upgrade --admin "unix:$folder/weir.sock" >>upgrades.log
 upgrade_nginx() {
 	old=$(cat nginx.pid)
 	kill -USR2 "$old"
-	for _ in $(seq 100); do
-		[ -e nginx.pid ] && [ "$(cat nginx.pid)" != "$old" ] && break
-		sleep 0.05
-	done
+	until [ -e nginx.pid ] && [ "$(cat nginx.pid)" != "$old" ]; do sleep 0.05; done
 	kill -QUIT "$old"
+	# It takes no second upgrade before the old master has ended.
+	while kill -0 "$old" 2>/dev/null; do sleep 0.05; done
 }
 upgrade_haproxy() { kill -USR2 "$(cat haproxy.pid)"; }
 
@@ -49,7 +48,8 @@ measure() { # PROGRAM PORT
 sleep 1
 measure weir 9101 | tee -a result.txt
 pkill -f "$folder/weir.toml" || pkill -f "serve weir.toml"
-nginx -c "$folder/nginx.conf"
+# It executes itself by the name with which it was started.
+"$(command -v nginx)" -c "$folder/nginx.conf"
 sleep 1
 measure nginx 9102 | tee -a result.txt
 kill -QUIT "$(cat nginx.pid)"
