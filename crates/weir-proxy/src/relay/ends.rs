@@ -91,9 +91,6 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Whether what waits leaves with the bytes of a file that follow at once; until it is said again.
-    fn announce_file(&mut self) {}
-
     /// Counts bytes that were moved to the socket.
     fn count(&mut self, _len: usize) {}
 

@@ -292,8 +292,6 @@ pub(crate) struct Outgoing {
     pub(crate) sent: u64,
     /// Whether our direction of the connection ends behind the body.
     pub(crate) closes: bool,
-    /// Whether bytes of a file follow what waits at once.
-    file_follows: bool,
     /// Whether nothing will be added any more.
     ended: bool,
 }
@@ -308,7 +306,6 @@ impl Outgoing {
             tail: Vec::new(),
             sent: 0,
             closes: false,
-            file_follows: false,
             ended: false,
         }
     }
@@ -324,7 +321,6 @@ impl Outgoing {
         self.tail.shrink_to(kept_max);
         self.sent = 0;
         self.closes = false;
-        self.file_follows = false;
         self.ended = false;
     }
 
@@ -406,11 +402,6 @@ impl Sink for Writer<'_> {
         if as_it_is { self.connection.outlet() } else { None }
     }
 
-    fn announce_file(&mut self) {
-        self.outgoing.file_follows =
-            self.outgoing.framing == Framing::Plain && self.connection.outlet().is_some();
-    }
-
     fn count(&mut self, len: usize) {
         self.outgoing.sent += len as u64;
     }
@@ -418,15 +409,8 @@ impl Sink for Writer<'_> {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, RelayError>> {
         let outgoing = &mut *self.outgoing;
         let slices = [&outgoing.staged[outgoing.written..], &data[..outgoing.direct], &outgoing.tail[..]];
-        let behind = if outgoing.ended && outgoing.closes {
-            Behind::Close
-        } else if outgoing.file_follows {
-            Behind::More
-        } else {
-            Behind::Unknown
-        };
+        let behind = if outgoing.ended && outgoing.closes { Behind::Close } else { Behind::Unknown };
         let len = ready!(self.connection.poll_write(cx, slices, behind)).map_err(RelayError::Write)?;
-        outgoing.file_follows = false;
         Poll::Ready(Ok(outgoing.advance(len)))
     }
 }

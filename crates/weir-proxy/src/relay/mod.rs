@@ -195,9 +195,6 @@ impl Relay {
             }
             if sink.is_waiting() {
                 self.waiting = WaitingFor::Sink;
-                if source.file().is_some() {
-                    sink.announce_file();
-                }
                 match sink.poll_write(cx, source.data()) {
                     Poll::Ready(Ok(taken)) => self.take(source, taken),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -270,14 +267,7 @@ impl Relay {
             return Poll::Ready(Ok(false));
         }
         self.waiting = WaitingFor::Source;
-        let Poll::Ready(resident) = source.poll_resident(cx) else {
-            // The head does not wait for a disk.
-            if let Some(to) = sink.bulk() {
-                to.push();
-            }
-            return Poll::Pending;
-        };
-        resident?;
+        ready!(source.poll_resident(cx))?;
         let (Some(slice), Some(to)) = (source.file(), sink.bulk()) else { return Poll::Ready(Ok(false)) };
         self.waiting = WaitingFor::Sink;
         match ready!(to.poll_send_file(cx, slice.fd, slice.start, slice.len)) {
