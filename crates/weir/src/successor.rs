@@ -21,11 +21,13 @@ pub(crate) struct Successor {
     pub(crate) process: u32,
     pub(crate) takeover: Takeover,
     giver: HandoverGiver,
+    launcher: Arc<UpgradeLauncher>,
 }
 
 impl Successor {
-    /// Tells it that this process accepts no more.
+    /// Tells it that this process accepts no more. Until then a stop of this process ends it.
     pub(crate) fn confirm(&self) {
+        self.launcher.leave();
         self.giver.confirm();
     }
 }
@@ -47,10 +49,7 @@ pub(crate) fn begin(
         let outcome = giver.give(&handover);
         drop(handover);
         ended(match outcome {
-            Ok(takeover) => {
-                launcher.leave();
-                Ok(Successor { process, takeover, giver })
-            }
+            Ok(takeover) => Ok(Successor { process, takeover, giver, launcher }),
             Err(error) => Err(explain(&error, launcher.end())),
         });
     })?;
