@@ -122,7 +122,7 @@ fn recorded(path: &Path) -> io::Result<Option<Pid>> {
     pid.map(Some).ok_or_else(|| io::Error::other("there is something else in it than a process id"))
 }
 
-/// Whether the process exists, whoever's it is.
+/// Whether the process exists, of any user.
 fn lives(pid: Pid) -> bool {
     !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
@@ -148,7 +148,7 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert_eq!(recorded(&path).unwrap(), pid, "{text:?}");
         }
-        for text in ["-1\n", "0\n", "twelve", "1 2", "a file of an operator that is of use to somebody"] {
+        for text in ["-1\n", "0\n", "twelve", "1 2", "a file of an operator that has another purpose"] {
             fs::write(&path, text).unwrap();
             assert!(recorded(&path).is_err(), "{text:?}");
         }

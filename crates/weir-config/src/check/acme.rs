@@ -161,7 +161,7 @@ fn why_not(host: &HostPattern, can_wildcard: bool) -> Option<(&'static str, &'st
     }
 }
 
-/// Whoever could name any host would have Weir order without end.
+/// Clients that may name any host would have Weir order without end.
 fn check_on_demand(text: &SpannedTable<AcmeText>, diagnostics: &mut Vec<Diagnostic>) {
     for host in text.value.on_demand.iter().filter(|host| host.value == HostPattern::ANY) {
         let message = "`on_demand` cannot be any host: clients could make Weir order without end";

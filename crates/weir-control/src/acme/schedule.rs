@@ -177,7 +177,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let mut failed = Vec::new();
         let mut tried = Vec::new();
-        // Whoever tries as often as allowed never exceeds it.
+        // Attempts as often as allowed never exceed it.
         for minute in 0..600 {
             let now = at(minute * 60);
             if next_allowed(&mut failed, now, VALIDATIONS_MAX, hour).is_none() {

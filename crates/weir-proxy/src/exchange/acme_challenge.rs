@@ -1,7 +1,7 @@
 //! Challenges of authorities over HTTP (RFC 8555 section 8.3), for hosts whose certificates Weir obtains by itself.
 //!
 //! Answered by every listener before its routes: a redirect to HTTPS must not be in the way of the certificate that HTTPS needs. A
-//! token that is nobody's here takes its route, as the server behind it may have an ACME client of its own.
+//! token that is not known here takes its route, as the server behind it may have an ACME client of its own.
 
 use std::future::Future as _;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! `bandwidth` of a limit: all responses of a key together are no faster than it says, whoever makes them and whatever carries them.
+//! `bandwidth` of a limit: all responses of a key together are no faster than it says, whatever makes and carries them.
 
 use std::thread;
 use std::time::Duration;

@@ -53,7 +53,7 @@ fn requests_over_the_rate_are_refused() {
     assert_eq!((count(&weir, "passed"), weir.metrics().sum("weir_limit_keys", &[])), (3.0, 1.0));
 }
 
-/// Responses that no limit has refused tell what is left, beside what the server says of its own limits, and whoever has made them.
+/// Responses that no limit has refused tell what is left, beside what the server says of its own limits, and whether Weir or a server has made them.
 #[test]
 fn responses_tell_what_is_left() {
     let origin = Origin::start(|conn| {
