@@ -72,7 +72,7 @@ mod header_changes;
 pub(crate) mod waits;
 
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 
 use std::future::Future;
 use std::pin::pin;

@@ -152,7 +152,8 @@ fn config() -> CheckedConfig {
     CheckedConfig::parse(CONFIG, "simulation.toml")
 }
 
-fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
+/// A worker alone, for a config with one listener and so many servers of each upstream.
+pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64) -> Rc<Worker> {
     let inputs = PlanInputs {
         via_name: "weir".into(),
         seed,
@@ -175,7 +176,7 @@ fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
     let worker = Worker::new(&WorkerSeed {
         index: 0,
         shared: &shared,
-        shard: &Arc::new(WorkerShard::new(weir_observe::ShardSizes { listeners: 1, servers: &[SERVERS, 1] })),
+        shard: &Arc::new(WorkerShard::new(weir_observe::ShardSizes { listeners: 1, servers })),
         snapshot: &snapshot,
         recorder: &config.recorder,
         random_seed: seed,
@@ -231,7 +232,7 @@ fn tunnel_head(path: &str) -> String {
 /// Runs the exchanges of one seed to their end, and checks them. Gives a digest of all that has happened.
 fn simulate(config: &weir_config::Config, seed: u64) -> u64 {
     clock::set(Some(Instant::test(Duration::from_secs(1_000))));
-    let worker = worker(config, seed);
+    let worker = worker(config, &[SERVERS, 1], seed);
     let clients: Vec<Rc<ClientWorld>> =
         (0..CLIENTS).map(|number| Rc::new(draw_client(seed, number))).collect();
     let world = World::new(seed, clients, SERVERS);

@@ -34,7 +34,7 @@ impl Rig {
         let runtime = runtime.expect("it can be made");
         let _in_runtime = runtime.enter();
         clock::set(Some(Instant::test(Duration::from_secs(1_000))));
-        let worker = worker(&config().into_result().expect("the config is good"), 1);
+        let worker = worker(&config().into_result().expect("the config is good"), &[SERVERS, 1], 1);
         let client = Rc::new(ClientWorld::new(tunnel_head("/one/a"), Vec::new()));
         client.reply.make_room(1_000);
         let world = World::scripted(vec![Rc::clone(&client)], SERVERS);

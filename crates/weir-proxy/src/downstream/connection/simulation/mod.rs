@@ -11,21 +11,18 @@ mod peer;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use weir_observe::WorkerShard;
 
 use self::browser::{Browser, StreamKind};
 use self::peer::{LIMITED_LEN, OriginPeer};
 use super::ClientConnection;
 use super::exchange_pool::ExchangePool;
+use crate::exchange::simulation::worker;
 use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
-use crate::state::plan_inputs::PlanInputs;
-use crate::state::shared::{AcceptedConnection, Load, Shared};
-use crate::state::snapshot::Snapshot;
-use crate::state::worker::{Worker, WorkerSeed};
+use crate::state::shared::AcceptedConnection;
+use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
 
 /// The limits of a run. Nothing else ends a connection before it is over.
@@ -54,38 +51,6 @@ fn config(server: &str) -> weir_config::Config {
          upstream.app = {{ servers = [\"unix:{server}\"], timeouts.response = \"30s\", timeouts.tunnel = \"30s\" }}"
     );
     weir_config::Config::parse(&text, "simulation.toml").expect("the config is good")
-}
-
-fn worker(config: &weir_config::Config, seed: u64) -> Rc<Worker> {
-    let inputs = PlanInputs {
-        via_name: "weir".into(),
-        seed,
-        workers: 1,
-        due_upstreams: Arc::default(),
-        issuers: Arc::default(),
-    };
-    let snapshot = Arc::new(Snapshot::new(config, &inputs).expect("it has no TLS"));
-    let shared = Arc::new(Shared {
-        loads: Box::new([Load::default()]),
-        hand_over: Box::new([]),
-        room_requests: Box::new([]),
-        connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
-        passwords: Arc::default(),
-        stop_announced: AtomicBool::new(false),
-        stopping: AtomicBool::new(false),
-        replaced: AtomicBool::new(false),
-        closed: AtomicUsize::new(0),
-    });
-    let sizes = weir_observe::ShardSizes { listeners: 1, servers: &[1] };
-    let worker = Worker::new(&WorkerSeed {
-        index: 0,
-        shared: &shared,
-        shard: &Arc::new(WorkerShard::new(sizes)),
-        snapshot: &snapshot,
-        recorder: &config.recorder,
-        random_seed: seed,
-    });
-    Rc::new(worker.expect("there are descriptors"))
 }
 
 /// Numbers drawn from a seed (xorshift64*).
@@ -117,7 +82,7 @@ impl ConnectionRig {
     fn open(seed: u64) -> Self {
         clock::set(Some(Instant::test(Duration::from_secs(1_000))));
         let server = OriginPeer::listen();
-        let worker = worker(&config(server.path()), seed);
+        let worker = worker(&config(server.path()), &[1], seed);
         let plan = Arc::clone(&worker.config.borrow().snapshot.listeners[0]);
         let listener = LocalListener::new(&plan, 0, 0, None);
         let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
