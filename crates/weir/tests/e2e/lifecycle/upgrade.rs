@@ -157,6 +157,17 @@ fn a_program_that_does_not_start_changes_nothing() {
 }
 
 #[test]
+fn a_stop_during_an_upgrade_is_a_stop() {
+    let origin = echo();
+    let mut weir = Weir::start(&config(&origin, ""));
+    let web = weir.web();
+    weir.signal(Signal::USR2);
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit_of_the_first().code(), Some(0), "{}", weir.stderr());
+    eventually("no process is left on the address", || std::net::TcpListener::bind(web).is_ok());
+}
+
+#[test]
 fn tunnels_continue_until_their_time_is_over() {
     let origin = tunnelling();
     for (grace, ends) in [("1h", false), ("300ms", true)] {
