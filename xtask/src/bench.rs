@@ -5,8 +5,9 @@
 use anyhow::ensure;
 use clap::Args;
 
+use crate::dist::DistBuild;
 use crate::process::ProgramRun;
-use crate::workspace::{DIST_BUILD, Workspace};
+use crate::workspace::Workspace;
 
 /// Keep-alive HTTP is what most traffic is, and the lab needs nothing special to run it.
 const SCENARIO_DEFAULT: &str = "l7-keepalive";
@@ -33,15 +34,13 @@ impl BenchArguments {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &BenchArguments) -> anyhow::Result<()> {
-    // One after the other: built together, they would share the features of their dependencies, and this would be another Weir
-    // than the one that packages hold and that `instructions` counts.
-    for package in ["weir", "weir-lab"] {
-        ProgramRun::cargo(workspace).args(DIST_BUILD).args(["--package", package]).run()?;
-    }
+    let dist = DistBuild::measured(workspace)?;
+    // The lab finds it in its own folder.
+    dist.program("weir")?;
+    let lab = dist.program("weir-lab")?;
     let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
-        let lab = workspace.dist().join("weir-lab");
-        let mut process = ProgramRun::new(workspace, lab).finds_tools(workspace).args(["run", scenario]);
+        let mut process = ProgramRun::new(workspace, &lab).finds_tools(workspace).args(["run", scenario]);
         if arguments.short {
             process = process.arg("--short");
         }

@@ -23,6 +23,7 @@ mod packages;
 mod go_programs;
 mod wheel;
 mod tools;
+mod dist;
 mod process;
 mod workspace;
 mod clock;

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
+use std::process::{ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -93,6 +94,24 @@ impl ProgramRun {
             .with_context(|| format!("`{described}` printed something that is not UTF-8"))
     }
 
+    /// Runs it as [`ProgramRun::run`] does, and keeps what it writes to standard output beside showing it. How it ended is for the
+    /// caller to judge.
+    pub(crate) fn run_and_keep(mut self) -> anyhow::Result<(ExitStatus, String)> {
+        println!("$ {}", self.describe());
+        self.command.stdout(Stdio::piped());
+        let described = self.describe();
+        let mut child = self.command.spawn().with_context(|| format!("cannot start `{described}`"))?;
+        let output = EchoedOutput::of(child.stdout.take().expect("it is piped"));
+        let id = child.id();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(child.wait()));
+        let Ok(ended) = receiver.recv_timeout(self.limit) else {
+            kill_tree(id);
+            bail!("`{described}` had not ended after {} s and was killed", self.limit.as_secs());
+        };
+        Ok((ended.with_context(|| format!("cannot wait for `{described}`"))?, output.take()))
+    }
+
     fn finish(mut self) -> anyhow::Result<Output> {
         let described = self.describe();
         let child = self.command.spawn().with_context(|| format!("cannot start `{described}`"))?;
@@ -127,6 +146,39 @@ impl ProgramRun {
         words.push(if is_cargo { "cargo".to_owned() } else { program.display().to_string() });
         words.extend(self.command.get_args().map(|arg| quote(&arg.to_string_lossy())));
         words.join(" ")
+    }
+}
+
+/// What a program writes to standard output: shown at once, and kept.
+struct EchoedOutput {
+    kept: Arc<Mutex<Vec<u8>>>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl EchoedOutput {
+    /// How long output is waited for once its program has ended: a process that it left behind may hold the pipe open for ever.
+    const GRACE: Duration = Duration::from_secs(5);
+
+    fn of(mut pipe: ChildStdout) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (sender, ended) = mpsc::channel();
+        let filled = Arc::clone(&kept);
+        thread::spawn(move || {
+            let mut chunk = [0; 16 * 1024];
+            while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+                let read = &chunk[..count];
+                // A terminal that is gone is no reason to stop reading.
+                std::io::stdout().write_all(read).ok();
+                filled.lock().expect("no holder panics").extend_from_slice(read);
+            }
+            sender.send(()).ok();
+        });
+        Self { kept, ended }
+    }
+
+    fn take(self) -> String {
+        self.ended.recv_timeout(Self::GRACE).ok();
+        String::from_utf8_lossy(&self.kept.lock().expect("no holder panics")).into_owned()
     }
 }
 
@@ -179,7 +231,7 @@ fn tree_of(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::io::{BufRead as _, BufReader};
 
     use super::*;
 
@@ -194,6 +246,12 @@ mod tests {
         assert_eq!(error, "`sh -c 'exit 3'` ended with exit status: 3");
         let error = ProgramRun::in_folder(Path::new("/"), "no-such-program").read().unwrap_err().to_string();
         assert_eq!(error, "cannot start `no-such-program`");
+    }
+
+    #[test]
+    fn output_is_kept_and_the_caller_judges_the_status() {
+        let (status, output) = shell("echo out; exit 3").run_and_keep().unwrap();
+        assert_eq!((status.code(), output.as_str()), (Some(3), "out\n"));
     }
 
     #[test]

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use cargo_metadata::{Metadata, MetadataCommand};
 
-/// How cargo builds what packages hold and what is measured. A release build compiles faster and runs slower.
-pub(crate) const DIST_BUILD: [&str; 4] = ["build", "--profile", "dist", "--all-features"];
-
 /// The checkout that `cargo xtask` was started in.
 pub(crate) struct Workspace {
     /// Packages and the resolved dependency graph.
@@ -35,11 +32,6 @@ impl Workspace {
     /// Where cargo builds: `target/` unless `CARGO_TARGET_DIR` says otherwise.
     pub(crate) fn target(&self) -> &Path {
         self.metadata.target_directory.as_std_path()
-    }
-
-    /// Where [`DIST_BUILD`] puts programs.
-    pub(crate) fn dist(&self) -> PathBuf {
-        self.target().join("dist")
     }
 
     /// The programs that `setup` installs, apart from those of the machine.

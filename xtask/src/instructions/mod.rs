@@ -17,7 +17,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use self::baseline::Baseline;
-use self::program::PROGRAMS;
+use self::program::{Executables, PROGRAMS};
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 
@@ -38,15 +38,15 @@ fn program_names() -> PossibleValuesParser {
 pub(crate) fn run(workspace: &Workspace, arguments: &InstructionsArguments) -> anyhow::Result<()> {
     let compiler = ProgramRun::new(workspace, "rustc").arg("--version").read()?.trim().to_owned();
     let mut counted = BTreeMap::new();
-    program::build(workspace)?;
+    let executables = Executables::build(workspace)?;
     if let Some(program) = PROGRAMS.iter().find(|program| Some(program.name) == arguments.profile.as_deref())
     {
-        return program.show_profile(workspace);
+        return program.show_profile(workspace, &executables);
     }
     let baseline = if arguments.record { None } else { Some(Baseline::read(workspace)?) };
     for program in PROGRAMS {
         let is_enough = |count| baseline.as_ref().is_none_or(|baseline| baseline.allows(program.name, count));
-        let count = program.instructions_per_exchange(workspace, is_enough);
+        let count = program.instructions_per_exchange(workspace, &executables, is_enough);
         counted.insert(
             program.name.to_owned(),
             count.with_context(|| format!("cannot count {}", program.name))?,

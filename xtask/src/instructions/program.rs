@@ -2,13 +2,16 @@
 //!
 //! Each is run twice, with different numbers of exchanges; the difference holds no start-up cost.
 
+use std::path::PathBuf;
+
 use anyhow::ensure;
 
 use super::callgrind::Callgrind;
 use super::peers::ExchangeShape;
 use super::serve;
+use crate::dist::DistBuild;
 use crate::process::ProgramRun;
-use crate::workspace::{DIST_BUILD, Workspace};
+use crate::workspace::Workspace;
 
 /// A program and how much of it to run.
 pub(super) struct Program {
@@ -53,11 +56,17 @@ pub(super) const PROGRAMS: &[Program] = &[
 /// instructions: the least count is the one that was disturbed least.
 const COUNTS_MAX: u32 = 4;
 
-/// Builds everything that is counted, as packages hold it.
-pub(super) fn build(workspace: &Workspace) -> anyhow::Result<()> {
-    let dist = || ProgramRun::cargo(workspace).args(DIST_BUILD);
-    dist().args(["--package", "weir"]).run()?;
-    dist().args(["--package", "weir-http", "--example", "http_codec"]).run()
+/// Everything that is counted, as packages hold it.
+pub(super) struct Executables {
+    weir: PathBuf,
+    codec: PathBuf,
+}
+
+impl Executables {
+    pub(super) fn build(workspace: &Workspace) -> anyhow::Result<Self> {
+        let dist = DistBuild::measured(workspace)?;
+        Ok(Self { weir: dist.program("weir")?, codec: dist.example("weir-http", "http_codec")? })
+    }
 }
 
 impl Program {
@@ -65,12 +74,13 @@ impl Program {
     pub(super) fn instructions_per_exchange(
         &self,
         workspace: &Workspace,
+        executables: &Executables,
         is_enough: impl Fn(u64) -> bool,
     ) -> anyhow::Result<u64> {
         let (mut fewer, mut more, mut per_exchange) = (u64::MAX, u64::MAX, u64::MAX);
         for _ in 0..COUNTS_MAX {
-            fewer = fewer.min(self.count(workspace, self.exchanges)?);
-            more = more.min(self.count(workspace, 2 * self.exchanges)?);
+            fewer = fewer.min(self.count(workspace, executables, self.exchanges)?);
+            more = more.min(self.count(workspace, executables, 2 * self.exchanges)?);
             per_exchange = more.saturating_sub(fewer) / self.exchanges;
             if is_enough(per_exchange) {
                 break;
@@ -81,25 +91,33 @@ impl Program {
     }
 
     /// Runs it once and prints the functions in the order of their instructions, start-up included.
-    pub(super) fn show_profile(&self, workspace: &Workspace) -> anyhow::Result<()> {
-        let callgrind = self.run(workspace, 2 * self.exchanges)?;
+    pub(super) fn show_profile(
+        &self,
+        workspace: &Workspace,
+        executables: &Executables,
+    ) -> anyhow::Result<()> {
+        let callgrind = self.run(workspace, executables, 2 * self.exchanges)?;
         ProgramRun::new(workspace, "callgrind_annotate").arg("--auto=no").arg(callgrind.profile()).run()
     }
 
-    fn count(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<u64> {
-        self.run(workspace, exchanges)?.total()
+    fn count(&self, workspace: &Workspace, executables: &Executables, exchanges: u64) -> anyhow::Result<u64> {
+        self.run(workspace, executables, exchanges)?.total()
     }
 
-    fn run(&self, workspace: &Workspace, exchanges: u64) -> anyhow::Result<Callgrind> {
+    fn run(
+        &self,
+        workspace: &Workspace,
+        executables: &Executables,
+        exchanges: u64,
+    ) -> anyhow::Result<Callgrind> {
         let callgrind = Callgrind::new(workspace.target());
-        let dist = workspace.dist();
         match self.subject {
             Subject::Codec(what) => {
-                let codec = dist.join("examples").join("http_codec");
-                let process = ProgramRun::new(workspace, "valgrind").args(callgrind.args()).arg(codec);
+                let process =
+                    ProgramRun::new(workspace, "valgrind").args(callgrind.args()).arg(&executables.codec);
                 process.arg(what).arg(exchanges.to_string()).run()?;
             }
-            Subject::Serve(traffic) => serve::run(&callgrind, &dist.join("weir"), traffic, exchanges)?,
+            Subject::Serve(traffic) => serve::run(&callgrind, &executables.weir, traffic, exchanges)?,
         }
         Ok(callgrind)
     }

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 
-use self::programs::Libc;
 use self::release::Release;
+use crate::dist::Libc;
 use crate::process::ProgramRun;
 use crate::workspace::Workspace;
 

@@ -1,22 +1,14 @@
-//! The programs in packages: built as `dist`, stripped, without a path of the builder.
-//!
-//! With glibc for Debian, whose packages share one; with musl, static, for what has to run anywhere.
+//! The programs in packages, what they print for packages, and their symbols cut off.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 
 use super::{PROGRAM_BYTES_MAX, archive, output_of};
+use crate::dist::{DistBuild, Libc};
 use crate::process::ProgramRun;
-use crate::workspace::{DIST_BUILD, Workspace};
-
-/// The C library that programs are linked with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Libc {
-    Gnu,
-    Musl,
-}
+use crate::workspace::Workspace;
 
 /// The programs, as built: with their symbols.
 pub(super) struct Programs {
@@ -25,82 +17,10 @@ pub(super) struct Programs {
     pub(super) libc: Libc,
 }
 
-impl Libc {
-    /// As in the name of a target.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Gnu => "gnu",
-            Self::Musl => "musl",
-        }
-    }
-}
-
 /// Builds both programs for this processor below `target`.
 pub(super) fn build(workspace: &Workspace, target: &Path, libc: Libc) -> anyhow::Result<Programs> {
-    let host = host_of(workspace)?;
-    let architecture = host.split('-').next().unwrap_or(&host);
-    let triple = format!("{architecture}-unknown-linux-{}", libc.name());
-    if libc == Libc::Musl {
-        require_musl(workspace, &triple)?;
-    }
-    let variable = triple.replace('-', "_");
-    let mut cargo = ProgramRun::cargo(workspace)
-        .args(DIST_BUILD)
-        .args(["--locked", "--package", "weir", "--package", "weir-lab", "--target", &triple, "--target-dir"])
-        .arg(target)
-        .env("RUSTFLAGS", remapped_paths(workspace, target).join(" "))
-        .env(&format!("CFLAGS_{variable}"), remapped_paths_of_c(workspace, target).join(" "))
-        .env("CARGO_INCREMENTAL", "0");
-    if libc == Libc::Musl {
-        cargo = cargo.env(&format!("CC_{variable}"), "musl-gcc");
-    }
-    cargo.run()?;
-    let folder = target.join(&triple).join("dist");
-    Ok(Programs { weir: folder.join("weir"), lab: folder.join("weir-lab"), libc })
-}
-
-/// The folders of this machine that would be in the programs otherwise, each with the name that replaces it.
-fn folders(workspace: &Workspace, target: &Path) -> Vec<(PathBuf, &'static str)> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    // The last one that fits is taken.
-    vec![(workspace.root().to_owned(), "weir"), (target.to_owned(), "target"), (cargo, "cargo")]
-}
-
-fn remapped_paths(workspace: &Workspace, target: &Path) -> Vec<String> {
-    let folders = folders(workspace, target);
-    folders.iter().map(|(from, to)| format!("--remap-path-prefix={}=/{to}", from.display())).collect()
-}
-
-fn remapped_paths_of_c(workspace: &Workspace, target: &Path) -> Vec<String> {
-    let folders = folders(workspace, target);
-    folders.iter().map(|(from, to)| format!("-ffile-prefix-map={}=/{to}", from.display())).collect()
-}
-
-fn host_of(workspace: &Workspace) -> anyhow::Result<String> {
-    let printed = ProgramRun::new(workspace, "rustc").arg("-vV").read()?;
-    printed
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .map(str::to_owned)
-        .context("rustc names no host")
-}
-
-/// The standard library of Rust for musl, and a C compiler for it.
-fn require_musl(workspace: &Workspace, triple: &str) -> anyhow::Result<()> {
-    let root = ProgramRun::new(workspace, "rustc").args(["--print", "sysroot"]).read()?;
-    let standard_library = Path::new(root.trim_end()).join("lib/rustlib").join(triple);
-    if !standard_library.exists() {
-        ProgramRun::new(workspace, "rustup").args(["target", "add", triple]).run().with_context(|| {
-            format!("the standard library for {triple} is missing: rustup target add {triple}")
-        })?;
-    }
-    match ProgramRun::new(workspace, "musl-gcc").arg("-dumpversion").read() {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            bail!("{error:#}: on Debian it is in the package musl-tools, which cargo xtask setup installs")
-        }
-    }
+    let dist = DistBuild::new(workspace, target, libc)?;
+    Ok(Programs { weir: dist.program("weir")?, lab: dist.program("weir-lab")?, libc })
 }
 
 /// Copies a program without its symbols to `to`. The size of `weir` is bounded.

@@ -1,0 +1,123 @@
+//! The programs as packages hold them and as everything measures them: profile `dist`, all features, no path of the builder.
+//!
+//! One build serves packages, instruction counts and the lab, so that what is measured is what is installed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::process::ProgramRun;
+use crate::workspace::Workspace;
+
+/// The C library that programs are linked with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Libc {
+    /// For Debian, whose packages share one, and for measurements.
+    Gnu,
+    /// Static, for what has to run anywhere.
+    Musl,
+}
+
+/// Where the programs of this processor are built, and how.
+pub(crate) struct DistBuild<'a> {
+    workspace: &'a Workspace,
+    target: &'a Path,
+    libc: Libc,
+    triple: String,
+}
+
+impl Libc {
+    /// As in the name of a target.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Gnu => "gnu",
+            Self::Musl => "musl",
+        }
+    }
+}
+
+impl<'a> DistBuild<'a> {
+    /// The build below `target` with `libc`.
+    pub(crate) fn new(workspace: &'a Workspace, target: &'a Path, libc: Libc) -> anyhow::Result<Self> {
+        let host = host_of(workspace)?;
+        let architecture = host.split('-').next().unwrap_or(&host);
+        let triple = format!("{architecture}-unknown-linux-{}", libc.name());
+        if libc == Libc::Musl {
+            require_musl(workspace, &triple)?;
+        }
+        Ok(Self { workspace, target, libc, triple })
+    }
+
+    /// What is measured on this machine.
+    pub(crate) fn measured(workspace: &'a Workspace) -> anyhow::Result<Self> {
+        Self::new(workspace, workspace.target(), Libc::Gnu)
+    }
+
+    /// Builds the program of that package, and returns where it is. Each program is built by itself: built with another it would have the
+    /// features that the other needs of their common dependencies, and be larger.
+    pub(crate) fn program(&self, package: &str) -> anyhow::Result<PathBuf> {
+        self.build(&["--package", package])?;
+        Ok(self.folder().join(package))
+    }
+
+    /// Builds an example of a package, and returns where it is.
+    pub(crate) fn example(&self, package: &str, example: &str) -> anyhow::Result<PathBuf> {
+        self.build(&["--package", package, "--example", example])?;
+        Ok(self.folder().join("examples").join(example))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.target.join(&self.triple).join("dist")
+    }
+
+    fn build(&self, what: &[&str]) -> anyhow::Result<()> {
+        let variable = self.triple.replace('-', "_");
+        let mut cargo = ProgramRun::cargo(self.workspace)
+            .args(["build", "--profile", "dist", "--all-features", "--locked"])
+            .args(what)
+            .args(["--target", &self.triple, "--target-dir"])
+            .arg(self.target)
+            .env("RUSTFLAGS", self.remapped("--remap-path-prefix="))
+            .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map="))
+            .env("CARGO_INCREMENTAL", "0");
+        if self.libc == Libc::Musl {
+            cargo = cargo.env(&format!("CC_{variable}"), "musl-gcc");
+        }
+        cargo.run()
+    }
+
+    /// The folders of this machine that would be in the programs otherwise, each with the name that replaces it.
+    fn remapped(&self, flag: &str) -> String {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+        // The last one that fits is taken.
+        let folders = [(self.workspace.root(), "weir"), (self.target, "target"), (&cargo, "cargo")];
+        folders.map(|(from, to)| format!("{flag}{}=/{to}", from.display())).join(" ")
+    }
+}
+
+fn host_of(workspace: &Workspace) -> anyhow::Result<String> {
+    let printed = ProgramRun::new(workspace, "rustc").arg("-vV").read()?;
+    printed
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("rustc names no host")
+}
+
+/// The standard library of Rust for musl, and a C compiler for it.
+fn require_musl(workspace: &Workspace, triple: &str) -> anyhow::Result<()> {
+    let root = ProgramRun::new(workspace, "rustc").args(["--print", "sysroot"]).read()?;
+    let standard_library = Path::new(root.trim_end()).join("lib/rustlib").join(triple);
+    if !standard_library.exists() {
+        ProgramRun::new(workspace, "rustup").args(["target", "add", triple]).run().with_context(|| {
+            format!("the standard library for {triple} is missing: rustup target add {triple}")
+        })?;
+    }
+    match ProgramRun::new(workspace, "musl-gcc").arg("-dumpversion").read() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            bail!("{error:#}: on Debian it is in the package musl-tools, which cargo xtask setup installs")
+        }
+    }
+}
