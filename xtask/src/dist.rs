@@ -54,7 +54,7 @@ impl<'a> DistBuild<'a> {
     }
 
     /// Builds the program of that package, and returns where it is. Each program is built by itself: built with another it would have the
-    /// features that the other needs of their common dependencies, and be larger.
+    /// features that the other needs of their common dependencies, and be another program.
     pub(crate) fn program(&self, package: &str) -> anyhow::Result<PathBuf> {
         self.build(&["--package", package])?;
         Ok(self.folder().join(package))
