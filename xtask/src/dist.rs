@@ -77,13 +77,22 @@ impl<'a> DistBuild<'a> {
             .args(what)
             .args(["--target", &self.triple, "--target-dir"])
             .arg(self.target)
-            .env("RUSTFLAGS", self.remapped("--remap-path-prefix="))
+            .env("RUSTFLAGS", self.flags())
             .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map="))
             .env("CARGO_INCREMENTAL", "0");
         if self.libc == Libc::Musl {
             cargo = cargo.env(&format!("CC_{variable}"), "musl-gcc");
         }
         cargo.run()
+    }
+
+    /// With glibc, relocations are packed, which takes 2.36: Debian 12. It makes the program a 25th smaller, and its start quicker.
+    fn flags(&self) -> String {
+        let packed = match self.libc {
+            Libc::Gnu => " -C link-arg=-Wl,-z,pack-relative-relocs",
+            Libc::Musl => "",
+        };
+        self.remapped("--remap-path-prefix=") + packed
     }
 
     /// The folders of this machine that would be in the programs otherwise, each with the name that replaces it.
