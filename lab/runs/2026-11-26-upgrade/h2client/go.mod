@@ -1,0 +1,3 @@
+module h2client
+
+go 1.25
