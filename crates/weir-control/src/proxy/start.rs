@@ -189,12 +189,17 @@ impl Proxy {
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        let commands = self.commands.clone();
         let run = move || {
             let _registration = threads::register();
             if let Some(cpu) = cpu {
                 cpus::pin(cpu);
             }
-            worker::run(start)
+            if let Err(error) = worker::run(start) {
+                let part = format!("weir-worker-{index}");
+                tracing::error!(worker = index, %error, "a worker does not work any more: the process ends");
+                commands.give_up(&part, format!("the worker {index} does not work any more: {error}"));
+            }
         };
         self.stop_workers.push(stop);
         self.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(run)?);

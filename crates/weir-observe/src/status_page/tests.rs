@@ -71,6 +71,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             memory_bytes: 10 << 20,
             allows_changes: true,
             confinement: Default::default(),
+            panics: Vec::new(),
         },
         config: ReloadStats { generation: 3, since_seconds: 900, ..ReloadStats::default() },
         workers: vec![WorkerOverview {

@@ -8,3 +8,7 @@ mod upgrade;
 mod privileges;
 mod sandbox;
 mod supervisor;
+#[cfg(debug_assertions)]
+mod panics;
+#[cfg(debug_assertions)]
+mod crashes;
