@@ -14,7 +14,7 @@ const GAUGES: [&str; 6] = [
     "weir_worker_connections_open",
     "weir_worker_exchanges_open",
     "weir_worker_buffers_in_use",
-    "weir_server_requests_in_flight",
+    "weir_server_attempts_open",
     "weir_upstream_queue_length",
 ];
 
