@@ -17,8 +17,8 @@ use crate::admin_access::AdminPeer;
 use crate::certificate_reports::certificates;
 use crate::features::PROFILER;
 use crate::operations::Operations;
-use crate::own_log;
 use crate::overview::{caches, keys, limits, mirrors};
+use crate::own_log;
 
 /// Bytes of the config that the status page shows.
 const CONFIG_SHOWN_MAX: usize = 1 << 18;

@@ -21,7 +21,8 @@ const OF_PANICS: [&str; 6] = [
 ];
 
 /// Where the file of the program begins in memory; the addresses differ with each start.
-static BASE: LazyLock<Option<u64>> = LazyLock::new(|| base(&std::fs::read_to_string("/proc/self/maps").ok()?));
+static BASE: LazyLock<Option<u64>> =
+    LazyLock::new(|| base(&std::fs::read_to_string("/proc/self/maps").ok()?));
 
 /// The text; takes some time, since names are looked up.
 pub(super) fn render(backtrace: &Backtrace) -> String {
@@ -45,7 +46,8 @@ fn compose(full: &str, base: Option<u64>) -> String {
         }
         frames += 1;
         let offset = base.map_or(address, |base| address.wrapping_sub(base));
-        writeln!(text, "  {offset:#x} {} {}", without_hash(name), place.unwrap_or_default()).expect("a String takes every write");
+        writeln!(text, "  {offset:#x} {} {}", without_hash(name), place.unwrap_or_default())
+            .expect("a String takes every write");
     }
     text
 }
@@ -93,7 +95,10 @@ mod tests {
     fn a_stripped_program_has_places() {
         let full = "   0:     0x555500001000 - <unknown>\n   1:     0x555500002000 - <unknown>\n";
         assert_eq!(compose(full, Some(0x5555_0000_0000)), "  0x1000 <unknown> \n  0x2000 <unknown> \n");
-        assert_eq!(base("555500000000-555500001000 r--p 0 fe:00 1 /usr/bin/weir\n7f00-7f01 r 0 0 0 /lib/c\n"), Some(0x5555_0000_0000));
+        assert_eq!(
+            base("555500000000-555500001000 r--p 0 fe:00 1 /usr/bin/weir\n7f00-7f01 r 0 0 0 /lib/c\n"),
+            Some(0x5555_0000_0000)
+        );
     }
 
     #[test]

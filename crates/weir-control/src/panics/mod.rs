@@ -73,7 +73,12 @@ fn take(info: &PanicHookInfo<'_>, thread: &str) {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let location = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     let message = message(info);
-    tracing::error!(thread, location, cause = message, "panic: a defect of Weir; what the thread was doing ends");
+    tracing::error!(
+        thread,
+        location,
+        cause = message,
+        "panic: a defect of Weir; what the thread was doing ends"
+    );
     let now_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
     if is_known(&location, now_ms) {
         return;

@@ -114,7 +114,11 @@ pub fn run(start: WorkerStart) -> Result<(), WorkerError> {
         }
         let lost = shard.connections_lost.value() - lost_before;
         if shared.stopping.load(Ordering::SeqCst) {
-            tracing::error!(worker = index, lost, "a worker has crashed while Weir stops: its connections are lost");
+            tracing::error!(
+                worker = index,
+                lost,
+                "a worker has crashed while Weir stops: its connections are lost"
+            );
             return Ok(());
         }
         crashes.record(clock::now())?;

@@ -85,15 +85,24 @@ mod tests {
         let mut archive = Archive::new(1_700_000_000);
         archive.add("a.txt", b"alpha");
         archive.add("b.bin", &vec![7; 100_000]);
-        std::fs::write(&file, archive.finish("what is in it\n").expect("there is memory")).expect("it is new");
-        let tar = Command::new("tar").arg("-xzvf").arg(&file).arg("-C").arg(folder.path()).stdin(Stdio::null()).output();
+        std::fs::write(&file, archive.finish("what is in it\n").expect("there is memory"))
+            .expect("it is new");
+        let tar = Command::new("tar")
+            .arg("-xzvf")
+            .arg(&file)
+            .arg("-C")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .output();
         let tar = tar.expect("every system has tar");
         assert!(tar.status.success(), "{tar:?}");
         assert_eq!(
             String::from_utf8_lossy(&tar.stdout),
             "weir-report/report.txt\nweir-report/a.txt\nweir-report/b.bin\n"
         );
-        let read = |name: &str| std::fs::read(folder.path().join("weir-report").join(name)).expect("it was unpacked");
+        let read = |name: &str| {
+            std::fs::read(folder.path().join("weir-report").join(name)).expect("it was unpacked")
+        };
         assert_eq!((read("a.txt"), read("b.bin").len()), (b"alpha".to_vec(), 100_000));
     }
 }

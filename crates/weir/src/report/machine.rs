@@ -39,13 +39,19 @@ const OF_MACHINE: [&str; 24] = [
 const OF_PROCESS: [&str; 6] = ["limits", "status", "stat", "cgroup", "schedstat", "io"];
 
 /// Files of the cgroup of a process.
-const OF_CGROUP: [&str; 6] = ["cpu.max", "cpu.stat", "memory.max", "memory.current", "memory.events", "pids.max"];
+const OF_CGROUP: [&str; 6] =
+    ["cpu.max", "cpu.stat", "memory.max", "memory.current", "memory.events", "pids.max"];
 
 /// Adds them, for the process with this number where one runs.
 pub(super) fn collect(parts: &mut Parts, process: Option<u64>) {
-    let mut text = format!("CPUs: {}\n{}\n\n", std::thread::available_parallelism().map_or(0, usize::from), cpu_model());
+    let mut text =
+        format!("CPUs: {}\n{}\n\n", std::thread::available_parallelism().map_or(0, usize::from), cpu_model());
     OF_MACHINE.iter().for_each(|file| add_file(&mut text, file));
-    parts.add("machine.txt", "the machine on which this command ran: kernel, memory, settings", Ok(text.into()));
+    parts.add(
+        "machine.txt",
+        "the machine on which this command ran: kernel, memory, settings",
+        Ok(text.into()),
+    );
     let process = process.ok_or_else(|| "no process of Weir is known".to_owned());
     let process = process.and_then(|number| match fs::metadata(format!("/proc/{number}")) {
         Ok(_) => Ok(number),

@@ -136,7 +136,15 @@ fn add_config(parts: &mut Parts, file: &Path) {
 /// Whether messages of this kind name keys and no values, which could be secrets.
 fn names_keys_only(kind: DiagnosticKind) -> bool {
     use DiagnosticKind as Kind;
-    matches!(kind, Kind::UnknownKey | Kind::MisplacedKey | Kind::NotSupported | Kind::MissingKey | Kind::Unused | Kind::Conflict)
+    matches!(
+        kind,
+        Kind::UnknownKey
+            | Kind::MisplacedKey
+            | Kind::NotSupported
+            | Kind::MissingKey
+            | Kind::Unused
+            | Kind::Conflict
+    )
 }
 
 /// Writes a file that only its owner can read, and replaces none.

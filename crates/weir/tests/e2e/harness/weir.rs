@@ -58,6 +58,7 @@ impl Weir {
     }
 
     /// Like [`Weir::start`]; requests order faults by the field `weir-fault`.
+    #[cfg(debug_assertions)]
     pub(crate) fn start_faulty(text: &str) -> Weir {
         let mut weir = Weir::start_in_environment(temporary_folder(), text, &[("WEIR_FAULTS", "1")]);
         weir.is_faulty = true;
@@ -109,8 +110,15 @@ impl Weir {
         let stderr = Arc::new(Mutex::new(String::new()));
         let (lines, following) = follow(&mut process, Arc::clone(&stderr));
         let following = Some(following);
-        let mut weir =
-            Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new(), is_faulty: false };
+        let mut weir = Weir {
+            process,
+            addresses: HashMap::new(),
+            stderr,
+            following,
+            folder,
+            successors: Vec::new(),
+            is_faulty: false,
+        };
         weir.wait_until_ready(&lines, shown);
         weir
     }

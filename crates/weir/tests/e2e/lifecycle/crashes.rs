@@ -9,7 +9,9 @@ const CRASH: &str = "GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: crash\r\n\r\n
 fn start(origin: &Origin, workers: usize) -> Weir {
     Weir::start_faulty(&config_with(
         &[origin.named("a")],
-        &format!("process.workers = {workers}\nlistener.web.access_log = {{ path = \"{{dir}}/access.log\" }}\n"),
+        &format!(
+            "process.workers = {workers}\nlistener.web.access_log.output = \"file:{{dir}}/access.log\"\n"
+        ),
     ))
 }
 
@@ -82,6 +84,9 @@ fn a_worker_that_crashes_again_and_again_ends_the_process() {
     }
     assert_eq!(weir.wait_for_exit().code(), Some(1), "{}", weir.stderr());
     let log = weir.stderr();
-    assert!(log.contains("error: the worker 0 does not work any more: it has crashed 5 times within 60 seconds"), "{log}");
+    assert!(
+        log.contains("error: the worker 0 does not work any more: it has crashed 5 times within 60 seconds"),
+        "{log}"
+    );
     assert_eq!(log.matches("is started anew").count(), 4, "{log}");
 }
