@@ -10,7 +10,7 @@ fn start(origin: &Origin, workers: usize) -> Weir {
     Weir::start_faulty(&config_with(
         &[origin.named("a")],
         &format!(
-            "process.workers = {workers}\nlistener.web.access_log.output = \"file:{{dir}}/access.log\"\n"
+            "process.workers = {workers}\nlistener.web.access_log.output = \"file:{{dir}}/access.log\"\nlistener.web.access_log.format = \"{{status}}\"\n"
         ),
     ))
 }
