@@ -211,7 +211,8 @@ fn join_chunks(mut rest: &[u8]) -> Result<Option<Vec<u8>>, AdminRequestError> {
     let mut body = Vec::new();
     loop {
         let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
-        let size = std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size =
+            std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
         let Some(size) = size.filter(|size| *size <= ANSWER_BYTES_MAX) else {
             return Err(AdminRequestError::NotHttp);
         };
