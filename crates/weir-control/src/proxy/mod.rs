@@ -7,6 +7,7 @@ mod open;
 mod reload;
 mod stop;
 mod handover;
+mod handed_tables;
 mod admin_socket;
 mod progress;
 mod restart_only;

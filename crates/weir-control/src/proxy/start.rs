@@ -145,6 +145,7 @@ impl Proxy {
             traces: Some(traces),
         };
         handover::mark_down(&snapshot, &state);
+        handover::resume_tables(config, &snapshot, &state);
         // All that can fail comes before the first connection is accepted.
         let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);

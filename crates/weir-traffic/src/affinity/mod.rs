@@ -198,6 +198,11 @@ impl CookieAffinity {
         }
     }
 
+    /// The name of the cookie.
+    pub fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
     /// What was learned: the hash of each cookie, and its server. For the table of another process.
     pub fn learned_cookies(&self, now_s: u32) -> Vec<(u64, ServerId)> {
         match &self.mode {
