@@ -81,7 +81,9 @@ impl Proxy {
         opened: OpenedProxy,
         commands: CommandSender,
     ) -> Result<Self, StartError> {
-        let OpenedProxy { sockets, admin, runtime, logs, pid_file, offered, state } = opened;
+        // The key logs stay open until the plans have them.
+        let OpenedProxy { sockets, admin, runtime, logs, key_logs: _key_logs, pid_file, offered, state } =
+            opened;
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
