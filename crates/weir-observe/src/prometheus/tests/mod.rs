@@ -340,7 +340,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 28),
+        ("worker", 30),
         ("trace", 3),
         ("listener", 27),
         ("upstream", 17),
