@@ -122,6 +122,7 @@ fn message(info: &PanicHookInfo<'_>) -> String {
     let payload = info.payload();
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    let end = text.floor_char_boundary(MESSAGE_BYTES_MAX);
+    let fits = |at: &usize| text.is_char_boundary(*at);
+    let end = (0..=text.len().min(MESSAGE_BYTES_MAX)).rev().find(fits).unwrap_or(0);
     text[..end].to_owned()
 }

@@ -6,8 +6,8 @@ use super::*;
 use crate::cache_result::CacheResult;
 use crate::overview::{
     CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
-    NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey,
-    RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory,
+    RefusedKey, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 

@@ -44,9 +44,9 @@ pub(super) struct WorkerResources {
     pub(super) shard: Arc<WorkerShard>,
     /// The config in use, with all sockets.
     pub(super) config: RefCell<ConfigUpdate>,
-    pub(super) changes: Inbox<ConfigUpdate>,
-    pub(super) handed_over: Inbox<AcceptedConnection>,
-    pub(super) queries: Inbox<WorkerQuery>,
+    pub(super) changes: MessageInbox<ConfigUpdate>,
+    pub(super) handed_over: MessageInbox<AcceptedConnection>,
+    pub(super) queries: MessageInbox<WorkerQuery>,
     pub(super) recorder: weir_config::RecorderSettings,
     pub(super) stop: Arc<Notify>,
     pub(super) random_seed: u64,
@@ -60,9 +60,9 @@ impl WorkerResources {
             shared,
             shard,
             config: RefCell::new(first),
-            changes: Inbox::of(changes),
-            handed_over: Inbox::of(handed_over),
-            queries: Inbox::of(start.queries),
+            changes: MessageInbox::of(changes),
+            handed_over: MessageInbox::of(handed_over),
+            queries: MessageInbox::of(start.queries),
             recorder: start.recorder,
             stop: start.stop,
             random_seed: start.random_seed,
@@ -71,9 +71,9 @@ impl WorkerResources {
 }
 
 /// The end of a channel, of which a task takes messages as long as it lives.
-pub(super) struct Inbox<T>(RefCell<UnboundedReceiver<T>>);
+pub(super) struct MessageInbox<T>(RefCell<UnboundedReceiver<T>>);
 
-impl<T> Inbox<T> {
+impl<T> MessageInbox<T> {
     fn of(receiver: UnboundedReceiver<T>) -> Self {
         Self(RefCell::new(receiver))
     }

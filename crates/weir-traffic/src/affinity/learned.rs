@@ -91,7 +91,7 @@ impl LearnedCookies {
         let entry = |entry: &LearnedCookie| {
             let (key, word) = (entry.key.load(Ordering::Acquire), entry.word.load(Ordering::Acquire));
             let is_whole = key > CLAIMED && entry.key.load(Ordering::Acquire) == key;
-            (is_whole && !self.is_over(word, now_s)).then(|| (key, ServerId((word >> 32) as u32)))
+            (is_whole && !self.is_over(word, now_s)).then_some((key, ServerId((word >> 32) as u32)))
         };
         self.entries.iter().filter_map(entry).collect()
     }
