@@ -31,6 +31,8 @@ pub enum CommandKind {
     Upgrade(oneshot::Sender<Result<UpgradeReport, CommandRejected>>),
     /// Change a server; the outcome is the server before and after.
     Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
+    /// End the process, for this reason: a part of it does not work any more.
+    GiveUp(String),
 }
 
 /// A server with other values, until the next reload says something else.
@@ -195,6 +197,11 @@ impl CommandSender {
         let (outcome, done) = oneshot::channel();
         self.send(CommandKind::Change(change, outcome), requester)?;
         done.await.map_err(|_| CommandRejected::NotServing)?
+    }
+
+    /// A part of the process does not work any more; `part` says so.
+    pub(crate) fn give_up(&self, part: &str, why: String) {
+        let _not_serving = self.send(CommandKind::GiveUp(why), part);
     }
 
     fn send(&self, kind: CommandKind, requester: &str) -> Result<(), CommandRejected> {

@@ -36,6 +36,7 @@ mod handover;
 mod inherited_sockets;
 mod pid_file;
 mod process;
+mod panics;
 mod privileges;
 mod start_error;
 mod commands;
@@ -57,6 +58,7 @@ pub use inherited_sockets::InheritedSockets;
 pub use launcher::{UPGRADE_VARIABLE, UpgradeLauncher};
 pub use listening_sockets::BoundListener;
 pub use own_log::OwnLog;
+pub use panics::watch as watch_panics;
 pub use proxy::{OpenedProxy, ProgressCheck, Proxy, StopReport, workers_by_default};
 pub use start_error::StartError;
 

@@ -26,6 +26,7 @@ use crate::certificate_reports::certificates;
 use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
+use crate::panics;
 use crate::privileges;
 use crate::process::{self, open_files_max};
 use crate::reload_counts::ReloadCounts;
@@ -189,6 +190,7 @@ impl Sources {
             memory_bytes: system.resident_bytes,
             allows_changes: self.access.allows_changes(),
             confinement: privileges::overview(),
+            panics: panics::overview(),
         }
     }
 

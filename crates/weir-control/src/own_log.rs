@@ -21,6 +21,10 @@ const LINES_MAX: usize = 1_000;
 /// Bytes that wait to be written.
 const BYTES_MAX: usize = 1 << 20;
 
+/// Lines that are kept after they were written, and their bytes.
+const LAST_LINES_MAX: usize = 500;
+const LAST_BYTES_MAX: usize = 256 << 10;
+
 /// Distinct lines that are compared for repetition at once.
 const KINDS_MAX: usize = 256;
 
@@ -32,6 +36,34 @@ const REPEATED_MAX: u64 = 10;
 
 /// Lines that did not fit in the queue, since the start of the process.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// The last lines that were written, for `weir report`.
+static LAST: Mutex<LastLines> = Mutex::new(LastLines { lines: VecDeque::new(), bytes: 0 });
+
+/// Lines, with the sum of their bytes.
+struct LastLines {
+    lines: VecDeque<Box<[u8]>>,
+    bytes: usize,
+}
+
+impl LastLines {
+    fn keep(&mut self, lines: VecDeque<Box<[u8]>>) {
+        for line in lines {
+            self.bytes += line.len();
+            self.lines.push_back(line);
+            while self.lines.len() > LAST_LINES_MAX || self.bytes > LAST_BYTES_MAX {
+                let Some(first) = self.lines.pop_front() else { break };
+                self.bytes -= first.len();
+            }
+        }
+    }
+}
+
+/// The last lines of the log.
+pub(crate) fn last_lines() -> Vec<u8> {
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    last.lines.iter().flat_map(|line| line.iter().copied()).collect()
+}
 
 /// How many lines of Weir's own log were lost.
 pub(crate) fn lines_dropped() -> u64 {
@@ -141,6 +173,7 @@ impl OwnLog {
                 let _lost = output.write_all(line);
             }
             let _lost = output.flush();
+            LAST.lock().unwrap_or_else(PoisonError::into_inner).keep(lines);
             let mut queue = self.lock();
             queue.is_writing = false;
             let is_idle = queue.lines.is_empty();
@@ -310,6 +343,15 @@ mod tests {
     fn a_line_that_is_logged_rarely_is_always_logged() {
         let lines: Vec<(&str, u64)> = (0..100).map(|at| ("t  INFO reloaded\n", at)).collect();
         assert_eq!(queue_of(&lines, LineFormat::Text).len(), 100, "one a second is no flood");
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let mut last = LastLines { lines: VecDeque::new(), bytes: 0 };
+        last.keep((0..LAST_LINES_MAX + 5).map(|at| format!("{at}\n").into_bytes().into()).collect());
+        assert_eq!((last.lines.len(), &*last.lines[0]), (LAST_LINES_MAX, &b"5\n"[..]));
+        last.keep((0..3).map(|_| vec![b'x'; LAST_BYTES_MAX / 2].into()).collect());
+        assert_eq!((last.lines.len(), last.bytes), (2, LAST_BYTES_MAX));
     }
 
     #[test]

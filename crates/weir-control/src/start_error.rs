@@ -41,6 +41,12 @@ pub enum StartError {
     /// The access log cannot be opened.
     #[error("{0}")]
     AccessLog(io::Error),
+    /// A log of TLS keys cannot be opened.
+    #[error("the key log cannot be opened: {error}")]
+    KeyLog {
+        /// The system's error, with the name of the file.
+        error: io::Error,
+    },
     /// The pid file cannot be had.
     #[error("the pid file `{}` cannot be used: {error}", path.display())]
     PidFile {

@@ -65,6 +65,10 @@ pub struct WorkerShard {
     pub timers: Gauge,
     /// Panics caught at the border of a connection.
     pub panics: Counter,
+    /// Times that the worker was made anew after a crash.
+    pub restarts: Counter,
+    /// Client connections that ended by these.
+    pub connections_lost: Counter,
     /// Errors of `accept` itself.
     pub accept_errors: Counter,
     /// Connections to servers that could not be opened for want of descriptors, ports or memory on this machine.
@@ -121,6 +125,8 @@ impl WorkerShard {
             exchanges_kept: Gauge::new(),
             timers: Gauge::new(),
             panics: Counter::new(),
+            restarts: Counter::new(),
+            connections_lost: Counter::new(),
             accept_errors: Counter::new(),
             local_connect_errors: Counter::new(),
             log_lines_dropped: Counter::new(),

@@ -96,6 +96,8 @@ pub struct ProcessStats {
     pub filters_system_calls: bool,
     /// System calls that the filter has denied.
     pub denied_system_calls: u64,
+    /// Panics of all threads.
+    pub panics: u64,
 }
 
 /// The counts of reloads of the config.
@@ -268,6 +270,8 @@ pub struct WorkerStats {
     pub buffers_in_use: Level,
     pub timers: Level,
     pub panics: u64,
+    pub restarts: u64,
+    pub connections_lost: u64,
     pub accept_errors: u64,
     pub local_connect_errors: u64,
     pub log_lines_dropped: u64,
@@ -295,6 +299,8 @@ impl WorkerStats {
             buffers_in_use: shard.buffers_in_use.level(),
             timers: shard.timers.level(),
             panics: shard.panics.value(),
+            restarts: shard.restarts.value(),
+            connections_lost: shard.connections_lost.value(),
             accept_errors: shard.accept_errors.value(),
             local_connect_errors: shard.local_connect_errors.value(),
             log_lines_dropped: shard.log_lines_dropped.value(),

@@ -14,6 +14,7 @@ use crate::help_text::with_exit_codes;
 use crate::lab::LabArguments;
 use crate::manual::ManArguments;
 use crate::plan::PlanArguments;
+use crate::report::ReportArguments;
 use crate::serve::ServeArguments;
 use crate::top::TopArguments;
 use crate::upgrade::UpgradeArguments;
@@ -52,6 +53,7 @@ pub(crate) enum Subcommand {
     Plan(PlanArguments),
     Ctl(CtlArguments),
     Upgrade(UpgradeArguments),
+    Report(ReportArguments),
     Top(TopArguments),
     Demo(DemoArguments),
     Lab(LabArguments),

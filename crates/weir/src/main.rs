@@ -17,6 +17,7 @@ mod explain;
 mod why;
 mod plan;
 mod ctl;
+mod report;
 mod connections;
 mod caches;
 mod limits;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Subcommand::Plan(arguments) => plan::run(&arguments),
         Subcommand::Explain(arguments) => explain::run(&arguments),
         Subcommand::Why(arguments) => why::run(&arguments),
+        Subcommand::Report(arguments) => report::run(&arguments),
         Subcommand::Top(arguments) => top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
         Subcommand::Lab(arguments) => lab::run(&arguments),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use weir_config::{Config, ConfigFile, Diagnostics};
@@ -45,9 +46,15 @@ Signals:
 
 Exit codes:
   0  stopped by a signal, and all running exchanges completed
-  1  an address cannot be bound or a file cannot be opened
+  1  an address cannot be bound or a file cannot be opened, or a worker has crashed again and again
   2  the config or the command line cannot be used
   3  stopped by a signal, and exchanges were cut off that still ran after `process.stop_grace` or at the second signal";
+
+/// How long exchanges of other workers have when one does not work any more: new connections are refused meanwhile.
+const GIVE_UP_GRACE: Duration = Duration::from_secs(5);
+
+const GIVE_UP_HELP: &str = "this is a defect of Weir: report it with the lines of the log that begin with `panic` and their backtraces; \
+    under a supervisor (`Restart=on-failure` of systemd) Weir is started again";
 
 /// Exit code for a stop that cut what was still running.
 const CUT: u8 = 3;
@@ -129,6 +136,7 @@ fn serve(
     start::give_up_privileges(config, origin)?;
     // From here on there are threads.
     log::start_thread(&config.log);
+    weir_control::watch_panics();
     start::tell_confinement();
     let events = ServeEvents::start(signals)?;
     let proxy = start::proxy(config, opened, origin, events.commands())?;
@@ -191,6 +199,9 @@ impl Serving<'_> {
                 }
                 ServeEvent::Signal(_) => break,
                 ServeEvent::Watchdog => self.watchdog.answer(&self.proxy),
+                ServeEvent::Command(AdminCommand { kind: CommandKind::GiveUp(why), .. }) => {
+                    return self.give_up(why);
+                }
                 ServeEvent::Command(AdminCommand { kind, requester }) => self.obey(kind, &requester),
                 ServeEvent::Upgraded(outcome) => {
                     if let Some(successor) = self.upgrade.end(outcome) {
@@ -221,6 +232,7 @@ impl Serving<'_> {
             CommandKind::Change(change, outcome) => {
                 let _gone = outcome.send(self.proxy.change(&change, requester));
             }
+            CommandKind::GiveUp(_) => {}
         }
     }
 
@@ -235,6 +247,16 @@ impl Serving<'_> {
         let (reloaded, config) = outcome?;
         self.times = StopTimes::of(&config);
         Ok(reloaded)
+    }
+
+    /// A part of this process does not work any more: it ends, for its supervisor to start it anew.
+    fn give_up(mut self, why: String) -> Result<ExitCode, CommandError> {
+        supervisor::tell_stopping();
+        self.upgrade.abort();
+        self.times.delay = Duration::ZERO;
+        self.times.grace = self.times.grace.min(GIVE_UP_GRACE);
+        let _cut = stop(self.proxy, self.times, &self.events);
+        Err(CommandError::Failed { error: anyhow!(why), help: Some(GIVE_UP_HELP.to_owned()) })
     }
 
     /// Another process accepts on all addresses: this one ends what it has begun.

@@ -36,6 +36,7 @@ mod tls;
 mod acme;
 mod client_certificates;
 
+use std::path::Path;
 use std::sync::Arc;
 
 pub use access::{
@@ -126,6 +127,15 @@ impl Config {
     /// The upstream that a route names.
     pub fn upstream(&self, index: UpstreamIndex) -> &Upstream {
         &self.upstreams[index.0]
+    }
+
+    /// The files that get the secrets of TLS connections, of listeners and of upstreams.
+    pub fn key_logs(&self) -> impl Iterator<Item = &Path> {
+        let of_listeners =
+            self.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.key_log.as_deref());
+        let of_upstreams =
+            self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref()?.key_log.as_deref());
+        of_listeners.chain(of_upstreams)
     }
 
     /// The access logs that have lines: of listeners, and of routes that have their own.

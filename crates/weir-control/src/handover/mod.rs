@@ -6,6 +6,7 @@
 
 mod channel;
 mod state;
+mod tables;
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -17,6 +18,9 @@ use weir_config::ListenAddress;
 
 pub(crate) use self::channel::Channel;
 pub(crate) use self::state::{HandedChange, HandedHealth, HandedMode, HandedState};
+pub(crate) use self::tables::{
+    ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
+};
 use weir_proxy::net::listening::BoundAddress;
 
 /// Changes when a process cannot understand the offer of an earlier one any more.

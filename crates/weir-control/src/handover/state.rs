@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_config::{Config, Server, ServerAddress};
 use weir_traffic::Mode;
 
+use super::tables::HandedTables;
 use crate::commands::ServerChange;
 
 /// The state of the process before.
@@ -25,6 +26,11 @@ pub(crate) struct HandedState {
     /// Servers that the health checks have found down.
     #[serde(default)]
     pub(crate) health: Vec<HandedHealth>,
+    /// When the tables were taken, in nanoseconds of the clock of the machine that does not go back.
+    #[serde(default)]
+    pub(crate) taken_at_ns: u64,
+    #[serde(default)]
+    pub(crate) tables: HandedTables,
 }
 
 /// A mode that is not that of the config.

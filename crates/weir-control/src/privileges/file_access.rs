@@ -93,11 +93,7 @@ pub(super) fn written_folders(config: &Config) -> BTreeSet<PathBuf> {
         _ => None,
     }));
     files.extend(config.identity.pid_file.as_deref());
-    let of_listeners =
-        config.listeners.iter().filter_map(|listener| listener.tls.as_ref()?.key_log.as_deref());
-    let of_upstreams =
-        config.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref()?.key_log.as_deref());
-    files.extend(of_listeners.chain(of_upstreams));
+    files.extend(config.key_logs());
     let mut folders: BTreeSet<PathBuf> = files
         .into_iter()
         .filter_map(|file| {

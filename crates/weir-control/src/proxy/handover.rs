@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_config::{Config, ListenAddress};
 use weir_traffic::{Health, Mode};
 
-use super::Proxy;
+use super::{Proxy, handed_tables};
 use crate::commands::CommandRejected;
 use crate::handover::{
     AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, Takeover,
@@ -39,6 +39,8 @@ impl Proxy {
         let mut state = HandedState {
             process: std::process::id(),
             changes: HandedChange::between(&self.file_config.load(), &self.in_use),
+            tables: handed_tables::collect(&snapshot),
+            taken_at_ns: clock::now().since_boot_ns(),
             ..HandedState::default()
         };
         for plan in &snapshot.upstreams {
@@ -152,6 +154,12 @@ pub(super) fn mark_down(snapshot: &Snapshot, state: &HandedState) {
             plan.live[at].last_change.record("it was down when another process took over".to_owned());
         }
     }
+}
+
+/// Goes on with the tables of the process before; no worker runs yet.
+pub(super) fn resume_tables(config: &Config, snapshot: &Snapshot, state: &HandedState) {
+    let later_ns = clock::now().since_boot_ns().saturating_sub(state.taken_at_ns);
+    handed_tables::resume(config, snapshot, &state.tables, Duration::from_nanos(later_ns));
 }
 
 /// Gives servers the modes that operators had set.

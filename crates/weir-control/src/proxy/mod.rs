@@ -7,11 +7,11 @@ mod open;
 mod reload;
 mod stop;
 mod handover;
+mod handed_tables;
 mod admin_socket;
 mod progress;
 mod restart_only;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
@@ -81,7 +81,7 @@ pub struct Proxy {
     admin_access: Option<Arc<AdminAccess>>,
     /// The value of [`Proxy::bound_listeners`], for the control thread.
     bound_now: BoundListeners,
-    workers: Vec<JoinHandle<io::Result<()>>>,
+    workers: Vec<JoinHandle<()>>,
     stop_workers: Vec<Arc<Notify>>,
     /// The channels by which the workers receive another config.
     changes: Vec<UnboundedSender<ConfigUpdate>>,

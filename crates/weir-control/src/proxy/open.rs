@@ -2,10 +2,12 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use weir_config::{Config, ListenAddress, WorkerCount};
 use weir_proxy::net::cpus;
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
+use weir_proxy::net::tls::key_log::KeyLogFile;
 
 use super::handover::HandedAdminSockets;
 use crate::access_log::{self, OpenedLogs};
@@ -25,6 +27,8 @@ pub struct OpenedProxy {
     pub(super) admin: Option<OpenedAdmin>,
     pub(super) runtime: Option<OpenedRuntime>,
     pub(super) logs: OpenedLogs,
+    /// Logs of TLS keys: listeners and upstreams find them open.
+    pub(super) key_logs: Vec<Arc<KeyLogFile>>,
     pub(super) pid_file: Option<PidFile>,
     /// The addresses of the process before, in its order.
     pub(super) offered: Vec<(AddressRole, ListenAddress)>,
@@ -65,6 +69,7 @@ impl OpenedProxy {
         let sockets = ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
         let opened = Self {
             logs: access_log::open(config).map_err(StartError::AccessLog)?,
+            key_logs: open_key_logs(config)?,
             admin: bind_admin(config, &mut handed)?,
             runtime: bind_runtime(config, &mut handed)?,
             sockets,
@@ -89,6 +94,22 @@ impl OpenedProxy {
         }
         Ok(())
     }
+}
+
+/// Opens the logs of TLS keys, which the user that the process becomes may not be able to.
+fn open_key_logs(config: &Config) -> Result<Vec<Arc<KeyLogFile>>, StartError> {
+    let failed = |error| StartError::KeyLog { error };
+    let account = config.identity.account.as_ref().filter(|_| rustix::process::geteuid().is_root());
+    let mut opened = Vec::new();
+    for path in config.key_logs() {
+        let file = KeyLogFile::open(path).map_err(failed)?;
+        if let Some(account) = account {
+            let uid = account.user.as_ref().map(|(_, uid)| *uid);
+            file.give_to(uid, account.group).map_err(failed)?;
+        }
+        opened.push(file);
+    }
+    Ok(opened)
 }
 
 fn bind_admin(config: &Config, handed: &mut HandedAdminSockets) -> Result<Option<OpenedAdmin>, StartError> {

@@ -81,7 +81,9 @@ impl Proxy {
         opened: OpenedProxy,
         commands: CommandSender,
     ) -> Result<Self, StartError> {
-        let OpenedProxy { sockets, admin, runtime, logs, pid_file, offered, state } = opened;
+        // The key logs stay open until the plans have them.
+        let OpenedProxy { sockets, admin, runtime, logs, key_logs: _key_logs, pid_file, offered, state } =
+            opened;
         let OpenedSockets { listening_sockets, assignments, .. } = sockets;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
@@ -145,6 +147,7 @@ impl Proxy {
             traces: Some(traces),
         };
         handover::mark_down(&snapshot, &state);
+        handover::resume_tables(config, &snapshot, &state);
         // All that can fail comes before the first connection is accepted.
         let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
@@ -189,12 +192,17 @@ impl Proxy {
         };
         let cpus = if config.process.pin_workers { cpus::usable() } else { Vec::new() };
         let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        let commands = self.commands.clone();
         let run = move || {
             let _registration = threads::register();
             if let Some(cpu) = cpu {
                 cpus::pin(cpu);
             }
-            worker::run(start)
+            if let Err(error) = worker::run(start) {
+                let part = format!("weir-worker-{index}");
+                tracing::error!(worker = index, %error, "a worker does not work any more: the process ends");
+                commands.give_up(&part, format!("the worker {index} does not work any more: {error}"));
+            }
         };
         self.stop_workers.push(stop);
         self.workers.push(std::thread::Builder::new().name(format!("weir-worker-{index}")).spawn(run)?);

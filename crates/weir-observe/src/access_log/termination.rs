@@ -31,7 +31,7 @@ fn party(failure: Failure) -> u8 {
         (Cause::DescriptorLimit | Cause::KernelMemory | Cause::PortsExhausted | Cause::BufferLimit, _) => {
             b'R'
         }
-        (Cause::Panicked, _) => b'I',
+        (Cause::Panicked | Cause::WorkerCrashed, _) => b'I',
         (Cause::TimedOut | Cause::BodyTooSlow, Party::Client) => b'c',
         // HAProxy counts its own time limits, the queue's above all, as the server's.
         (

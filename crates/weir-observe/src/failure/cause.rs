@@ -172,6 +172,7 @@ causes! {
     ServerDown "server-down" "The server was marked down while the exchange ran.",
     Killed "killed" "The operator ended the connection.",
     Panicked "panicked" "A defect of Weir; the connection ended, the process lives.",
+    WorkerCrashed "worker-crashed" "A defect of Weir; the worker lost its connections and was started anew.",
     Io "io-error" "Another error of the operating system.",
 }
 

@@ -569,6 +569,9 @@ rows! {
         "Weir met an unexpected error of the operating system.",
         "See the system error in the log of Weir at the same time.";
     "panic": Panicked, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], answer 500, INTERNAL,
-        "A bug in Weir ended the connection; the process continues.",
-        "Report the message and the backtrace in the log of Weir.";
+        "A bug in Weir ended the connection; the process and all other connections continue.",
+        "Report it with the output of `weir report`, which has the message and the backtrace; the log of Weir has them, too.";
+    "worker-crash": WorkerCrashed, Weir, [Accept Tls Request Route Queue Connect Send Response Relay Finish], log 500, GONE,
+        "A bug in Weir ended the event loop of a worker, and with it all its connections; the worker was started anew, and other workers continue.",
+        "Report it with the output of `weir report`, which has the message and the backtrace; the log of Weir has them, too.";
 }

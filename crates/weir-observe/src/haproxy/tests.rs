@@ -131,6 +131,7 @@ fn overview() -> Overview {
             memory_bytes: 1,
             allows_changes: true,
             confinement: Default::default(),
+            panics: Vec::new(),
         },
         config: ReloadStats::default(),
         workers: vec![WorkerOverview {

@@ -96,6 +96,27 @@ pub struct ProcessOverview {
     pub allows_changes: bool,
     /// What the process may do.
     pub confinement: ConfinementOverview,
+    /// Its panics, by the place in the code: the first places that had any.
+    pub panics: Vec<PanicOverview>,
+}
+
+/// The panics at one place in the code of Weir, or of a library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PanicOverview {
+    /// File, line and column.
+    pub location: String,
+    /// What the first one said.
+    pub message: String,
+    /// Its thread.
+    pub thread: String,
+    /// How many there were.
+    pub count: u64,
+    /// The time of the first one, in milliseconds since 1970.
+    pub first_ms: u64,
+    /// That of the last one.
+    pub last_ms: u64,
+    /// The functions that the first one came through, once their names are known.
+    pub backtrace: Option<String>,
 }
 
 /// What the process is confined to, each in a few words.

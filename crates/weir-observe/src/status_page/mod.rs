@@ -11,6 +11,7 @@ mod keys;
 mod limits;
 mod upstreams;
 mod failures;
+mod panics;
 mod weir;
 mod format;
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
     let process = &overview.process;
     let title = format!("Weir: {}", process.name);
     let main = html! {
+        (panics::section(overview))
         (weir::tiles(overview))
         (upstreams::section(shown))
         (listeners::section(overview))

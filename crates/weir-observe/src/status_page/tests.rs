@@ -6,8 +6,8 @@ use super::*;
 use crate::cache_result::CacheResult;
 use crate::overview::{
     CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
-    NamedCount, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory, RefusedKey,
-    RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
+    NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory,
+    RefusedKey, RouteOverview, ServerOverview, ServerStatus, UpstreamOverview, WorkerOverview,
 };
 use crate::stats::{ListenerStats, ReloadStats, RouteStats, ServerStats, UpstreamStats, WorkerStats};
 
@@ -71,6 +71,15 @@ fn overview(name: &str, servers: usize) -> Overview {
             memory_bytes: 10 << 20,
             allows_changes: true,
             confinement: Default::default(),
+            panics: vec![PanicOverview {
+                location: "src/a.rs:1:2".to_owned(),
+                message: name.to_owned(),
+                thread: "weir-worker-0".to_owned(),
+                count: 3,
+                first_ms: 1_000,
+                last_ms: 900_000,
+                backtrace: Some(name.to_owned()),
+            }],
         },
         config: ReloadStats { generation: 3, since_seconds: 900, ..ReloadStats::default() },
         workers: vec![WorkerOverview {

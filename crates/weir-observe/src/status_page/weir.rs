@@ -59,7 +59,7 @@ pub(super) fn workers(overview: &Overview) -> Markup {
                 caption { "One per CPU. The bars compare the exchanges of the last second." }
                 thead { tr {
                     th scope="col" { "Worker" } th scope="col" { "Exchanges per second" } th scope="col" { "Exchanges" }
-                    th scope="col" { "Connections, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics" }
+                    th scope="col" { "Connections, peak" } th scope="col" { "Handed in, out" } th scope="col" { "Buffers, peak" } th scope="col" { "Panics, restarts" }
                     @if compresses { th scope="col" { "Compressing, steps down" } }
                 } }
                 tbody {
@@ -93,7 +93,10 @@ fn worker_row(index: usize, worker: &WorkerOverview, most: f64, compresses: bool
                 (live("buffers_in_use.now", "count", &level(stats.buffers_in_use.now))) ", "
                 (live("buffers_in_use.peak", "count", &level(stats.buffers_in_use.peak)))
             }
-            td data-label="Panics" { (live("panics", "count", &format::count(stats.panics))) }
+            td data-label="Panics, restarts" {
+                (live("panics", "count", &format::count(stats.panics))) ", "
+                (live("restarts", "count", &format::count(stats.restarts)))
+            }
             @if compresses {
                 td data-label="Compressing, steps down" {
                     (live("compression.open", "count", &level(stats.compression.open))) ", "

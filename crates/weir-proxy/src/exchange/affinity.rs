@@ -17,7 +17,7 @@ pub(crate) fn begin(exchange: &mut Exchange, plan: &UpstreamPlan, now: Instant) 
     let Some(affinity) = &plan.affinity else { return };
     let text = &exchange.request_text[..];
     let cookies = exchange.request.fields().all(FieldName::Cookie).map(|field| field.value.of(text));
-    exchange.affinity = affinity.lookup(cookies, seconds(plan, now));
+    exchange.affinity = affinity.lookup(cookies, plan.seconds(now));
 }
 
 /// Adds the Cookie field of a request as the server gets it.
@@ -79,13 +79,9 @@ pub(crate) fn count(exchange: &mut Exchange, plans: Plans<'_>, server: ServerId)
 /// Learns the cookies that the server sets in the response head `text`, and the new server of a client that moved.
 pub(crate) fn learn(exchange: &Exchange, plan: &UpstreamPlan, server: ServerId, text: &[u8], now: Instant) {
     let Some(affinity) = &plan.affinity else { return };
-    let now_s = seconds(plan, now);
+    let now_s = plan.seconds(now);
     affinity.learn(exchange.affinity, server, now_s);
     for field in exchange.response.fields().all(FieldName::SetCookie) {
         affinity.learn_set_cookie(field.value.of(text), server, now_s);
     }
-}
-
-fn seconds(plan: &UpstreamPlan, now: Instant) -> u32 {
-    u32::try_from(plan.millis(now) / 1000).unwrap_or(u32::MAX)
 }

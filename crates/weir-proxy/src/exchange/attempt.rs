@@ -25,6 +25,7 @@ use crate::relay::failure::of_request_body;
 use crate::relay::replay::Replay;
 use crate::relay::{Relay, WaitingFor};
 use crate::state::activity::Activity;
+use crate::state::faults::{self, FaultPoint};
 use crate::state::upstream::outliers::AttemptOutcome;
 use crate::state::worker_config::LocalServer;
 use crate::upstream::slot::Slot;
@@ -50,6 +51,7 @@ pub(crate) fn run<C: ClientStream, U: Servers>(
     let began = client.now;
     let mut attempt = Attempt::new(slot);
     async move {
+        faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Queue);
         let local = begin(exchange, *plans, attempt.slot.server, began);
         let index = attempt.slot.server.index();
         if let Some(call) = &mut exchange.grpc {

@@ -143,6 +143,9 @@ struct BackgroundClient(Client);
 
 impl Drop for BackgroundClient {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.worker.shard.panics.increment();
+        }
         self.0.leave_task();
     }
 }

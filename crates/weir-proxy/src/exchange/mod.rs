@@ -84,6 +84,7 @@ use weir_traffic::affinity::RequestAffinity;
 
 use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
+use crate::state::faults::{self, FaultPoint};
 use crate::state::recorder::{AttemptTrace, TunnelTrace};
 use crate::state::snapshot::Snapshot;
 use crate::upstream::stream::{ServerStream, Servers};
@@ -314,6 +315,7 @@ fn goes_again<T: ServerStream>(
     history: &mut AttemptHistory,
     serving: &RespondingServer<T>,
 ) -> bool {
+    faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Response);
     retry::instead(client, exchange, plans, history, serving)
         || exchange.cached.is_some() && cache_response::wants_part_instead(client, exchange, plans, serving)
 }
@@ -322,6 +324,7 @@ fn goes_again<T: ServerStream>(
 #[inline(always)]
 fn begin_attempts(client: &mut Client, exchange: &mut Exchange, plans: Plans<'_>) {
     let Plans { listener, upstream, .. } = plans;
+    faults::strike(&client.worker.crash, &exchange.request, &exchange.request_text, FaultPoint::Route);
     exchange.waits.begin(&listener.wait_limits(upstream));
     if exchange.grpc.is_some() {
         grpc::begin(exchange, listener, upstream);

@@ -30,6 +30,11 @@ impl Instant {
         Self::from_nanos(nanos(since))
     }
 
+    /// Nanoseconds of the clock, which all processes of the machine share.
+    pub const fn since_boot_ns(self) -> u64 {
+        self.0.get()
+    }
+
     /// The time from `earlier` to this moment, zero if it is no earlier one.
     #[inline]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {

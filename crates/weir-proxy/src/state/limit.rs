@@ -2,7 +2,6 @@
 //!
 //! The table goes on over reloads under the name of the limit, as long as the config keeps its shape. Must not answer clients.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +9,11 @@ use std::time::Duration;
 
 use weir_config::{KeyLimit, RequestFrequency};
 use weir_observe::{LimitShard, PerWorker};
-use weir_traffic::limit::{BandwidthLimit, BucketLevel, ClientKey, ClientLimit, RateLimit, TopKey, TopKeys};
+use weir_traffic::limit::{
+    BandwidthLimit, BucketLevel, ClientKey, ClientLimit, KeyDebt, RateLimit, TopKey, TopKeys,
+};
 
+use super::key_hasher::KeyHasher;
 use crate::net::clock::{self, Instant};
 
 /// Requests that wait for their turn at most, for each limit.
@@ -48,10 +50,10 @@ pub struct LimitState {
 
 /// Connections that each client may open in a time.
 #[derive(Debug)]
-pub(crate) struct ConnectionRate {
+pub struct ConnectionRate {
     /// The rate in the config.
     rate: RequestFrequency,
-    hasher: RandomState,
+    hasher: KeyHasher,
     epoch: Instant,
     clients: RateLimit,
 }
@@ -66,7 +68,7 @@ impl ConnectionRate {
             return Some(Arc::clone(before));
         }
         let clients = RateLimit::new(rate.tokens().ok()?, CLIENTS_MAX);
-        Some(Arc::new(Self { rate, hasher: RandomState::new(), epoch: clock::now(), clients }))
+        Some(Arc::new(Self { rate, hasher: KeyHasher::new(), epoch: clock::now(), clients }))
     }
 
     /// Whether the client may open a connection now.
@@ -74,13 +76,43 @@ impl ConnectionRate {
         let key = self.hasher.hash_one(client.number());
         self.clients.try_take(key, now.nanos_since(self.epoch)).is_ok()
     }
+
+    /// What the clients have used of it, for another process.
+    pub fn debts(&self) -> RateDebts {
+        let now_ns = clock::now().nanos_since(self.epoch);
+        RateDebts {
+            shape: format!("{:?}", self.rate),
+            hash_key: self.hasher.key(),
+            debts: self.clients.debts(now_ns),
+        }
+    }
+
+    /// Goes on from another process, if its rate is the same; no client has come yet.
+    pub fn resume(&self, debts: &RateDebts) {
+        if debts.shape == format!("{:?}", self.rate) {
+            self.hasher.set_key(debts.hash_key);
+            let now_ns = clock::now().nanos_since(self.epoch);
+            debts.debts.iter().for_each(|debt| self.clients.owe(*debt, now_ns));
+        }
+    }
+}
+
+/// What keys have used of a rate, for another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateDebts {
+    /// What has to be the same there, as text.
+    pub shape: String,
+    /// The key of the hash function of keys.
+    pub hash_key: [u64; 2],
+    /// By the hashes of keys.
+    pub debts: Vec<KeyDebt>,
 }
 
 /// What is known of the keys.
 #[derive(Debug)]
 struct LimitTable {
     /// Keyed at random, so that no client can choose keys that meet in one place.
-    hasher: RandomState,
+    hasher: KeyHasher,
     /// Where the time of the table begins.
     epoch: Instant,
     rate: Option<RateLimit>,
@@ -255,6 +287,30 @@ impl LimitPlan {
             + table.bandwidth.as_ref().map_or(0, BandwidthLimit::evictions)
     }
 
+    /// What keys have used of its rate, for another process; `None`: it has none.
+    pub fn debts(&self) -> Option<RateDebts> {
+        let table = &self.state.table;
+        let now_ns = clock::now().nanos_since(table.epoch);
+        let debts = table.rate.as_ref()?.debts(now_ns);
+        Some(RateDebts { shape: self.shape(), hash_key: table.hasher.key(), debts })
+    }
+
+    /// Goes on from another process, if the keys mean the same there; no request has come yet.
+    pub fn resume(&self, debts: &RateDebts) {
+        let table = &self.state.table;
+        if let Some(rate) = table.rate.as_ref().filter(|_| debts.shape == self.shape()) {
+            table.hasher.set_key(debts.hash_key);
+            let now_ns = clock::now().nanos_since(table.epoch);
+            debts.debts.iter().for_each(|debt| rate.owe(*debt, now_ns));
+        }
+    }
+
+    /// What makes the debts of a key those of the same key elsewhere.
+    fn shape(&self) -> String {
+        let KeyLimit { rate, prefixes, key, .. } = &*self.config;
+        format!("{:?} {prefixes:?} {key:?}", rate.map(|rate| rate.tokens))
+    }
+
     /// How many requests wait for their turn.
     pub fn waiting(&self) -> u32 {
         self.state.waiting.load(Ordering::Relaxed)
@@ -264,7 +320,7 @@ impl LimitPlan {
 impl LimitTable {
     fn new(config: &KeyLimit) -> LimitTable {
         LimitTable {
-            hasher: RandomState::new(),
+            hasher: KeyHasher::new(),
             epoch: clock::now(),
             rate: config.rate.map(|rate| RateLimit::new(rate.tokens, config.keys_max)),
             // The keys are hashes, which need no seed.

@@ -108,7 +108,7 @@ pub struct ListenerPlan {
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
     /// The connections that each client may open in a time.
-    pub(crate) connection_rate: Option<Arc<ConnectionRate>>,
+    pub connection_rate: Option<Arc<ConnectionRate>>,
     /// The lists and limits for requests that no route takes; routes have those of the listener, too.
     pub(crate) rules: Option<Box<RequestRules>>,
     /// The routes, in the order of the config.

@@ -64,6 +64,18 @@ pub struct WorkerLogs {
     pub places: Vec<Arc<[Option<u32>]>>,
 }
 
+impl WorkerLogs {
+    /// The same ends without any line, for a worker that begins anew.
+    pub(crate) fn emptied(&self) -> Self {
+        let emptied = |log: &Option<LogBatches>| log.as_ref().map(LogBatches::emptied);
+        Self {
+            listeners: self.listeners.iter().map(emptied).collect(),
+            routes: self.routes.iter().map(LogBatches::emptied).collect(),
+            places: self.places.clone(),
+        }
+    }
+}
+
 /// One worker's ends of the access logs that routes have of their own.
 #[derive(Debug)]
 pub(crate) struct RouteLogs {
@@ -108,6 +120,11 @@ impl LogBatches {
         }
     }
 
+    /// The same end without any line, for a worker that begins anew.
+    fn emptied(&self) -> Self {
+        Self::new(&self.format, &self.output, &self.shard)
+    }
+
     /// Hands the lines gathered so far to the writer.
     pub(crate) fn flush(&self) {
         let progress = &self.output.progress;
@@ -141,6 +158,15 @@ impl LogBatches {
             text.len() >= BATCH_BYTES
         };
         if is_full {
+            self.flush();
+        }
+    }
+}
+
+impl Drop for LogBatches {
+    fn drop(&mut self) {
+        // The worker has crashed: otherwise it has handed them over.
+        if !self.batch.get_mut().ends.is_empty() {
             self.flush();
         }
     }

@@ -16,6 +16,7 @@ use weir_observe::{Failure, WorkerShard};
 use super::access::password_checks::RecentVerdicts;
 use super::access::verdicts::Verdicts;
 use super::connection_list::ConnectionList;
+use super::crash::CrashState;
 use super::exchange_budget::ExchangeBudget;
 use super::inbox_budget::InboxBudget;
 use super::log_batches::{LogBatches, RouteLogs};
@@ -52,6 +53,7 @@ pub(crate) struct WorkerSeed<'a> {
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) recorder: &'a weir_config::RecorderSettings,
     pub(crate) random_seed: u64,
+    pub(crate) crash: &'a Rc<CrashState>,
 }
 
 /// What one worker owns.
@@ -94,6 +96,8 @@ pub(crate) struct Worker {
     pub(crate) evictions: EvictionLog,
     /// Heard when a connection ends while it stops.
     pub(crate) drained: Notify,
+    /// Whether it has crashed, so that all it has is lost.
+    pub(crate) crash: Rc<CrashState>,
     /// When it noticed the stop.
     pub(crate) stopped_at: Cell<Option<Instant>>,
     random: Cell<u64>,
@@ -147,6 +151,7 @@ impl Worker {
             room: Notify::new(),
             evictions: EvictionLog::default(),
             drained: Notify::new(),
+            crash: Rc::clone(start.crash),
             stopped_at: Cell::new(None),
             random: Cell::new(start.random_seed | 1),
             sampling_full_at: Cell::new(Duration::ZERO),

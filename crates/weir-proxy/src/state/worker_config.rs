@@ -277,6 +277,13 @@ impl WorkerConfig {
         }
     }
 
+    /// Closes all idle connections of this worker, which has crashed.
+    #[cold]
+    pub(crate) fn close_pools(&self) {
+        let servers = self.used().flat_map(|(local, _)| local.servers.iter().filter_map(OnceCell::get));
+        servers.for_each(|server| server.close());
+    }
+
     /// Closes half of the idle connections, for want of descriptors; whether there were any.
     #[cold]
     pub(crate) fn shed_pools(&self) -> bool {

@@ -89,7 +89,7 @@ impl AcceptingSocket {
             socket.inspect_err(|error| tracing::error!(%error, "a listening socket cannot be watched"));
         let incoming =
             Rc::new(WorkerSocket { socket: socket.ok()?, port, listener: RefCell::new(Rc::clone(listener)) });
-        let accepting = tokio::task::spawn_local(accept(Rc::clone(acceptor), Rc::clone(&incoming)));
+        let accepting = acceptor.worker.crash.spawn(accept(Rc::clone(acceptor), Rc::clone(&incoming)));
         Some(Self { id, incoming, accepting })
     }
 

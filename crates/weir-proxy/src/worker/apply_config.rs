@@ -40,7 +40,7 @@ pub struct ConfigUpdate {
 }
 
 /// Where a worker accepts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SocketAssignment {
     /// The id of the address in the process.
     pub id: u64,
@@ -50,6 +50,28 @@ pub struct SocketAssignment {
     pub port: Option<u16>,
     /// The socket, if the worker does not have it yet.
     pub socket: Option<Arc<OwnedFd>>,
+}
+
+impl ConfigUpdate {
+    /// The same, for a worker that begins anew.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            snapshot: Arc::clone(&self.snapshot),
+            logs: self.logs.emptied(),
+            sockets: self.sockets.clone(),
+            done: None,
+        }
+    }
+
+    /// The update that has the effect of this one and of `next`: sockets that `next` expects to be open are part of it.
+    fn followed_by(&self, next: &Self) -> Self {
+        let mut both = next.again();
+        for assignment in both.sockets.iter_mut().filter(|assignment| assignment.socket.is_none()) {
+            let known = self.sockets.iter().find(|known| known.id == assignment.id);
+            assignment.socket = known.and_then(|known| known.socket.clone());
+        }
+        both
+    }
 }
 
 impl Acceptor {
@@ -66,6 +88,8 @@ impl Acceptor {
 
     /// Goes over to the next config.
     pub(crate) async fn apply(self: &Rc<Self>, change: ConfigUpdate) {
+        // First: should this crash, the worker begins with the new config.
+        self.resources.config.replace_with(|before| before.followed_by(&change));
         let ConfigUpdate { snapshot, logs, sockets, done } = change;
         let WorkerLogs { listeners: logs, routes, places } = logs;
         let before = Rc::clone(&self.worker.config.borrow());
@@ -128,6 +152,7 @@ impl Acceptor {
         if !self.sockets.borrow().is_empty() {
             self.worker.timers.sleep(HANDSHAKE_TIME).await;
         }
+        self.resources.config.borrow_mut().sockets.clear();
         for accepting in self.sockets.take() {
             accepting.close(self).await;
         }

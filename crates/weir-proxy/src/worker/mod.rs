@@ -3,11 +3,13 @@
 //! The top of the data path: accepts connections, places them, applies a new config and drives the timers. What a worker owns is
 //! in `Worker`, what workers share in `Shared`.
 
+mod restart;
 pub mod apply_config;
 mod room;
 mod accept;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +22,7 @@ use weir_observe::WorkerShard;
 
 use self::accept::AcceptingSocket;
 use self::apply_config::ConfigUpdate;
+use self::restart::{CrashHistory, WorkerResources};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange};
 use crate::exchange::key_fetch;
@@ -28,11 +31,14 @@ use crate::net::descriptors::ServerPermit;
 use crate::net::memory::{self, ConnectionPeak};
 use crate::net::timers::Timers;
 use crate::state::connection_list::WorkerQuery;
+use crate::state::crash::CrashState;
 use crate::state::pool::ServerConnection;
 use crate::state::shared::{AcceptedConnection, Shared};
 use crate::state::worker::{Worker, WorkerSeed};
 use crate::state::worker_config::LocalListener;
 use crate::upstream::pooled::PooledServers;
+
+pub use self::restart::WorkerError;
 
 /// Connections by which a worker must be ahead of another before it hands one over: below that, evening out costs more
 /// than it brings.
@@ -90,22 +96,72 @@ impl ObjectSizes {
 /// Threads of a worker that wait for disks at most; what comes beside it waits for one of them.
 const DISK_THREADS_MAX: usize = 32;
 
-/// Runs a worker until `stop` is notified and its last connection has ended.
+/// Runs a worker until it is stopped and its last connection has ended. One that crashes is made anew: its connections are lost, and no
+/// others.
 ///
 /// # Errors
-/// When the event loop cannot be made.
-pub fn run(start: WorkerStart) -> std::io::Result<()> {
+/// When the event loop cannot be made, or crashes again and again.
+pub fn run(start: WorkerStart) -> Result<(), WorkerError> {
+    let resources = Rc::new(WorkerResources::of(start));
+    let (index, shard, shared) = (resources.index, &resources.shard, &resources.shared);
+    let mut crashes = CrashHistory::default();
+    loop {
+        let lost_before = shard.connections_lost.value();
+        // A panic that reaches this place comes from the event loop itself.
+        let ended = catch_unwind(AssertUnwindSafe(|| run_once(&resources)));
+        if ended.unwrap_or(Ok(WorkerEnd::Crashed))? == WorkerEnd::Stopped {
+            return Ok(());
+        }
+        let lost = shard.connections_lost.value() - lost_before;
+        if shared.stopping.load(Ordering::SeqCst) {
+            tracing::error!(
+                worker = index,
+                lost,
+                "a worker has crashed while Weir stops: its connections are lost"
+            );
+            return Ok(());
+        }
+        crashes.record(clock::now())?;
+        shard.restarts.increment();
+        tracing::error!(
+            worker = index,
+            lost,
+            "a worker has crashed and is started anew: its connections are lost, and no new one is refused; the log has the panic above"
+        );
+    }
+}
+
+/// How a worker has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorkerEnd {
+    Stopped,
+    Crashed,
+}
+
+/// Runs a worker until it is stopped, or crashes. All that it had is dropped then.
+fn run_once(resources: &Rc<WorkerResources>) -> std::io::Result<WorkerEnd> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime =
         runtime.enable_io().max_blocking_threads(DISK_THREADS_MAX).thread_name("weir-disk").build()?;
-    let outcome = tokio::task::LocalSet::new().block_on(&runtime, as_task(serve(start)));
+    let tasks = tokio::task::LocalSet::new();
+    let crash = Rc::new(CrashState::default());
+    let served = tasks.block_on(&runtime, as_task(serve(Rc::clone(resources), Rc::clone(&crash))));
+    let outcome = served.unwrap_or(Ok(WorkerEnd::Crashed));
+    if matches!(outcome, Ok(WorkerEnd::Crashed)) {
+        crash.set();
+    }
+    {
+        let _inside = runtime.enter();
+        drop(tasks);
+    }
     // A disk that does not answer must not keep the process from ending.
     runtime.shutdown_background();
     outcome
 }
 
 /// Runs `future` as a task of its own. What the event loop is started with is polled in each of its turns, a task only when it has news.
-async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+/// `None` when it has panicked.
+async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> Option<T> {
     let outcome = Rc::new(TaskOutput { output: Cell::new(None), waiting: OnceCell::new() });
     let guard = TaskGuard(Rc::clone(&outcome));
     tokio::task::spawn_local(async move {
@@ -117,7 +173,7 @@ async fn as_task<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
             outcome.waiting.get_or_init(|| cx.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(outcome.output.take().expect("the task did not panic"))
+        Poll::Ready(outcome.output.take())
     })
     .await
 }
@@ -144,32 +200,53 @@ pub(crate) struct Acceptor {
     worker: Rc<Worker>,
     exchanges: Rc<ExchangePool>,
     sockets: RefCell<Vec<AcceptingSocket>>,
+    /// What a crash leaves.
+    resources: Rc<WorkerResources>,
 }
 
-async fn serve(start: WorkerStart) -> std::io::Result<()> {
+async fn serve(resources: Rc<WorkerResources>, crash: Rc<CrashState>) -> std::io::Result<WorkerEnd> {
     let worker = Worker::new(&WorkerSeed {
-        index: start.index,
-        shared: &start.shared,
-        shard: &start.shard,
-        snapshot: &start.first.snapshot,
-        recorder: &start.recorder,
-        random_seed: start.random_seed,
+        index: resources.index,
+        shared: &resources.shared,
+        shard: &resources.shard,
+        snapshot: &resources.config.borrow().snapshot,
+        recorder: &resources.recorder,
+        random_seed: resources.random_seed,
+        crash: &crash,
     })?;
     let worker = Rc::new(worker);
     let exchanges = ExchangePool::new(&worker);
-    let acceptor = Acceptor { worker: Rc::clone(&worker), exchanges, sockets: RefCell::default() };
+    let acceptor = Acceptor {
+        worker: Rc::clone(&worker),
+        exchanges,
+        sockets: RefCell::default(),
+        resources: Rc::clone(&resources),
+    };
     let acceptor = Rc::new(acceptor);
-    let WorkerStart { first, changes, handed_over, queries, stop, .. } = start;
-    acceptor.begin(first);
-    let applying = tokio::task::spawn_local(apply_changes(Rc::clone(&acceptor), changes));
+    acceptor.begin(resources.config.borrow().again());
+    let end = tokio::select! {
+        () = serve_until_stopped(&acceptor) => WorkerEnd::Stopped,
+        () = crash.crashed() => WorkerEnd::Crashed,
+    };
+    if end == WorkerEnd::Crashed {
+        worker.config.borrow().close_pools();
+    }
+    worker.flush_logs();
+    Ok(end)
+}
+
+/// Serves until the worker is stopped and its last connection has ended.
+async fn serve_until_stopped(acceptor: &Rc<Acceptor>) {
+    let (worker, resources) = (&acceptor.worker, &acceptor.resources);
+    let applying = worker.crash.spawn(apply_changes(Rc::clone(acceptor)));
     let others = [
-        tokio::task::spawn_local(take_connections(Rc::clone(&acceptor), handed_over)),
-        tokio::task::spawn_local(answer(Rc::clone(&worker), queries)),
-        tokio::task::spawn_local(sweep(Rc::clone(&acceptor))),
-        tokio::task::spawn_local(room::make_room_for_others(Rc::clone(&worker))),
-        tokio::task::spawn_local(run_timers(Rc::clone(&worker.timers))),
+        worker.crash.spawn(take_connections(Rc::clone(acceptor))),
+        worker.crash.spawn(answer(Rc::clone(worker), Rc::clone(resources))),
+        worker.crash.spawn(sweep(Rc::clone(acceptor))),
+        worker.crash.spawn(room::make_room_for_others(Rc::clone(worker))),
+        worker.crash.spawn(run_timers(Rc::clone(&worker.timers))),
     ];
-    stop.notified().await;
+    resources.stop.notified().await;
     applying.abort();
     let _aborted = applying.await;
     worker.stopped_at.set(Some(clock::now()));
@@ -177,28 +254,26 @@ async fn serve(start: WorkerStart) -> std::io::Result<()> {
     acceptor.close_all_sockets().await;
     acceptor.drain().await;
     others.iter().for_each(tokio::task::JoinHandle::abort);
-    worker.flush_logs();
-    Ok(())
 }
 
 /// Takes up each config that follows.
-async fn apply_changes(acceptor: Rc<Acceptor>, mut changes: UnboundedReceiver<ConfigUpdate>) {
-    while let Some(change) = changes.recv().await {
+async fn apply_changes(acceptor: Rc<Acceptor>) {
+    while let Some(change) = acceptor.resources.changes.next().await {
         acceptor.apply(change).await;
     }
 }
 
 /// Takes the connections that other workers have accepted for this one.
-async fn take_connections(acceptor: Rc<Acceptor>, mut handed_over: UnboundedReceiver<AcceptedConnection>) {
-    while let Some(accepted) = handed_over.recv().await {
+async fn take_connections(acceptor: Rc<Acceptor>) {
+    while let Some(accepted) = acceptor.resources.handed_over.next().await {
         acceptor.worker.shard.connections_handed_in.increment();
         acceptor.take_over(accepted);
     }
 }
 
 /// Answers queries about recorded exchanges and open connections, and begins fetches of keys.
-async fn answer(worker: Rc<Worker>, mut queries: UnboundedReceiver<WorkerQuery>) {
-    while let Some(query) = queries.recv().await {
+async fn answer(worker: Rc<Worker>, resources: Rc<WorkerResources>) {
+    while let Some(query) = resources.queries.next().await {
         match query {
             WorkerQuery::Recorder(query) => query.answer(worker.recorder.as_ref()),
             WorkerQuery::Connections(query) => worker.connection_list.query_all(&worker.timers, query).await,

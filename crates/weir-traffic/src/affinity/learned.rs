@@ -86,6 +86,16 @@ impl LearnedCookies {
         }
     }
 
+    /// All that is remembered.
+    pub(super) fn all(&self, now_s: u32) -> Vec<(u64, ServerId)> {
+        let entry = |entry: &LearnedCookie| {
+            let (key, word) = (entry.key.load(Ordering::Acquire), entry.word.load(Ordering::Acquire));
+            let is_whole = key > CLAIMED && entry.key.load(Ordering::Acquire) == key;
+            (is_whole && !self.is_over(word, now_s)).then_some((key, ServerId((word >> 32) as u32)))
+        };
+        self.entries.iter().filter_map(entry).collect()
+    }
+
     fn bucket(&self, key: u64) -> &[LearnedCookie] {
         let buckets = self.entries.len() / BUCKET;
         let bucket = ((u128::from(key) * buckets as u128) >> 64) as usize;
@@ -131,6 +141,22 @@ mod tests {
         }
         assert_eq!(table.lookup(3, 191), Some(ServerId(9)), "the silent ones made room");
         assert!((100..107).all(|key| table.lookup(key, 191) == Some(ServerId(1))));
+    }
+
+    #[test]
+    fn another_table_goes_on() {
+        let (before, after) = (table(64), table(8));
+        before.insert(7, ServerId(1), 0);
+        before.insert(8, ServerId(2), 50);
+        before.insert(0, ServerId(3), 60);
+        let mut all = before.all(120);
+        all.sort_unstable_by_key(|(_, server)| server.0);
+        assert_eq!(all, [(8, ServerId(2)), (2, ServerId(3))], "the first is forgotten by now");
+        all.into_iter().for_each(|(key, server)| after.insert(key, server, 5));
+        assert_eq!(
+            (after.lookup(8, 6), after.lookup(0, 6), after.lookup(7, 6)),
+            (Some(ServerId(2)), Some(ServerId(3)), None)
+        );
     }
 
     #[test]

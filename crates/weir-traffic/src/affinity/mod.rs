@@ -198,6 +198,26 @@ impl CookieAffinity {
         }
     }
 
+    /// The name of the cookie.
+    pub fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
+    /// What was learned: the hash of each cookie, and its server. For the table of another process.
+    pub fn learned_cookies(&self, now_s: u32) -> Vec<(u64, ServerId)> {
+        match &self.mode {
+            CookieModeState::Learn(learned) => learned.all(now_s),
+            CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => Vec::new(),
+        }
+    }
+
+    /// Remembers what another process has learned: the hash of a cookie, which counts as used now.
+    pub fn remember(&self, cookie: u64, server: ServerId, now_s: u32) {
+        if let CookieModeState::Learn(learned) = &self.mode {
+            learned.insert(cookie, server, now_s);
+        }
+    }
+
     /// Remembers that `server` now answers a client that belonged to another server, or whose server was forgotten.
     pub fn learn(&self, request: RequestAffinity, server: ServerId, now_s: u32) {
         if let (CookieModeState::Learn(learned), Some(key)) = (&self.mode, request.key)

@@ -20,7 +20,7 @@ mod outlier;
 mod rules;
 
 pub use outlier::OutlierWindow;
-pub use record::{OutlierChange, OutlierEvent, ReturnReason};
+pub use record::{EjectedServer, OutlierChange, OutlierEvent, ReturnReason};
 pub use rules::{EjectionReason, EjectionRules, LatencyRule, MaxFailsRules, OutlierRules};
 pub use table::{OutlierMember, OutlierTable};
 

@@ -81,6 +81,15 @@ pub enum ReturnReason {
     RulesChanged,
 }
 
+/// A server that gets no requests, for a table that goes on from another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EjectedServer {
+    /// Milliseconds until it may be tried; 0: now.
+    pub left_ms: u64,
+    /// How often it was ejected in a row.
+    pub times: u32,
+}
+
 /// The account of one server.
 #[derive(Debug)]
 pub(super) struct OutlierRecord<C> {
@@ -127,6 +136,27 @@ impl<C> OutlierRecord<C> {
     pub(super) fn next_length_ms(&self, rules: &OutlierRules) -> u64 {
         let time_ms = millis(rules.base_time).max(1);
         time_ms.saturating_mul(u64::from(self.times) + 1).min(millis(rules.max_time).max(time_ms))
+    }
+
+    /// What another record goes on with, if the server is out.
+    pub(super) fn standing(&self, now_ms: u64) -> Option<EjectedServer> {
+        let left_ms = match self.place {
+            OutlierState::Good { .. } => return None,
+            OutlierState::OnTrial => 0,
+            OutlierState::Ejected { until_ms } | OutlierState::Trying { until_ms } => {
+                until_ms.saturating_sub(now_ms)
+            }
+        };
+        Some(EjectedServer { left_ms, times: self.times })
+    }
+
+    /// Goes on from another record.
+    pub(super) fn resume(&mut self, ejected: EjectedServer, now_ms: u64) {
+        self.place = match ejected.left_ms {
+            0 => OutlierState::OnTrial,
+            left_ms => OutlierState::Ejected { until_ms: now_ms.saturating_add(left_ms) },
+        };
+        (self.ejected_ms, self.times) = (now_ms, ejected.times);
     }
 
     /// Whether a request that began then is a trial since the ejection, perhaps not the last.

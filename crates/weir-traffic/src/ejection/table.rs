@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::max_fails::FailCount;
 use super::outlier::{OutlierWindow, outliers};
-use super::record::{OutlierChange, OutlierEvent, OutlierRecord, OutlierState, ReturnReason};
+use super::record::{EjectedServer, OutlierChange, OutlierEvent, OutlierRecord, OutlierState, ReturnReason};
 use super::rules::{EjectionReason, EjectionRules};
 use crate::health::{OutcomeHistory, PastOutcome};
 use crate::server::{EjectionState, Health, Mode};
@@ -137,6 +137,26 @@ impl<C: 'static> OutlierTable<C> {
             }
         }
         self.settle(now_ms);
+    }
+
+    /// How a server is out, if it is: for the table of another process.
+    pub fn ejected(&self, server: ServerId, now_ms: u64) -> Option<EjectedServer> {
+        self.entries[server.index()].record().standing(now_ms)
+    }
+
+    /// Leaves a server out as the table of another process did, unless the rules here do not eject it; whether it is out. No event tells
+    /// of it.
+    pub fn resume(&mut self, server: ServerId, ejected: EjectedServer, now_ms: u64) -> bool {
+        let entry = &mut self.entries[server.index()];
+        if self.rules.is_none() || entry.member.exempt {
+            return false;
+        }
+        entry.account().record.resume(ejected, now_ms);
+        let state = if ejected.left_ms == 0 { EjectionState::OnTrial } else { EjectionState::Ejected };
+        entry.member.state.consecutive_failures().watch(true);
+        entry.member.state.set_ejection(state);
+        self.settle(now_ms);
+        !self.entries[server.index()].record().is_good()
     }
 
     /// After how many failures in a row the table must be informed; `None`: never.

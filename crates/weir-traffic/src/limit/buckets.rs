@@ -80,6 +80,18 @@ impl BucketTable {
         self.sets.iter().map(in_use).sum()
     }
 
+    /// The keys with a bucket that is not full, and when each is.
+    pub(super) fn in_use(&self, now_ns: u64) -> Vec<(u64, u64)> {
+        let of_set = |set: &BucketSet| {
+            let buckets = *lock(set);
+            buckets
+                .into_iter()
+                .filter(move |bucket| bucket.full_at_ns > now_ns)
+                .map(|one| (one.key, one.full_at_ns))
+        };
+        self.sets.iter().flat_map(of_set).collect()
+    }
+
     /// How many buckets there are.
     pub(super) fn buckets(&self) -> usize {
         self.sets.len() * WAYS

@@ -18,7 +18,7 @@ pub use address_table::AddressTable;
 pub use bandwidth::BandwidthLimit;
 pub use client::ClientKey;
 pub use connections::{ClientLimit, ClientLimitRefusal, ConnectionCount};
-pub use rate::{BucketLevel, RateError, RateLimit, TokenRate};
+pub use rate::{BucketLevel, KeyDebt, RateError, RateLimit, TokenRate};
 pub use top_keys::{TOP_KEY_TEXT_MAX, TOP_KEYS_MAX, TopKey, TopKeys};
 pub use turns::TurnRate;
 

@@ -91,6 +91,17 @@ pub struct BucketLevel {
     pub reset_ns: u64,
 }
 
+/// What a key has used and not got back yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyDebt {
+    /// The hash of the key.
+    pub key: u64,
+    /// Nanoseconds until its bucket is full.
+    pub full_in_ns: u64,
+    /// Whether it gets nothing before.
+    pub is_blocked: bool,
+}
+
 /// The buckets of all keys.
 #[derive(Debug)]
 pub struct RateLimit {
@@ -176,6 +187,26 @@ impl RateLimit {
         if bucket.full_at_ns.saturating_sub(now_ns) > self.rate.tolerance_ns() {
             self.block(bucket, now_ns);
         }
+    }
+
+    /// The debts of all keys, for another table that goes on from here.
+    pub fn debts(&self, now_ns: u64) -> Vec<KeyDebt> {
+        let debt = |(key, full_at_ns): (u64, u64)| KeyDebt {
+            key,
+            full_in_ns: full_at_ns - now_ns,
+            is_blocked: full_at_ns & BLOCKED != 0,
+        };
+        self.table.in_use(now_ns).into_iter().map(debt).collect()
+    }
+
+    /// Gives a key this debt, unless it has a larger one.
+    pub fn owe(&self, debt: KeyDebt, now_ns: u64) {
+        let longest_ns = self.rate.depth_ns.saturating_add(self.rate.block_ns);
+        let mut set = self.table.lock(debt.key);
+        let bucket = self.table.find(&mut set, debt.key, now_ns);
+        let full_at_ns = now_ns.saturating_add(debt.full_in_ns.min(longest_ns));
+        let full_at_ns = if debt.is_blocked { full_at_ns | BLOCKED } else { full_at_ns & !BLOCKED };
+        bucket.full_at_ns = bucket.full_at_ns.max(full_at_ns);
     }
 
     /// How many keys have a bucket that is not full.

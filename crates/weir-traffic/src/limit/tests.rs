@@ -336,3 +336,33 @@ fn rates_are_checked() {
         );
     }
 }
+
+#[test]
+fn debts_go_on_in_another_table() {
+    const SECOND: u64 = SECOND_NS;
+    let rate = TokenRate::new(1, Duration::from_secs(1), 3).unwrap();
+    let (before, after) = (RateLimit::new(rate, 10), RateLimit::new(rate, 20));
+    for key in [1, 1, 1, 2] {
+        assert_eq!(before.try_take(key, 100 * SECOND), Ok(0));
+    }
+    let mut debts = before.debts(101 * SECOND);
+    debts.sort_by_key(|debt| debt.key);
+    assert_eq!(
+        debts,
+        [KeyDebt { key: 1, full_in_ns: 2 * SECOND, is_blocked: false }],
+        "the bucket of 2 is full"
+    );
+    // The clock of the other table begins elsewhere.
+    debts.iter().for_each(|debt| after.owe(*debt, 5 * SECOND));
+    assert_eq!(after.level(1, 5 * SECOND).remaining, 1);
+    assert_eq!((after.try_take(1, 5 * SECOND), after.try_take(1, 5 * SECOND)), (Ok(0), Err(SECOND)));
+    let blocking = rate.with_block(Duration::from_secs(60));
+    let (before, after) = (RateLimit::new(blocking, 10), RateLimit::new(blocking, 10));
+    let taken = (0..4).filter(|_| before.try_take(7, 100 * SECOND).is_ok()).count();
+    assert_eq!(taken, 3);
+    let debts = before.debts(110 * SECOND);
+    assert!(debts[0].is_blocked, "{debts:?}");
+    debts.iter().for_each(|debt| after.owe(*debt, SECOND));
+    assert!(after.try_take(7, 40 * SECOND).is_err(), "it is blocked for 50 s");
+    assert_eq!(after.try_take(7, 60 * SECOND), Ok(0));
+}

@@ -190,21 +190,59 @@ fn parse(received: &[u8]) -> Result<Option<AdminResponse>, AdminRequestError> {
             Some(body) => body,
             None => return Ok(None),
         },
-        // Weir never does: the address belongs to another program.
-        ResponseFraming::Chunked => return Err(AdminRequestError::NotHttp),
+        ResponseFraming::Chunked => match join_chunks(body)? {
+            Some(body) => return Ok(Some(answer(&head, received, body))),
+            None => return Ok(None),
+        },
     };
+    Ok(Some(answer(&head, received, body.to_vec())))
+}
+
+fn answer(head: &ParsedResponse, received: &[u8], body: Vec<u8>) -> AdminResponse {
     let content_type = head.fields().first(FieldName::ContentType);
     let content_type = content_type.map_or(&b""[..], |field| field.value.of(received));
-    Ok(Some(AdminResponse {
-        status: head.status(),
-        content_type: String::from_utf8_lossy(content_type).into_owned(),
-        body: body.to_vec(),
-    }))
+    let content_type = String::from_utf8_lossy(content_type).into_owned();
+    AdminResponse { status: head.status(), content_type, body }
+}
+
+/// The content of a body in chunks as Weir writes them (RFC 9112 section 7.1), without extensions and trailers; `None` when it is not
+/// whole.
+fn join_chunks(mut rest: &[u8]) -> Result<Option<Vec<u8>>, AdminRequestError> {
+    let mut body = Vec::new();
+    loop {
+        let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
+        let size =
+            std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let Some(size) = size.filter(|size| *size <= ANSWER_BYTES_MAX) else {
+            return Err(AdminRequestError::NotHttp);
+        };
+        let Some((chunk, next)) = rest[end + 2..].split_at_checked(size + 2) else { return Ok(None) };
+        if size == 0 {
+            return Ok(Some(body));
+        }
+        body.extend_from_slice(&chunk[..size]);
+        rest = next;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_are_joined() {
+        for (received, expected) in [
+            (&b"3\r\nabc\r\n0a\r\n0123456789\r\n0\r\n\r\n"[..], Some(&b"abc0123456789"[..])),
+            (b"0\r\n\r\n", Some(b"")),
+            (b"3\r\nabc\r\n", None),
+            (b"3\r\nab", None),
+            (b"0\r\n", None),
+        ] {
+            let joined = join_chunks(received).expect("they are well-formed");
+            assert_eq!(joined.as_deref(), expected, "{}", String::from_utf8_lossy(received));
+        }
+        assert!(join_chunks(b"x\r\n").is_err() && join_chunks(b"ffffffffffffffff\r\n").is_err());
+    }
 
     #[test]
     fn a_refusal_is_told_with_all_its_reasons() {

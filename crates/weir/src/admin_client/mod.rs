@@ -75,6 +75,11 @@ impl AdminArguments {
         Ok(AdminClient { endpoint, authorization: self.authorization()?, time_max: TIME_MAX })
     }
 
+    /// The config that is named.
+    pub(crate) fn config_file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The value of `Authorization`, if there is to be one.
     fn authorization(&self) -> Result<Option<String>, CommandError> {
         if let Some(user) = &self.user {

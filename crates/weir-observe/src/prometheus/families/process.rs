@@ -34,6 +34,9 @@ pub(super) const FAMILIES: &[Family] = families! {
     "weir_process_system_calls_denied_total" Counter Process, "System calls denied by the filter; the log names them.",
         |samples, stats| samples.value(stats.process.denied_system_calls);
 
+    "weir_process_panics_total" Counter Process, "Panics of all threads; `weir report` and the status page have the message and the backtrace.",
+        |samples, stats| samples.value(stats.process.panics);
+
     "weir_config_reloads_total" Counter Process, "Reloads of the config, by outcome.",
         |samples, stats| {
             samples.labelled(&[("outcome", "succeeded")], stats.reload.succeeded);
@@ -105,8 +108,12 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.buffers_in_use.now);
     "weir_worker_timers" Gauge Worker, "Timers armed.",
         |samples, worker| samples.value(worker.timers.now);
-    "weir_worker_panics_total" Counter Worker, "Panics caught; each ended one connection.",
+    "weir_worker_panics_total" Counter Worker, "Panics caught; each ended one connection, or one stream of HTTP/2.",
         |samples, worker| samples.value(worker.panics);
+    "weir_worker_restarts_total" Counter Worker, "Times that the worker was started anew after a crash.",
+        |samples, worker| samples.value(worker.restarts);
+    "weir_worker_connections_lost_total" Counter Worker, "Client connections closed by a crash of the worker.",
+        |samples, worker| samples.value(worker.connections_lost);
     "weir_worker_accept_errors_total" Counter Worker, "Errors of accept(2).",
         |samples, worker| samples.value(worker.accept_errors);
     "weir_worker_local_connect_errors_total" Counter Worker, "Connections to servers that failed because this machine is out of descriptors, ports or memory; they do not count against the servers.",

@@ -218,6 +218,7 @@ fn process_figures() -> ProcessStats {
         landlock_abi: 7,
         filters_system_calls: true,
         denied_system_calls: 0,
+        panics: 1,
         started_micros: 1_800_000_000_500_000,
     }
 }
@@ -339,7 +340,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 28),
+        ("worker", 30),
         ("trace", 3),
         ("listener", 27),
         ("upstream", 17),

@@ -346,9 +346,10 @@ impl Drop for ClientConnection {
         }
         if std::thread::panicking() {
             self.client.worker.shard.panics.increment();
-            let failure = Failure::weir(Phase::Relay, Cause::Panicked);
-            self.client.listener.shard.failures.record(failure);
-            self.record(failure, self.client.opened_at);
+            self.count_failure(Failure::weir(Phase::Relay, Cause::Panicked));
+        } else if self.client.worker.crash.has_crashed() {
+            self.client.worker.shard.connections_lost.increment();
+            self.count_failure(Failure::weir(Phase::Relay, Cause::WorkerCrashed));
         }
         self.client.worker.connection_list.leave(self.client.answered_query);
         let entered = self.client.deadline.leave();

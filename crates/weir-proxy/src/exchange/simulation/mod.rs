@@ -180,6 +180,7 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
         snapshot: &snapshot,
         recorder: &config.recorder,
         random_seed: seed,
+        crash: &Rc::default(),
     });
     Rc::new(worker.expect("there are descriptors"))
 }

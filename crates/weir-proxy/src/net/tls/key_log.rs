@@ -22,9 +22,11 @@ static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<KeyLogFile>>>> = LazyLock::new
 
 /// A file that gets the secrets of connections.
 #[derive(Debug)]
-pub(crate) struct KeyLogFile {
+pub struct KeyLogFile {
     path: PathBuf,
     file: File,
+    /// Whether there was none before.
+    is_new: bool,
     /// Whether the log has said that it cannot be written.
     failed: AtomicBool,
 }
@@ -34,21 +36,30 @@ impl KeyLogFile {
     ///
     /// # Errors
     /// Those of `open(2)`, with the name of the file.
-    pub(crate) fn open(path: &Path) -> io::Result<Arc<Self>> {
+    pub fn open(path: &Path) -> io::Result<Arc<Self>> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = open.get(path).and_then(Weak::upgrade) {
             return Ok(known);
         }
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let is_new = !path.exists();
         let file = OpenOptions::new().create(true).append(true).mode(MODE).open(path).map_err(named)?;
         let mode = file.metadata().map_err(named)?.mode();
         if mode & 0o077 != 0 {
             tracing::warn!(file = %path.display(), "the key log was there before, and others than its owner have access to it");
         }
-        let opened = Arc::new(Self { path: path.to_owned(), file, failed: AtomicBool::new(false) });
+        let opened = Arc::new(Self { path: path.to_owned(), file, is_new, failed: AtomicBool::new(false) });
         open.retain(|_, known| known.strong_count() > 0);
         open.insert(path.to_owned(), Arc::downgrade(&opened));
         Ok(opened)
+    }
+
+    /// Gives the file to the user that the process becomes, if it is new: a later reload may open it again.
+    ///
+    /// # Errors
+    /// Those of `fchown(2)`.
+    pub fn give_to(&self, uid: Option<u32>, gid: u32) -> io::Result<()> {
+        if self.is_new { std::os::unix::fs::fchown(&self.file, uid, Some(gid)) } else { Ok(()) }
     }
 }
 

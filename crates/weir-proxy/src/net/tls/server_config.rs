@@ -16,6 +16,7 @@ use super::client_certificates::ClientAuthorities;
 use super::early_data;
 use super::issued::{CHALLENGE_PROTOCOL, Issuers, ListenerIssued};
 use super::key_log;
+use super::tickets::TicketKeys;
 
 /// Why a TLS config cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,9 @@ pub struct TlsServerConfig {
     pub certificates: Arc<Certificates>,
     /// The limit on handshakes per second, if there is one.
     pub(crate) handshake_rate: Option<TurnRate>,
+    /// The keys of session tickets, where another process may go on with them: not where clients have certificates, of which that
+    /// process may trust others.
+    pub tickets: Option<Arc<TicketKeys>>,
 }
 
 impl TlsServerConfig {
@@ -57,7 +61,8 @@ impl TlsServerConfig {
         let certificates = Arc::new(certificates);
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
-        let mut config = server_config(tls, &certificates, authorities.as_ref(), provider)?;
+        let tickets = ticket_keys(tls)?;
+        let mut config = server_config(tls, &certificates, authorities.as_ref(), provider, tickets.clone())?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         if has_issued {
             // The last: a client that offers another one as well gets that.
@@ -65,8 +70,9 @@ impl TlsServerConfig {
         }
         config.key_log = key_log;
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
+        let tickets = tickets.filter(|_| authorities.is_none());
         let authorities = ArcSwapOption::from_pointee(authorities);
-        Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, handshake_rate })
+        Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, handshake_rate, tickets })
     }
 
     /// The config for the next handshake.
@@ -91,7 +97,8 @@ impl TlsServerConfig {
     ) -> Result<(), rustls::Error> {
         let before = self.config.load();
         let provider = Arc::clone(before.crypto_provider());
-        let mut config = server_config(tls, &self.certificates, Some(authorities), provider)?;
+        let tickets = ticket_keys(tls)?;
+        let mut config = server_config(tls, &self.certificates, Some(authorities), provider, tickets)?;
         config.alpn_protocols.clone_from(&before.alpn_protocols);
         config.key_log = Arc::clone(&before.key_log);
         self.config.store(Arc::new(config));
@@ -100,12 +107,18 @@ impl TlsServerConfig {
     }
 }
 
-/// With keys for tickets and a cache of sessions of its own.
+/// Keys of its own for session tickets, where it has such.
+fn ticket_keys(tls: &ListenerTls) -> Result<Option<Arc<TicketKeys>>, rustls::Error> {
+    tls.session_tickets.then(|| TicketKeys::new().map(Arc::new)).transpose()
+}
+
+/// With a cache of sessions of its own.
 fn server_config(
     tls: &ListenerTls,
     certificates: &Arc<Certificates>,
     authorities: Option<&ClientAuthorities>,
     provider: Arc<CryptoProvider>,
+    tickets: Option<Arc<TicketKeys>>,
 ) -> Result<ServerConfig, rustls::Error> {
     let verifier = match (&tls.client_certificates, authorities) {
         (Some(clients), Some(authorities)) => authorities.verifier(clients.verify, &provider)?,
@@ -116,8 +129,8 @@ fn server_config(
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::clone(certificates) as _);
     config.ignore_client_order = true;
-    if tls.session_tickets {
-        config.ticketer = aws_lc_rs::Ticketer::new()?;
+    if let Some(tickets) = tickets {
+        config.ticketer = tickets;
         // Beside tickets rustls takes no early data: this is only how much of it is skipped.
         config.max_early_data_size = early_data::SKIPPED_MAX;
     }

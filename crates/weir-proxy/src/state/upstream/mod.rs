@@ -52,7 +52,7 @@ pub struct UpstreamPlan {
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
     /// Session affinity.
-    pub(crate) affinity: Option<CookieAffinity>,
+    pub affinity: Option<CookieAffinity>,
     /// Whether requests that belong to a server wait for it when it is full.
     pub(crate) when_full: WhenFull,
     /// The live state of each server.
@@ -193,6 +193,11 @@ impl UpstreamPlan {
     pub fn in_service(&self, name: &str) -> Option<usize> {
         let mut servers = self.config.servers.iter().zip(&self.leaves_at);
         servers.position(|(server, leaves_at)| *server.name == *name && leaves_at.is_none())
+    }
+
+    /// The seconds of the clock by which learned cookies are forgotten.
+    pub fn seconds(&self, now: Instant) -> u32 {
+        u32::try_from(self.millis(now) / 1000).unwrap_or(u32::MAX)
     }
 
     /// What runs on the servers of this name: on that of the config, and on those that had it before.

@@ -375,6 +375,9 @@ impl ConnectionTask {
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.worker.shard.panics.increment();
+        }
         self.frames.close(Cause::Closed);
         self.frames.close_account(&self.worker.inbox);
         self.link.retire();

@@ -344,3 +344,38 @@ fn backups_that_are_well_keep_from_panic() {
     upstream.book.advance(0);
     assert_eq!((upstream.book.is_in_panic(), upstream.standing().as_str()), (true, "+++"));
 }
+
+#[test]
+fn a_table_of_another_process_goes_on() {
+    let mut before = TestUpstream::new(RULES(), 3);
+    before.fail(0, 3);
+    before.wait(4.0);
+    let ejected = before.book.ejected(ServerId(0), before.now_ms).expect("it is out");
+    assert_eq!(
+        (ejected, before.book.ejected(ServerId(1), before.now_ms)),
+        (EjectedServer { left_ms: 6_000, times: 1 }, None)
+    );
+    let mut after = TestUpstream::new(RULES(), 3);
+    assert!(after.book.resume(ServerId(0), ejected, after.now_ms));
+    assert_eq!((after.standing().as_str(), after.changes().len()), ("-++", 0), "no event tells of it");
+    after.wait(5.999);
+    assert_eq!(after.standing(), "-++");
+    after.wait(0.001);
+    assert_eq!(after.standing(), "?++");
+    assert!(after.request(0, false), "the trial");
+    after.wait(19.999);
+    assert_eq!(after.standing(), "-++", "it is the second ejection in a row");
+    after.wait(0.001);
+    assert_eq!(after.standing(), "?++");
+}
+
+#[test]
+fn the_last_server_of_another_process_is_not_out() {
+    let mut upstream = TestUpstream::new(RULES(), 2);
+    let ejected = EjectedServer { left_ms: 6_000, times: 1 };
+    assert!(upstream.book.resume(ServerId(0), ejected, upstream.now_ms));
+    assert!(!upstream.book.resume(ServerId(1), ejected, upstream.now_ms));
+    assert_eq!(upstream.standing(), "++");
+    let mut without_rules = TestUpstream::new(RULES(), 1);
+    assert!(!without_rules.book.resume(ServerId(0), ejected, 0), "one alone is never ejected");
+}

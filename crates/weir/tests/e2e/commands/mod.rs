@@ -6,6 +6,7 @@ mod check;
 mod explain;
 mod demo;
 mod features;
+mod report;
 mod generated;
 mod lab;
 

@@ -33,6 +33,8 @@ pub(crate) struct Weir {
     folder: TempDir,
     /// Processes that have replaced it, one after the other.
     successors: Vec<Pid>,
+    /// Whether requests may order faults, so that a panic is none of its own.
+    is_faulty: bool,
 }
 
 impl Weir {
@@ -53,6 +55,14 @@ impl Weir {
         std::fs::write(&file, &text).expect("the test's own folder takes a file");
         let file = file.to_str().expect("temporary paths are UTF-8").to_owned();
         Weir::spawn(folder, command(&["serve", &file]).envs(variables.iter().copied()), &text)
+    }
+
+    /// Like [`Weir::start`]; requests order faults by the field `weir-fault`.
+    #[cfg(debug_assertions)]
+    pub(crate) fn start_faulty(text: &str) -> Weir {
+        let mut weir = Weir::start_in_environment(temporary_folder(), text, &[("WEIR_FAULTS", "1")]);
+        weir.is_faulty = true;
+        weir
     }
 
     /// Like [`Weir::start`], with a limit on open files.
@@ -100,8 +110,15 @@ impl Weir {
         let stderr = Arc::new(Mutex::new(String::new()));
         let (lines, following) = follow(&mut process, Arc::clone(&stderr));
         let following = Some(following);
-        let mut weir =
-            Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new() };
+        let mut weir = Weir {
+            process,
+            addresses: HashMap::new(),
+            stderr,
+            following,
+            folder,
+            successors: Vec::new(),
+            is_faulty: false,
+        };
         weir.wait_until_ready(&lines, shown);
         weir
     }
@@ -401,7 +418,8 @@ impl Drop for Weir {
             self.stderr()
         );
         let stderr = self.stderr();
-        assert!(!stderr.contains("panicked at"), "Weir panicked:\n{stderr}");
+        let has_panicked = stderr.contains("panicked at") || stderr.contains("panic: a defect of Weir");
+        assert!(self.is_faulty || !has_panicked, "Weir panicked:\n{stderr}");
         assert!(
             !stderr.contains("a system call was denied"),
             "a system call is missing in the list of `process.sandbox`:\n{stderr}"

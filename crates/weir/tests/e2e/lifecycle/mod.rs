@@ -5,6 +5,11 @@ mod descriptors;
 mod reload;
 mod graceful_stop;
 mod upgrade;
+mod upgrade_tables;
 mod privileges;
 mod sandbox;
 mod supervisor;
+#[cfg(debug_assertions)]
+mod panics;
+#[cfg(debug_assertions)]
+mod crashes;

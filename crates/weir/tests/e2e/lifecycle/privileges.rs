@@ -12,8 +12,9 @@ use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 use crate::harness::program::bound_command;
+use crate::harness::tls::WEB_TLS;
 use crate::harness::{
-    CertificateAuthority, Client, CommandResult, Origin, Weir, WrittenConfig, eventually, run,
+    CertificateAuthority, Client, CommandResult, Origin, Weir, WrittenConfig, config_with, eventually, run,
     temporary_folder,
 };
 
@@ -303,4 +304,38 @@ fn users_and_groups_that_do_not_exist_are_pointed_at() {
     }
     let config = WrittenConfig::new(&text("user = \"4123456\", group = \"4123456\""));
     assert_eq!(run(&["check", config.path()]).code, Some(0));
+}
+
+/// A log of TLS keys is open before the user changes: that user may have no access to its folder.
+#[test]
+fn a_key_log_is_opened_before_the_user_changes() {
+    if !is_root() {
+        return;
+    }
+    let origin = Origin::serving("app");
+    let authority = CertificateAuthority::new();
+    let folder = authority.folder_for_web();
+    set_mode(folder.path(), 0o755);
+    give(folder.path(), NOBODY, NOBODY);
+    std::fs::create_dir(folder.path().join("private")).expect("the folder is the test's own");
+    set_mode(&folder.path().join("private"), 0o700);
+    for file in std::fs::read_dir(folder.path()).expect("it is there").flatten() {
+        if file.path().is_file() {
+            give(&file.path(), NOBODY, NOBODY);
+        }
+    }
+    let settings = format!(
+        "process.user = \"nobody\"\n{WEB_TLS}listener.web.tls.key_log = \"{{dir}}/private/keys.log\"\n"
+    );
+    let text = config_with(&[origin.named("a")], &settings);
+    let weir = Weir::start_in(folder, &text);
+    assert_eq!(authority.connect(weir.web()).fetch("/").text(), "app");
+    let log = weir.folder().join("private/keys.log");
+    eventually("the key log has lines", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("SECRET"))
+    });
+    // A reload finds it open.
+    weir.hang_up("the config was reloaded");
+    assert_eq!(authority.connect(weir.web()).fetch("/").text(), "app");
+    assert_eq!(std::fs::metadata(&log).expect("it was made").uid(), NOBODY);
 }

@@ -4,6 +4,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+#[cfg(debug_assertions)]
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -89,6 +91,35 @@ fn the_watchdog_is_answered() {
         answers += usize::from(notified[..len].starts_with(b"WATCHDOG=1"));
     }
     drop(weir);
+}
+
+/// A worker that stands still is a reason for the supervisor to restart the process, although all other threads go on.
+#[cfg(debug_assertions)]
+#[test]
+fn the_watchdog_is_not_answered_while_a_worker_hangs() {
+    let origin = Origin::serving("app");
+    let folder = temporary_folder();
+    let path = folder.path().join("notify.sock");
+    let supervisor = UnixDatagram::bind(&path).expect("the folder is new");
+    supervisor.set_read_timeout(Some(WATCHDOG)).expect("a socket takes a time limit");
+    let variables = [
+        ("NOTIFY_SOCKET", path.to_str().expect("temporary paths are UTF-8")),
+        ("WATCHDOG_USEC", "200000"),
+        ("WEIR_FAULTS", "1"),
+    ];
+    let weir = Weir::start_in_environment(temporary_folder(), &config(&origin, "127.0.0.1:0"), &variables);
+    let is_answer = |supervisor: &UnixDatagram| {
+        let mut notified = [0; 512];
+        supervisor.recv(&mut notified).map(|len| notified[..len].starts_with(b"WATCHDOG=1"))
+    };
+    while !is_answer(&supervisor).expect("a notification comes") {}
+    let mut client = Client::connect(weir.web());
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: hang\r\n\r\n");
+    weir.line(&["the watchdog of the supervisor is not answered", "weir-worker-"]);
+    // What was sent before is still there; behind it nothing comes for five times as long as an answer takes.
+    supervisor.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket takes a time limit");
+    let answers = (0..1_000).take_while(|_| is_answer(&supervisor).is_ok()).count();
+    assert!(answers < 1_000, "it is answered all the same");
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Crashes of a worker, which tests order: its connections are lost, and no other; it is started anew, and in the end the process gives up.
+
+use crate::harness::{Client, Origin, Weir, config_with, eventually};
+
+use super::panics::are_zero;
+
+const CRASH: &str = "GET / HTTP/1.1\r\nHost: a.test\r\nWeir-Fault: crash\r\n\r\n";
+
+fn start(origin: &Origin, workers: usize) -> Weir {
+    Weir::start_faulty(&config_with(
+        &[origin.named("a")],
+        &format!(
+            "process.workers = {workers}\nlistener.web.access_log.output = \"file:{{dir}}/access.log\"\nlistener.web.access_log.format = \"{{status}}\"\n"
+        ),
+    ))
+}
+
+fn restarts(weir: &Weir) -> f64 {
+    weir.metrics().sum("weir_worker_restarts_total", &[])
+}
+
+/// Has a worker crash; waits until its connections have ended.
+fn crash(weir: &Weir) {
+    let mut client = Client::connect(weir.web());
+    client.send(CRASH);
+    client.take_to_end();
+}
+
+#[test]
+fn a_crashed_worker_is_started_anew_and_refuses_no_connection() {
+    let origin = Origin::serving("app");
+    let weir = start(&origin, 1);
+    let mut idle = Client::connect(weir.web());
+    assert_eq!(idle.fetch("/").text(), "app");
+    crash(&weir);
+    // The socket has stayed open, so this one waits in its backlog at most.
+    assert_eq!(Client::get(weir.web(), "/").text(), "app");
+    idle.take_to_end();
+    weir.line(&["a worker has crashed and is started anew", "worker=0", "lost=2"]);
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_worker_restarts_total", &[]), 1.0);
+    assert_eq!(metrics.sum("weir_worker_connections_lost_total", &[]), 2.0);
+    assert_eq!(metrics.sum("weir_listener_failures_total", &["reason=\"worker-crash\""]), 2.0);
+    assert_eq!(metrics.sum("weir_server_connections_idle", &[]), 1.0, "those of before are closed");
+    assert_eq!(weir.access_log(2).len(), 2, "no line is lost");
+    eventually("all gauges are zero", || are_zero(&weir.metrics()));
+}
+
+#[test]
+fn other_workers_lose_nothing_and_reloads_go_on() {
+    let origin = Origin::serving("app");
+    let weir = start(&origin, 2);
+    let mut kept: Vec<Client> = (0..16).map(|_| Client::connect(weir.web())).collect();
+    kept.iter_mut().for_each(|client| assert_eq!(client.fetch("/").text(), "app"));
+    crash(&weir);
+    eventually("the worker was started anew", || restarts(&weir) == 1.0);
+    let lost = weir.metrics().sum("weir_worker_connections_lost_total", &[]);
+    let mut alive = 0.0;
+    for mut client in kept {
+        client.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        alive += f64::from(u8::from(client.try_response_to("GET").is_ok()));
+    }
+    assert!(lost > 1.0 && alive > 0.0, "{lost} lost, {alive} alive");
+    // The connection with the order is among the lost ones.
+    assert_eq!(lost - 1.0 + alive, 16.0);
+    let next = Origin::serving("next");
+    weir.reload(&config_with(&[next.named("b")], "process.workers = 2\n"));
+    for _ in 0..16 {
+        assert_eq!(Client::get(weir.web(), "/").text(), "next");
+    }
+    crash(&weir);
+    eventually("the worker was started anew", || restarts(&weir) == 2.0);
+    for _ in 0..16 {
+        assert_eq!(Client::get(weir.web(), "/").text(), "next", "a crash does not bring an old config back");
+    }
+}
+
+#[test]
+fn a_worker_that_crashes_again_and_again_ends_the_process() {
+    let origin = Origin::serving("app");
+    let mut weir = start(&origin, 1);
+    for _ in 0..5 {
+        crash(&weir);
+    }
+    assert_eq!(weir.wait_for_exit().code(), Some(1), "{}", weir.stderr());
+    let log = weir.stderr();
+    assert!(
+        log.contains("error: the worker 0 does not work any more: it has crashed 5 times within 60 seconds"),
+        "{log}"
+    );
+    assert_eq!(log.matches("is started anew").count(), 4, "{log}");
+}
