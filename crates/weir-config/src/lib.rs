@@ -47,11 +47,11 @@ pub use certificate::{
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,
     AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, BodyRule, CacheDisk, CacheStore, CacheTtl,
-    CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
+    Bird, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
     CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
     CorsOrigin, Credentials, Dialogue, Dns, DnsHook, EncodedSlashAction, ErrorPage, ExternalAccount,
     FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe,
-    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth,
+    GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth, Keepalived,
     KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction, ListEntries,
     Listener, ListenerCertificate, ListenerHttp2, ListenerLimits, ListenerProtocol, ListenerTimeouts,
     ListenerTls, LogLevel, LogLineFormat, LogSettings, Metrics, Mirror, MirrorPart, NetworkEntry, OnDown,

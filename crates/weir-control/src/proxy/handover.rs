@@ -16,6 +16,7 @@ use crate::handover::{
 use crate::server_modes::ServerModes;
 use weir_proxy::net::clock;
 use weir_proxy::net::listening::SocketFile;
+use weir_proxy::state::node_hand_over::NodeHandOver;
 use weir_proxy::state::snapshot::Snapshot;
 
 impl Proxy {
@@ -38,6 +39,7 @@ impl Proxy {
         let snapshot = self.current.load();
         let mut state = HandedState {
             process: std::process::id(),
+            is_handed_over: self.shared.node_hand_over.load() != NodeHandOver::None,
             changes: HandedChange::between(&self.file_config.load(), &self.in_use),
             ..HandedState::default()
         };
@@ -92,6 +94,11 @@ impl Proxy {
             socket.leave(is_taken);
         }
         self.left_to = Some(taken);
+        // The other process announces from now on.
+        self.announcements.leave();
+        if let Some(watcher) = &self.watcher {
+            watcher.leave();
+        }
         self.shared.replaced.store(true, Ordering::SeqCst);
     }
 

@@ -30,6 +30,7 @@ use crate::health::ProbeThread;
 use crate::inherited_sockets::InheritedSockets;
 use crate::listening_sockets::OpenedSockets;
 use crate::live_rates::LiveRates;
+use crate::node_hand_over::HandOver;
 use crate::operations::{Operations, ScrapeSlots};
 use crate::overview::{BoundListeners, Sources, unix_ms};
 use crate::privileges::report_denied_calls;
@@ -106,13 +107,15 @@ impl Proxy {
         let shared = Arc::new(share(&descriptors, senders));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
+        let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
+        let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries));
         let mut proxy = Self {
             shared,
             descriptors,
             current: Arc::new(ArcSwap::new(Arc::clone(&snapshot))),
             inputs,
             restart_only: RestartOnly::of(config),
-            shards: (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect(),
+            shards,
             listening_sockets,
             admin: None,
             runtime: None,
@@ -139,12 +142,18 @@ impl Proxy {
             pid_file,
             logs: Some(logs),
             reloads: Arc::default(),
+            hand_over,
+            watcher: None,
+            announcements: Arc::default(),
             _registration: threads::register(),
             queries,
             trace_counts: Arc::clone(&traces.counts),
             traces: Some(traces),
         };
         handover::mark_down(&snapshot, &state);
+        if state.is_handed_over {
+            proxy.hand_over.resume();
+        }
         // All that can fail comes before the first connection is accepted.
         let control = proxy.open_control(config, (admin, runtime), &state)?;
         let channels = assignments.into_iter().zip(inboxes).zip(next_changes).zip(next_queries);
@@ -223,9 +232,9 @@ impl Proxy {
             runtime.spawn(Arc::clone(&sources).sample_live_rates());
             let (commands, file_config, queries) =
                 (self.commands.clone(), Arc::clone(&self.file_config), Arc::clone(&self.queries));
-            let scrape_slots = ScrapeSlots::default();
+            let (scrape_slots, hand_over) = (ScrapeSlots::default(), Arc::clone(&self.hand_over));
             let operations =
-                Operations { sources, modes, queries, access, commands, file_config, scrape_slots };
+                Operations { sources, modes, queries, access, commands, file_config, scrape_slots, hand_over };
             self.serve_admin(config, (admin, runtime_socket), &runtime, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));
@@ -293,6 +302,7 @@ impl Proxy {
             bound: Arc::clone(&self.bound_now),
             via_name: self.inputs.via_name.clone(),
             access: Arc::clone(access),
+            announcements: Arc::clone(&self.announcements),
             started_ms: unix_ms(),
             live_rates: LiveRates::default(),
         }
@@ -307,6 +317,8 @@ fn share(descriptors: &DescriptorBudget, hand_over: Vec<UnboundedSender<Accepted
         hand_over: hand_over.into(),
         connections: ConnectionCount::new(descriptors.clients),
         passwords: Arc::default(),
+        ending: AtomicBool::new(false),
+        node_hand_over: Default::default(),
         stop_announced: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
         replaced: AtomicBool::new(false),

@@ -1,0 +1,111 @@
+//! The verdict about a process from its signs of life. Pure: the turns of a clock come from outside.
+
+use super::availability::Availability;
+
+/// Turns without a sign of life after which a process is lost.
+pub(super) const SILENT_TURNS_MAX: u32 = 4;
+
+/// Signs of life in a row after which a process that was lost serves again: a second, as a node that comes and goes is worse than one that is gone.
+const SIGNS_TO_RETURN: u32 = 40;
+
+/// What is known about the process.
+#[derive(Debug, Default)]
+pub(super) struct Vitals {
+    /// What it has last said about itself; `None`: nothing yet.
+    said: Option<Availability>,
+    silent_turns: u32,
+    is_lost: bool,
+    /// Since it was lost.
+    signs: u32,
+}
+
+impl Vitals {
+    /// A sign of life, with what the process says about itself.
+    pub(super) fn sign(&mut self, said: Availability) {
+        self.said = Some(said);
+        self.silent_turns = 0;
+        if self.is_lost {
+            self.signs += 1;
+            self.is_lost = self.signs < SIGNS_TO_RETURN;
+        }
+    }
+
+    /// A turn has passed without one.
+    pub(super) fn silence(&mut self) {
+        self.silent_turns += 1;
+        self.signs = 0;
+        self.is_lost |= self.serves() && self.silent_turns >= SILENT_TURNS_MAX;
+    }
+
+    /// The kernel says that the process does not run.
+    pub(super) fn stopped(&mut self) {
+        self.is_lost |= self.serves();
+        self.signs = 0;
+    }
+
+    /// Whether there is something to lose: a process that starts is silent.
+    fn serves(&self) -> bool {
+        self.said.is_some_and(|said| said != Availability::Unavailable)
+    }
+
+    /// What others are to be told; `None`: nothing yet.
+    pub(super) fn verdict(&self) -> Option<Availability> {
+        self.said.map(|said| if self.is_lost { Availability::Unavailable } else { said })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_forgiven_until_there_is_too_much_of_it() {
+        let mut vitals = Vitals::default();
+        vitals.silence();
+        assert_eq!(vitals.verdict(), None);
+        vitals.sign(Availability::Available);
+        for _ in 0..10 {
+            for _ in 1..SILENT_TURNS_MAX {
+                vitals.silence();
+                assert_eq!(vitals.verdict(), Some(Availability::Available));
+            }
+            vitals.sign(Availability::HandedOver);
+            assert_eq!(vitals.verdict(), Some(Availability::HandedOver));
+            vitals.sign(Availability::Available);
+        }
+        for _ in 0..SILENT_TURNS_MAX {
+            vitals.silence();
+        }
+        assert_eq!(vitals.verdict(), Some(Availability::Unavailable));
+    }
+
+    #[test]
+    fn a_process_that_starts_serves_with_its_first_sign() {
+        let mut vitals = Vitals::default();
+        vitals.sign(Availability::Unavailable);
+        for _ in 0..100 {
+            vitals.silence();
+        }
+        vitals.sign(Availability::Available);
+        assert_eq!(vitals.verdict(), Some(Availability::Available));
+    }
+
+    #[test]
+    fn a_lost_process_returns_after_a_steady_time() {
+        let mut vitals = Vitals::default();
+        vitals.sign(Availability::Available);
+        vitals.stopped();
+        assert_eq!(vitals.verdict(), Some(Availability::Unavailable));
+        for _ in 1..SIGNS_TO_RETURN {
+            vitals.sign(Availability::Available);
+        }
+        // Once more from the beginning.
+        vitals.silence();
+        for _ in 1..SIGNS_TO_RETURN {
+            vitals.sign(Availability::Available);
+            assert_eq!(vitals.verdict(), Some(Availability::Unavailable));
+        }
+        vitals.sign(Availability::Available);
+        assert_eq!(vitals.verdict(), Some(Availability::Available));
+    }
+}
