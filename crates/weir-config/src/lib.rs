@@ -49,7 +49,7 @@ pub use config::{
     AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, BodyRule, CacheDisk, CacheStore, CacheTtl,
     Bird, CipherSuite, ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector,
     CollectorHeaders, CollectorUrl, Config, ConfigDump, ConnectionsMax, CookieMode, CookieSecret, Cors,
-    CorsOrigin, Credentials, Dialogue, Dns, DnsHook, EncodedSlashAction, ErrorPage, ExternalAccount,
+    CorsOrigin, Credentials, Dialogue, Dns, DnsHook, EncodedSlashAction, ErrorPage, ExternalAccount, FailBack,
     FastcgiSettings, FileEncoding, FixedResponse, ForwardAuth, ForwardHost, ForwardedHeaders, GrpcProbe,
     GrpcStatusName, HeaderChanges, HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, JwtAuth, Keepalived,
     KeyExchangeGroup, KeyLimit, Leniency, LimitBandwidth, LimitRate, LimitUse, ListAction, ListEntries,

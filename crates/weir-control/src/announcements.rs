@@ -8,12 +8,11 @@ use std::time::Duration;
 use tokio::sync::oneshot::Receiver;
 use weir_observe::overview::AnnouncementOverview;
 
-use crate::node_hand_over::availability;
+use crate::node_hand_over::HandOver;
 use crate::threads;
 use crate::watcher::{Availability, Watcher};
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::state::shared::Shared;
 
 /// How often workers are asked for a sign of life.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
@@ -78,17 +77,27 @@ impl Announcements {
 pub(crate) fn start(
     announcements: &Arc<Announcements>,
     watcher: Arc<Watcher>,
-    shared: Arc<Shared>,
+    hand_over: Arc<HandOver>,
     queries: Arc<WorkerQueries>,
+    silence_max: Duration,
 ) -> io::Result<()> {
     announcements.is_used.store(true, Ordering::Relaxed);
     let announcements = Arc::clone(announcements);
     std::thread::Builder::new().name("weir-signs".into()).spawn(move || {
         let _registration = threads::register();
         let mut progress = WorkerProgress::new();
+        let mut last = clock::now();
         while !announcements.is_left.load(Ordering::SeqCst) {
+            let silence = std::mem::replace(&mut last, clock::now());
+            let silence = last.saturating_duration_since(silence);
+            if silence >= silence_max {
+                tracing::warn!(
+                    ?silence,
+                    "the process did not run for so long: it was stopped, or had no CPU time; another node may have taken over (`process.frozen_after`)"
+                );
+            }
             let is_stuck = progress.is_stuck(&queries);
-            let now = if is_stuck { Availability::Unavailable } else { availability(&shared) };
+            let now = if is_stuck { Availability::Unavailable } else { hand_over.availability() };
             if watcher.sign(now).is_err() {
                 announcements.has_ended.store(true, Ordering::Relaxed);
                 tracing::error!(

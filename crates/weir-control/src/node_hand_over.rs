@@ -3,7 +3,7 @@
 //! First connections end with their next response, for some seconds; then idle ones are closed; then others are told to take over. This node serves
 //! what still arrives all the while, so that nothing is lost. It can be taken back at any time.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeState {
     Serving,
+    /// It serves, and leaves the address to the other node (`fail_back = "by-command"`).
+    Standby,
     /// It is about to hand over: connections end.
     Closing,
     HandedOver,
@@ -33,32 +35,15 @@ pub(crate) enum NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn of(shared: &Shared) -> Self {
-        match shared.node_hand_over.load() {
-            _ if shared.stop_announced.load(Ordering::Relaxed) => Self::Stopping,
-            NodeHandOver::Done => Self::HandedOver,
-            NodeHandOver::Closing | NodeHandOver::ClosingIdle => Self::Closing,
-            NodeHandOver::None => Self::Serving,
-        }
-    }
-
-    /// The stable name, one of [`weir_observe::NODE_STATES`].
+    /// The stable name, one of [`weir_observe::overview::NODE_STATES`].
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Serving => "serving",
+            Self::Standby => "standby",
             Self::Closing => "closing",
             Self::HandedOver => "handed-over",
             Self::Stopping => "stopping",
         }
-    }
-}
-
-/// What others are to be told about the node.
-pub(crate) fn availability(shared: &Shared) -> Availability {
-    match NodeState::of(shared) {
-        NodeState::Stopping if shared.stopping.load(Ordering::Relaxed) => Availability::Unavailable,
-        NodeState::Stopping | NodeState::HandedOver => Availability::HandedOver,
-        NodeState::Closing | NodeState::Serving => Availability::Available,
     }
 }
 
@@ -67,6 +52,8 @@ pub(crate) struct HandOver {
     shared: Arc<Shared>,
     shards: Vec<Arc<WorkerShard>>,
     queries: Arc<WorkerQueries>,
+    /// Whether the other node has the address until this one is told to take it.
+    is_standby: AtomicBool,
     /// The task that goes from step to step.
     running: Mutex<Option<AbortHandle>>,
 }
@@ -81,8 +68,10 @@ impl HandOver {
         shared: &Arc<Shared>,
         shards: &[Arc<WorkerShard>],
         queries: &Arc<WorkerQueries>,
+        is_standby: bool,
     ) -> Self {
         Self {
+            is_standby: AtomicBool::new(is_standby),
             shared: Arc::clone(shared),
             shards: shards.to_vec(),
             queries: Arc::clone(queries),
@@ -91,7 +80,28 @@ impl HandOver {
     }
 
     pub(crate) fn state(&self) -> NodeState {
-        NodeState::of(&self.shared)
+        match self.shared.node_hand_over.load() {
+            _ if self.shared.stop_announced.load(Ordering::Relaxed) => NodeState::Stopping,
+            NodeHandOver::Done => NodeState::HandedOver,
+            NodeHandOver::Closing | NodeHandOver::ClosingIdle => NodeState::Closing,
+            NodeHandOver::None if self.is_standby() => NodeState::Standby,
+            NodeHandOver::None => NodeState::Serving,
+        }
+    }
+
+    /// Whether the other node has the address until this one is told to take it.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.is_standby.load(Ordering::Relaxed)
+    }
+
+    /// What others are to be told about the node.
+    pub(crate) fn availability(&self) -> Availability {
+        match self.state() {
+            NodeState::Stopping if self.shared.stopping.load(Ordering::Relaxed) => Availability::Unavailable,
+            NodeState::Stopping | NodeState::HandedOver | NodeState::Standby => Availability::HandedOver,
+            NodeState::Closing if self.is_standby() => Availability::HandedOver,
+            NodeState::Closing | NodeState::Serving => Availability::Available,
+        }
     }
 
     /// Client connections that are open, and of these, tunnels.
@@ -139,7 +149,8 @@ impl HandOver {
     /// This node is to serve again.
     pub(crate) fn take_back(&self, requester: &str) {
         self.halt();
-        if self.shared.node_hand_over.load() == NodeHandOver::None {
+        let was_standby = self.is_standby.swap(false, Ordering::SeqCst);
+        if self.shared.node_hand_over.load() == NodeHandOver::None && !was_standby {
             return;
         }
         self.shared.node_hand_over.store(NodeHandOver::None);

@@ -27,7 +27,7 @@ use crate::certificate_reports::certificates;
 use crate::figures;
 use crate::listening_sockets::BoundListener;
 use crate::live_rates::{LiveRates, SAMPLE_INTERVAL};
-use crate::node_hand_over::NodeState;
+use crate::node_hand_over::{HandOver, NodeState};
 use crate::privileges;
 use crate::process::{self, open_files_max};
 use crate::reload_counts::ReloadCounts;
@@ -56,6 +56,7 @@ pub(crate) struct Sources {
     pub(crate) bound: BoundListeners,
     pub(crate) via_name: Box<str>,
     pub(crate) access: Arc<AdminAccess>,
+    pub(crate) hand_over: Arc<HandOver>,
     pub(crate) announcements: Arc<Announcements>,
     pub(crate) started_ms: u64,
     pub(crate) live_rates: LiveRates,
@@ -79,7 +80,7 @@ impl Sources {
 
     /// The state of this node towards others.
     pub(crate) fn node_state(&self) -> NodeState {
-        NodeState::of(&self.shared)
+        self.hand_over.state()
     }
 
     /// Whether the process is about to end.

@@ -70,7 +70,7 @@ pub use listener::{
 pub use metrics::{HistogramBuckets, Metrics};
 pub use mirror::{Mirror, MirrorPart};
 pub use process::{
-    Admin, Bird, ConnectionsMax, Dns, Keepalived, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
+    Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, Process, RecorderSettings,
     ReloadTrigger, SandboxMode, WorkerCount,
 };
 pub use route::{

@@ -93,6 +93,8 @@ section! {
         track_file: Box<str> = required;
         /// By how much the priority of this node falls when it has handed over: more than the priorities of the two nodes differ.
         hand_over_weight: u32 = 60, in 1..=253;
+        /// When a node that starts takes the address back from the other one.
+        fail_back: FailBack = "at-once", like "keepalived `nopreempt`";
     }
 }
 
@@ -105,6 +107,17 @@ section! {
         socket: Box<str> = "/run/bird/bird.ctl";
         /// The name of the protocol in BIRD's config. Write it there with `disabled`, so that nothing is announced before Weir serves.
         protocol: Box<str> = required;
+    }
+}
+
+choice! {
+    /// When a node that starts takes the address back from the other one.
+    pub enum FailBack {
+        /// when it serves; connections to the other node are cut
+        #[default]
+        AtOnce = "at-once",
+        /// when the other node hands over or ends, or by `weir ctl take-back`: until then its priority is as after a hand-over
+        ByCommand = "by-command",
     }
 }
 

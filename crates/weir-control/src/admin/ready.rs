@@ -14,7 +14,7 @@ pub(super) fn answer(request: &AdminRequest, operations: &Operations) -> Buffere
         NodeState::Stopping => return BufferedResponse::plain(503, "stopping\n"),
         NodeState::HandedOver => return BufferedResponse::plain(503, "handed over to another node\n"),
         // Connections still end: nothing is to change elsewhere before that.
-        NodeState::Closing | NodeState::Serving => {}
+        NodeState::Closing | NodeState::Standby | NodeState::Serving => {}
     }
     let Some(upstream) = query_value(request.query(), b"upstream").map(decoded) else {
         return BufferedResponse::plain(200, "ready\n");

@@ -40,6 +40,7 @@ impl Proxy {
         let mut state = HandedState {
             process: std::process::id(),
             is_handed_over: self.shared.node_hand_over.load() != NodeHandOver::None,
+            is_standby: self.hand_over.is_standby(),
             changes: HandedChange::between(&self.file_config.load(), &self.in_use),
             ..HandedState::default()
         };

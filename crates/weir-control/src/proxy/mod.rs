@@ -140,8 +140,8 @@ impl Proxy {
     pub fn announce_by(&mut self, watcher: Watcher) -> io::Result<()> {
         let watcher = Arc::new(watcher);
         self.watcher = Some(Arc::clone(&watcher));
-        let (shared, queries) = (Arc::clone(&self.shared), Arc::clone(&self.queries));
-        announcements::start(&self.announcements, watcher, shared, queries)
+        let (hand_over, queries) = (Arc::clone(&self.hand_over), Arc::clone(&self.queries));
+        announcements::start(&self.announcements, watcher, hand_over, queries, self.in_use.process.frozen_after)
     }
 
     /// Whether other programs are told if the node serves.

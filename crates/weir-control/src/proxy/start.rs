@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use weir_config::{Config, ListenAddress};
+use weir_config::{Config, FailBack, ListenAddress};
 use weir_observe::{ShardSizes, WorkerShard};
 use weir_traffic::limit::ConnectionCount;
 
@@ -108,7 +108,10 @@ impl Proxy {
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
         let shards: Vec<_> = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
-        let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries));
+        let keepalived = config.process.keepalived.as_ref();
+        let is_by_command = keepalived.is_some_and(|it| it.fail_back == FailBack::ByCommand);
+        let is_standby = if is_handed { state.is_standby } else { is_by_command };
+        let hand_over = Arc::new(HandOver::new(&shared, &shards, &queries, is_standby));
         let mut proxy = Self {
             shared,
             descriptors,
@@ -302,6 +305,7 @@ impl Proxy {
             bound: Arc::clone(&self.bound_now),
             via_name: self.inputs.via_name.clone(),
             access: Arc::clone(access),
+            hand_over: Arc::clone(&self.hand_over),
             announcements: Arc::clone(&self.announcements),
             started_ms: unix_ms(),
             live_rates: LiveRates::default(),

@@ -115,8 +115,8 @@ pub struct AnnouncementOverview {
     pub error: Option<String>,
 }
 
-/// The states of a node: it serves; it lets connections end, since another node is to serve; that node is told; it stops.
-pub const NODE_STATES: [&str; 4] = ["serving", "closing", "handed-over", "stopping"];
+/// The states of a node: it serves; it serves and leaves the address to the other node; it lets connections end, since another node is to serve; that node is told; it stops.
+pub const NODE_STATES: [&str; 5] = ["serving", "standby", "closing", "handed-over", "stopping"];
 
 /// What the process is confined to, each in a few words.
 #[derive(Debug, Clone, Default, Serialize)]
