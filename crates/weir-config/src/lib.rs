@@ -42,7 +42,7 @@ mod source_map;
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
     Authorities, CertificateError, CertificateFiles, Identity, LoadedCertificate, OcspResponse,
-    RevocationLists,
+    RevocationLists, TicketKey,
 };
 pub use config::{
     AcceptFrom, Access, AccessList, AccessLog, AccessLogFormat, AccessLogOutput, AccountSecret, Acme,

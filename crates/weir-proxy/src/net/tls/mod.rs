@@ -9,6 +9,7 @@ pub(crate) mod facts;
 pub mod server_config;
 pub mod certificates;
 pub mod issued;
+pub mod tickets;
 pub mod client_certificates;
 pub(crate) mod key_log;
 mod self_signed;

@@ -16,6 +16,7 @@ use super::client_certificates::ClientAuthorities;
 use super::early_data;
 use super::issued::{CHALLENGE_PROTOCOL, Issuers, ListenerIssued};
 use super::key_log;
+use super::tickets::SharedTickets;
 
 /// Why a TLS config cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,8 @@ pub struct TlsServerConfig {
     authorities: ArcSwapOption<ClientAuthorities>,
     /// The certificates that clients are shown.
     pub certificates: Arc<Certificates>,
+    /// Keys of tickets that other nodes have, too.
+    pub tickets: Option<Arc<SharedTickets>>,
     /// The limit on handshakes per second, if there is one.
     pub(crate) handshake_rate: Option<TurnRate>,
 }
@@ -58,6 +61,11 @@ impl TlsServerConfig {
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::of).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;
         let mut config = server_config(tls, &certificates, authorities.as_ref(), provider)?;
+        let has_shared = tls.session_tickets && !tls.ticket_keys.is_empty();
+        let tickets = has_shared.then(|| Arc::new(SharedTickets::new(&tls.ticket_keys)));
+        if let Some(tickets) = &tickets {
+            config.ticketer = Arc::clone(tickets) as _;
+        }
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         if has_issued {
             // The last: a client that offers another one as well gets that.
@@ -66,7 +74,7 @@ impl TlsServerConfig {
         config.key_log = key_log;
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let authorities = ArcSwapOption::from_pointee(authorities);
-        Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, handshake_rate })
+        Ok(Self { config: ArcSwap::from_pointee(config), authorities, certificates, tickets, handshake_rate })
     }
 
     /// The config for the next handshake.

@@ -33,6 +33,8 @@ pub(crate) struct Weir {
     folder: TempDir,
     /// Processes that have replaced it, one after the other.
     successors: Vec<Pid>,
+    /// Whether the test itself has killed it.
+    is_killed: bool,
 }
 
 impl Weir {
@@ -101,7 +103,7 @@ impl Weir {
         let (lines, following) = follow(&mut process, Arc::clone(&stderr));
         let following = Some(following);
         let mut weir =
-            Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new() };
+            Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new(), is_killed: false };
         weir.wait_until_ready(&lines, shown);
         weir
     }
@@ -279,6 +281,13 @@ impl Weir {
         });
     }
 
+    /// Kills the process, and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        self.is_killed = true;
+        self.signal(Signal::KILL);
+        self.wait_for_exit_of_the_first();
+    }
+
     /// Waits until the process ends, and returns how; all that it wrote to stderr has been read then.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let status = wait_for_exit(&mut self.process)
@@ -354,7 +363,7 @@ impl Weir {
         self.process.id()
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
@@ -396,7 +405,7 @@ impl Drop for Weir {
             return;
         }
         assert!(
-            crashed.is_none_or(|signal| signal == 15),
+            self.is_killed || crashed.is_none_or(|signal| signal == 15),
             "Weir died of signal {crashed:?}:\n{}",
             self.stderr()
         );
