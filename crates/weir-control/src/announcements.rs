@@ -10,7 +10,7 @@ use weir_observe::overview::AnnouncementOverview;
 
 use crate::node_hand_over::HandOver;
 use crate::threads;
-use crate::watcher::{Availability, Watcher};
+use crate::watcher::{Availability, Watcher, WatcherReport};
 use crate::worker_queries::WorkerQueries;
 use weir_proxy::net::clock::{self, Instant};
 
@@ -53,8 +53,15 @@ impl Announcements {
         self.is_left.store(true, Ordering::SeqCst);
     }
 
-    fn note(&self, target: String, outcome: Result<String, String>) {
+    fn note(&self, report: WatcherReport) {
+        let WatcherReport { target, outcome, reason } = report;
         match &outcome {
+            Ok(told) if reason.is_some() => tracing::error!(
+                target = target,
+                told,
+                reason,
+                "the state of this node was announced: another one is to serve"
+            ),
             Ok(told) => tracing::info!(target = target, told, "the state of this node was announced"),
             Err(error) => {
                 tracing::error!(target = target, error, "the state of this node cannot be announced: it is tried again");
@@ -79,23 +86,13 @@ pub(crate) fn start(
     watcher: Arc<Watcher>,
     hand_over: Arc<HandOver>,
     queries: Arc<WorkerQueries>,
-    silence_max: Duration,
 ) -> io::Result<()> {
     announcements.is_used.store(true, Ordering::Relaxed);
     let announcements = Arc::clone(announcements);
     std::thread::Builder::new().name("weir-signs".into()).spawn(move || {
         let _registration = threads::register();
         let mut progress = WorkerProgress::new();
-        let mut last = clock::now();
         while !announcements.is_left.load(Ordering::SeqCst) {
-            let silence = std::mem::replace(&mut last, clock::now());
-            let silence = last.saturating_duration_since(silence);
-            if silence >= silence_max {
-                tracing::warn!(
-                    ?silence,
-                    "the process did not run for so long: it was stopped, or had no CPU time; another node may have taken over (`process.frozen_after`)"
-                );
-            }
             let is_stuck = progress.is_stuck(&queries);
             let now = if is_stuck { Availability::Unavailable } else { hand_over.availability() };
             if watcher.sign(now).is_err() {
@@ -105,9 +102,7 @@ pub(crate) fn start(
                 );
                 return;
             }
-            for (target, outcome) in watcher.reports() {
-                announcements.note(target, outcome);
-            }
+            watcher.reports().for_each(|report| announcements.note(report));
             clock::pause(watcher.interval());
         }
     })?;

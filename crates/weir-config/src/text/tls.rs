@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{AcmeText, ClientCertificatesText};
 use crate::config::{CipherSuite, KeyExchangeGroup, TlsVersion};
-use crate::key::{NonEmpty, Spanned, SpannedTable, section};
+use crate::key::{NonEmpty, OneOrMany, Spanned, SpannedTable, section};
 
 section! {
     /// TLS with the clients of a listener. `certificates` or `acme` is sufficient; the other keys restrict TLS or support older clients.

@@ -1,7 +1,5 @@
 //! Keys of session tickets in files: read again when they change, by the rules of certificates.
 
-use std::sync::Arc;
-
 use weir_config::TicketKey;
 
 use super::files::{FileStamp, stamp};

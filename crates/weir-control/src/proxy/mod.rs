@@ -141,7 +141,7 @@ impl Proxy {
         let watcher = Arc::new(watcher);
         self.watcher = Some(Arc::clone(&watcher));
         let (hand_over, queries) = (Arc::clone(&self.hand_over), Arc::clone(&self.queries));
-        announcements::start(&self.announcements, watcher, hand_over, queries, self.in_use.process.frozen_after)
+        announcements::start(&self.announcements, watcher, hand_over, queries)
     }
 
     /// Whether other programs are told if the node serves.

@@ -38,8 +38,9 @@ pub(crate) fn keep_only(kept: BorrowedFd<'_>, name: &CStr) {
         libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
         // Standard input may be the socket to a process that waits for its other end to be closed.
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if null >= 0 {
+        if null > 0 {
             libc::dup2(null, 0);
+            libc::close(null);
         }
         // A handler of its own and no blocked signal: a program that the copy starts has the handling of a fresh process.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]

@@ -18,7 +18,8 @@ use weir_config::Config;
 
 pub(crate) use self::availability::Availability;
 use self::availability::Sign;
-use self::process::{WatcherProcess, WatcherReport};
+use self::process::WatcherProcess;
+pub(crate) use self::process::WatcherReport;
 use crate::sys::fork::{self, Forked};
 
 /// Signs of life in `process.frozen_after`.
@@ -96,13 +97,12 @@ impl Watcher {
         }
     }
 
-    /// What it has told since the last time, or failed to tell: whom, and what or why not.
-    pub(crate) fn reports(&self) -> impl Iterator<Item = (String, Result<String, String>)> + '_ {
+    /// What it has told since the last time, or failed to tell.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = WatcherReport> + '_ {
         std::iter::from_fn(|| {
             let mut text = [0; REPORT_BYTES_MAX];
             let (_, len) = recv(&self.socket, &mut text, RecvFlags::DONTWAIT).ok().filter(|(_, len)| *len > 0)?;
-            let report: WatcherReport = serde_json::from_slice(text.get(..len)?).ok()?;
-            Some((report.target, report.outcome))
+            serde_json::from_slice(text.get(..len)?).ok()
         })
     }
 }

@@ -28,11 +28,13 @@ const OOM_SCORE: (&str, &str) = ("/proc/self/oom_score_adj", "-1000");
 
 /// What the watcher says to Weir.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct WatcherReport {
+pub(crate) struct WatcherReport {
     /// Whom it has told, or could not tell.
-    pub(super) target: String,
+    pub(crate) target: String,
     /// What it has told, or the error.
-    pub(super) outcome: Result<String, String>,
+    pub(crate) outcome: Result<String, String>,
+    /// Why Weir does not serve although it said so.
+    pub(crate) reason: Option<String>,
 }
 
 /// A program that is told.
@@ -126,6 +128,7 @@ impl WatcherProcess {
         privileges::give_up_beside(config, folders).map_err(|error| WatcherReport {
             target: "the watcher".to_owned(),
             outcome: Err(error.to_string()),
+            reason: None,
         })
     }
 
@@ -192,7 +195,8 @@ impl WatcherProcess {
             let target = &self.targets[at];
             let told = target.tell(availability).map(|()| target.text(availability));
             let outcome = told.map_err(|error| error.to_string());
-            let report = WatcherReport { target: target.name(), outcome };
+            let reason = self.vitals.reason().map(str::to_owned);
+            let report = WatcherReport { target: target.name(), outcome, reason };
             if self.reported[at].as_ref() != Some(&report) {
                 self.send(&report);
                 self.reported[at] = Some(report);

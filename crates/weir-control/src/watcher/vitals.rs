@@ -14,7 +14,8 @@ pub(super) struct Vitals {
     /// What it has last said about itself; `None`: nothing yet.
     said: Option<Availability>,
     silent_turns: u32,
-    is_lost: bool,
+    /// Why it is lost, if it is.
+    lost: Option<&'static str>,
     /// Since it was lost.
     signs: u32,
 }
@@ -24,9 +25,9 @@ impl Vitals {
     pub(super) fn sign(&mut self, said: Availability) {
         self.said = Some(said);
         self.silent_turns = 0;
-        if self.is_lost {
+        if self.lost.is_some() {
             self.signs += 1;
-            self.is_lost = self.signs < SIGNS_TO_RETURN;
+            self.lost = self.lost.filter(|_| self.signs < SIGNS_TO_RETURN);
         }
     }
 
@@ -34,12 +35,16 @@ impl Vitals {
     pub(super) fn silence(&mut self) {
         self.silent_turns += 1;
         self.signs = 0;
-        self.is_lost |= self.serves() && self.silent_turns >= SILENT_TURNS_MAX;
+        if self.serves() && self.silent_turns >= SILENT_TURNS_MAX {
+            self.lost.get_or_insert("it gave no sign of life for `process.frozen_after`: it had no CPU time, or was frozen");
+        }
     }
 
     /// The kernel says that the process does not run.
     pub(super) fn stopped(&mut self) {
-        self.is_lost |= self.serves();
+        if self.serves() {
+            self.lost.get_or_insert("it was stopped by a signal");
+        }
         self.signs = 0;
     }
 
@@ -50,7 +55,12 @@ impl Vitals {
 
     /// What others are to be told; `None`: nothing yet.
     pub(super) fn verdict(&self) -> Option<Availability> {
-        self.said.map(|said| if self.is_lost { Availability::Unavailable } else { said })
+        self.said.map(|said| if self.lost.is_some() { Availability::Unavailable } else { said })
+    }
+
+    /// Why the process counts as lost, if it does.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        self.lost
     }
 }
 

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::harness::foreign_program::foreign_command;
 use crate::harness::namespace::{Namespace, Network};
@@ -31,21 +32,22 @@ struct Node {
     name: &'static str,
     weir: Weir,
     _keepalived: ForeignProgram,
+    /// That of the track file, which both name.
+    folder: TempDir,
 }
 
 impl Node {
     fn start(name: &'static str, machine: &Namespace, keepalived: &str) -> Node {
-        let weir = start_weir(name, machine);
-        let track = weir.folder().join("track");
+        let folder = temporary_folder();
+        let track = folder.path().join("track");
+        let weir = start_weir(name, machine, &track);
         let keepalived = start_keepalived(machine, &keepalived.replace(TRACK_FILE, path(&track)));
-        Node { name, weir, _keepalived: keepalived }
+        Node { name, weir, _keepalived: keepalived, folder }
     }
 
     /// Starts Weir again, where it is watched by the same keepalived.
     fn restart(&mut self, machine: &Namespace) {
-        let track = self.weir.folder().join("track");
-        let text = config(self.name).replace("{dir}/track", path(&track));
-        self.weir = machine.inside(|| Weir::start(&text));
+        self.weir = start_weir(self.name, machine, &self.folder.path().join("track"));
     }
 }
 
@@ -53,16 +55,14 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
-fn config(name: &str) -> String {
-    format!(
+fn start_weir(name: &str, machine: &Namespace, track: &Path) -> Weir {
+    let text = format!(
         "admin.socket = \"unix:{{dir}}/weir.sock\"\nprocess.hand_over_delay = \"1s\"\n\
-         process.keepalived.track_file = \"{{dir}}/track\"\n\
-         listener.web.address = \":80\"\nlistener.web.route = [{{ respond = {{ status = 200, body = \"{name}\" }} }}]\n"
-    )
-}
-
-fn start_weir(name: &str, machine: &Namespace) -> Weir {
-    machine.inside(|| Weir::start(&config(name)))
+         process.keepalived.track_file = \"{}\"\n\
+         listener.web.address = \":80\"\nlistener.web.route = [{{ respond = {{ status = 200, body = \"{name}\" }} }}]\n",
+        path(track)
+    );
+    machine.inside(|| Weir::start(&text))
 }
 
 fn start_keepalived(machine: &Namespace, text: &str) -> ForeignProgram {

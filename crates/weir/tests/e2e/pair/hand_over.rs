@@ -109,7 +109,9 @@ fn it_survives_a_reload_and_an_upgrade() {
     });
     assert_eq!(state(&weir), "handed-over");
     weir.run_over_socket(&["ctl", "take-back"]);
-    assert!(!Client::get(weir.web(), "/").closes());
+    eventually("new connections reach the new process alone, and stay open", || {
+        !Client::get(weir.web(), "/").closes()
+    });
 }
 
 #[test]
