@@ -1,7 +1,7 @@
 //! Sends requests at a fixed rate and counts the failed ones and the longest time without a response.
 //!
 //! client ADDRESS RATE SECONDS: half of the requests over kept connections, half over new ones. One line: sent, failed, longest gap in ms, when it
-//! began after the start in ms, responses by node.
+//! began after the start in ms, when the first failed request began, responses by node, errors.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -95,7 +95,8 @@ fn main() {
     let (mut last, mut gap, mut at) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let mut by_node: BTreeMap<char, u32> = BTreeMap::new();
     let mut errors: BTreeMap<String, u32> = BTreeMap::new();
-    for (_, ended, outcome) in &results {
+    let mut first_failed = None;
+    for (began, ended, outcome) in &results {
         match outcome {
             Ok(node) => {
                 *by_node.entry(*node).or_default() += 1;
@@ -104,15 +105,19 @@ fn main() {
                 }
                 last = *ended;
             }
-            Err(error) => *errors.entry(error.clone()).or_default() += 1,
+            Err(error) => {
+                *errors.entry(error.clone()).or_default() += 1;
+                first_failed.get_or_insert(*began);
+            }
         }
     }
     println!(
-        "{},{},{:.0},{:.0},{},{}",
+        "{},{},{:.0},{:.0},{},{},{}",
         results.len(),
         errors.values().sum::<u32>(),
         gap.as_secs_f64() * 1e3,
         at.as_secs_f64() * 1e3,
+        first_failed.map_or_else(String::new, |at: Duration| format!("{:.0}", at.as_secs_f64() * 1e3)),
         by_node.iter().map(|(node, count)| format!("{node} {count}")).collect::<Vec<_>>().join(" "),
         errors.iter().map(|(error, count)| format!("{count}x {error}")).collect::<Vec<_>>().join("; "),
     );

@@ -106,13 +106,13 @@ EVENTS = {
 only = sys.argv[4:] or list(EVENTS)
 with open(folder / "results.csv", "a", newline="") as file:
     rows = csv.writer(file)
-    rows.writerow(["event", "run", "requests", "failed", "longest gap ms", "begins ms", "by node", "errors"])
+    rows.writerow(["event", "run", "requests", "failed", "longest gap ms", "begins ms", "first failed ms", "by node", "errors"])
     def load(event, run, act):
         seconds = SECONDS + (3 if event.startswith(("hand-over", "stop")) else 0)
         runner = subprocess.Popen(spaces["client"].enter(client, f"{VIP}:80", str(RATE), str(seconds)), stdout=subprocess.PIPE, text=True)
         time.sleep(BEFORE)
         act()
-        line = runner.communicate()[0].strip().split(",", 5)
+        line = runner.communicate()[0].strip().split(",", 6)
         rows.writerow([event, run, *line]); file.flush()
         print(event, run, *line)
     settle()

@@ -68,8 +68,6 @@ fn start_weir(name: &str, machine: &Namespace, track: &Path) -> Weir {
 fn start_keepalived(machine: &Namespace, text: &str) -> ForeignProgram {
     let folder = temporary_folder();
     let file = |name: &str| folder.path().join(name);
-    // Not as a process of real time: one test must not stop the others.
-    let text = text.replace("vrrp_rt_priority 50", "");
     std::fs::write(file("keepalived.conf"), text).expect("the folder is the test's");
     let mut command = foreign_command("keepalived");
     command.args(["--dont-fork", "--vrrp", "--log-console", "--log-detail"]);
