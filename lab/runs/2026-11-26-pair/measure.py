@@ -45,6 +45,8 @@ for number, name in enumerate(["a", "b", "client"], 1):
     space.ip("link", "set", "lo", "up")
     space.ip("link", "set", "eth0", "up")
     space.ip("addr", "add", f"192.0.2.{number}/24", "dev", "eth0")
+    for key in ["arp_ignore=1", "arp_announce=2"]:
+        subprocess.run(space.enter("sysctl", "-qw", f"net/ipv4/conf/all/{key}"), check=True)
 
 class Node:
     def __init__(self, name, priority):
@@ -100,7 +102,7 @@ EVENTS = {
     "host dead": (cut, mend),
     "Weir killed": (kill, a.start),
     "Weir frozen": (freeze, thaw),
-    "hand-over": (lambda: a.ctl("hand-over", "--no-wait"), lambda: a.ctl("take-back")),
+    "hand-over": (lambda: a.ctl("hand-over", "--no-wait"), None),
     "stop": (stop, stopped),
 }
 only = sys.argv[4:] or list(EVENTS)
@@ -122,7 +124,10 @@ with open(folder / "results.csv", "a", newline="") as file:
             load(event, run, act)
             b.wait_vip()
             if event == "hand-over":
-                load("taken back", run, undo)
+                # The way back is a hand-over of the other node.
+                load("hand-over back", run, lambda: b.ctl("hand-over", "--no-wait"))
+                a.wait_vip()
+                a.ctl("take-back"); b.ctl("take-back")
             else:
                 undo()
             settle()
