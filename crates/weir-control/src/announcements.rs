@@ -96,6 +96,9 @@ pub(crate) fn start(
             let is_stuck = progress.is_stuck(&queries);
             let now = if is_stuck { Availability::Unavailable } else { hand_over.availability() };
             if watcher.sign(now).is_err() {
+                if announcements.is_left.load(Ordering::SeqCst) {
+                    return;
+                }
                 announcements.has_ended.store(true, Ordering::Relaxed);
                 tracing::error!(
                     "the process weir-watcher has ended: keepalived and BIRD are not told any more what becomes of Weir; `weir upgrade` starts another"

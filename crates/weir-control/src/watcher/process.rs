@@ -120,10 +120,8 @@ impl WatcherProcess {
         for target in &self.targets {
             let Target::TrackFile(file) = target else { continue };
             folders.extend(file.path.parent().map(PathBuf::from));
-            if let Err(error) = file.prepare(config.identity.account.as_ref()) {
-                // It may come up later; the attempts to write it report the error.
-                drop(error);
-            }
+            // Its folder may come up later; the attempts to write it report the error.
+            let _not_yet = file.prepare(config.identity.account.as_ref());
         }
         privileges::give_up_beside(config, folders).map_err(|error| WatcherReport {
             target: "the watcher".to_owned(),
