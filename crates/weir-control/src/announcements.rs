@@ -64,7 +64,11 @@ impl Announcements {
             ),
             Ok(told) => tracing::info!(target = target, told, "the state of this node was announced"),
             Err(error) => {
-                tracing::error!(target = target, error, "the state of this node cannot be announced: it is tried again");
+                tracing::error!(
+                    target = target,
+                    error,
+                    "the state of this node cannot be announced: it is tried again"
+                );
             }
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +134,8 @@ impl WorkerProgress {
         if since < ASK_INTERVAL && !self.is_told {
             return false;
         }
-        let answered = self.answers.is_empty() || self.answers.iter_mut().any(|answer| answer.try_recv().is_ok());
+        let answered =
+            self.answers.is_empty() || self.answers.iter_mut().any(|answer| answer.try_recv().is_ok());
         if answered {
             self.answers = queries.ask_progress();
             self.asked_at = clock::now();

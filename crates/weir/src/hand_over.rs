@@ -44,7 +44,9 @@ pub(crate) fn take_back(client: &AdminClient) -> Result<String, CommandError> {
 fn line(state: &Value) -> String {
     let what = match state["state"].as_str() {
         Some("closing") => "closing: connections end with their next response",
-        Some("handed-over") => "handed over: another node is to serve, and this one serves what still arrives",
+        Some("handed-over") => {
+            "handed over: another node is to serve, and this one serves what still arrives"
+        }
         Some("standby") => "standby: the address is left to the other node",
         Some(other) => other,
         None => "unknown",

@@ -35,7 +35,10 @@ impl TicketKey {
         let read = || {
             let secret = pem::read(file)?;
             if !LENGTHS.contains(&secret.len()) {
-                return Err((format!("a key of tickets has 80 or 48 bytes, not {}", secret.len()), Some(HELP)));
+                return Err((
+                    format!("a key of tickets has 80 or 48 bytes, not {}", secret.len()),
+                    Some(HELP),
+                ));
             }
             if secret.iter().all(|byte| *byte == secret[0]) {
                 return Err(("a key of tickets is random, and this is not".to_owned(), Some(HELP)));

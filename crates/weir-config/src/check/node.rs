@@ -19,22 +19,21 @@ pub(super) fn check(text: &SpannedTable<Process>, diagnostics: &mut Vec<Diagnost
     let process = &text.value;
     let track_file = process.keepalived.as_ref().and_then(|keepalived| keepalived.track_file.as_deref());
     let socket = process.bird.as_ref().map(|bird| &*bird.socket);
-    for (key, path, example) in [
-        ("keepalived", track_file, "/run/weir/keepalived"),
-        ("bird", socket, "/run/bird/bird.ctl"),
-    ] {
+    for (key, path, example) in
+        [("keepalived", track_file, "/run/weir/keepalived"), ("bird", socket, "/run/bird/bird.ctl")]
+    {
         if let Some(path) = path.filter(|path| !Path::new(path).is_absolute()) {
             let message = format!("`{path}` is not an absolute path");
-            let help = format!("the other program has a working folder of its own: write the whole path, such as `{example}`");
-            diagnostics
-                .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help));
+            let help = format!(
+                "the other program has a working folder of its own: write the whole path, such as `{example}`"
+            );
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help));
         }
     }
     let protocol = process.bird.as_ref().and_then(|bird| bird.protocol.as_deref());
     if let Some(name) = protocol.filter(|name| !is_symbol(name)) {
         let message = format!("`{name}` is not a name of BIRD");
         let help = "write the word behind `protocol static` in BIRD's config: letters, digits and `_`";
-        diagnostics
-            .push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("bird"), message).help(help));
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at("bird"), message).help(help));
     }
 }

@@ -12,7 +12,9 @@ use super::query::decoded;
 use super::request::AdminRequest;
 use super::response::{BufferedResponse, RefusedRequest};
 use super::scrape::{self, ActiveScrape};
-use super::{api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes};
+use super::{
+    api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes,
+};
 use crate::admin_access::AdminPeer;
 use crate::certificate_reports::certificates;
 use crate::features::PROFILER;

@@ -22,7 +22,11 @@ use weir_proxy::state::snapshot::ListenerPlan;
 pub(crate) async fn keep_current(plan: Arc<ListenerPlan>) {
     if let (Some(tls), Some(config)) = (&plan.tls, &plan.config.tls) {
         let watch = ListenerWatch::new(&plan.config, Arc::clone(&tls.certificates));
-        tokio::join!(watch.run(config.reload), client_authorities::keep_current(&plan), ticket_keys::keep_current(&plan));
+        tokio::join!(
+            watch.run(config.reload),
+            client_authorities::keep_current(&plan),
+            ticket_keys::keep_current(&plan)
+        );
     }
 }
 

@@ -30,7 +30,10 @@ pub(super) async fn keep_current(plan: &ListenerPlan) {
                 tickets.replace(&new);
                 keys = new;
                 server_config.certificates.count_reload(true);
-                tracing::info!(listener, "the keys of session tickets have changed: the new ones are used from now on");
+                tracing::info!(
+                    listener,
+                    "the keys of session tickets have changed: the new ones are used from now on"
+                );
             }
             Some(Err(error)) => {
                 server_config.certificates.count_reload(false);

@@ -236,8 +236,16 @@ impl Proxy {
             let (commands, file_config, queries) =
                 (self.commands.clone(), Arc::clone(&self.file_config), Arc::clone(&self.queries));
             let (scrape_slots, hand_over) = (ScrapeSlots::default(), Arc::clone(&self.hand_over));
-            let operations =
-                Operations { sources, modes, queries, access, commands, file_config, scrape_slots, hand_over };
+            let operations = Operations {
+                sources,
+                modes,
+                queries,
+                access,
+                commands,
+                file_config,
+                scrape_slots,
+                hand_over,
+            };
             self.serve_admin(config, (admin, runtime_socket), &runtime, &Arc::new(operations))?;
         }
         self.bound_now.store(Arc::new(self.bound_listeners()));

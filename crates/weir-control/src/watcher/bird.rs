@@ -70,7 +70,10 @@ mod tests {
         let read = |text: &str| answer(&mut text.as_bytes());
         assert_eq!(read("0001 BIRD 2.0.12 ready.\n").unwrap(), "BIRD 2.0.12 ready.");
         assert_eq!(read("0010-anycast: already enabled\n0000 \n").unwrap(), "anycast: already enabled");
-        assert_eq!(read("8003 No protocols match\n").unwrap_err().to_string(), "BIRD answers `No protocols match`");
+        assert_eq!(
+            read("8003 No protocols match\n").unwrap_err().to_string(),
+            "BIRD answers `No protocols match`"
+        );
         assert_eq!(read("").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert!(read(&" more\n".repeat(50)).is_err());
     }

@@ -20,10 +20,8 @@ pub(crate) use self::availability::Availability;
 use self::availability::Sign;
 use self::process::WatcherProcess;
 pub(crate) use self::process::WatcherReport;
+use self::vitals::SIGNS;
 use crate::sys::fork::{self, Forked};
-
-/// Signs of life in `process.frozen_after`.
-const SIGNS: u32 = 6;
 
 /// The longest report.
 const REPORT_BYTES_MAX: usize = 8 << 10;
@@ -101,7 +99,8 @@ impl Watcher {
     pub(crate) fn reports(&self) -> impl Iterator<Item = WatcherReport> + '_ {
         std::iter::from_fn(|| {
             let mut text = [0; REPORT_BYTES_MAX];
-            let (_, len) = recv(&self.socket, &mut text, RecvFlags::DONTWAIT).ok().filter(|(_, len)| *len > 0)?;
+            let (_, len) =
+                recv(&self.socket, &mut text, RecvFlags::DONTWAIT).ok().filter(|(_, len)| *len > 0)?;
             serde_json::from_slice(text.get(..len)?).ok()
         })
     }

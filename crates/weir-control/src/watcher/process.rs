@@ -16,7 +16,7 @@ use weir_config::Config;
 use super::availability::{Availability, Sign};
 use super::bird::BirdProtocol;
 use super::track_file::TrackFile;
-use super::vitals::{SILENT_TURNS_MAX, Vitals};
+use super::vitals::{SIGNS, SILENT_TURNS_MAX, Vitals};
 use crate::privileges;
 use weir_proxy::net::clock::{self, Instant};
 
@@ -105,7 +105,7 @@ impl WatcherProcess {
             socket,
             stat: PathBuf::from(format!("/proc/{}/stat", parent.as_raw_nonzero())),
             turn: process.frozen_after / SILENT_TURNS_MAX,
-            vitals: Vitals::default(),
+            vitals: Vitals::new(process.frozen_after / SIGNS),
             told: None,
             told_at: clock::now(),
             reported: vec![None; targets.len()],

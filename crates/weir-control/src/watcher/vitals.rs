@@ -1,16 +1,25 @@
 //! The verdict about a process from its signs of life. Pure: the turns of a clock come from outside.
 
+use std::time::Duration;
+
 use super::availability::Availability;
+
+/// Signs of life in `process.frozen_after`.
+pub(super) const SIGNS: u32 = 6;
 
 /// Turns without a sign of life after which a process is lost.
 pub(super) const SILENT_TURNS_MAX: u32 = 4;
 
-/// Signs of life in a row after which a process that was lost serves again: a second, as a node that comes and goes is worse than one that is gone.
-const SIGNS_TO_RETURN: u32 = 40;
+/// How long a process that was lost has to give signs of life, without a gap, until it serves again: a node that comes and goes is worse than one that
+/// is gone. At least as many as it gives in the time of silence that is allowed.
+const STEADY_TIME: Duration = Duration::from_secs(1);
+const STEADY_SIGNS_MIN: u32 = SIGNS;
 
 /// What is known about the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Vitals {
+    /// Signs in a row that are a steady time.
+    steady_signs: u32,
     /// What it has last said about itself; `None`: nothing yet.
     said: Option<Availability>,
     silent_turns: u32,
@@ -21,13 +30,20 @@ pub(super) struct Vitals {
 }
 
 impl Vitals {
+    /// With a sign of life in every `interval`, as long as the process is well.
+    pub(super) fn new(interval: Duration) -> Self {
+        let steady = STEADY_TIME.as_micros() / interval.as_micros().max(1);
+        let steady_signs = u32::try_from(steady).unwrap_or(u32::MAX).max(STEADY_SIGNS_MIN);
+        Self { steady_signs, said: None, silent_turns: 0, lost: None, signs: 0 }
+    }
+
     /// A sign of life, with what the process says about itself.
     pub(super) fn sign(&mut self, said: Availability) {
         self.said = Some(said);
         self.silent_turns = 0;
         if self.lost.is_some() {
             self.signs += 1;
-            self.lost = self.lost.filter(|_| self.signs < SIGNS_TO_RETURN);
+            self.lost = self.lost.filter(|_| self.signs < self.steady_signs);
         }
     }
 
@@ -36,7 +52,9 @@ impl Vitals {
         self.silent_turns += 1;
         self.signs = 0;
         if self.serves() && self.silent_turns >= SILENT_TURNS_MAX {
-            self.lost.get_or_insert("it gave no sign of life for `process.frozen_after`: it had no CPU time, or was frozen");
+            self.lost.get_or_insert(
+                "it gave no sign of life for `process.frozen_after`: it had no CPU time, or was frozen",
+            );
         }
     }
 
@@ -70,7 +88,7 @@ mod tests {
 
     #[test]
     fn silence_is_forgiven_until_there_is_too_much_of_it() {
-        let mut vitals = Vitals::default();
+        let mut vitals = Vitals::new(Duration::from_millis(25));
         vitals.silence();
         assert_eq!(vitals.verdict(), None);
         vitals.sign(Availability::Available);
@@ -91,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_process_that_starts_serves_with_its_first_sign() {
-        let mut vitals = Vitals::default();
+        let mut vitals = Vitals::new(Duration::from_millis(25));
         vitals.sign(Availability::Unavailable);
         for _ in 0..100 {
             vitals.silence();
@@ -102,16 +120,16 @@ mod tests {
 
     #[test]
     fn a_lost_process_returns_after_a_steady_time() {
-        let mut vitals = Vitals::default();
+        let mut vitals = Vitals::new(Duration::from_millis(25));
         vitals.sign(Availability::Available);
         vitals.stopped();
         assert_eq!(vitals.verdict(), Some(Availability::Unavailable));
-        for _ in 1..SIGNS_TO_RETURN {
+        for _ in 1..40 {
             vitals.sign(Availability::Available);
         }
         // Once more from the beginning.
         vitals.silence();
-        for _ in 1..SIGNS_TO_RETURN {
+        for _ in 1..40 {
             vitals.sign(Availability::Available);
             assert_eq!(vitals.verdict(), Some(Availability::Unavailable));
         }

@@ -46,8 +46,7 @@ mod tests {
     fn a_step_is_read_as_it_was_written() {
         let step = NodeHandOverStep::default();
         assert_eq!(step.load(), NodeHandOver::None);
-        for next in
-            [NodeHandOver::Closing, NodeHandOver::ClosingIdle, NodeHandOver::Done, NodeHandOver::None]
+        for next in [NodeHandOver::Closing, NodeHandOver::ClosingIdle, NodeHandOver::Done, NodeHandOver::None]
         {
             step.store(next);
             assert_eq!(step.load(), next);

@@ -232,7 +232,8 @@ impl ClientConnection {
     /// Whether a hand-over to another node ends the connection, on which nothing is under way: packets of it would reach that node, which does not
     /// know it. A client that has just connected sends its request here.
     fn is_handed_over(&self) -> bool {
-        let is_new = || self.client.requests == 0 && clock::now() < self.client.opened_at + FIRST_REQUEST_TIME;
+        let is_new =
+            || self.client.requests == 0 && clock::now() < self.client.opened_at + FIRST_REQUEST_TIME;
         self.client.worker.closes_idle() && !is_new()
     }
 

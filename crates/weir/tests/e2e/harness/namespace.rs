@@ -87,7 +87,9 @@ impl Network {
     pub(crate) fn of(count: usize) -> Option<Network> {
         let trial = bound_command("unshare", &[]).args(["--net", "true"]).stderr(Stdio::null()).status();
         if !trial.is_ok_and(|status| status.success()) {
-            eprintln!("\n*** NOT TESTED: this user may make no network namespaces; run the tests as root ***\n");
+            eprintln!(
+                "\n*** NOT TESTED: this user may make no network namespaces; run the tests as root ***\n"
+            );
             return None;
         }
         let switch = Namespace::new();

@@ -102,8 +102,15 @@ impl Weir {
         let stderr = Arc::new(Mutex::new(String::new()));
         let (lines, following) = follow(&mut process, Arc::clone(&stderr));
         let following = Some(following);
-        let mut weir =
-            Weir { process, addresses: HashMap::new(), stderr, following, folder, successors: Vec::new(), is_killed: false };
+        let mut weir = Weir {
+            process,
+            addresses: HashMap::new(),
+            stderr,
+            following,
+            folder,
+            successors: Vec::new(),
+            is_killed: false,
+        };
         weir.wait_until_ready(&lines, shown);
         weir
     }

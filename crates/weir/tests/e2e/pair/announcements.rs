@@ -100,7 +100,8 @@ fn a_process_that_does_not_start_changes_nothing() {
     // An address that another program has.
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let taken = other.local_addr().expect("it is bound");
-    let text = config(&origin, "").replace("{dir}", folder.path().to_str().expect("temporary paths are UTF-8"));
+    let text =
+        config(&origin, "").replace("{dir}", folder.path().to_str().expect("temporary paths are UTF-8"));
     let text = text.replace("web.address = \"127.0.0.1:0\"", &format!("web.address = \"{taken}\""));
     // This returns when the watcher has ended, too: it has the same standard error.
     let failed = run(&["serve", WrittenConfig::new(&text).path()]);
@@ -132,7 +133,8 @@ fn what_cannot_be_announced_is_told() {
     let origin = echo();
     let folder = temporary_folder();
     let missing = folder.path().join("missing");
-    let more = format!("process.bird = {{ socket = \"{}/bird.ctl\", protocol = \"anycast\" }}", missing.display());
+    let more =
+        format!("process.bird = {{ socket = \"{}/bird.ctl\", protocol = \"anycast\" }}", missing.display());
     let text = config(&origin, &more).replace("{dir}/track", &format!("{}/track", missing.display()));
     let weir = Weir::start(&text);
     weir.line(&["cannot be announced", "keepalived", "No such file or directory"]);
@@ -159,9 +161,7 @@ fn the_watcher_has_the_user_of_weir() {
     let folder = temporary_folder();
     // Only for root: the file alone is given to the user.
     let file = folder.path().join("track");
-    let text = config(&origin, "process.user = \"nobody\"").replace("{dir}/weir.sock", "{dir}/run/weir.sock");
-    std::fs::create_dir(folder.path().join("run")).expect("the folder is the test's");
-    std::os::unix::fs::chown(folder.path().join("run"), Some(65534), None).expect("root may do that");
+    let text = config(&origin, "process.user = \"nobody\"");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     std::fs::set_permissions(folder.path(), mode).expect("the folder is the test's");
     let weir = Weir::start_in(folder, &text);
@@ -182,9 +182,9 @@ fn the_watcher_has_the_user_of_weir() {
 fn process_named(name: &str, parent: rustix::process::Pid) -> String {
     let is_it = |process: &String| {
         let text = |file| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-        let is_child = text("stat").rsplit_once(") ").is_some_and(|(_, rest)| {
-            rest.split(' ').nth(1) == Some(&parent.as_raw_nonzero().to_string())
-        });
+        let is_child = text("stat")
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&parent.as_raw_nonzero().to_string()));
         text("comm").trim() == name && is_child
     };
     let all = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();

@@ -64,7 +64,8 @@ fn nodes_with_the_same_keys_resume_the_sessions_of_each_other() {
     let (old, new) = (key("old", 1), key("new", 2));
     let authority = CertificateAuthority::new();
     let node = |keys: &[&String]| {
-        let settings = format!("listener.web.tls.ticket_keys = {keys:?}\nlistener.web.tls.reload = \"100ms\"");
+        let settings =
+            format!("listener.web.tls.ticket_keys = {keys:?}\nlistener.web.tls.reload = \"100ms\"");
         let text = config_with(&[origin.entry()], &format!("{WEB_TLS}{settings}"));
         Weir::start_in(authority.folder_for_web(), &text)
     };
